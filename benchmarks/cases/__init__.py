@@ -1,0 +1,21 @@
+"""The cases, one small file each. A file defines `cases()`, which names its cases without computing anything."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from harness import Case
+
+__all__ = ["select"]
+
+
+def select(wanted: list[str]) -> list[Case]:
+    """The cases called `wanted` or in a file called so; every case if nothing is wanted."""
+    files = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    found = [(file, case) for file in files for case in importlib.import_module(f"cases.{file}").cases()]
+    unknown = [name for name in wanted if all(name not in (file, case.name) for file, case in found)]
+    if unknown:
+        names = ", ".join(dict.fromkeys(name for file, case in found for name in (file, case.name)))
+        raise LookupError(f"no case is called {', '.join(unknown)}; there are {names}")
+    return [case for file, case in found if not wanted or file in wanted or case.name in wanted]

@@ -1,0 +1,52 @@
+"""What one call costs when there is next to nothing to compute: jitted, and eager where each peer has such a call."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import scipy.sparse as sp
+from graphs import uniform
+from harness import Case, Step
+from jax.experimental import sparse
+from peers import products
+
+import jsparse
+
+from ._data import dense
+from .spmm import product
+
+ROWS, COLUMNS, STORED, WIDTH = 200, 300, 3_000, 16
+
+
+@functools.cache
+def _matrix() -> sp.csr_array:
+    return uniform((ROWS, COLUMNS), STORED)
+
+
+def _operand() -> Any:
+    return dense(COLUMNS, WIDTH)
+
+
+def cases() -> list[Case]:
+    """Jitted and eager calls."""
+    size = f"{ROWS} x {COLUMNS}, {STORED:,} stored, {WIDTH} columns, f32"
+    jitted = products(product(), _matrix, lambda: [_operand()])
+    eager = {"jsparse": _eager_jsparse, "jax BCOO": _eager_bcoo}
+    peers = {name: factory for name, factory in jitted.items() if name not in eager and not name.startswith("jax")}
+    return [
+        Case("call_jitted", f"A X, jitted call, {size}", jitted, lambda: _matrix() @ _operand()),
+        Case("call_eager", f"A X, eager call, {size}", eager | peers, lambda: _matrix() @ _operand()),
+    ]
+
+
+def _eager_jsparse() -> Step:
+    a, x = jsparse.asarray(_matrix(), format="csr"), jnp.asarray(_operand())
+    return lambda: jax.block_until_ready(jsparse.einsum("ij,jk->ik", a, x))
+
+
+def _eager_bcoo() -> Step:
+    a, x = sparse.BCOO.from_scipy_sparse(_matrix()), jnp.asarray(_operand())
+    return lambda: jax.block_until_ready(a @ x)

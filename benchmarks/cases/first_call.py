@@ -1,0 +1,77 @@
+"""The latency of a first call, by phase; every round starts from empty caches.
+
+Trace includes parsing, lower includes scheduling and code generation, compile is XLA's.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import scipy.sparse as sp
+from graphs import uniform
+from harness import Case, Laps, Step
+from jax.experimental import sparse
+
+import jsparse
+
+from ._data import dense
+
+SIZE, STORED, WIDTH = 2_000, 40_000, 64
+
+
+@functools.cache
+def _matrix() -> sp.csr_array:
+    return uniform((SIZE, SIZE), STORED)
+
+
+def cases() -> list[Case]:
+    """The one case."""
+    return [
+        Case(
+            name="first_call",
+            description=f"A X, first call, empty caches, {SIZE:,} x {SIZE:,}, {STORED:,} stored, {WIDTH} columns, f32",
+            candidates={
+                "jsparse": _phases(
+                    lambda a, x: jsparse.einsum("ij,jk->ik", a, x), lambda m: jsparse.asarray(m, format="csr")
+                ),
+                "jax BCOO": _phases(lambda a, x: a @ x, sparse.BCOO.from_scipy_sparse),
+                "jax BCSR": _phases(lambda a, x: a @ x, sparse.BCSR.from_scipy_sparse),
+            },
+            expected=lambda: _matrix() @ dense(SIZE, WIDTH),
+            rounds=10,
+        )
+    ]
+
+
+def _phases(function: Callable[..., Any], convert: Callable[[sp.csr_array], Any]) -> Callable[[], Step]:
+    """A candidate that times tracing, lowering, compilation and the first run of `function`."""
+
+    def factory() -> Step:
+        x = jnp.asarray(dense(SIZE, WIDTH))
+
+        def step() -> Laps:
+            jsparse.clear_cache()
+            jax.clear_caches()
+            a = convert(_matrix())
+            times = [time.perf_counter()]
+            traced = jax.jit(lambda m, v: function(m, v)).trace(a, x)
+            times.append(time.perf_counter())
+            lowered = traced.lower()
+            times.append(time.perf_counter())
+            compiled = lowered.compile()
+            times.append(time.perf_counter())
+            result = jax.block_until_ready(compiled(a, x))
+            times.append(time.perf_counter())
+            phases = ("trace", "lower", "compile", "first run")
+            seconds = dict(zip(phases, (after - before for before, after in itertools.pairwise(times)), strict=True))
+            return Laps(seconds | {"total": times[-1] - times[0]}, result)
+
+        return step
+
+    return factory

@@ -1,0 +1,61 @@
+"""Synthetic sparse matrices: reproducible from a seed, generated anew by every call."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = ["rmat", "uniform"]
+
+LEVELS = 18
+QUADRANTS = (0.57, 0.19, 0.19)
+NODES = 169_343
+EDGES = 2_300_000
+
+
+def rmat(nodes: int = NODES, edges: int = EDGES, levels: int = LEVELS, seed: int = 0) -> sp.csr_array:
+    """An R-MAT graph with the size of ogbn-arxiv (by default), values uniform in (0.1, 1.1), f32.
+
+    Each edge descends `levels` times into a quadrant of the adjacency matrix, with probabilities `QUADRANTS` for the
+    first three; its ends are folded to `nodes` ids, which are relabelled by a random permutation. Duplicates are
+    dropped and `edges` of the rest kept.
+    """
+    rng = np.random.default_rng(seed)
+    relabel = rng.permutation(nodes)
+    known = np.empty(0, np.int64)
+    while known.size < edges:
+        batch = _rmat_edges(rng, edges + edges // 4, levels) % nodes
+        known = np.union1d(known, relabel[batch[0]] * nodes + relabel[batch[1]])
+    kept = np.sort(rng.choice(known, edges, replace=False))
+    values = rng.uniform(0.1, 1.1, edges).astype(np.float32)
+    return _csr(kept // nodes, kept % nodes, values, (nodes, nodes))
+
+
+def uniform(shape: tuple[int, int], stored: int, seed: int = 0) -> sp.csr_array:
+    """`stored` entries at distinct, uniformly drawn places, values uniform in (0.1, 1.1), f32."""
+    rng = np.random.default_rng(seed)
+    places = np.sort(rng.choice(shape[0] * shape[1], stored, replace=False))
+    values = rng.uniform(0.1, 1.1, stored).astype(np.float32)
+    return _csr(places // shape[1], places % shape[1], values, shape)
+
+
+def _rmat_edges(rng: np.random.Generator, count: int, levels: int) -> NDArray[np.int64]:
+    """`(2, count)` ends of edges, each id of `levels` bits; duplicates and self-loops included."""
+    a, b, c = QUADRANTS
+    ends = np.zeros((2, count), np.int64)
+    for _ in range(levels):
+        draw = rng.random(count, np.float32)
+        down = draw >= a + b
+        right = ((draw >= a) & (draw < a + b)) | (draw >= a + b + c)
+        ends[0] = 2 * ends[0] + down
+        ends[1] = 2 * ends[1] + right
+    return ends
+
+
+def _csr(
+    rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.float32], shape: tuple[int, int]
+) -> sp.csr_array:
+    """The CSR matrix of entries sorted by row, then column, with 32-bit indices."""
+    pointers = np.searchsorted(rows, np.arange(shape[0] + 1)).astype(np.int32)
+    return sp.csr_array((values, columns.astype(np.int32), pointers), shape=shape)

@@ -1,0 +1,123 @@
+"""The candidates of a product with one CSR matrix: jsparse and its peers, each as a factory of one timed step."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+from harness import Step, UnavailableError
+from jax.experimental import sparse
+from numpy.typing import NDArray
+
+import jsparse
+
+__all__ = ["Product", "dense_limit", "import_torch", "jitted", "products"]
+
+DENSE_LIMIT = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A computation `f(matrix, *operands)` in the four spellings that the peers need; `None` leaves a peer out."""
+
+    jsparse: Callable[..., Any]
+    scipy: Callable[..., Any] | None
+    torch: Callable[..., Any] | None
+    bcoo: Callable[..., Any] | None
+    bcsr: Callable[..., Any] | None
+    dense: Callable[..., Any] | None
+
+
+def products(
+    product: Product, matrix: Callable[[], sp.csr_array], operands: Callable[[], Sequence[NDArray[Any]]]
+) -> dict[str, Callable[[], Step]]:
+    """Every peer of `product` as a candidate; nothing is computed before a factory is called."""
+    found = {
+        "jsparse": _jax(product.jsparse, lambda: jsparse.asarray(matrix(), format="csr"), operands),
+        "scipy": _scipy(product.scipy, matrix, operands),
+        "torch (int32)": _torch(product.torch, matrix, operands, np.int32),
+        "torch (int64)": _torch(product.torch, matrix, operands, np.int64),
+        "jax BCOO": _jax(product.bcoo, lambda: sparse.BCOO.from_scipy_sparse(matrix()), operands),
+        "jax BCSR": _jax(product.bcsr, lambda: sparse.BCSR.from_scipy_sparse(matrix()), operands),
+        "jax dense": _jax(product.dense, lambda: _dense(matrix()), operands),
+    }
+    return {name: factory for name, factory in found.items() if factory is not None}
+
+
+def jitted(function: Callable[..., Any], *arguments: Any) -> Step:
+    """A step that runs `jax.jit(function)` and waits for its result."""
+    compiled = jax.jit(function)
+    return lambda: jax.block_until_ready(compiled(*arguments))
+
+
+def dense_limit(shape: Sequence[int], itemsize: int = 4) -> None:
+    """Raise `UnavailableError` if a dense array of `shape` is larger than 2 GiB."""
+    size = itemsize * int(np.prod(shape, dtype=np.int64))
+    if size > DENSE_LIMIT:
+        raise UnavailableError(f"skipped: would need {size / (1 << 30):.0f} GiB")
+
+
+def import_torch() -> Any:
+    """The module `torch` with two threads; `UnavailableError` where it is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        raise UnavailableError("absent: torch is not installed")
+    import torch
+
+    torch.set_num_threads(2)
+    return torch
+
+
+def _dense(matrix: sp.csr_array) -> jax.Array:
+    dense_limit(matrix.shape)
+    return jnp.asarray(matrix.toarray())
+
+
+def _jax(
+    function: Callable[..., Any] | None, convert: Callable[[], Any], operands: Callable[[], Sequence[NDArray[Any]]]
+) -> Callable[[], Step] | None:
+    if function is None:
+        return None
+    return lambda: jitted(function, convert(), *(jnp.asarray(operand) for operand in operands()))
+
+
+def _scipy(
+    function: Callable[..., Any] | None,
+    matrix: Callable[[], sp.csr_array],
+    operands: Callable[[], Sequence[NDArray[Any]]],
+) -> Callable[[], Step] | None:
+    if function is None:
+        return None
+
+    def factory() -> Step:
+        a, rest = matrix(), operands()
+        return lambda: function(a, *rest)
+
+    return factory
+
+
+def _torch(
+    function: Callable[..., Any] | None,
+    matrix: Callable[[], sp.csr_array],
+    operands: Callable[[], Sequence[NDArray[Any]]],
+    index: type[np.signedinteger[Any]],
+) -> Callable[[], Step] | None:
+    if function is None:
+        return None
+
+    def factory() -> Step:
+        torch, a = import_torch(), matrix()
+        arrays = (a.indptr.astype(index), a.indices.astype(index), a.data.copy())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # sparse CSR is called beta
+            tensor = torch.sparse_csr_tensor(*map(torch.from_numpy, arrays), size=a.shape)
+        rest = [torch.from_numpy(operand.copy()) for operand in operands()]
+        return lambda: function(torch, tensor, *rest)
+
+    return factory

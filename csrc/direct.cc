@@ -1,0 +1,58 @@
+#include "direct.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "parallel.h"
+
+namespace jsparse {
+namespace {
+
+// Threads live for one call. The symbolic phases and eager calls that come here are either too small to be split, or
+// large enough for the price of a thread (tens of microseconds) not to matter; a pool of our own next to XLA's would
+// compete with it for the same cores.
+struct DirectContext : Context {
+  std::mutex mutex;  // a chunk may itself open a parallel loop
+  std::vector<std::thread> threads;
+
+  ~DirectContext() {
+    for (auto& thread : threads) thread.join();
+  }
+};
+
+bool launch(void* pool, void (*task)(void*), void* data) {
+  auto* ctx = static_cast<DirectContext*>(pool);
+  try {
+    std::lock_guard<std::mutex> lock(ctx->mutex);
+    ctx->threads.reserve(ctx->threads.size() + 1);  // so that a thread, once started, is certainly kept
+    ctx->threads.emplace_back(task, data);
+    return true;
+  } catch (const std::exception&) {  // no more threads or memory to be had: the caller does the work itself
+    return false;
+  }
+}
+
+void direct_parallel_for(Context* ctx, int64_t n, Body body, void* arg) {
+  parallel_for(n, ctx->num_threads, body, arg, launch, static_cast<DirectContext*>(ctx));
+}
+
+}  // namespace
+
+int64_t hardware_threads() {
+  static const int64_t count = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  return count;
+}
+
+int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error) {
+  DirectContext ctx;
+  ctx.num_threads = threads > 0 ? threads : hardware_threads();
+  ctx.parallel_for = direct_parallel_for;
+  const int code = kernel(&ctx, buffers, dims);
+  if (code != 0 && ctx.error != nullptr) *error = ctx.error;
+  return code;
+}
+
+}  // namespace jsparse

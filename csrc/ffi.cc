@@ -1,0 +1,187 @@
+// Written against the C API alone, and within what version 0.1 of it offers: one binary then serves every jaxlib, where
+// a handler compiled from a newer `ffi.h` than the runtime's own is rejected. Stateless on purpose: registering a state
+// type before the CPU client exists breaks the client.
+#include "ffi.h"
+
+#include <array>
+#include <exception>
+#include <string_view>
+#include <vector>
+
+#include "parallel.h"
+#include "table.h"
+
+namespace jsparse {
+namespace {
+
+XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const std::string& message) {
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = message.c_str();
+  args.errc = code;
+  return api->XLA_FFI_Error_Create(&args);
+}
+
+// Whether an API call succeeded; its error, which is ours to destroy, tells nothing that we need.
+bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  if (error == nullptr) return true;
+  XLA_FFI_Error_Destroy_Args args{};
+  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  args.error = error;
+  api->XLA_FFI_Error_Destroy(&args);
+  return false;
+}
+
+// XLA asks every handler for its version before it registers it. The answer must not touch fields of XLA_FFI_Metadata
+// that 0.1 did not have.
+XLA_FFI_Error* describe(XLA_FFI_Extension_Base* extension) {
+  XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+  metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
+  metadata->api_version.extension_start = nullptr;
+  metadata->api_version.major_version = 0;
+  metadata->api_version.minor_version = 1;
+  metadata->traits = 0;
+  return nullptr;
+}
+
+// ---- The intra-op pool of XLA as the pool of a kernel's parallel loops.
+
+struct FfiContext : Context {
+  const XLA_FFI_Api* api;
+  XLA_FFI_ExecutionContext* ctx;
+};
+
+bool schedule(void* pool, void (*task)(void*), void* data) {
+  auto* self = static_cast<FfiContext*>(pool);
+  XLA_FFI_ThreadPool_Schedule_Args args{};
+  args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
+  args.ctx = self->ctx;
+  args.task = task;
+  args.data = data;
+  return succeeded(self->api, self->api->XLA_FFI_ThreadPool_Schedule(&args));
+}
+
+void ffi_parallel_for(Context* ctx, int64_t n, Body body, void* arg) {
+  parallel_for(n, ctx->num_threads, body, arg, schedule, static_cast<FfiContext*>(ctx));
+}
+
+int64_t pool_size(const XLA_FFI_CallFrame* frame) {
+  int64_t count = 1;
+  XLA_FFI_ThreadPool_NumThreads_Args args{};
+  args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
+  args.ctx = frame->ctx;
+  args.num_threads = &count;
+  return succeeded(frame->api, frame->api->XLA_FFI_ThreadPool_NumThreads(&args)) && count > 1 ? count : 1;
+}
+
+// ---- Attributes.
+
+struct Attributes {
+  std::string_view key, recipe, bound;
+};
+
+Attributes attributes(const XLA_FFI_Attrs& attrs) {
+  Attributes result;
+  for (int64_t i = 0; i < attrs.size; ++i) {
+    if (attrs.types[i] != XLA_FFI_AttrType_STRING) continue;
+    const std::string_view name(attrs.names[i]->ptr, attrs.names[i]->len);
+    const auto* text = static_cast<const XLA_FFI_ByteSpan*>(attrs.attrs[i]);
+    const std::string_view value(text->ptr, text->len);
+    if (name == "key") result.key = value;
+    if (name == "recipe") result.recipe = value;
+    if (name == "bound") result.bound = value;
+  }
+  return result;
+}
+
+// ---- The two stages.
+
+XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry) {
+  const int64_t args = frame->args.size, operands = args + frame->rets.size;
+  if (operands < entry.operands) {
+    return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                   "jsparse: expected at least " + std::to_string(entry.operands) +
+                       " arguments and results for the call " + entry.key + ", but it has " + std::to_string(operands));
+  }
+  constexpr size_t kInline = 32;
+  std::array<void*, kInline> inline_buffers;
+  std::array<const int64_t*, kInline> inline_dims;
+  std::vector<void*> more_buffers;
+  std::vector<const int64_t*> more_dims;
+  void** buffers = inline_buffers.data();
+  const int64_t** dims = inline_dims.data();
+  const size_t count = entry.slots.size();
+  if (count > kInline) {
+    more_buffers.resize(count);
+    more_dims.resize(count);
+    buffers = more_buffers.data();
+    dims = more_dims.data();
+  }
+  for (size_t b = 0; b < count; ++b) {
+    const int64_t slot = entry.slots[b];
+    if (slot < 0) {
+      const BoundArray& array = entry.bound[static_cast<size_t>(-1 - slot)];
+      buffers[b] = array.data;
+      dims[b] = array.dims.data();
+    } else {
+      const auto* buffer =
+          static_cast<const XLA_FFI_Buffer*>(slot < args ? frame->args.args[slot] : frame->rets.rets[slot - args]);
+      buffers[b] = buffer->data;
+      dims[b] = buffer->dims;
+    }
+  }
+  FfiContext ctx;
+  ctx.num_threads = pool_size(frame);
+  ctx.parallel_for = ffi_parallel_for;
+  ctx.api = frame->api;
+  ctx.ctx = frame->ctx;
+  const int code = entry.kernel(&ctx, buffers, dims);
+  if (code == 0) return nullptr;
+  return failure(frame->api, XLA_FFI_Error_Code_INTERNAL,
+                 "jsparse: " + (ctx.error != nullptr ? std::string(ctx.error)
+                                                     : "a kernel failed with code " + std::to_string(code)));
+}
+
+// Finds the call and, when executing, runs it. `found` tells a miss from a failure.
+XLA_FFI_Error* serve(const XLA_FFI_CallFrame* frame, std::string_view key, bool* found) {
+  const Reader reader;  // keeps what it finds until the kernel has returned
+  const Entry* entry = reader.find(key);
+  *found = entry != nullptr;
+  return *found && frame->stage == XLA_FFI_ExecutionStage_EXECUTE ? run(frame, *entry) : nullptr;
+}
+
+// XLA instantiates whenever it loads an executable, also one from a cache, a file or another process, where nothing has
+// bound the call yet: then Python rebuilds it from the recipe. A miss in execute is possible too, when the handles died
+// before the executable did.
+XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
+  const Attributes attrs = attributes(frame->attrs);
+  if (attrs.key.data() == nullptr) {
+    return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "jsparse: expected a string attribute `key`");
+  }
+  bool found = false;
+  XLA_FFI_Error* error = serve(frame, attrs.key, &found);
+  if (found) return error;
+  const std::string key(attrs.key);
+  std::string reason;
+  if (!resolve(key, std::string(attrs.recipe), std::string(attrs.bound), &reason)) {
+    return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: " + reason);
+  }
+  error = serve(frame, key, &found);
+  if (found) return error;
+  return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: the resolver did not bind the call " + key);
+}
+
+}  // namespace
+
+extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame) {
+  for (XLA_FFI_Extension_Base* extension = frame->extension_start; extension != nullptr; extension = extension->next) {
+    if (extension->type == XLA_FFI_Extension_Metadata) return describe(extension);
+  }
+  try {
+    return handle(frame);
+  } catch (const std::exception& e) {  // out of memory, say: an exception must not cross into XLA
+    return failure(frame->api, XLA_FFI_Error_Code_INTERNAL, std::string("jsparse: ") + e.what());
+  }
+}
+
+}  // namespace jsparse

@@ -1,0 +1,16 @@
+// The XLA FFI target `jsparse_kernel`.
+#pragma once
+
+#include <string>
+
+#include "xla/ffi/api/c_api.h"
+
+namespace jsparse {
+
+// Serves the stages instantiate and execute.
+extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame);
+
+// Asks Python to bind `key`. Takes the GIL. False, with the reason in `error`, if that fails or nobody is there to ask.
+bool resolve(const std::string& key, const std::string& recipe, const std::string& bound, std::string* error);
+
+}  // namespace jsparse

@@ -1,0 +1,150 @@
+// The Python face of the run time: handlers, calls, the resolver and direct runs.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinates.h"
+#include "direct.h"
+#include "ffi.h"
+#include "table.h"
+
+namespace py = pybind11;
+
+namespace jsparse {
+namespace {
+
+// Null or a callable. A plain pointer, so that nothing is released after the interpreter is gone.
+PyObject* resolver = nullptr;
+
+// Lives in Python, so it dies with the GIL held.
+class Call {
+ public:
+  explicit Call(Entry* entry) : entry_(entry) {}
+  ~Call() { release(entry_); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const std::string& key() const { return entry_->key; }
+
+ private:
+  Entry* const entry_;
+};
+
+// The memory and the shape of an array, which a kernel reads as dense in row-major order.
+BoundArray view(const py::array& array, const char* what, size_t position) {
+  if (!(array.flags() & py::array::c_style)) {
+    throw py::value_error("Expected contiguous arrays, but " + std::string(what) + " " + std::to_string(position) +
+                          " is not (numpy.ascontiguousarray makes it so)");
+  }
+  return {const_cast<void*>(array.data()), {array.shape(), array.shape() + array.ndim()}};
+}
+
+Kernel kernel_at(uintptr_t address) {
+  if (address == 0) throw py::value_error("Expected the address of a kernel, but got 0");
+  return reinterpret_cast<Kernel>(address);
+}
+
+std::unique_ptr<Call> bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
+                                const std::vector<py::array>& bound, py::object owner, bool pin) {
+  auto entry = std::make_unique<Entry>();
+  entry->key = std::move(key);
+  entry->kernel = kernel_at(address);
+  entry->slots = std::move(slots);
+  for (const int64_t slot : entry->slots) {
+    entry->operands = std::max(entry->operands, slot + 1);
+    if (slot < -static_cast<int64_t>(bound.size())) {
+      throw py::value_error("Expected slots to name one of " + std::to_string(bound.size()) +
+                            " bound arrays, but got slot " + std::to_string(slot));
+    }
+  }
+  for (size_t b = 0; b < bound.size(); ++b) {
+    entry->bound.push_back(view(bound[b], "bound array", b));
+    entry->alive.push_back(bound[b]);
+  }
+  entry->alive.push_back(std::move(owner));
+  return std::make_unique<Call>(bind(std::move(entry), pin));
+}
+
+std::unique_ptr<Call> find_call(const std::string& key) {
+  Entry* entry = acquire(key);
+  return entry == nullptr ? nullptr : std::make_unique<Call>(entry);
+}
+
+py::object set_resolver(const py::object& f) {
+  if (!f.is_none() && !PyCallable_Check(f.ptr())) throw py::type_error("Expected a callable or None");
+  PyObject* old = std::exchange(resolver, f.is_none() ? nullptr : f.inc_ref().ptr());
+  return old == nullptr ? py::none() : py::reinterpret_steal<py::object>(old);
+}
+
+// The text of a failed kernel, for the thread that ran it.
+thread_local std::string last_error;
+
+int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads) {
+  const Kernel kernel = kernel_at(address);
+  std::vector<BoundArray> views;
+  std::vector<void*> data;
+  std::vector<const int64_t*> dims;
+  views.reserve(buffers.size());
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    views.push_back(view(buffers[b], "buffer", b));
+    data.push_back(views.back().data);
+    dims.push_back(views.back().dims.data());
+  }
+  last_error.clear();
+  py::gil_scoped_release nogil;
+  return run_direct(kernel, data.data(), dims.data(), threads, &last_error);
+}
+
+py::dict handlers() {
+  const auto capsule = [] {
+    return py::capsule(reinterpret_cast<const void*>(jsparse_handler), "xla._CUSTOM_CALL_TARGET");
+  };
+  py::dict result;
+  result["instantiate"] = capsule();
+  result["execute"] = capsule();
+  return result;
+}
+
+}  // namespace
+
+bool resolve(const std::string& key, const std::string& recipe, const std::string& bound, std::string* error) {
+  if (!Py_IsInitialized()) {
+    *error = "the call " + key + " is not bound, and Python has shut down";
+    return false;
+  }
+  py::gil_scoped_acquire gil;
+  if (resolver == nullptr) {
+    *error = "the call " + key + " is not bound, and no resolver is set";
+    return false;
+  }
+  try {
+    const auto f = py::reinterpret_borrow<py::object>(resolver);  // ours, even if f replaces the resolver
+    f(key, recipe, bound);
+    return true;
+  } catch (py::error_already_set& e) {
+    *error = std::string(py::str(e.type().attr("__name__"))) + ": " + std::string(py::str(e.value()));
+    return false;
+  }
+}
+
+PYBIND11_MODULE(_native, m) {
+  m.doc() = "Runs generated kernels, inside XLA programs and on host arrays. See _native.pyi.";
+  py::class_<Call>(m, "Call").def_property_readonly("key", &Call::key);
+  m.def("handlers", &handlers);
+  m.def("bind_call", &bind_call, py::arg("key"), py::arg("address"), py::arg("slots"), py::arg("bound"),
+        py::arg("owner"), py::arg("pin") = false);
+  m.def("find_call", &find_call, py::arg("key"));
+  m.def("live_calls", &live_entries);
+  m.def("set_resolver", &set_resolver, py::arg("f"));
+  m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0);
+  m.def("last_error", [] { return last_error; });
+  define_coordinates(m);
+}
+
+}  // namespace jsparse

@@ -1,0 +1,20 @@
+"""jsparse: sparse tensors for JAX. `einsum` over any mix of sparse and dense operands, compiled in milliseconds."""
+
+from jsparse.einsum import einsum as einsum
+from jsparse.errors import DTypeError as DTypeError
+from jsparse.errors import FormatError as FormatError
+from jsparse.errors import JsparseError as JsparseError
+from jsparse.errors import NotYetSupportedError as NotYetSupportedError
+from jsparse.errors import PatternError as PatternError
+from jsparse.errors import ShapeError as ShapeError
+from jsparse.errors import SubscriptError as SubscriptError
+from jsparse.explain import explain as explain
+from jsparse.formats import Format as Format
+from jsparse.formats import Pattern as Pattern
+from jsparse.intake import asarray as asarray
+from jsparse.tensor import SparseTensor as SparseTensor
+
+__version__ = "0.1.0"
+
+EXPORT_CALLS = ["jsparse_kernel"]
+"""Names of the custom calls of compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""

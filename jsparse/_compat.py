@@ -1,0 +1,106 @@
+"""The only module that touches names of JAX that are not public."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+__all__ = [
+    "Primitive",
+    "Zero",
+    "add_tangents",
+    "is_undefined",
+    "keep_alive",
+    "make_primitive",
+    "output_aval",
+    "register_batching",
+    "register_cpu_lowering",
+    "register_jvp",
+    "register_transpose",
+    "same_varying",
+]
+
+Zero = ad.Zero
+is_undefined = ad.is_undefined_primal
+
+
+def make_primitive(name: str, abstract_eval: Callable[..., Any]) -> Primitive:
+    """A primitive of one result. Applied outside any transformation it runs as a compiled program of its own."""
+    primitive = Primitive(name)
+    primitive.def_abstract_eval(abstract_eval)
+
+    @cache
+    def compiled(**params: Any) -> Callable[..., Any]:
+        return jax.jit(partial(primitive.bind, **params))
+
+    primitive.def_impl(lambda *operands, **params: compiled(**params)(*operands))
+    return primitive
+
+
+def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:
+    """The abstract value of a result: replicated over the operands' mesh, varying over their manual axes."""
+    first = operands[0]
+    replicated = first.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
+    return first.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=replicated)
+
+
+def _varying(x: Any) -> frozenset[Any]:
+    kind = getattr(jax.typeof(x), "manual_axis_type", None)
+    return frozenset(getattr(kind, "varying", ()))
+
+
+def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
+    """The operands, made to vary over the same manual axes of `shard_map`, which its check of types asks for."""
+    wanted = frozenset().union(*map(_varying, operands))
+
+    def varied(x: Any) -> Any:
+        missing = tuple(sorted(wanted - _varying(x)))
+        return jax.lax.pcast(x, missing, to="varying") if missing else x
+
+    return tuple(map(varied, operands))
+
+
+def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """`rule(primals, tangents, **params) -> (result, tangent)`; tangents may be `Zero`."""
+    ad.primitive_jvps[primitive] = rule
+
+
+def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """`rule(cotangent, *operands, **params) -> cotangents`, None for operands that are known."""
+    ad.primitive_transposes[primitive] = rule
+
+
+def register_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """`rule(operands, axes, **params) -> (result, axis)`; an axis is None where an operand is not batched."""
+    batching.primitive_batchers[primitive] = rule
+
+
+def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
+    """The sum of tangents; a symbolic zero of `primal` if there are none."""
+    if not tangents:
+        return ad.Zero.from_primal_value(primal)  # type: ignore[attr-defined]
+    total = tangents[0]
+    for tangent in tangents[1:]:
+        total = ad.add_jaxvals(total, tangent)
+    return total
+
+
+def register_cpu_lowering(primitive: Primitive, rule: Callable[..., Any]) -> None:
+    """`rule(ctx, *operands, **params)` in terms of MLIR."""
+    mlir.register_lowering(primitive, rule, platform="cpu")
+
+
+def lower_as(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering rule that traces `function` in place of the primitive."""
+    rule: Callable[..., Any] = mlir.lower_fun(function, multiple_results=False)
+    return rule
+
+
+def keep_alive(ctx: Any, held: object) -> None:
+    """Hold an object for as long as the executable that is being lowered lives."""
+    ctx.module_context.add_keepalive(held)

@@ -1,0 +1,93 @@
+"""The run time of generated kernels: one XLA FFI target, direct runs on host arrays, and index work on coordinates.
+
+Nothing in here knows what a kernel computes. A kernel is the address of
+
+    int kernel(Context* ctx, void* const* buffers, const int64_t* const* dims);
+
+(see `csrc/abi.h`). A *call* joins a kernel with the arrays bound to it and is known by its `key`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+_Resolver: TypeAlias = Callable[[str, str, str], None]
+
+@final
+class Call:
+    """A handle on a bound call. When the last handle of a key dies, the call is retired, unless it is pinned.
+
+    Retiring frees the owner and the bound arrays at once if no program runs a kernel, else soon after the last one
+    running has finished.
+    """
+
+    @property
+    def key(self) -> str: ...
+
+def handlers() -> dict[str, Any]:
+    """The handlers of each stage, as `jax.ffi.register_ffi_target` takes them.
+
+    Register them as target `jsparse_kernel` of platform `cpu`. The custom call's string attributes are `key`, `recipe`
+    and `bound`; the latter two only matter to the resolver.
+    """
+
+def bind_call(
+    key: str,
+    address: int,
+    slots: Sequence[int],
+    bound: Sequence[NDArray[np.generic]],
+    owner: object,
+    pin: bool = False,
+) -> Call:
+    """Makes `key` known as the kernel at `address`.
+
+    The kernel's buffer `b` is operand `slots[b]` of (arguments, then results) of the custom call, or, where
+    `slots[b] < 0`, the array `bound[-1 - slots[b]]`, which must be contiguous. `owner`, which keeps the machine code
+    mapped, and the bound arrays live as long as the call. With `pin` the call is never retired.
+
+    Binding a key again gives a further handle on the same call; the other arguments then play no part (but `pin`
+    sticks), since a key is a digest of everything that defines its call.
+    """
+
+def find_call(key: str) -> Call | None:
+    """A further handle on a bound call."""
+
+def live_calls() -> int:
+    """How many calls are bound and not retired."""
+
+def set_resolver(f: _Resolver | None) -> _Resolver | None:
+    """Sets what binds a call that XLA needs and nobody has bound: `f(key, recipe, bound)`.
+
+    It happens when an executable is loaded from a cache, a file or another process. `f` must
+    `bind_call(key, ..., pin=True)`. It may run on any thread. Its exception becomes the XLA error NOT_FOUND.
+    Returns the resolver before it.
+    """
+
+def run(address: int, buffers: Sequence[NDArray[np.generic]], threads: int = 0) -> int:
+    """Runs a kernel on host arrays, without XLA and without the GIL, and returns its return code.
+
+    Each array must be contiguous; results are written in place, and whether an array is read-only is not looked at.
+    Buffers are aligned as their arrays are, which need not be the 64 bytes of XLA's. `threads = 0` takes all that the
+    process may use; threads are only made when the kernel opens a parallel loop of more than one chunk.
+    """
+
+def last_error() -> str:
+    """What the kernel last run by `run` on this thread said about its failure; empty if nothing."""
+
+def lexsort(keys: Sequence[NDArray[np.integer]], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """The stable permutation that sorts by `keys[0]`, then `keys[1]`, and so on (the reverse of `numpy.lexsort`).
+
+    Entries of `keys[k]` lie in `[0, sizes[k])`, else ValueError; sizes go up to 2**62. Takes linear time.
+    """
+
+def compress(sorted_parents: NDArray[np.integer], parents: int, dtype: DTypeLike) -> NDArray[np.integer]:
+    """Pointers such that the entries of parent `p` are those from `pointers[p]` to `pointers[p + 1]`.
+
+    `dtype` is int32 or int64. ValueError if the entries are not sorted, lie outside `[0, parents)` or are too many to
+    be counted in `dtype`.
+    """
+
+def out_of_range(keys: NDArray[np.integer], size: int) -> int:
+    """The index of the first entry outside `[0, size)`, or -1."""

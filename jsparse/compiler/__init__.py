@@ -1,0 +1,1 @@
+"""From an assignment over typed tensors to machine code. Knows nothing of JAX."""

@@ -1,0 +1,5 @@
+"""KernelIR: imperative code over flat buffers, the last form before LLVM."""
+
+from jsparse.compiler.kernel.nodes import Kernel
+
+__all__ = ["Kernel"]

@@ -1,0 +1,278 @@
+"""The nodes of KernelIR.
+
+Expressions are typed and pure. `Let` binds a name once; `Declare`/`Set` make a register that changes. A `Parallel`
+body may read every name bound outside but change none of them: what it computes it leaves in buffers or local arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from jsparse.compiler.kernel.types import BOOL, I64, Type
+
+__all__ = [
+    "Binary",
+    "Block",
+    "Buffer",
+    "Cast",
+    "Compare",
+    "Const",
+    "Declare",
+    "Expr",
+    "Extent",
+    "Fold",
+    "For",
+    "If",
+    "Kernel",
+    "Let",
+    "Load",
+    "LocalArray",
+    "Parallel",
+    "Prefetch",
+    "Set",
+    "Splat",
+    "Stmt",
+    "Store",
+    "Var",
+    "While",
+    "Widen",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A flat array: the kernel's `slot`-th buffer, or, with slot -1, memory on the kernel's own stack."""
+
+    name: str
+    type: Type
+    slot: int
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of type `type`, the same in all lanes."""
+
+    value: float
+    type: Type = I64
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A name bound by Let, Declare, For, or Parallel."""
+
+    name: str
+    type: Type = I64
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Arithmetic on operands of one type. `//` and `%` are for non-negative integers; `&` and `|` for bool."""
+
+    op: Literal["+", "-", "*", "//", "%", "min", "max", "&", "|"]
+    left: Expr
+    right: Expr
+
+    @property
+    def type(self) -> Type:
+        return self.left.type
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A comparison of two scalars of one type (integers as signed)."""
+
+    op: Literal["<", "<=", "==", "!="]
+    left: Expr
+    right: Expr
+
+    @property
+    def type(self) -> Type:
+        return BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`buffer[index]`, or, with lanes, the run of that many elements that starts there."""
+
+    buffer: Buffer
+    index: Expr
+    lanes: int = 0
+
+    @property
+    def type(self) -> Type:
+        return self.buffer.type.widened(self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """The value in another dtype, lane by lane."""
+
+    value: Expr
+    dtype: str
+
+    @property
+    def type(self) -> Type:
+        return Type(self.dtype, self.value.type.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Splat:
+    """A scalar in every lane."""
+
+    value: Expr
+    lanes: int
+
+    @property
+    def type(self) -> Type:
+        return self.value.type.widened(self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Widen:
+    """A vector followed by lanes of zero."""
+
+    value: Expr
+    lanes: int
+
+    @property
+    def type(self) -> Type:
+        return self.value.type.widened(self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The sum of a vector's lanes, upper half onto lower half until one lane is left (a fixed order)."""
+
+    value: Expr
+
+    @property
+    def type(self) -> Type:
+        return self.value.type.scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The size at run time of dimension `axis` of a buffer."""
+
+    buffer: Buffer
+    axis: int
+
+    @property
+    def type(self) -> Type:
+        return I64
+
+
+Expr: TypeAlias = Const | Var | Binary | Compare | Load | Cast | Splat | Widen | Fold | Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Bind `var` to a value, once."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Make the register `var`."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Change a declared register."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """`buffer[index] = value`, or `+=` with `accumulate`; a vector goes to the run that starts at `index`."""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    accumulate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for var in range(start, stop, step)`."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: Stmt
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Repeat the body as long as the condition holds."""
+
+    condition: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """A branch."""
+
+    condition: Expr
+    then: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Run the body for every chunk number below `count`, in any order and on any thread."""
+
+    var: Var
+    count: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Ask for the cache lines of the `length` elements from `index` on; reads nothing, may point anywhere."""
+
+    buffer: Buffer
+    index: Expr
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArray:
+    """Make `length` uninitialised elements on the stack, named by `buffer` (whose slot is -1)."""
+
+    buffer: Buffer
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements one after the other."""
+
+    stmts: tuple[Stmt, ...]
+
+
+Stmt: TypeAlias = Let | Declare | Set | Store | For | While | If | Parallel | Prefetch | LocalArray | Block
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of flat buffers: the ones of `buffers`, in the order of their slots."""
+
+    buffers: tuple[Buffer, ...]
+    body: Stmt
+
+    def __str__(self) -> str:
+        from jsparse.compiler.kernel.printer import kernel_text
+
+        return kernel_text(self)

@@ -1,0 +1,108 @@
+"""KernelIR as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Block,
+    Cast,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    Extent,
+    Fold,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    LocalArray,
+    Parallel,
+    Prefetch,
+    Set,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+    While,
+    Widen,
+)
+
+__all__ = ["expr_text", "kernel_text"]
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """One line a statement, indented as the code nests."""
+    buffers = ", ".join(f"{b.name}: {b.type}*{' (written)' if b.written else ''}" for b in kernel.buffers)
+    return "\n".join([f"kernel({buffers})", *_lines(kernel.body, "  ")])
+
+
+def expr_text(expr: Expr) -> str:
+    """An expression in the notation of Python."""
+    match expr:
+        case Const(value=value):
+            return f"{value:g}" if expr.type.is_float else str(int(value))
+        case Var(name=name):
+            return name
+        case Binary(op="min" | "max" as op, left=left, right=right):
+            return f"{op}({expr_text(left)}, {expr_text(right)})"
+        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+            return f"({expr_text(left)} {op} {expr_text(right)})"
+        case Load(buffer=buffer, index=index, lanes=lanes):
+            return f"{buffer.name}[{expr_text(index)}{f' : {lanes}' if lanes else ''}]"
+        case Cast(value=value, dtype=dtype):
+            return f"{dtype}({expr_text(value)})"
+        case Splat(value=value, lanes=lanes):
+            return f"splat{lanes}({expr_text(value)})"
+        case Widen(value=value, lanes=lanes):
+            return f"widen{lanes}({expr_text(value)})"
+        case Fold(value=value):
+            return f"fold({expr_text(value)})"
+        case Extent(buffer=buffer, axis=axis):
+            return f"{buffer.name}.shape[{axis}]"
+
+
+def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
+    match stmt:
+        case Block(stmts=stmts):
+            for inner in stmts:
+                yield from _lines(inner, indent)
+        case For(var=var, start=start, stop=stop, step=step, body=body):
+            by = f", {step}" if step != 1 else ""
+            yield f"{indent}for {var.name} in range({expr_text(start)}, {expr_text(stop)}{by}):"
+            yield from _lines(body, indent + "  ")
+        case While(condition=condition, body=body):
+            yield f"{indent}while {expr_text(condition)}:"
+            yield from _lines(body, indent + "  ")
+        case If(condition=condition, then=then, otherwise=otherwise):
+            yield f"{indent}if {expr_text(condition)}:"
+            yield from _lines(then, indent + "  ")
+            if otherwise is not None:
+                yield f"{indent}else:"
+                yield from _lines(otherwise, indent + "  ")
+        case Parallel(var=var, count=count, body=body):
+            yield f"{indent}parallel {var.name} < {expr_text(count)}:"
+            yield from _lines(body, indent + "  ")
+        case _:
+            yield indent + _simple(stmt)
+
+
+def _simple(stmt: Stmt) -> str:
+    match stmt:
+        case Let(var=var, value=value):
+            return f"let {var.name}: {var.type} = {expr_text(value)}"
+        case Declare(var=var, value=value):
+            return f"var {var.name}: {var.type} = {expr_text(value)}"
+        case Set(var=var, value=value):
+            return f"{var.name} = {expr_text(value)}"
+        case Store(buffer=buffer, index=index, value=value, accumulate=accumulate):
+            return f"{buffer.name}[{expr_text(index)}] {'+=' if accumulate else '='} {expr_text(value)}"
+        case Prefetch(buffer=buffer, index=index, length=length):
+            return f"prefetch {buffer.name}[{expr_text(index)} : {length}]"
+        case LocalArray(buffer=buffer, length=length):
+            return f"array {buffer.name}: {buffer.type}[{length}]"
+        case _:
+            raise TypeError(f"no text for {type(stmt).__name__}")

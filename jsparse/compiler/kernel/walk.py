@@ -1,0 +1,25 @@
+"""What a piece of KernelIR mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from jsparse.compiler.kernel.nodes import Expr, Stmt, Var
+
+__all__ = ["nodes", "variables"]
+
+
+def nodes(node: object) -> Iterator[Expr | Stmt]:
+    """The node and everything below it, outermost first."""
+    yield node  # type: ignore[misc]
+    for field in fields(node):  # type: ignore[arg-type]
+        value = getattr(node, field.name)
+        for child in value if isinstance(value, tuple) else (value,):
+            if hasattr(child, "__dataclass_fields__") and type(child).__name__ not in {"Type", "Buffer"}:
+                yield from nodes(child)
+
+
+def variables(node: object) -> frozenset[str]:
+    """Every name that is bound or used."""
+    return frozenset(n.name for n in nodes(node) if isinstance(n, Var))

@@ -1,0 +1,143 @@
+"""Expressions of KernelIR in LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Extent,
+    Fold,
+    Load,
+    Splat,
+    Var,
+    Widen,
+)
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.llvm.types import I32, I64, POINTER, bytes_of, llvm_type
+
+__all__ = ["ExprEmitter"]
+
+# Multiply-adds may fuse. Nothing else of fast-math: NaN, Inf and the order of additions are part of the result.
+CONTRACT = ("contract",)
+
+
+class ExprEmitter:
+    """Emits expressions at the builder's place.
+
+    Attributes:
+        names: what each bound name is: a value, or the stack slot of a register.
+        buffers: the address of each buffer.
+        dims: the address of the table of shapes.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, names: dict[str, Any], buffers: dict[str, Any], dims: Any) -> None:
+        self.builder, self.names, self.buffers, self.dims = builder, names, buffers, dims
+
+    def value(self, expr: Expr) -> Any:
+        """The LLVM value of an expression."""
+        match expr:
+            case Const():
+                return self.constant(expr)
+            case Var(name=name, type=type_):
+                found = self.names[name]
+                return self.builder.load(found, typ=llvm_type(type_)) if isinstance(found, ir.AllocaInstr) else found
+            case Binary():
+                return self.binary(expr)
+            case Compare(op=op, left=left, right=right):
+                compare = self.builder.fcmp_ordered if left.type.is_float else self.builder.icmp_signed
+                return compare(op, self.value(left), self.value(right))
+            case Load(buffer=buffer, index=index):
+                address = self.address(buffer, self.value(index))
+                return self.builder.load(address, align=bytes_of(buffer.type), typ=llvm_type(expr.type))
+            case Cast(value=value):
+                return self.cast(self.value(value), value.type, expr.type)
+            case Splat(value=value, lanes=lanes):
+                return self.splat(self.value(value), lanes)
+            case Widen(value=value, lanes=lanes):
+                return self.widen(self.value(value), value.type, lanes)
+            case Fold(value=value):
+                return self.fold(self.value(value), value.type)
+            case Extent(buffer=buffer, axis=axis):
+                shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
+                return self.builder.load(self.offset(shape, axis, I64), typ=I64)
+
+    def offset(self, base: Any, index: Any, element: ir.Type) -> Any:
+        """base + index elements."""
+        index = ir.Constant(I64, index) if isinstance(index, int) else index
+        return self.builder.gep(base, [index], source_etype=element)
+
+    def address(self, buffer: Buffer, index: Any) -> Any:
+        """Where `buffer[index]` lies."""
+        return self.offset(self.buffers[buffer.name], index, llvm_type(buffer.type.scalar))
+
+    def constant(self, expr: Const) -> ir.Constant:
+        number = float(expr.value) if expr.type.is_float else int(expr.value)
+        scalar = ir.Constant(llvm_type(expr.type.scalar), number)
+        return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar
+
+    def binary(self, expr: Binary) -> Any:
+        left, right = self.value(expr.left), self.value(expr.right)
+        if expr.type.is_float:
+            return self.float_operators()[expr.op](left, right, flags=CONTRACT)
+        if expr.op in ("min", "max"):
+            keep_left = self.builder.icmp_signed("<" if expr.op == "min" else ">", left, right)
+            return self.builder.select(keep_left, left, right)
+        return self.integer_operators()[expr.op](left, right)
+
+    def float_operators(self) -> dict[str, Callable[..., Any]]:
+        build = self.builder
+        return {"+": build.fadd, "-": build.fsub, "*": build.fmul}
+
+    def integer_operators(self) -> dict[str, Callable[..., Any]]:
+        build = self.builder
+        return {
+            "+": build.add,
+            "-": build.sub,
+            "*": build.mul,
+            "//": build.udiv,
+            "%": build.urem,
+            "&": build.and_,
+            "|": build.or_,
+        }
+
+    def cast(self, value: Any, source: Type, target: Type) -> Any:
+        into = llvm_type(target)
+        if source.is_float and target.is_float:
+            wider = bytes_of(target) > bytes_of(source)
+            return self.builder.fpext(value, into) if wider else self.builder.fptrunc(value, into)
+        if source.is_float or target.is_float:
+            return self.builder.sitofp(value, into) if target.is_float else self.builder.fptosi(value, into)
+        wider = bytes_of(target) > bytes_of(source)
+        return self.builder.sext(value, into) if wider else self.builder.trunc(value, into)
+
+    def splat(self, value: Any, lanes: int) -> Any:
+        vector = ir.VectorType(value.type, lanes)
+        first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
+        return self.shuffle(first, first, [0] * lanes)
+
+    def shuffle(self, left: Any, right: Any, mask: list[int]) -> Any:
+        return self.builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(mask)), mask))
+
+    def widen(self, value: Any, type_: Type, lanes: int) -> Any:
+        zeros = ir.Constant(llvm_type(type_), None)
+        return self.shuffle(value, zeros, [min(n, type_.lanes) for n in range(lanes)])
+
+    def fold(self, value: Any, type_: Type) -> Any:
+        lanes = 1 << (type_.lanes - 1).bit_length()
+        if lanes != type_.lanes:
+            value, type_ = self.widen(value, type_, lanes), type_.widened(lanes)
+        while lanes > 1:
+            lanes //= 2
+            low = self.shuffle(value, value, list(range(lanes)))
+            high = self.shuffle(value, value, list(range(lanes, 2 * lanes)))
+            value = self.builder.fadd(low, high, flags=CONTRACT) if type_.is_float else self.builder.add(low, high)
+        return self.builder.extract_element(value, ir.Constant(I32, 0))

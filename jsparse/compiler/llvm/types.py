@@ -1,0 +1,34 @@
+"""KernelIR types as LLVM types."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from jsparse.compiler.kernel.types import Type
+
+__all__ = ["CONTEXT", "I1", "I32", "I64", "POINTER", "bytes_of", "llvm_type"]
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+POINTER = ir.PointerType()
+
+# struct Context of csrc/abi.h: the fields that generated code reads
+CONTEXT = ir.LiteralStructType([I64, I64, POINTER, POINTER])
+
+_SCALARS: dict[str, tuple[ir.Type, int]] = {
+    "bool": (I1, 1),
+    "int32": (I32, 4),
+    "int64": (I64, 8),
+    "float32": (ir.FloatType(), 4),
+    "float64": (ir.DoubleType(), 8),
+}
+
+
+def llvm_type(type_: Type) -> ir.Type:
+    """The LLVM type of a KernelIR type."""
+    scalar = _SCALARS[type_.dtype][0]
+    return ir.VectorType(scalar, type_.lanes) if type_.lanes else scalar
+
+
+def bytes_of(type_: Type) -> int:
+    """The size in bytes of one lane."""
+    return _SCALARS[type_.dtype][1]

@@ -1,0 +1,174 @@
+"""Problem + schedule → loop nest. All decisions are the schedule's; here they only take shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jsparse.compiler.loops.nest import (
+    Assign,
+    Domain,
+    Fold,
+    Forall,
+    Lanes,
+    LoopNest,
+    Parallel,
+    Range,
+    Stmt,
+    Stored,
+    Tiles,
+    Where,
+    Workspace,
+)
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["build_loops"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    var: IndexVar
+    domain: Domain
+
+    @property
+    def filters(self) -> bool:
+        """Whether the loop only looks up a variable that an outer loop has set."""
+        return isinstance(self.domain, Stored) and self.domain.bound
+
+
+def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
+    """The loop nest that `schedule` describes.
+
+    Accumulation: below the innermost loop over an index of the target, everything is a reduction. Its partial result
+    lives in registers (the workspace `acc`) and is written once. If reductions also stand further out, the target is
+    cleared and added to in memory.
+    """
+    return _Builder(problem, schedule).build()
+
+
+class _Builder:
+    def __init__(self, problem: Problem, schedule: Schedule) -> None:
+        self.problem, self.schedule = problem, schedule
+        self.target = problem.assignment.target
+        self.dtype = problem.type_of[self.target.tensor].dtype
+        self.kept = frozenset(self.target.variables())
+        self.vector = schedule.order[-1] if schedule.lanes else None
+        self.loops, self.summed, self.sum_at = self._sequence()
+        self.register_at = self._register_place()
+
+    def build(self) -> LoopNest:
+        outer_reduction = any(self._reduces(loop) for loop in self.loops[: self.register_at])
+        body = self._emit(0, outer_reduction, self.problem.assignment.factors)
+        return LoopNest(self.problem, outer_reduction or not self._covers_target(), body)
+
+    def _sequence(self) -> tuple[list[_Loop], list[_Loop], int]:
+        """The loops in order; those summed first, apart; and the place where the latter stand."""
+        scalar = self.schedule.order[:-1] if self.vector else self.schedule.order
+        levels = [(n, v) for n, names in enumerate(self.problem.level_variables) for v in enumerate(names)]
+        loops: list[_Loop] = []
+        summed: list[_Loop] = []
+        sum_at, bound = 0, set[IndexVar]()
+        for place, var in enumerate((*scalar, None)):
+            if self.vector and place == self.schedule.tile:
+                loops.append(_Loop(self.vector, Tiles(self.schedule.lanes)))
+            if var is None:
+                break
+            into = summed if var in self.schedule.summed else loops
+            if levels and levels[0][1][1] == var:
+                pattern, (level, _) = levels.pop(0)
+                into.append(_Loop(var, Stored(pattern, level)))
+                bound.add(var)
+                while levels and levels[0][1][1] in bound:
+                    pattern, (level, name) = levels.pop(0)
+                    into.append(_Loop(name, Stored(pattern, level, bound=True)))
+                sum_at = len(loops)
+            else:
+                loops.append(_Loop(var, Range()))
+                bound.add(var)
+        if levels:
+            raise ValueError(f"schedule {self.schedule.order} does not visit the levels of {self.problem} in order")
+        return loops, summed, sum_at
+
+    def _reduces(self, loop: _Loop) -> bool:
+        return loop.var not in self.kept and not loop.filters
+
+    def _register_place(self) -> int:
+        """The first place below which no loop runs over an index of the target."""
+        place = len(self.loops)
+        while place and (self.loops[place - 1].filters or self.loops[place - 1].var not in self.kept):
+            place -= 1
+        return place
+
+    def _covers_target(self) -> bool:
+        """Whether the loops visit all of the target: they do unless a sparse level decides what is visited."""
+        if self.problem.type_of[self.target.tensor].positions is not None:
+            return True
+        return all(self._is_dense(loop) or self._reduces(loop) for loop in self.loops[: self.register_at])
+
+    def _is_dense(self, loop: _Loop) -> bool:
+        if not isinstance(loop.domain, Stored):
+            return True
+        level = self.problem.patterns[loop.domain.pattern].levels[loop.domain.level]
+        return level.kind is LevelKind.DENSE and not loop.domain.bound
+
+    @property
+    def _in_registers(self) -> bool:
+        """Whether anything is summed below the innermost loop over the target."""
+        return self.register_at < len(self.loops) or self._folds
+
+    @property
+    def _folds(self) -> bool:
+        return self.vector is not None and self.vector not in self.kept
+
+    def _emit(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
+        if self.summed and place == self.sum_at and factors == self.problem.assignment.factors:
+            return self._sum_first(factors, lambda rest: self._emit(place, accumulate, rest))
+        if place == self.register_at and self._in_registers:
+            return self._registers(place, accumulate, factors)
+        if place == len(self.loops):
+            return self._innermost(self.target, accumulate, factors)
+        return self._loop(place, self._emit(place + 1, accumulate, factors))
+
+    def _loop(self, place: int, body: Stmt) -> Forall:
+        loop = self.loops[place]
+        parallel = None
+        if loop.var == self.schedule.parallel and not loop.filters:
+            parallel = Parallel(self.schedule.mode, self.schedule.grain)
+        innermost = max((n for n, other in enumerate(self.loops) if isinstance(other.domain, Stored)), default=-1)
+        prefetch = self.schedule.prefetch if place == innermost else 0
+        return Forall(loop.var, loop.domain, body, parallel, prefetch)
+
+    def _registers(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
+        """where(acc, reductions, target = acc); a reduction that runs in lanes is folded into a scalar in between."""
+        acc = Workspace("acc", self.dtype, self.vector, max(self.schedule.lanes, 1))
+        producer = self._below(place, acc.access(), factors)
+        if not self._folds:
+            return Where(acc, producer, self._innermost(self.target, accumulate, (acc.access(),)))
+        total = Workspace("total", self.dtype)
+        fold = Forall(str(self.vector), Fold(), Assign(total.access(), True, (acc.access(),)))
+        return Where(total, Where(acc, producer, fold), Assign(self.target, accumulate, (total.access(),)))
+
+    def _below(self, place: int, into: Access, factors: tuple[Access, ...]) -> Stmt:
+        if self.summed and place == self.sum_at and factors == self.problem.assignment.factors:
+            return self._sum_first(factors, lambda rest: self._below(place, into, rest))
+        if place == len(self.loops):
+            return self._innermost(into, True, factors)
+        return self._loop(place, self._below(place + 1, into, factors))
+
+    def _sum_first(self, factors: tuple[Access, ...], consume: Callable[[tuple[Access, ...]], Stmt]) -> Stmt:
+        """where(sub = Σ of the factors that depend on the summed variables, the rest of the product with sub)."""
+        names = {loop.var for loop in self.summed}
+        inner = tuple(f for f in factors if names & set(f.variables()))
+        outer = tuple(f for f in factors if not names & set(f.variables()))
+        sub = Workspace("sub", self.dtype)
+        producer: Stmt = Assign(sub.access(), True, inner)
+        for loop in reversed(self.summed):
+            producer = Forall(loop.var, loop.domain, producer)
+        return Where(sub, producer, consume((sub.access(), *outer)))
+
+    def _innermost(self, target: Access, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
+        assign = Assign(target, accumulate, factors)
+        return Forall(self.vector, Lanes(), assign) if self.vector else assign

@@ -1,0 +1,147 @@
+"""Runs a loop nest, one coordinate at a time, on numpy arrays. Slow and obvious: the tests' reference for lowering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jsparse.compiler.loops.nest import Assign, Fold, Forall, Lanes, LoopNest, Range, Stmt, Stored, Tiles, Where
+from jsparse.compiler.problem import Dense, Positions
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import Access
+
+__all__ = ["interpret_loops"]
+
+Array = NDArray[np.generic]
+Span = tuple[int, int]  # the positions [lo, hi) at which the present coordinates stand
+
+
+def interpret_loops(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
+    """Execute `nest`; the target's array is written.
+
+    Args:
+        arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included).
+        patterns: for each pattern its index arrays, level by level, pointers before coordinates.
+    """
+    if nest.clear:
+        arrays[nest.problem.assignment.target.tensor][...] = 0
+    machine = _Machine(nest, dict(arrays), patterns)
+    machine.run(nest.body)
+
+
+@dataclass
+class _Machine:
+    nest: LoopNest
+    arrays: dict[str, Array]
+    patterns: Sequence[Sequence[Array]]
+    env: dict[str, int] = field(default_factory=dict)
+    tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
+    spans: dict[tuple[int, int], Span] = field(default_factory=dict)
+
+    def run(self, stmt: Stmt) -> None:
+        match stmt:
+            case Forall(var=var, domain=domain, body=body):
+                for _ in self.visit(var, domain):
+                    self.run(body)
+            case Where(workspace=workspace, producer=producer, consumer=consumer):
+                size = () if workspace.var is None else (self.size(workspace.var),)
+                self.arrays[workspace.name] = np.zeros(size, workspace.dtype)
+                self.run(producer)
+                self.run(consumer)
+            case Assign():
+                self.assign(stmt)
+
+    def visit(self, var: str, domain: object) -> Iterator[None]:
+        match domain:
+            case Range() | Fold():
+                yield from (self.env.update({var: n}) for n in range(self.size(var)))
+            case Tiles(lanes=lanes):
+                for start in range(0, self.size(var), lanes):
+                    self.tiles[var] = (start, min(start + lanes, self.size(var)))
+                    yield
+            case Lanes():
+                yield from (self.env.update({var: n}) for n in range(*self.tiles[var]))
+            case Stored(pattern=pattern, level=level, bound=bound):
+                yield from self.entries(var, pattern, level, bound)
+
+    def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
+        """Visit the entries of one level below the present span, equal neighbours of a repeating level together."""
+        kind = self.nest.problem.patterns[pattern].levels[level].kind
+        lo, hi = self.spans.get((pattern, level - 1), (0, 1))
+        if kind is LevelKind.DENSE:
+            size = self.size(var)
+            for n in [self.env[var]] if bound else range(size):
+                self.env[var] = n
+                self.spans[pattern, level] = (lo * size + n, lo * size + n + 1)
+                yield
+            return
+        pointers, coordinates = self.level_arrays(pattern, level)
+        if kind is LevelKind.COMPRESSED:
+            lo, hi = int(pointers[lo]), int(pointers[hi])
+        while lo < hi:
+            coordinate, end = int(coordinates[lo]), lo + 1
+            if self.nest.problem.patterns[pattern].repeats(level):
+                while end < hi and int(coordinates[end]) == coordinate:
+                    end += 1
+            if not bound or coordinate == self.env[var]:
+                self.env[var] = coordinate
+                self.spans[pattern, level] = (lo, end)
+                yield
+            lo = end
+
+    def level_arrays(self, pattern: int, level: int) -> tuple[Array, Array]:
+        """Pointers and coordinates of a level that has coordinates; the former are empty for a singleton."""
+        arrays = list(self.patterns[pattern])
+        for above in self.nest.problem.patterns[pattern].levels[:level]:
+            del arrays[: {LevelKind.DENSE: 0, LevelKind.SINGLETON: 1, LevelKind.COMPRESSED: 2}[above.kind]]
+        if self.nest.problem.patterns[pattern].levels[level].kind is LevelKind.SINGLETON:
+            return np.zeros(0, np.int64), arrays[0]
+        return arrays[0], arrays[1]
+
+    def size(self, var: str) -> int:
+        size = self.nest.problem.size[var]
+        if size is not None:
+            return size
+        for access in self.nest.problem.assignment.accesses:
+            for axis, n in zip(
+                self.nest.problem.type_of[access.tensor].axes, self.arrays[access.tensor].shape, strict=True
+            ):
+                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
+                    return n
+        raise KeyError(var)
+
+    def assign(self, stmt: Assign) -> None:
+        value: float | None = 1
+        for factor in stmt.factors:
+            where = self.address(factor)
+            value = None if where is None or value is None else value * self.arrays[factor.tensor][where]
+        target, where = self.arrays[stmt.target.tensor], self.address(stmt.target)
+        if where is None:
+            return
+        addend = 0 if value is None else value
+        target[where] = target[where] + addend if stmt.accumulate else addend
+
+    def address(self, access: Access) -> tuple[int, ...] | None:
+        """Where the access points now; None when an indirect index is out of range."""
+        type_ = self.nest.problem.type_of.get(access.tensor)
+        if type_ is None:  # a workspace
+            return tuple(self.env[str(v)] for v in access.indices)
+        where: list[int] = []
+        for axis, size in zip(type_.axes, self.arrays[access.tensor].shape, strict=True):
+            coordinate = self.coordinate(access, axis)
+            if not 0 <= coordinate < size:
+                return None
+            where.append(coordinate)
+        return tuple(where)
+
+    def coordinate(self, access: Access, axis: Dense | Positions) -> int:
+        if isinstance(axis, Positions):
+            return self.spans[axis.pattern, len(axis.dims) - 1][0]
+        index = access.indices[axis.dim]
+        if isinstance(index, Access):
+            inner = self.address(index)
+            return -1 if inner is None else int(self.arrays[index.tensor][inner])
+        return self.env[index]

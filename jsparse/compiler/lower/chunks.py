@@ -1,0 +1,107 @@
+"""Division of a loop over threads.
+
+The number of chunks and their bounds depend on the pattern and the sizes alone, never on the number of threads: so a
+result is bit-equal for any number of threads. There are more chunks than threads; idle threads claim the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jsparse.compiler.kernel.algebra import add, block, ceil_div, const, floor_div, minimum, mul, zero
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Compare,
+    Declare,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    LocalArray,
+    Parallel,
+    Set,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from jsparse.compiler.lower.scope import Scope
+
+__all__ = ["MAX_CHUNKS", "Partials", "chunked", "in_chunks", "lower_bound", "with_partials"]
+
+MAX_CHUNKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """A reduction over chunks: `own(chunk, loops)` gives a chunk its accumulator, `combine(chunks)` adds them up."""
+
+    own: Callable[[Expr, Stmt], Stmt]
+    combine: Callable[[Expr], Stmt]
+
+
+def chunked(
+    scope: Scope, work: Expr, grain: int, body: Callable[[Expr, Expr], Stmt], partials: Partials | None
+) -> Stmt:
+    """Run `body(chunk, chunks)` for each of min(MAX_CHUNKS, ⌈work / grain⌉) chunks, at least one."""
+    chunks, chunk = scope.fresh("chunks"), scope.fresh("chunk")
+    wanted = Binary("max", minimum(ceil_div(work, grain), const(MAX_CHUNKS)), const(1))
+    inner = body(chunk, chunks)
+    if partials is None:
+        return block(Let(chunks, wanted), Parallel(chunk, chunks, inner))
+    return block(Let(chunks, wanted), Parallel(chunk, chunks, partials.own(chunk, inner)), partials.combine(chunks))
+
+
+def in_chunks(
+    scope: Scope, size: Expr, grain: int, body: Callable[[Expr, Expr], Stmt], partials: Partials | None = None
+) -> Stmt:
+    """Divide `range(size)` evenly: `body(start, stop)` for each part."""
+
+    def part(chunk: Expr, chunks: Expr) -> Stmt:
+        start, stop = scope.fresh("start"), scope.fresh("stop")
+        return block(
+            Let(start, floor_div(mul(chunk, size), chunks)),
+            Let(stop, floor_div(mul(add(chunk, const(1)), size), chunks)),
+            body(start, stop),
+        )
+
+    return chunked(scope, size, grain, part, partials)
+
+
+def lower_bound(scope: Scope, size: Expr, reaches: Callable[[Expr], Expr]) -> tuple[Stmt, Var]:
+    """The smallest n in [0, size] for which `reaches(n)` holds (false, …, false, true, …), by bisection."""
+    lo, hi, mid = scope.fresh("lo"), scope.fresh("hi"), scope.fresh("mid")
+    body = block(
+        Let(mid, floor_div(add(lo, hi), const(2))),
+        If(reaches(mid), Set(hi, mid), Set(lo, add(mid, const(1)))),
+    )
+    return block(Declare(lo, const(0)), Declare(hi, size), While(Compare("<", lo, hi), body)), lo
+
+
+def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt:
+    """Give each chunk of `loop` its own copy of the workspace in production, and add the copies chunk by chunk."""
+    name = scope.accumulator
+    if name is None:
+        raise ValueError("a reduction in parallel needs a workspace to reduce into")
+    total = scope.registers[name]
+    own = scope.fresh(name, total.type)
+    copies = Buffer(scope.fresh("copies").name, total.type.scalar, -1, written=True)
+    lanes = total.type.lanes
+
+    def own_copy(chunk: Expr, inner: Stmt) -> Stmt:
+        return block(
+            Declare(own, zero(own.type)),
+            inner,
+            Store(copies, mul(chunk, const(max(lanes, 1))), own),
+        )
+
+    def add_copies(chunks: Expr) -> Stmt:
+        n = scope.fresh("n")
+        copy = Load(copies, mul(n, const(max(lanes, 1))), lanes)
+        return For(n, const(0), chunks, Set(total, Binary("+", total, copy)))
+
+    body = loop(scope.with_register(name, own), Partials(own_copy, add_copies))
+    return block(LocalArray(copies, MAX_CHUNKS * max(lanes, 1)), body)

@@ -1,0 +1,174 @@
+"""The loop over the entries of a pattern's level, for each kind of level (the level functions of Chou et al., 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jsparse.compiler.kernel.algebra import add, block, const, floor_div, less, minimum, mul
+from jsparse.compiler.kernel.nodes import Binary, Compare, Declare, Expr, For, If, Let, Set, Stmt, Var, While
+from jsparse.compiler.loops.nest import Parallel, Stored
+from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
+from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.compiler.problem import PatternType
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["Entry", "each_entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a level: its coordinate and the span of its positions. `position` is set where a plain loop runs over
+    stored coordinates."""
+
+    coordinate: Expr
+    span: Span
+    position: Expr | None = None
+
+
+Body = Callable[[Entry], Stmt]
+
+
+def each_entry(
+    scope: Scope, domain: Stored, var: IndexVar, parallel: Parallel | None, body: Body, partials: Partials | None
+) -> Stmt:
+    """The loop over the level's entries below the present span of the level above, divided over threads if asked."""
+    level = _Level(scope, domain, var)
+    if parallel is None:
+        return level.serial(body)
+    return level.parallel(parallel.grain, body, partials)
+
+
+class _Level:
+    def __init__(self, scope: Scope, domain: Stored, var: IndexVar) -> None:
+        self.scope, self.domain, self.var = scope, domain, var
+        self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
+        self.kind = self.type.levels[domain.level].kind
+        self.above = scope.spans.get((domain.pattern, domain.level - 1), Span(const(0)))
+
+    def serial(self, body: Body) -> Stmt:
+        if self.kind is LevelKind.DENSE:
+            if self.domain.bound:
+                return body(self.dense_entry(self.scope.indices[self.var]))
+            return self.dense_loop(const(0), self.scope.storage.size(self.var), body)
+        if self.kind is LevelKind.SINGLETON and self.above.stop is None:
+            return self.one(self.above.first, body)
+        first, stop, prelude = self.bounds()
+        return block(*prelude, self.stored_loop(first, stop, body))
+
+    def bounds(self) -> tuple[Expr, Expr, list[Stmt]]:
+        """The positions below the span above."""
+        if self.kind is LevelKind.SINGLETON:
+            assert self.above.stop is not None
+            return self.above.first, self.above.stop, []
+        pointers = self.scope.storage.pointers(self.domain.pattern, self.domain.level)
+        first, stop = self.scope.fresh("first"), self.scope.fresh("stop")
+        load = self.scope.load_index
+        below = add(self.above.first, const(1))
+        return first, stop, [Let(first, load(pointers, self.above.first)), Let(stop, load(pointers, below))]
+
+    def coordinate(self, position: Expr) -> Expr:
+        coordinates = self.scope.storage.coordinates(self.domain.pattern, self.domain.level)
+        return self.scope.load_index(coordinates, position)
+
+    def dense_entry(self, coordinate: Expr) -> Entry:
+        size = self.scope.storage.size(self.var)
+        return Entry(coordinate, Span(add(mul(self.above.first, size), coordinate)))
+
+    def dense_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
+        n = self.scope.fresh(self.var)
+        return For(n, start, stop, body(self.dense_entry(n)))
+
+    def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
+        """The entry at one position (or one run of positions); only if it is the one looked up, when bound."""
+        coordinate = self.scope.fresh(self.var)
+        entry = Entry(coordinate, Span(position, stop), position if plain else None)
+        if not self.domain.bound:
+            return block(Let(coordinate, self.coordinate(position)), body(entry))
+        found = Compare("==", coordinate, self.scope.indices[self.var])
+        return block(Let(coordinate, self.coordinate(position)), If(found, body(entry)))
+
+    def stored_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
+        if self.type.repeats(self.domain.level):
+            return self.runs(first, stop, body)
+        p = self.scope.fresh("p")
+        return For(p, first, stop, self.one(p, body, plain=True))
+
+    def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
+        """Positions that share a coordinate, together: so the loops below see each coordinate once."""
+        p, run, end = self.scope.fresh("p"), self.scope.fresh("run"), self.scope.fresh("end")
+        same = Compare("==", self.coordinate(minimum(end, add(stop, const(-1)))), self.coordinate(run))
+        return block(
+            Declare(p, first),
+            While(
+                less(p, stop),
+                block(
+                    Let(run, p),
+                    Declare(end, add(run, const(1))),
+                    While(Binary("&", less(end, stop), same), Set(end, add(end, const(1)))),
+                    self.one(run, body, end),
+                    Set(p, end),
+                ),
+            ),
+        )
+
+    def parallel(self, grain: int, body: Body, partials: Partials | None) -> Stmt:
+        """Divide the outermost level so that each chunk holds about as many entries of the last level as any other."""
+        if self.domain.level != 0 or self.domain.bound:
+            raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
+        size, prelude, loop = self.whole()
+        if not any(level.kind is LevelKind.COMPRESSED for level in self.type.levels[1:]) and not self.repeats:
+            parts = in_chunks(self.scope, size, grain, lambda start, stop: loop(start, stop, body), partials)
+            return block(*prelude, parts)
+        return block(*prelude, self.weighted(size, grain, lambda start, stop: loop(start, stop, body), partials))
+
+    def whole(self) -> tuple[Expr, list[Stmt], Callable[[Expr, Expr, Body], Stmt]]:
+        """How many places the level has in all, and the loop over a range of them."""
+        if self.kind is LevelKind.DENSE:
+            return self.scope.storage.size(self.var), [], self.dense_loop
+        _, stop, prelude = self.bounds()
+        return stop, prelude, self.stored_loop
+
+    @property
+    def repeats(self) -> bool:
+        return self.type.repeats(self.domain.level)
+
+    def weighted(self, size: Expr, grain: int, loop: Callable[[Expr, Expr], Stmt], partials: Partials | None) -> Stmt:
+        """Chunks of equal weight; the weight of the first n positions is n plus the entries of the last level below."""
+        total = self.scope.fresh("total")
+
+        def part(chunk: Expr, chunks: Expr) -> Stmt:
+            before, start = self.boundary(chunk, chunks, total, size)
+            behind, stop = self.boundary(add(chunk, const(1)), chunks, total, size)
+            return block(before, behind, loop(start, stop))
+
+        return block(Let(total, self.weight(size)), chunked(self.scope, total, grain, part, partials))
+
+    def boundary(self, chunk: Expr, chunks: Expr, total: Expr, size: Expr) -> tuple[Stmt, Var]:
+        goal = self.scope.fresh("goal")
+        search, found = lower_bound(self.scope, size, lambda n: Compare("<=", goal, self.weight(n)))
+        before: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]
+        if self.repeats:
+            before.append(self.to_run_start(found, size))
+        return block(*before), found
+
+    def to_run_start(self, place: Var, size: Expr) -> Stmt:
+        """Move a boundary to the next place where the coordinate changes: a run belongs to one chunk."""
+        here = self.coordinate(minimum(place, add(size, const(-1))))
+        left = self.coordinate(Binary("max", add(place, const(-1)), const(0)))
+        inside = Binary("&", less(const(0), place), less(place, size))
+        move = While(Binary("&", inside, Compare("==", here, left)), Set(place, add(place, const(1))))
+        return If(less(const(0), size), move)
+
+    def weight(self, position: Expr) -> Expr:
+        """Monotone in the position, and cheap: one load a compressed level."""
+        leaf = position
+        variables = self.scope.storage.problem.level_variables[self.domain.pattern]
+        for depth in range(1, len(self.type.levels)):
+            kind = self.type.levels[depth].kind
+            if kind is LevelKind.DENSE:
+                leaf = mul(leaf, self.scope.storage.size(variables[depth]))
+            elif kind is LevelKind.COMPRESSED:
+                leaf = self.scope.load_index(self.scope.storage.pointers(self.domain.pattern, depth), leaf)
+        return add(position, leaf)

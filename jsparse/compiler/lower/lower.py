@@ -1,0 +1,264 @@
+"""Loop nest → KernelIR: one function a node of the nest."""
+
+from __future__ import annotations
+
+from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, zero
+from jsparse.compiler.kernel.nodes import Binary as Op
+from jsparse.compiler.kernel.nodes import (
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    Extent,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Parallel,
+    Prefetch,
+    Set,
+    Splat,
+    Stmt,
+    Store,
+    Widen,
+)
+from jsparse.compiler.kernel.nodes import Fold as FoldLanes
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.loops.nest import Assign, Fold, Forall, Lanes, LoopNest, Range, Stored, Tiles, Where
+from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
+from jsparse.compiler.lower.levels import Entry, each_entry
+from jsparse.compiler.lower.scope import Scope
+from jsparse.compiler.lower.storage import Storage
+from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["kernel_buffers", "lower"]
+
+CLEAR_GRAIN = 1 << 16  # elements a thread clears at a time: below, waking a thread costs more than the work
+
+
+def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
+    """The buffers of a problem's kernel in order: factors' values, patterns' index arrays, the target's values."""
+    return Storage(problem).buffers
+
+
+def lower(nest: LoopNest) -> Kernel:
+    """The kernel of a loop nest."""
+    storage = Storage(nest.problem)
+    lowerer = _Lowerer(nest.problem, storage)
+    body = lowerer.stmt(nest.body, Scope(storage))
+    return Kernel(storage.buffers, block(lowerer.clear(), body) if nest.clear else body)
+
+
+class _Lowerer:
+    def __init__(self, problem: Problem, storage: Storage) -> None:
+        self.problem, self.storage = problem, storage
+        self.target = problem.assignment.target
+
+    def clear(self) -> Stmt:
+        """Set the target to zero, in parallel when it is large."""
+        scope, buffer = Scope(self.storage), self.storage.by_name[self.target.tensor]
+
+        def body(start: Expr, stop: Expr) -> Stmt:
+            n = scope.fresh("n")
+            return For(n, start, stop, Store(buffer, n, zero(buffer.type)))
+
+        return in_chunks(scope, self.storage.size_of(self.target), CLEAR_GRAIN, body)
+
+    def stmt(self, stmt: LoopStmt, scope: Scope) -> Stmt:
+        match stmt:
+            case Assign():
+                return self.assign(stmt, scope)
+            case Where():
+                return self.where(stmt, scope)
+            case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
+                return with_partials(scope, lambda inner, partials: self.forall(stmt, inner, partials))
+            case Forall():
+                return self.forall(stmt, scope, None)
+
+    def where(self, where: Where, scope: Scope) -> Stmt:
+        workspace, lanes = where.workspace, 0
+        if workspace.var is not None:
+            lanes = scope.lanes or workspace.lanes
+        register = scope.fresh(workspace.name, Type(workspace.dtype, lanes))
+        inner = scope.with_register(workspace.name, register)
+        return block(
+            Declare(register, zero(register.type)),
+            self.stmt(where.producer, inner),
+            self.stmt(where.consumer, inner),
+        )
+
+    def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
+        match loop.domain:
+            case Range():
+                return self.range(loop, scope, partials)
+            case Tiles(lanes=lanes):
+                return self.tiles(loop, lanes, scope)
+            case Stored():
+                return self.stored(loop, loop.domain, scope, partials)
+            case Lanes() | Fold():
+                return self.stmt(loop.body, scope)
+
+    def range(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
+        def body(start: Expr, stop: Expr) -> Stmt:
+            n = scope.fresh(loop.var)
+            return For(n, start, stop, self.stmt(loop.body, scope.with_index(loop.var, n)))
+
+        size = self.storage.size(loop.var)
+        if loop.parallel is None:
+            return body(const(0), size)
+        return in_chunks(scope, size, loop.parallel.grain, body, partials)
+
+    def tiles(self, loop: Forall, lanes: int, scope: Scope) -> Stmt:
+        """All full tiles, then the rest: both have a fixed width, so that no lane is ever wasted or masked."""
+        size = self.problem.size[loop.var]
+        if size is None:
+            raise ValueError(f"{loop.var} is tiled but its size is unknown")
+        whole, rest = size // lanes * lanes, size % lanes
+
+        def body(start: Expr, width: int) -> Stmt:
+            return self.stmt(loop.body, scope.with_tile(loop.var, start, width))
+
+        parts: list[Stmt] = []
+        if whole == lanes:
+            parts.append(body(const(0), lanes))
+        elif whole and loop.parallel is not None:
+            t = scope.fresh("tile")
+            parts.append(Parallel(t, const(whole // lanes), body(mul(t, const(lanes)), lanes)))
+        elif whole:
+            start = scope.fresh(loop.var)
+            parts.append(For(start, const(0), const(whole), body(start, lanes), lanes))
+        if rest:
+            parts.append(body(const(whole), rest))
+        return block(*parts)
+
+    def stored(self, loop: Forall, domain: Stored, scope: Scope, partials: Partials | None) -> Stmt:
+        def body(entry: Entry) -> Stmt:
+            inner = scope.with_span(domain, entry.span).with_index(loop.var, entry.coordinate)
+            ahead = self.prefetches(loop, domain, entry, scope) if loop.prefetch else []
+            return block(*ahead, self.stmt(loop.body, inner))
+
+        return each_entry(scope, domain, loop.var, loop.parallel, body, partials)
+
+    def prefetches(self, loop: Forall, domain: Stored, entry: Entry, scope: Scope) -> list[Stmt]:
+        """Ask for the rows that the entry `loop.prefetch` places ahead will gather, across the ends of rows."""
+        tiled = scope.tiled
+        if entry.position is None or tiled is None:
+            return []
+        coordinates = self.storage.coordinates(domain.pattern, domain.level)
+        last = add(Extent(coordinates, 0), const(-1))
+        ahead = scope.fresh("ahead")
+        place = minimum(add(entry.position, const(loop.prefetch)), last)
+        found: list[Stmt] = [Let(ahead, scope.load_index(coordinates, place))]
+        there = scope.with_index(loop.var, ahead)
+        for factor in self.problem.assignment.factors:
+            names = factor.variables()
+            gathered = self.problem.type_of[factor.tensor].positions is None and not factor.nested()
+            if gathered and loop.var in names and tiled in names:
+                found.append(Prefetch(self.storage.by_name[factor.tensor], self.address(factor, there), scope.lanes))
+        return found if len(found) > 1 else []
+
+    def assign(self, assign: Assign, scope: Scope) -> Stmt:
+        """Indices that are themselves loaded are checked: out of range, the product contributes nothing."""
+        prelude, guard, scope = self.indirect(assign, scope)
+        lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
+        store = self.put(assign, self.product(assign, scope, lanes), scope)
+        if guard is None:
+            return store
+        empty = None if assign.accumulate else self.put(assign, zero(self.element(assign.target, scope)), scope)
+        return block(*prelude, If(guard, store, empty))
+
+    def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
+        return any(scope.tiled in access.variables() for access in (assign.target, *assign.factors)) and bool(
+            scope.lanes
+        )
+
+    def element(self, access: Access, scope: Scope) -> Type:
+        register = scope.registers.get(access.tensor)
+        return register.type if register is not None else Type(self.problem.type_of[access.tensor].dtype)
+
+    def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
+        """Write to a register, or to memory."""
+        register = scope.registers.get(assign.target.tensor)
+        if register is None:
+            buffer = self.storage.by_name[assign.target.tensor]
+            return Store(buffer, self.address(assign.target, scope), value, assign.accumulate)
+        if value.type.lanes and not register.type.lanes:
+            value = FoldLanes(value)
+        elif value.type.lanes < register.type.lanes:
+            value = Widen(value, register.type.lanes)
+        return Set(register, Op("+", register, value) if assign.accumulate else value)
+
+    def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
+        """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor."""
+        dtype = self.element(assign.target, scope).dtype
+        values = [self.factor(factor, scope, dtype) for factor in assign.factors]
+        scalars = [v for v in values if not v.type.lanes]
+        vectors = [v for v in values if v.type.lanes]
+        if not values:
+            scalars = [Const(1, Type(dtype))]
+        head = self.multiply(scalars) if scalars else None
+        if not vectors:
+            assert head is not None
+            return Splat(head, lanes) if lanes else head
+        return self.multiply([*([Splat(head, vectors[0].type.lanes)] if head is not None else []), *vectors])
+
+    def multiply(self, values: list[Expr]) -> Expr:
+        product, *rest = values
+        for value in rest:
+            product = Op("*", product, value)
+        return product
+
+    def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
+        register = scope.registers.get(access.tensor)
+        if register is not None:
+            return register
+        lanes = scope.lanes if scope.tiled in access.variables() else 0
+        if lanes:
+            self.check_contiguous(access, scope.tiled)
+        value = Load(self.storage.by_name[access.tensor], self.address(access, scope), lanes)
+        return value if value.type.dtype == dtype else Cast(value, dtype)
+
+    def check_contiguous(self, access: Access, var: IndexVar | None) -> None:
+        *outer, last = self.problem.type_of[access.tensor].axes
+        inner = [axis for axis in outer if isinstance(axis, Dense) and access.indices[axis.dim] == var]
+        if not isinstance(last, Dense) or access.indices[last.dim] != var or inner:
+            raise ValueError(f"{var} runs in lanes, but {access} does not store it innermost")
+
+    def address(self, access: Access, scope: Scope) -> Expr:
+        axes = self.problem.type_of[access.tensor].axes
+        return self.storage.address(access, [self.coordinate(access, axis, scope) for axis in axes])
+
+    def coordinate(self, access: Access, axis: Dense | Positions, scope: Scope) -> Expr:
+        if isinstance(axis, Positions):
+            return scope.spans[axis.pattern, len(axis.dims) - 1].first
+        index = access.indices[axis.dim]
+        return scope.indirect[index] if isinstance(index, Access) else scope.indices[index]
+
+    def indirect(self, assign: Assign, scope: Scope) -> tuple[list[Stmt], Expr | None, Scope]:
+        """Load the indices that are read from tensors, and say when all are in range."""
+        prelude: list[Stmt] = []
+        guard: Expr | None = None
+        for access in (assign.target, *assign.factors):
+            for place, axis in enumerate(() if access.tensor in scope.registers else self.axes(access)):
+                index = access.indices[axis.dim] if isinstance(axis, Dense) else ""
+                if not isinstance(index, Access):
+                    continue
+                if index.nested():
+                    raise NotImplementedError(f"doubly indirect access {access}")
+                loaded = scope.fresh("index")
+                prelude.append(
+                    Let(loaded, scope.load_index(self.storage.by_name[index.tensor], self.address(index, scope)))
+                )
+                scope = scope.with_indirect(index, loaded)
+                extent = self.storage.dense_extent(access, place)
+                inside = both(Compare("<=", const(0), loaded), less(loaded, extent))
+                guard = inside if guard is None else both(guard, inside)
+        return prelude, guard, scope
+
+    def axes(self, access: Access) -> tuple[Dense | Positions, ...]:
+        return self.problem.type_of[access.tensor].axes

@@ -1,0 +1,67 @@
+"""What is known at a place of the loop nest: the value of each variable, and where each pattern stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Var
+from jsparse.compiler.kernel.types import I64, Type
+from jsparse.compiler.loops.nest import Stored
+from jsparse.compiler.lower.storage import Storage
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["Scope", "Span"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The positions `first <= p < stop` of a level of the present coordinates; just `first` if `stop` is None."""
+
+    first: Expr
+    stop: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Immutable: each loop makes the scope of its body from its own."""
+
+    storage: Storage
+    indices: Mapping[IndexVar, Expr] = field(default_factory=dict)
+    spans: Mapping[tuple[int, int], Span] = field(default_factory=dict)
+    registers: Mapping[str, Var] = field(default_factory=dict)
+    indirect: Mapping[Access, Expr] = field(default_factory=dict)
+    accumulator: str | None = None  # the innermost workspace being produced
+    tiled: IndexVar | None = None
+    lanes: int = 0
+    names: count[int] = field(default_factory=count)
+
+    def fresh(self, base: str, type_: Type = I64) -> Var:
+        """A name used nowhere else in the kernel."""
+        return Var(f"{base}_{next(self.names)}", type_)
+
+    def with_index(self, var: IndexVar, value: Expr) -> Scope:
+        """Inside the loop in which `var` is `value`."""
+        return replace(self, indices={**self.indices, var: value})
+
+    def with_tile(self, var: IndexVar, start: Expr, lanes: int) -> Scope:
+        """Inside the tile of `var` that holds `lanes` coordinates from `start` on."""
+        return replace(self, indices={**self.indices, var: start}, tiled=var, lanes=lanes)
+
+    def with_span(self, domain: Stored, span: Span) -> Scope:
+        """Inside an entry of a pattern's level."""
+        return replace(self, spans={**self.spans, (domain.pattern, domain.level): span})
+
+    def with_register(self, name: str, register: Var) -> Scope:
+        """Where the workspace `name` is `register`."""
+        return replace(self, registers={**self.registers, name: register}, accumulator=name)
+
+    def with_indirect(self, access: Access, value: Expr) -> Scope:
+        """Where the index that `access` reads is `value`."""
+        return replace(self, indirect={**self.indirect, access: value})
+
+    def load_index(self, buffer: Buffer, place: Expr) -> Expr:
+        """An element of an index array, as 64-bit integer."""
+        loaded = Load(buffer, place)
+        return loaded if buffer.type == I64 else Cast(loaded, I64.dtype)

@@ -1,0 +1,107 @@
+"""Which flat buffers a problem has, and where an access points in its buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from jsparse.compiler.kernel.algebra import add, const, mul
+from jsparse.compiler.kernel.nodes import Buffer, Expr, Extent
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["Storage"]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The buffers of a problem: values of each factor, index arrays of each pattern, values of the target."""
+
+    problem: Problem
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """All buffers in the order of the kernel's slots."""
+        target, *factors = self.problem.tensors
+        names = [(t.name, t.dtype, False) for t in factors]
+        names += [(name, dtype, False) for name, dtype in self._index_arrays()]
+        names.append((target.name, target.dtype, True))
+        return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
+
+    def _index_arrays(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for n, pattern in enumerate(self.problem.patterns):
+            for depth, level in enumerate(pattern.levels):
+                if level.kind is LevelKind.COMPRESSED:
+                    found.append((f"P{n}_{depth}_pointers", pattern.index_dtype))
+                if level.kind is not LevelKind.DENSE:
+                    found.append((f"P{n}_{depth}_coordinates", pattern.index_dtype))
+        return found
+
+    @cached_property
+    def by_name(self) -> dict[str, Buffer]:
+        """Name → buffer."""
+        return {buffer.name: buffer for buffer in self.buffers}
+
+    def pointers(self, pattern: int, level: int) -> Buffer:
+        """Where the children of each position of the level above begin."""
+        return self.by_name[f"P{pattern}_{level}_pointers"]
+
+    def coordinates(self, pattern: int, level: int) -> Buffer:
+        """The coordinate at each position of the level."""
+        return self.by_name[f"P{pattern}_{level}_coordinates"]
+
+    def size(self, var: IndexVar) -> Expr:
+        """The size of an index variable; one not known at compile time is read from a buffer's shape."""
+        size = self.problem.size[var]
+        if size is not None:
+            return const(size)
+        for access in self.problem.assignment.accesses:
+            type_ = self.problem.type_of[access.tensor]
+            for place, axis in enumerate(type_.axes):
+                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
+                    return Extent(self.by_name[access.tensor], place)
+        raise ValueError(f"no buffer tells the size of {var}")
+
+    def dense_extent(self, access: Access, place: int) -> Expr:
+        """The extent of the dense storage axis at `place` of the access's tensor."""
+        axis = self.problem.type_of[access.tensor].axes[place]
+        assert isinstance(axis, Dense)
+        index = access.indices[axis.dim]
+        if isinstance(index, Access) or self.problem.size[index] is None:
+            return Extent(self.by_name[access.tensor], place)
+        return self.size(index)
+
+    def stride(self, access: Access, place: int) -> Expr:
+        """How many elements apart neighbours along the storage axis at `place` lie.
+
+        Buffers come with one axis per dense axis in front of the positions, then one axis for the positions and all
+        dense axes behind them: so a stride across the positions is read from the buffer's shape.
+        """
+        axes = self.problem.type_of[access.tensor].axes
+        stride: Expr = const(1)
+        for n in range(place + 1, len(axes)):
+            if isinstance(axes[n], Positions):
+                return mul(stride, Extent(self.by_name[access.tensor], n))
+            stride = mul(stride, self.dense_extent(access, n))
+        return stride
+
+    def address(self, access: Access, coordinates: Sequence[Expr]) -> Expr:
+        """The element at the given coordinate of each storage axis."""
+        address: Expr = const(0)
+        for place, coordinate in enumerate(coordinates):
+            address = add(address, mul(coordinate, self.stride(access, place)))
+        return address
+
+    def size_of(self, access: Access) -> Expr:
+        """How many elements the tensor of `access` has."""
+        axes = self.problem.type_of[access.tensor].axes
+        total: Expr = const(1)
+        for n, axis in enumerate(axes):
+            if isinstance(axis, Positions):
+                return mul(total, Extent(self.by_name[access.tensor], n))
+            total = mul(total, self.dense_extent(access, n))
+        return total

@@ -1,0 +1,127 @@
+"""What is to be compiled: an assignment, how each tensor is stored, and the sizes.
+
+A value array is an ordinary dense array in which one axis may run over the *positions* of a pattern. A tensor is thus
+a tuple of storage axes, outermost first:
+
+    dense, row-major         [i][k]            Dense(0), Dense(1)
+    dense, column-major      [k][i]            Dense(1), Dense(0)
+    csr                      [p]               Positions(0, (0, 1))         p: position of (i, j) in pattern 0
+    dense blocks in csr      [p][a][b]         Positions(0, (0, 1)), Dense(2), Dense(3)
+    csr, values batched      [n][p]            Dense(0), Positions(0, (1, 2))
+
+so that batching, blocks and storage orders are the same thing to every later stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from jsparse.formats.level import Level
+from jsparse.notation.assignment import Access, Assignment, IndexVar
+
+__all__ = ["Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A storage axis that runs over every coordinate of dimension `dim`."""
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"d{self.dim}"
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """A storage axis that runs over the positions of a pattern, whose level `l` stores dimension `dims[l]`."""
+
+    pattern: int
+    dims: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"P{self.pattern}({', '.join(f'd{d}' for d in self.dims)})"
+
+
+Axis: TypeAlias = Dense | Positions
+
+
+@dataclass(frozen=True, slots=True)
+class PatternType:
+    """The levels of a pattern in storage order (level `l` has `dim == l`) and the dtype of its index arrays."""
+
+    levels: tuple[Level, ...]
+    index_dtype: str
+
+    def __str__(self) -> str:
+        return f"({', '.join(str(level) for level in self.levels)}) {self.index_dtype}"
+
+    def repeats(self, level: int) -> bool:
+        """Whether one coordinate of `level` may stand at several positions: a nonunique level above a singleton."""
+        below = self.levels[level + 1 : level + 2]
+        return not self.levels[level].unique and any(b.kind.value == "singleton" for b in below)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor's element type and storage axes; `dims[n]` of an axis is the n-th index of the tensor's accesses."""
+
+    name: str
+    dtype: str
+    axes: tuple[Axis, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{''.join(f'[{axis}]' for axis in self.axes)}"
+
+    @property
+    def positions(self) -> Positions | None:
+        """The axis over a pattern's positions, if there is one."""
+        return next((axis for axis in self.axes if isinstance(axis, Positions)), None)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An assignment with the type of each of its tensors (the target's first) and the size of each index variable.
+
+    A size of None is known only at run time, from the shape of a buffer.
+    """
+
+    assignment: Assignment
+    tensors: tuple[TensorType, ...]
+    patterns: tuple[PatternType, ...]
+    sizes: tuple[tuple[IndexVar, int | None], ...]
+
+    def __str__(self) -> str:
+        lines = [str(self.assignment), *(f"  {tensor}" for tensor in self.tensors)]
+        lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
+        lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
+        return "\n".join(lines)
+
+    @cached_property
+    def size(self) -> dict[IndexVar, int | None]:
+        """Index variable → size."""
+        return dict(self.sizes)
+
+    @cached_property
+    def type_of(self) -> dict[str, TensorType]:
+        """Tensor name → type."""
+        return {tensor.name: tensor for tensor in self.tensors}
+
+    @cached_property
+    def level_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
+        """For each pattern, the index variable of each level: all accesses to a pattern walk it alike."""
+        found: dict[int, tuple[IndexVar, ...]] = {}
+        for access in self.assignment.accesses:
+            axis = self.type_of[access.tensor].positions
+            if axis is None:
+                continue
+            variables = tuple(str(access.indices[dim]) for dim in axis.dims)
+            if found.setdefault(axis.pattern, variables) != variables:
+                raise ValueError(f"pattern {axis.pattern} is walked as {found[axis.pattern]} and as {variables}")
+        return tuple(found[n] for n in range(len(self.patterns)))
+
+    def axis_index(self, access: Access, axis: Dense) -> IndexVar | Access:
+        """What `access` writes at a dense storage axis."""
+        return access.indices[axis.dim]

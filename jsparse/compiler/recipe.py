@@ -1,0 +1,86 @@
+"""A kernel as text: the recipe that travels in a compiled program and from which any process can rebuild the kernel.
+
+A recipe is data of a closed language, JSON of a problem and a schedule. Reading one builds only the values of those two
+stages; the kernel follows from them. Nothing of the host is in it: processes of one job write the same recipe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.errors import JsparseError
+from jsparse.formats.level import Level, LevelKind
+from jsparse.notation.assignment import Access, Assignment, Index
+
+__all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
+
+VERSION = 1
+
+
+def write_recipe(problem: Problem, schedule: Schedule) -> str:
+    """The recipe of the kernel that runs `problem` by `schedule`."""
+    assignment = problem.assignment
+    value = {
+        "version": VERSION,
+        "target": _write_access(assignment.target),
+        "factors": [_write_access(factor) for factor in assignment.factors],
+        "tensors": [[t.name, t.dtype, [_write_axis(axis) for axis in t.axes]] for t in problem.tensors],
+        "patterns": [[[[v.kind.value, v.unique] for v in p.levels], p.index_dtype] for p in problem.patterns],
+        "sizes": problem.sizes,
+        "schedule": asdict(schedule),
+    }
+    return json.dumps(value, separators=(",", ":"))
+
+
+def read_recipe(text: str) -> tuple[Problem, Schedule]:
+    """The problem and the schedule of a recipe. Raises JsparseError for text that is none of this version."""
+    try:
+        value = json.loads(text)
+        if value["version"] != VERSION:
+            raise JsparseError(f"Expected a kernel recipe of version {VERSION}, but got version {value['version']}.")
+        assignment = Assignment(_read_access(value["target"]), tuple(_read_access(f) for f in value["factors"]))
+        tensors = tuple(TensorType(n, d, tuple(_read_axis(axis) for axis in axes)) for n, d, axes in value["tensors"])
+        patterns = tuple(PatternType(_read_levels(levels), dtype) for levels, dtype in value["patterns"])
+        sizes = tuple((str(var), None if size is None else int(size)) for var, size in value["sizes"])
+        schedule = value["schedule"]
+        schedule |= {name: tuple(schedule[name]) for name in ("order", "summed")}
+        return Problem(assignment, tensors, patterns, sizes), Schedule(**schedule)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, JsparseError):
+            raise
+        raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
+
+
+def digest(*parts: str) -> str:
+    """32 hexadecimal digits that stand for the parts."""
+    hashed = hashlib.sha256()
+    for part in parts:
+        hashed.update(f"{len(part)}:{part}".encode())
+    return hashed.hexdigest()[:32]
+
+
+def _write_access(access: Access) -> list[Any]:
+    return [access.tensor, [_write_access(i) if isinstance(i, Access) else i for i in access.indices]]
+
+
+def _read_access(value: Any) -> Access:
+    name, indices = value
+    read: tuple[Index, ...] = tuple(_read_access(i) if isinstance(i, list) else str(i) for i in indices)
+    return Access(str(name), read)
+
+
+def _write_axis(axis: Axis) -> Any:
+    return axis.dim if isinstance(axis, Dense) else [axis.pattern, *axis.dims]
+
+
+def _read_axis(value: Any) -> Axis:
+    return Dense(int(value)) if isinstance(value, int) else Positions(int(value[0]), tuple(map(int, value[1:])))
+
+
+def _read_levels(levels: Any) -> tuple[Level, ...]:
+    return tuple(Level(LevelKind(kind), n, bool(unique)) for n, (kind, unique) in enumerate(levels))

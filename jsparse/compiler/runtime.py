@@ -1,0 +1,104 @@
+"""From recipes to calls that XLA can make: the kernels compiled in this process, and the resolver."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+
+from jsparse import _native
+from jsparse.compiler.bound import find_array
+from jsparse.compiler.llvm import CompiledKernel, compile_kernel
+from jsparse.compiler.loops import build_loops
+from jsparse.compiler.lower import kernel_buffers, lower
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.recipe import digest, read_recipe, write_recipe
+from jsparse.compiler.schedule.schedule import Schedule
+
+__all__ = ["TARGET", "KernelCall", "bind", "call_of", "clear_cache", "kernel_of", "resolve", "run_on_host"]
+
+TARGET = "jsparse_kernel"
+KEPT_KERNELS = 1024  # compiled kernels kept although no program holds them
+
+_kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """The three attributes of the custom call: what runs, and on which bound index arrays.
+
+    `bound` are names (see `compiler.bound`), separated by spaces; they stand where the kernel's index arrays stand.
+    """
+
+    recipe: str
+    bound: str
+
+    @property
+    def key(self) -> str:
+        """The digest that names the call in the run time."""
+        return digest(self.recipe, self.bound)
+
+
+def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...]) -> KernelCall:
+    """The call that runs `problem` by `schedule` on the named index arrays."""
+    return KernelCall(write_recipe(problem, schedule), " ".join(bound))
+
+
+def kernel_of(recipe: str) -> CompiledKernel:
+    """The compiled kernel of a recipe: from memory, or compiled now."""
+    name = digest(recipe)
+    with _lock:
+        found = _kernels.pop(name, None)
+        if found is None:
+            problem, schedule = read_recipe(recipe)
+            found = compile_kernel(lower(build_loops(problem, schedule)))
+        _kernels[name] = found
+        while len(_kernels) > KEPT_KERNELS:
+            _kernels.popitem(last=False)
+        return found
+
+
+def bind(call: KernelCall, pin: bool = False) -> _native.Call:
+    """Make the call known to the run time for as long as the handle lives (or for good, with `pin`)."""
+    known = None if pin else _native.find_call(call.key)
+    if known is not None:
+        return known
+    kernel = kernel_of(call.recipe)
+    arrays = [find_array(name) for name in call.bound.split()]
+    return _native.bind_call(call.key, kernel.address, _slots(call, len(arrays)), arrays, kernel, pin=pin)
+
+
+def _slots(call: KernelCall, bound: int) -> list[int]:
+    """The kernel's buffers are: operands, then bound index arrays, then the result (see `lower.storage`)."""
+    problem, _ = read_recipe(call.recipe)
+    operands = len(kernel_buffers(problem)) - 1 - bound
+    return [*range(operands), *(-1 - n for n in range(bound)), operands]
+
+
+def resolve(key: str, recipe: str, bound: str) -> None:
+    """Rebuild a call that a loaded program needs; it stays for good, since the program's end is not seen."""
+    call = KernelCall(recipe, bound)
+    if call.key != key:
+        raise ValueError(f"the recipe of call {key} has digest {call.key}")
+    bind(call, pin=True)
+
+
+def run_on_host(call: KernelCall, operands: list[np.ndarray], result: np.ndarray, threads: int = 0) -> None:
+    """Run a call on host arrays, without XLA."""
+    kernel = kernel_of(call.recipe)
+    arrays = [find_array(name) for name in call.bound.split()]
+    code = _native.run(kernel.address, [*operands, *arrays, result], threads)
+    if code:
+        raise RuntimeError(f"kernel failed with code {code}: {_native.last_error()}")
+
+
+def clear_cache() -> None:
+    """Forget every compiled kernel that no live program holds."""
+    with _lock:
+        _kernels.clear()
+
+
+_native.set_resolver(resolve)

@@ -1,0 +1,142 @@
+"""The loop orders worth pricing.
+
+The variables of the pattern's levels come first, in some order; the pattern will be walked in that order, through its
+transposed index if need be. Variables that only dense axes carry follow. Where a reduction over stored entries stands
+innermost, the loops over dense indices of the target go around it, so that the sum stays in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+
+from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["Candidate", "candidates"]
+
+MAX_PERMUTED = 4  # variables of a pattern up to which every order is priced
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A loop order in parts.
+
+    Attributes:
+        walk: the pattern's variables in the order visited.
+        vector: the variable to run in vector lanes, if any.
+    """
+
+    problem: Problem
+    walk: tuple[IndexVar, ...]
+    vector: IndexVar | None
+
+    @cached_property
+    def kept(self) -> frozenset[IndexVar]:
+        """The target's variables."""
+        return frozenset(self.problem.assignment.target.variables())
+
+    @cached_property
+    def tail(self) -> tuple[IndexVar, ...]:
+        """The innermost of `walk` that are all reductions."""
+        start = len(self.walk)
+        while start and self.walk[start - 1] not in self.kept:
+            start -= 1
+        return self.walk[start:]
+
+    @property
+    def head(self) -> tuple[IndexVar, ...]:
+        """`walk` without its tail."""
+        return self.walk[: len(self.walk) - len(self.tail)]
+
+    @cached_property
+    def dense(self) -> tuple[IndexVar, ...]:
+        """The variables outside the pattern: the target's first."""
+        return tuple(v for v in self.problem.assignment.variables() if v not in self.walk)
+
+    @property
+    def spread(self) -> tuple[IndexVar, ...]:
+        """The target's scalar loops over dense indices."""
+        return tuple(v for v in self.dense if v in self.kept and v != self.vector)
+
+    @property
+    def contracted(self) -> tuple[IndexVar, ...]:
+        """The scalar loops that reduce dense indices."""
+        return tuple(v for v in self.dense if v not in self.kept and v != self.vector)
+
+    @cached_property
+    def summed(self) -> tuple[IndexVar, ...]:
+        """The last of `tail` that only factors without dense indices carry: Σ (a·b) = (Σ a)·b where b lacks them."""
+        chosen: tuple[IndexVar, ...] = ()
+        factors = self.problem.assignment.factors
+        for start in range(len(self.tail) - 1, -1, -1):
+            names = set(self.tail[start:])
+            inner = [f for f in factors if names & set(f.variables())]
+            if len(inner) == len(factors) or any(set(f.variables()) & set(self.dense) for f in inner):
+                break
+            chosen = self.tail[start:]
+        return chosen if self.dense else ()
+
+    @cached_property
+    def sums_all(self) -> bool:
+        """Whether nothing of the tail is left once `summed` is taken out."""
+        return bool(self.summed) and self.summed == self.tail
+
+    @cached_property
+    def order(self) -> tuple[IndexVar, ...]:
+        """All loops, outermost first; the vector variable last."""
+        last = () if self.vector is None else (self.vector,)
+        if self.sums_all:
+            return (*self.head, *self.tail, *self.spread, *self.contracted, *last)
+        return (*self.head, *self.spread, *self.tail, *self.contracted, *last)
+
+    @property
+    def tile(self) -> int:
+        """Where the loop over register tiles stands: around the reductions if the target carries the lanes."""
+        inner = len(self.contracted) + (0 if self.sums_all else len(self.tail))
+        return len(self.order) - 1 - (inner if self.vector in self.kept else 0)
+
+
+def candidates(problem: Problem) -> Iterator[Candidate]:
+    """The candidates, the order in which the pattern is stored first."""
+    walks = list(dict.fromkeys(_walks(problem)))
+    vectors: list[IndexVar | None] = [v for v in problem.assignment.variables() if _vectorizes(problem, v, walks[0])]
+    for walk in walks:
+        for vector in (*vectors, None):
+            yield Candidate(problem, walk, vector)
+
+
+def _walks(problem: Problem) -> Iterator[tuple[IndexVar, ...]]:
+    levels = [v for names in problem.level_variables for v in names]
+    stored = tuple(dict.fromkeys(levels))
+    yield stored
+    if len(stored) != len(levels) or len(problem.patterns) > 1:
+        return  # a repeated index is looked up below its first level: the stored order is the only one walked
+    if len(stored) <= MAX_PERMUTED:
+        yield from permutations(stored)
+        return
+    target = problem.assignment.target.variables()
+    first = [v for v in stored if v in target]
+    yield (*first, *(v for v in stored if v not in target))
+    yield (*(v for v in target if v in stored), *(v for v in stored if v not in target))
+    yield from ((v, *(w for w in stored if w != v)) for v in first)
+
+
+def _vectorizes(problem: Problem, var: IndexVar, walk: Sequence[IndexVar]) -> bool:
+    """Whether every tensor that carries `var` can store it innermost, once."""
+    size = problem.size[var]
+    if var in walk or size is None or size < 2:
+        return False
+    return all(
+        _innermost(problem.type_of[a.tensor], a, var) for a in problem.assignment.accesses if var in a.variables()
+    )
+
+
+def _innermost(tensor: TensorType, access: Access, var: IndexVar) -> bool:
+    if access.indices.count(var) != 1 or access.nested():
+        return False
+    last = tensor.axes[-1]
+    free_order = tensor.positions is None
+    return free_order or (isinstance(last, Dense) and access.indices[last.dim] == var)

@@ -1,0 +1,155 @@
+"""What a candidate costs, in units of about one scalar multiply-add.
+
+The model counts what differs between loop orders: entries visited, arithmetic in or out of vector lanes, the target's
+traffic, values moved to another storage order, and whether threads can share the work. Counts of stored entries are the
+pattern's own where it is walked as stored, and bounded by nse and by the sizes otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from jsparse.compiler.problem import Positions, Problem
+from jsparse.compiler.schedule.candidate import Candidate
+from jsparse.formats import Pattern
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["Cost", "estimate", "extent", "moved_dense", "sharing"]
+
+LANES = 8.0  # arithmetic in vector lanes costs this much less than scalar
+VISIT = 2.0  # a coordinate loaded and a loop turned
+MEMORY = 2.0  # an element of the target read, changed and written instead of kept in a register
+CLEAR = 0.25  # an element of the target set to zero
+MOVE = 2.0  # a value gathered into another storage order
+COPY = 1.0  # an element of a dense tensor stored in another order
+SHARED = 2.0  # work that threads cannot share counts this many times
+UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """The estimate and its parts."""
+
+    total: float
+    work: float
+    visits: float
+    target: float
+    moves: float
+    serial: bool
+
+    def __str__(self) -> str:
+        how = "serial" if self.serial else "parallel"
+        parts = f"work {self.work:.3g}, visits {self.visits:.3g}, target {self.target:.3g}, moves {self.moves:.3g}"
+        return f"{self.total:.4g} ({parts}; {how})"
+
+
+def extent(problem: Problem, variables: tuple[IndexVar, ...]) -> int:
+    """How many coordinates the variables have together."""
+    sizes = (problem.size[v] for v in variables)
+    return prod(UNKNOWN if size is None else size for size in sizes)
+
+
+def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
+    """The loop to divide over threads and how, or None if the work is serial.
+
+    The outermost loop is divided when its iterations own their part of the target, or when everything below it is
+    summed into registers, of which every chunk can have its own.
+    """
+    order, kept = candidate.order, candidate.kept
+    tiles_first = candidate.vector is not None and candidate.tile == 0
+    outermost = order[0] if order else None
+    if tiles_first and candidate.vector in kept and outermost != candidate.vector and not candidate.head:
+        if extent(candidate.problem, (order[-1],)) >= 1024:
+            return str(candidate.vector), "owned"
+    elif outermost in kept:
+        return str(outermost), "owned"
+    if outermost is None or outermost in kept:
+        return None
+    summed_outermost = candidate.summed[:1] == (outermost,)
+    if summed_outermost or not any(v in kept for v in (order if candidate.vector not in kept else order[:-1])):
+        return (outermost, "reduced") if summed_outermost or tiles_first or candidate.vector not in kept else None
+    return None
+
+
+def moved_dense(candidate: Candidate) -> tuple[str, ...]:
+    """The dense tensors whose storage must change for the vector variable to be innermost."""
+    problem, vector = candidate.problem, candidate.vector
+    moved = []
+    for access in problem.assignment.accesses:
+        tensor = problem.type_of[access.tensor]
+        if vector in access.indices and tensor.positions is None and access.indices[tensor.axes[-1].dim] != vector:  # type: ignore[union-attr]
+            moved.append(access.tensor)
+    return tuple(moved)
+
+
+def estimate(candidate: Candidate, patterns: tuple[Pattern, ...]) -> Cost:
+    """Price a candidate."""
+    problem = candidate.problem
+    entries = _entries(candidate, patterns)
+    leaf = entries[-1] if entries else 1.0
+    dense = extent(problem, candidate.dense)
+    around = extent(problem, candidate.spread)  # loops around the walk's tail walk it again and again
+    work = leaf * (extent(problem, candidate.summed and ()) if candidate.sums_all else dense)
+    if candidate.sums_all:
+        work = leaf + (entries[len(candidate.head) - 1] if candidate.head else 1.0) * dense
+    work /= LANES if candidate.vector is not None else 1.0
+    heads = entries[: len(candidate.head)]
+    visits = VISIT * (sum(heads) + sum(entries[len(candidate.head) :]) * (1 if candidate.sums_all else around))
+    serial = sharing(candidate) is None
+    target = _target_traffic(candidate, patterns, leaf, dense)
+    moves = _moves(candidate, leaf)
+    running = work + visits + target
+    return Cost(running * (SHARED if serial else 1.0) + moves, work, visits, target, moves, serial)
+
+
+def _entries(candidate: Candidate, patterns: tuple[Pattern, ...]) -> list[float]:
+    """Stored entries after each variable of the walk."""
+    stored = [v for names in candidate.problem.level_variables for v in names]
+    if tuple(dict.fromkeys(stored)) == candidate.walk:
+        sizes = patterns[0].level_sizes if patterns else ()
+        return [float(sizes[stored.index(v)]) for v in candidate.walk]
+    nse = patterns[0].level_sizes[len(stored) - 1]
+    bounds, product = [], 1.0
+    for var in candidate.walk:
+        product *= candidate.problem.size[var] or UNKNOWN
+        bounds.append(min(float(nse), product))
+    return bounds
+
+
+def _target_traffic(candidate: Candidate, patterns: tuple[Pattern, ...], leaf: float, dense: float) -> float:
+    problem = candidate.problem
+    written = extent(problem, tuple(v for v in candidate.dense if v in candidate.kept))
+    heads = _entries(candidate, patterns)[: len(candidate.head)]
+    reduces_outside = any(v not in candidate.kept for v in candidate.head)
+    stores = (heads[-1] if heads else 1.0) * written
+    if reduces_outside:
+        stores = max(stores, leaf * written) * MEMORY
+    sparse = problem.type_of[problem.assignment.target.tensor].positions is None and (
+        reduces_outside or _skips(candidate, patterns)
+    )
+    clears = CLEAR * extent(problem, problem.assignment.target.variables()) if sparse else 0.0
+    return stores / (LANES if candidate.vector in candidate.kept else 1.0) + clears
+
+
+def _skips(candidate: Candidate, patterns: tuple[Pattern, ...]) -> bool:
+    """Whether some of the target's coordinates are not visited because the pattern does not store them."""
+    if not patterns:
+        return False
+    kinds = dict(zip(patterns[0].format.order, (level.kind for level in patterns[0].format.levels), strict=True))
+    return len(candidate.head) > 1 or any(kind is not LevelKind.DENSE for kind in list(kinds.values())[:1])
+
+
+def _moves(candidate: Candidate, leaf: float) -> float:
+    problem = candidate.problem
+    stored = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
+    moved = 0.0
+    for access in problem.assignment.accesses:
+        on_pattern = any(isinstance(axis, Positions) for axis in problem.type_of[access.tensor].axes)
+        if on_pattern and candidate.walk != stored:
+            moved += MOVE * leaf * extent(problem, tuple(v for v in access.variables() if v not in stored))
+    for name in moved_dense(candidate):
+        access = next(a for a in problem.assignment.accesses if a.tensor == name)
+        moved += COPY * extent(problem, access.variables())
+    return moved

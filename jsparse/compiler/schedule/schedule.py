@@ -1,0 +1,47 @@
+"""A schedule: every decision that turns a problem into one loop nest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["Schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How to run a concordant problem, one whose patterns are stored in the order the loops visit them.
+
+    Attributes:
+        order: the loops, outermost first, each index variable once. With `lanes`, the last one runs in vector lanes.
+        lanes: elements of a register tile of the last variable; 0 for a scalar innermost loop.
+        tile: with `lanes`, the place in `order` before which the loop over the register tiles stands.
+        summed: innermost stored variables that are summed on their own before the other factors are multiplied in.
+        parallel: the variable whose loop is divided over threads.
+        mode: whether its iterations own their part of the target, or chunks are reduced (see `loops.nest.Parallel`).
+        grain: stored entries (or iterations) a chunk should have at least.
+        prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
+    """
+
+    order: tuple[IndexVar, ...]
+    lanes: int = 0
+    tile: int = 0
+    summed: tuple[IndexVar, ...] = ()
+    parallel: IndexVar | None = None
+    mode: Literal["owned", "reduced"] = "owned"
+    grain: int = 1
+    prefetch: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"loops {' '.join(self.order)}"]
+        if self.lanes:
+            lines.append(f"{self.order[-1]} in tiles of {self.lanes} lanes, placed before loop {self.tile}")
+        if self.summed:
+            lines.append(f"{' '.join(self.summed)} summed first")
+        if self.parallel is not None:
+            lines.append(f"{self.parallel} in parallel, {self.mode}, ≥ {self.grain:,} entries a chunk")
+        if self.prefetch:
+            lines.append(f"prefetch {self.prefetch} entries ahead")
+        return "\n".join(lines)

@@ -1,0 +1,90 @@
+"""`jsparse.einsum`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.contraction import Contraction, contraction
+from jsparse.errors import NotYetSupportedError
+from jsparse.formats import Format, Pattern
+from jsparse.primitives.einsum import einsum_p
+from jsparse.tensor import SparseTensor
+
+__all__ = ["einsum"]
+
+
+def einsum(
+    subscripts: str,
+    *operands: Any,
+    out_format: str | Format | SparseTensor | None = None,
+    nse: int | None = None,
+    semiring: str = "plus_times",
+    schedule: Any = None,
+    preferred_element_type: Any = None,
+) -> jax.Array | SparseTensor:
+    """Sums of products of sparse and dense tensors, in numpy's notation.
+
+        y = jsparse.einsum("ij,j->i", A, x)                      # A: SparseTensor of any format
+        S = jsparse.einsum("ik,jk->ij", X, Y, out_format=A)      # only where A is stored
+
+    The operation is compiled for the operands' formats and sizes, differentiable in every operand (the values of a
+    sparse one included), and works under `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`.
+
+    Args:
+        subscripts: a term of letters for each operand, separated by commas, and `->` with the indices of the result.
+            Indices that the result lacks are summed. Without `->` the result has those that appear once, sorted. An
+            index may stand twice in a term (a diagonal).
+        operands: SparseTensors and arrays, of dtypes that promote to float32 or float64. Those sparse must lie on one
+            pattern. An entry that is not stored contributes nothing, even against NaN or Inf.
+        out_format: "dense" for an array; a SparseTensor to compute on its pattern only (its values play no part). By
+            default the result is a SparseTensor if some sparse operand has none of its indices summed: then it has that
+            operand's levels, and dense levels for indices added to them. Otherwise it is an array.
+
+    Returns:
+        An array of the result's shape, or a SparseTensor.
+
+    Raises:
+        SubscriptError: the subscripts do not follow the notation.
+        ShapeError: ranks or sizes do not agree.
+        DTypeError: the operands' dtypes are not supported.
+        NotYetSupportedError: several patterns would have to be merged, or a new pattern be assembled.
+    """
+    _refuse(subscripts, nse=nse, schedule=schedule, preferred_element_type=preferred_element_type)
+    if semiring != "plus_times":
+        raise NotYetSupportedError(
+            f"einsum knows the semiring 'plus_times' only, so far; '{subscripts}' asks for {semiring!r}."
+        )
+    if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
+        return jnp.einsum(subscripts, *operands)
+    return _compute(contraction(subscripts, operands, out_format))
+
+
+def _refuse(subscripts: str, **options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise NotYetSupportedError(f"einsum does not take {name}= yet; leave it out of '{subscripts}'.")
+
+
+def _compute(work: Contraction) -> jax.Array | SparseTensor:
+    if work.spec is None:
+        return _dense_levels(jnp.einsum(work.subscripts.replace(" ", ""), *work.arrays), work.result)
+    if work.spec.factors == (work.spec.result,):
+        out = work.arrays[0]
+    else:
+        from jsparse._compat import same_varying
+
+        out = einsum_p.bind(*same_varying(work.arrays), spec=work.spec)
+    if work.result is not None and work.result.format.is_dense:
+        return _dense_levels(out, work.result)
+    return out if work.result is None else SparseTensor._unchecked(out, work.result)
+
+
+def _dense_levels(out: jax.Array, pattern: Pattern | None) -> jax.Array | SparseTensor:
+    """The array itself, or as the values of a tensor whose levels are all dense."""
+    if pattern is None:
+        return out
+    stored = jnp.transpose(out, pattern.format.order) if out.ndim else out
+    return SparseTensor._unchecked(stored.reshape(-1), pattern)

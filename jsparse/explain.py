@@ -1,0 +1,105 @@
+"""`jsparse.explain`: what an einsum becomes, stage by stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsparse.compiler.kernel import Kernel
+from jsparse.compiler.loops import LoopNest, build_loops
+from jsparse.compiler.lower import lower
+from jsparse.compiler.schedule import Plan
+from jsparse.contraction import Contraction, contraction
+from jsparse.formats import Format
+from jsparse.primitives.einsum import make_plan
+from jsparse.tensor import SparseTensor
+
+__all__ = ["Explanation", "explain"]
+
+REJECTED_SHOWN = 5
+
+
+def explain(subscripts: str, *operands: Any, out_format: str | Format | SparseTensor | None = None) -> Explanation:
+    """What `einsum` of the same arguments does: formats, loop order with costs, tiles, loop nest, kernel, LLVM IR.
+
+    Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` does.
+    """
+    if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
+        return Explanation(subscripts, None, None)
+    work = contraction(subscripts, operands, out_format)
+    if work.spec is None:
+        return Explanation(subscripts, work, None)
+    dtype = jnp.dtype(work.arrays[0].dtype).name
+    chosen, _ = make_plan(work.spec, (dtype,) * (1 + len(work.arrays)))
+    return Explanation(subscripts, work, chosen)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An einsum at every stage. `plan` is None where no sparse loop is left and XLA does the work."""
+
+    subscripts: str
+    contraction: Contraction | None
+    plan: Plan | None
+
+    @cached_property
+    def loops(self) -> LoopNest | None:
+        """The loop nest."""
+        return None if self.plan is None else build_loops(self.plan.problem, self.plan.schedule)
+
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        """The kernel before LLVM."""
+        return None if self.loops is None else lower(self.loops)
+
+    @cached_property
+    def llvm(self) -> str:
+        """The LLVM IR after all passes, for this machine."""
+        from jsparse.compiler.llvm.jit import optimized_ir
+
+        return "" if self.kernel is None else optimized_ir(self.kernel)
+
+    @cached_property
+    def summary(self) -> str:
+        """The plan and the loop nest."""
+        if self.plan is None:
+            return f"einsum '{self.subscripts}': no sparse level is left to walk; it is jnp.einsum."
+        plan = self.plan
+        parts = [
+            f"einsum '{self.subscripts}' is {plan.given.assignment}, {_stored(self.contraction)}",
+            f"\nproblem\n{_indented(str(plan.problem))}",
+            f"\npatterns\n{_indented(self._patterns(plan))}",
+            f"\nschedule, of estimated cost {plan.cost}\n{_indented(str(plan.schedule))}",
+        ]
+        if plan.rejected:
+            shown = "\n".join(f"{name}: {cost}" for name, cost in plan.rejected[:REJECTED_SHOWN])
+            parts.append(
+                f"\nrejected loop orders, {min(REJECTED_SHOWN, len(plan.rejected))} best of {len(plan.rejected)}"
+            )
+            parts.append(_indented(shown))
+        return "\n".join([*parts, f"\nloop nest\n{_indented(str(self.loops))}"])
+
+    def _patterns(self, plan: Plan) -> str:
+        assert self.contraction is not None
+        assert self.contraction.spec is not None
+        (used,), given = plan.patterns, self.contraction.spec.pattern
+        how = "as given" if used == given else f"transposed index of {given!r}, kept with the pattern"
+        return f"P0: {used!r}, {how}"
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return self.summary
+        return f"{self.summary}\n\nkernel\n{_indented(str(self.kernel))}\n\nLLVM IR\n{_indented(self.llvm)}"
+
+
+def _stored(work: Contraction | None) -> str:
+    if work is None or work.result is None:
+        return "a dense result"
+    return f"a sparse result in {work.result.format.name}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,18 @@
+"""How tensors are stored: formats, patterns, and the movement of values between patterns. Knows nothing of JAX."""
+
+from jsparse.formats.format import Format, default_format
+from jsparse.formats.level import Level, LevelKind
+from jsparse.formats.parse import parse_format
+from jsparse.formats.pattern import Pattern
+from jsparse.formats.relayout import Relayout, derived_format
+
+__all__ = [
+    "Format",
+    "Level",
+    "LevelKind",
+    "Pattern",
+    "Relayout",
+    "default_format",
+    "derived_format",
+    "parse_format",
+]

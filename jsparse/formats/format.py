@@ -1,0 +1,189 @@
+"""Formats: which levels store a tensor, and in which order."""
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jsparse.errors import FormatError
+from jsparse.formats.level import Level, LevelKind
+
+__all__ = ["Format", "default_format", "named_format"]
+
+NAMES = ("csr", "csc", "dcsr", "dcsc", "coo", "csf")
+_DENSE, _COMPRESSED, _SINGLETON = LevelKind.DENSE, LevelKind.COMPRESSED, LevelKind.SINGLETON
+_MATRICES = {
+    "csr": (Level(_DENSE, 0), Level(_COMPRESSED, 1)),
+    "csc": (Level(_DENSE, 1), Level(_COMPRESSED, 0)),
+    "dcsr": (Level(_COMPRESSED, 0), Level(_COMPRESSED, 1)),
+    "dcsc": (Level(_COMPRESSED, 1), Level(_COMPRESSED, 0)),
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Format:
+    """The levels of a tensor in storage order, each dimension stored by exactly one of them.
+
+    Raises FormatError if a dimension is missing or stored twice, or if a singleton's parent has no coordinates.
+    """
+
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
+        if sorted(self.order) != list(range(self.ndim)):
+            raise FormatError(
+                f"Expected {self.ndim} levels to store each of the dimensions 0 to {self.ndim - 1} exactly once, "
+                f"but they store {', '.join(map(str, self.order))}."
+            )
+        for parent, child in zip((None, *self.levels), self.levels, strict=False):
+            if child.kind is _SINGLETON and (parent is None or parent.kind is _DENSE):
+                raise FormatError(_orphan(parent, child))
+
+    @staticmethod
+    def of(spec: "Format | str", ndim: int) -> "Format":
+        """The format that `spec` (a Format, a short name or a notation) means for tensors of `ndim` dimensions.
+
+        Raises FormatError for an unknown name or another rank, SubscriptError where the notation's grammar is not
+        followed, NotYetSupportedError for formats that later versions serve.
+        """
+        from jsparse.formats.parse import parse_format  # the parser builds Formats
+
+        return parse_format(spec, ndim)
+
+    @staticmethod
+    def dense(ndim: int, order: Sequence[int] | None = None) -> "Format":
+        """All levels dense, storing the dimensions in `order` (by default as they come: C order)."""
+        return Format(tuple(Level(_DENSE, dim) for dim in (range(ndim) if order is None else order)))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.levels)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The dimensions in storage order."""
+        return tuple(level.dim for level in self.levels)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every level is dense."""
+        return all(level.kind is _DENSE for level in self.levels)
+
+    @property
+    def trailing_dense(self) -> int:
+        """How many of the last levels are dense."""
+        sparse = [index for index, level in enumerate(self.levels) if level.kind is not _DENSE]
+        return self.ndim - 1 - sparse[-1] if sparse else self.ndim
+
+    @property
+    def arrays(self) -> tuple[tuple[int, str], ...]:
+        """(level, "pointers" or "coordinates") of each index array of a pattern, in their flat order."""
+        return _arrays(self.levels)
+
+    @property
+    def chains(self) -> tuple[range, ...]:
+        """The levels in runs that share their positions: a dense level, or a compressed one with its singletons."""
+        starts = [index for index, level in enumerate(self.levels) if level.kind is not _SINGLETON]
+        return tuple(map(range, starts, [*starts[1:], self.ndim]))
+
+    @property
+    def notation(self) -> str:
+        """The format in MLIR's words: "(i, j) -> (j : dense, i : compressed)"."""
+        names = [dimension_name(dim, self.ndim) for dim in range(self.ndim)]
+        levels = ", ".join(f"{names[level.dim]} : {level}" for level in self.levels)
+        return f"({', '.join(names)}) -> ({levels})"
+
+    @property
+    def name(self) -> str:
+        """The short name if the format is one of csr, csc, coo, dcsr, dcsc, csf; otherwise its notation."""
+        return _short_name(self) or self.notation
+
+    def repeats(self, level: int) -> bool:
+        """Whether coordinates may repeat in `level`: it is nonunique and a singleton follows."""
+        followed = level + 1 < self.ndim and self.levels[level + 1].kind is _SINGLETON
+        return followed and not self.levels[level].unique
+
+    def transposed(self, axes: Sequence[int]) -> "Format":
+        """The format of the logically transposed tensor (dimension d of it is `axes[d]` of this), data unmoved."""
+        new_dim = {old: new for new, old in enumerate(permutation(axes, self.ndim))}
+        return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
+
+    def with_dense(self, dim_count: int) -> "Format":
+        """This format with a dense level for each of `dim_count` added trailing dimensions."""
+        added = range(self.ndim, self.ndim + dim_count)
+        return Format(self.levels + tuple(Level(_DENSE, dim) for dim in added))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Format.of({self.name!r}, {self.ndim})"
+
+
+def named_format(name: str, ndim: int) -> Format:
+    """The format of a short name ("dense" is all levels dense). Raises FormatError if it has no such rank."""
+    if name == "dense":
+        return Format.dense(ndim)
+    if name in _MATRICES:
+        if ndim != 2:
+            raise FormatError(
+                f"Expected a matrix for the format {name}, but the tensor has {ndim} dimensions. "
+                "Use coo, csf or a notation such as '(i, j, k) -> (i : dense, j : compressed, k : dense)'."
+            )
+        return Format(_MATRICES[name])
+    if ndim < 1:
+        raise FormatError(f"Expected at least 1 dimension for the format {name}, but the tensor has none. Name none.")
+    return _coo(ndim) if name == "coo" else _compressed(range(ndim))
+
+
+def default_format(ndim: int) -> Format:
+    """What a tensor of `ndim` dimensions gets unless told: csr for matrices, all levels compressed otherwise."""
+    return Format(_MATRICES["csr"]) if ndim == 2 else _compressed(range(ndim))
+
+
+def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """`axes` as a tuple of non-negative ints. Raises FormatError if they do not permute `ndim` dimensions."""
+    found = tuple(operator.index(axis) for axis in axes)
+    wrapped = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in found)
+    if sorted(wrapped) != list(range(ndim)):
+        raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {found}.")
+    return wrapped
+
+
+def dimension_name(dim: int, ndim: int) -> str:
+    """The index variable that notations give dimension `dim`: i, j, k, … or d0, d1, … past 16 dimensions."""
+    return "ijklmnopqrstuvwx"[dim] if ndim <= 16 else f"d{dim}"
+
+
+def _coo(ndim: int) -> Format:
+    if ndim == 1:
+        return _compressed(range(1))
+    inner = tuple(Level(_SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
+    return Format((Level(_COMPRESSED, 0, unique=False), *inner, Level(_SINGLETON, ndim - 1)))
+
+
+def _compressed(order: Iterable[int]) -> Format:
+    return Format(tuple(Level(_COMPRESSED, dim) for dim in order))
+
+
+@functools.lru_cache(maxsize=1024)
+def _arrays(levels: tuple[Level, ...]) -> tuple[tuple[int, str], ...]:
+    stored = {_DENSE: (), _COMPRESSED: ("pointers", "coordinates"), _SINGLETON: ("coordinates",)}
+    return tuple((index, role) for index, level in enumerate(levels) for role in stored[level.kind])
+
+
+@functools.lru_cache(maxsize=1024)
+def _short_name(format: Format) -> str | None:
+    ndim = format.ndim
+    candidates = [name for name in NAMES if (ndim == 2 if name in _MATRICES else ndim >= 1)]
+    return next((name for name in candidates if named_format(name, ndim) == format), None)
+
+
+def _orphan(parent: Level | None, child: Level) -> str:
+    above = "nothing is above it" if parent is None else f"dimension {parent.dim} above it is {parent}"
+    return (
+        f"Expected a compressed or singleton level above the singleton level of dimension {child.dim}, but {above}: "
+        "a singleton shares the positions of stored coordinates. Make it compressed."
+    )

@@ -1,0 +1,168 @@
+"""Reads the text of a format: a short name, or MLIR's sparse-tensor notation."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError
+from jsparse.formats.format import NAMES, Format, named_format
+from jsparse.formats.level import Level, LevelKind
+
+__all__ = ["parse_format"]
+
+_T = TypeVar("_T")
+_KINDS = {kind.value: kind for kind in LevelKind}
+_KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
+_LATER = {"auto", "block_group_coo", "bsr", "dbsr", "ell", "group_coo", "hyb"}
+_LATER_WORDS = {"batch", "loose_compressed", "structured", "nonordered", "soa", "high"}
+_TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
+
+
+def parse_format(spec: Format | str, ndim: int) -> Format:
+    """The Format meant by `spec`: a Format, a short name, or a notation, for tensors of `ndim` dimensions.
+
+    Raises FormatError (unknown name, other rank, inconsistent levels), SubscriptError (grammar, with a caret under
+    the place) or NotYetSupportedError (formats of later versions).
+    """
+    if isinstance(spec, Format):
+        return _of_rank(spec, ndim)
+    if not isinstance(spec, str):
+        raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
+    name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
+    if name is None:
+        return _of_rank(_Notation(spec).read(), ndim)
+    return _by_name(name.group(1), name.group(2), ndim)
+
+
+def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
+    if name in _LATER:
+        raise NotYetSupportedError(f"The format {name} is not supported yet. Use one of {_KNOWN}.")
+    if name != "dense" and name not in NAMES:
+        raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {name!r}.")
+    if arguments is not None:
+        raise FormatError(f"Expected the format {name} without arguments, but got {name}{arguments}.")
+    return named_format(name, ndim)
+
+
+def _of_rank(format: Format, ndim: int) -> Format:
+    if format.ndim != ndim:
+        raise FormatError(
+            f"Expected a format of {ndim} dimensions, as the tensor has, but {format.name} has {format.ndim}."
+        )
+    return format
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int
+
+
+class _Notation:
+    """A reader of '(i, j) -> (j : dense, i : compressed(nonunique))', one method per rule of its grammar."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [_Token(found.group(1), found.start(1)) for found in _TOKEN.finditer(text)]
+        self.tokens.append(_Token("", len(text.rstrip())))
+        self.at = 0
+
+    def read(self) -> Format:
+        names = [token.text for token in self.sequence(self.new_name())]
+        self.expect("->", "'->' between the dimensions and the levels")
+        seen: set[int] = set()
+        levels = self.sequence(lambda: self.level(names, seen))
+        if self.peek().text:
+            raise self.error(self.peek(), "Expected the notation to end here")
+        if missing := [name for dim, name in enumerate(names) if dim not in seen]:
+            raise self.error(self.tokens[-1], f"Expected a level for each dimension, but {', '.join(missing)} has none")
+        return Format(tuple(levels))
+
+    def sequence(self, item: Callable[[], _T]) -> list[_T]:
+        self.expect("(", "'('")
+        items: list[_T] = []
+        while self.peek().text != ")":
+            if items:
+                self.expect(",", "',' or ')'")
+            items.append(item())
+        self.expect(")", "')'")
+        return items
+
+    def new_name(self) -> Callable[[], _Token]:
+        seen: set[str] = set()
+
+        def read() -> _Token:
+            token = self.name("the name of a dimension")
+            if token.text in seen:
+                raise self.error(token, f"Expected each dimension to be named once, but {token.text} comes again")
+            seen.add(token.text)
+            return token
+
+        return read
+
+    def level(self, names: list[str], seen: set[int]) -> Level:
+        variable = self.name("the name of a dimension")
+        if variable.text not in names:
+            raise self.error(variable, f"Expected one of the dimensions {', '.join(names)}, but got {variable.text}")
+        if self.peek().text in ("floordiv", "mod"):
+            raise NotYetSupportedError(
+                self.point(self.peek(), "Levels of blocks (floordiv, mod) are not supported yet: use whole dimensions")
+            )
+        dim = names.index(variable.text)
+        if dim in seen:
+            raise self.error(variable, f"Expected one level for each dimension, but {variable.text} has a second one")
+        seen.add(dim)
+        self.expect(":", "':' between the dimension and its level")
+        kind = self.kind()
+        return Level(kind, dim, unique=not self.nonunique(kind))
+
+    def kind(self) -> LevelKind:
+        token = self.name("dense, compressed or singleton")
+        self.refuse_later(token)
+        if token.text not in _KINDS:
+            raise self.error(token, f"Expected dense, compressed or singleton, but got {token.text}")
+        return _KINDS[token.text]
+
+    def nonunique(self, kind: LevelKind) -> bool:
+        if self.peek().text != "(":
+            return False
+        self.next()
+        word = self.name("nonunique")
+        self.refuse_later(word)
+        if word.text != "nonunique":
+            raise self.error(word, f"Expected nonunique, but got {word.text}")
+        if kind is LevelKind.DENSE:
+            raise self.error(word, "Expected a dense level without nonunique: it has each coordinate exactly once")
+        self.expect(")", "')'")
+        return True
+
+    def refuse_later(self, token: _Token) -> None:
+        if token.text in _LATER_WORDS:
+            message = f"{token.text} is not supported yet: use dense, compressed, singleton, nonunique"
+            raise NotYetSupportedError(self.point(token, message))
+
+    def name(self, what: str) -> _Token:
+        token = self.next()
+        if not token.text.isidentifier():
+            raise self.error(token, f"Expected {what}, but got {token.text or 'the end'}")
+        return token
+
+    def expect(self, text: str, what: str) -> None:
+        token = self.next()
+        if token.text != text:
+            raise self.error(token, f"Expected {what}, but got {token.text or 'the end'}")
+
+    def peek(self) -> _Token:
+        return self.tokens[self.at]
+
+    def next(self) -> _Token:
+        token = self.tokens[self.at]
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def error(self, token: _Token, message: str) -> SubscriptError:
+        return SubscriptError(self.point(token, message))
+
+    def point(self, token: _Token, message: str) -> str:
+        return f"{message}.\n    {self.text}\n    {' ' * token.start}{'^' * max(len(token.text), 1)}"

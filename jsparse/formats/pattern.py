@@ -1,0 +1,227 @@
+"""Patterns: where a tensor stores its entries, as immutable values."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from jsparse.errors import PatternError
+from jsparse.formats.build import build, check_nse, index_dtype
+from jsparse.formats.coordinates import checked_coordinates
+from jsparse.formats.format import Format, permutation
+from jsparse.formats.level import Level
+from jsparse.formats.relayout import Relayout, derived_format, relayout_to
+from jsparse.formats.validate import check_arrays, checked_shape
+from jsparse.formats.walk import coordinate_rows, level_sizes
+
+__all__ = ["Pattern", "core_of", "find_pattern"]
+
+_interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class Pattern:
+    """The shape, format and index arrays of a sparse tensor.
+
+    Immutable, interned, equal and hashed by content, picklable. `arrays` is the flat tuple of the levels' index
+    arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only, all int32, or all int64 if a
+    dimension or `nse` does not fit int32.
+
+    `Pattern(shape, format, arrays)` copies and checks everything. Raises PatternError saying what was expected, what
+    came and where.
+    """
+
+    __slots__ = ("__weakref__", "_arrays_digest", "_relayouts", "arrays", "digest", "format", "level_sizes", "shape")
+
+    shape: tuple[int, ...]
+    format: Format
+    arrays: tuple[np.ndarray, ...]
+    level_sizes: tuple[int, ...]
+    digest: str
+    _arrays_digest: bytes
+    _relayouts: dict[Format, Relayout]
+
+    def __new__(cls, shape: Sequence[int], format: Format | str, arrays: Sequence[Any]) -> Self:
+        if isinstance(format, str):
+            format = Format.of(format, len(shape))
+        sizes = checked_shape(shape, format)
+        given = [np.asarray(array) for array in arrays]
+        check_arrays(sizes, format, given)
+        dtype = _dtype(sizes, format, given)
+        return cls.of_arrays(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
+
+    @classmethod
+    def of_arrays(
+        cls,
+        shape: tuple[int, ...],
+        format: Format,
+        arrays: tuple[np.ndarray, ...],
+        arrays_digest: bytes | None = None,
+    ) -> Self:
+        """The interned pattern of index arrays right by construction: they are not checked, and taken over uncopied."""
+        dtype = _dtype(shape, format, arrays)
+        if any(array.dtype != dtype for array in arrays):
+            arrays, arrays_digest = tuple(array.astype(dtype, copy=False) for array in arrays), None
+        hashed = arrays_digest or _hash_arrays(arrays)
+        digest = hashlib.sha256(f"{shape} {format.notation} {dtype} ".encode() + hashed).hexdigest()
+        with _lock:
+            known: Self | None = _interned.get(digest)
+            if known is None:
+                known = cls._new(shape, format, arrays, hashed, digest)
+                _interned[digest] = known
+        return known
+
+    @classmethod
+    def _new(
+        cls, shape: tuple[int, ...], format: Format, arrays: tuple[np.ndarray, ...], hashed: bytes, digest: str
+    ) -> Self:
+        for array in arrays:
+            array.flags.writeable = False
+        pattern = object.__new__(cls)
+        sizes = level_sizes(shape, format, arrays)
+        fields = {"shape": shape, "format": format, "arrays": arrays, "level_sizes": sizes, "digest": digest}
+        for name, value in {**fields, "_arrays_digest": hashed, "_relayouts": {}}.items():
+            object.__setattr__(pattern, name, value)
+        return pattern
+
+    @classmethod
+    def from_coordinates(
+        cls, coords: Any, shape: Sequence[int], format: Format | str = "coo"
+    ) -> tuple[Self, np.ndarray]:
+        """The pattern that stores the entries at `coords`, and the slot of each.
+
+        `coords` is (ndim, n) of any integer dtype, in any order; repeats share a slot. The slots are (n,) int64.
+        Raises PatternError (no integers, wrong shape, out of bounds: the first place), FormatError (a unique level
+        followed by a singleton would have to repeat).
+        """
+        if isinstance(format, str):
+            format = Format.of(format, len(shape))
+        sizes = checked_shape(shape, format)
+        rows = checked_coordinates(coords, sizes)
+        if not sizes:
+            return cls.of_arrays((), format, ()), np.zeros(np.shape(coords)[-1], np.int64)
+        built = build(rows, sizes, format)
+        return cls.of_arrays(sizes, format, built.arrays), built.slots().astype(np.int64, copy=False)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def nse(self) -> int:
+        """The number of slots: positions of the last level (1 for a tensor without dimensions)."""
+        return self.level_sizes[-1] if self.level_sizes else 1
+
+    @property
+    def index_dtype(self) -> np.dtype:
+        """The dtype of the index arrays: int32, or int64 where a dimension or nse needs it."""
+        return self.arrays[0].dtype if self.arrays else index_dtype(self.shape, [self.nse])
+
+    def pointers(self, level: int) -> np.ndarray:
+        """The pointers (parents + 1,) of a compressed level. Raises PatternError for other levels."""
+        return self._stored(level, "pointers")
+
+    def coordinates(self, level: int) -> np.ndarray:
+        """The coordinates (positions,) of a compressed or singleton level. Raises PatternError for dense ones."""
+        return self._stored(level, "coordinates")
+
+    def rows(self) -> list[np.ndarray]:
+        """Per dimension, the coordinates (nse,) of every slot; rows may be the index arrays themselves."""
+        return coordinate_rows(self.shape, self.format, self.arrays, self.index_dtype)
+
+    def to_coords(self) -> np.ndarray:
+        """The coordinates (ndim, nse) of every slot, of the index dtype, in storage order."""
+        return np.stack(self.rows()) if self.shape else np.zeros((0, 1), self.index_dtype)
+
+    def transposed(self, axes: Sequence[int]) -> Pattern:
+        """The pattern of the logically transposed tensor, over the same arrays: dimension d of it is `axes[d]`."""
+        axes = permutation(axes, self.ndim)
+        if axes == tuple(range(self.ndim)):
+            return self
+        shape = tuple(self.shape[axis] for axis in axes)
+        return self.of_arrays(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
+
+    def extended(self, sizes: Sequence[int]) -> Pattern:
+        """This pattern with dense levels of `sizes` for added trailing dimensions, over the same arrays."""
+        format = self.format.with_dense(len(sizes))
+        shape = checked_shape([*self.shape, *sizes], format)
+        check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)
+        return self.of_arrays(shape, format, self.arrays, self._arrays_digest)
+
+    def with_order(self, order: Sequence[int]) -> Pattern:
+        """The derived index in another storage order (itself in its own): see `derived_format`, `relayout_to`."""
+        order = permutation(order, self.ndim)
+        if order == self.format.order:
+            return self
+        return self.relayout_to(derived_format(self, order)).target
+
+    def relayout_to(self, format: Format | str) -> Relayout:
+        """How the values move to the same entries stored in `format`; computed once per pattern and format."""
+        format = Format.of(format, self.ndim)
+        found = self._relayouts.get(format)
+        if found is None:
+            found = self._relayouts.setdefault(format, relayout_to(self, format))
+        return found
+
+    def _stored(self, level: int, role: str) -> np.ndarray:
+        if (level, role) not in self.format.arrays:
+            raise PatternError(f"Expected a level with {role}, but level {level} of {self.format.notation} has none.")
+        return self.arrays[self.format.arrays.index((level, role))]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"A Pattern is immutable: cannot set {name}. Make a new one.")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Pattern) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Pattern.of_arrays, (self.shape, self.format, self.arrays)
+
+    def __copy__(self) -> Pattern:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Pattern:
+        return self
+
+    def __repr__(self) -> str:
+        shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
+        return f"Pattern({self.format.name}, {shape}, nse={self.nse:,}, {self.digest[:6]})"
+
+
+def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> np.dtype:
+    nse = level_sizes(shape, format, arrays)[-1:]
+    return index_dtype(shape, [*nse, *map(len, arrays)])
+
+
+def _hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
+    hashed = hashlib.sha256()
+    for array in arrays:
+        hashed.update(len(array).to_bytes(8, "little"))
+        hashed.update(np.ascontiguousarray(array).data)
+    return hashed.digest()
+
+
+def find_pattern(digest: str) -> Pattern | None:
+    """The living pattern of that digest, if there is one."""
+    found: Pattern | None = _interned.get(digest)
+    return found
+
+
+def core_of(pattern: Pattern) -> Pattern:
+    """What a loop nest walks of a pattern: its levels without the dense ones at the end, dimensions named by level.
+
+    A tensor, its logical transposes and its extensions by dense levels share one core.
+    """
+    levels = pattern.format.levels[: pattern.ndim - pattern.format.trailing_dense]
+    shape = tuple(pattern.shape[level.dim] for level in levels)
+    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+    return Pattern.of_arrays(shape, format, pattern.arrays, pattern._arrays_digest)

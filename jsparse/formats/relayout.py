@@ -1,0 +1,177 @@
+"""How the slots of one pattern move to another: conversions and transposed indices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jsparse.errors import PatternError, ShapeError
+from jsparse.formats.build import Built, build, index_dtype
+from jsparse.formats.format import Format
+from jsparse.formats.level import Level, LevelKind
+
+if TYPE_CHECKING:
+    from jsparse.formats.pattern import Pattern
+
+__all__ = ["Relayout", "derived_format", "relayout_to"]
+
+
+class Relayout:
+    """The movement of the values of `source` to the slots of `target`, which stores at least the same entries.
+
+    Forward, `out[q] = values[gather[q]]` (0 where it is -1) takes (source.nse,) to (target.nse,). The inverse is
+    `out[p] = values[scatter[p]]`, from (target.nse,) to (source.nse,): it undoes the forward movement and drops the
+    target's fill, and is also its transpose, since no slot of the target takes from two of the source.
+
+    Immutable; equal and hashed by the two patterns. Raises ShapeError if the shapes differ, PatternError (when an
+    array is first needed) if the target lacks an entry of the source.
+    """
+
+    __slots__ = ("_gather", "_identity", "_scatter", "source", "target")
+
+    source: Pattern
+    target: Pattern
+    _gather: np.ndarray | None
+    _scatter: np.ndarray | None
+    _identity: bool | None
+
+    def __init__(self, source: Pattern, target: Pattern) -> None:
+        if source.shape != target.shape:
+            raise ShapeError(
+                f"Expected the patterns of a relayout to have the same shape, but got {source.shape} "
+                f"and {target.shape}."
+            )
+        self._set(source, target, gather=None, identity=True if source == target else None)
+
+    def _set(self, source: Pattern, target: Pattern, gather: np.ndarray | None, identity: bool | None) -> None:
+        fields = {"source": source, "target": target, "_gather": gather, "_scatter": None, "_identity": identity}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def gather(self) -> np.ndarray:
+        """(target.nse,) int32 or int64, read-only: the source slot of each target slot, or -1 where there is none."""
+        gather = self._gather
+        if gather is None:
+            gather = _gather(self.target.nse, self.scatter)
+            object.__setattr__(self, "_gather", gather)
+        return gather
+
+    @property
+    def scatter(self) -> np.ndarray:
+        """(source.nse,) int32 or int64, read-only: the target slot of each source slot."""
+        scatter = self._scatter
+        if scatter is None:
+            scatter = self._placed()
+            object.__setattr__(self, "_scatter", scatter)
+        return scatter
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every value stays in its slot, so that nothing has to move."""
+        if self._identity is None:
+            same = self.source.nse == self.target.nse
+            identity = same and np.array_equal(self.gather, np.arange(self.source.nse))
+            object.__setattr__(self, "_identity", identity)
+        return bool(self._identity)
+
+    def _placed(self) -> np.ndarray:
+        if self._identity:
+            return _frozen(np.arange(self.source.nse, dtype=self._dtype()))
+        if self._gather is None:
+            return _frozen(self._located().astype(self._dtype(), copy=False))
+        scatter = np.empty(self.source.nse, self._dtype())
+        filled = np.flatnonzero(self._gather >= 0) if self.target.nse > self.source.nse else np.arange(len(scatter))
+        scatter[self._gather[filled]] = filled
+        return _frozen(scatter)
+
+    def _located(self) -> np.ndarray:
+        """The slots of the source's entries among the target's, found by merging the two."""
+        rows = [np.concatenate(pair) for pair in zip(self.target.rows(), self.source.rows(), strict=True)]
+        built = build(rows, self.source.shape, _nonrepeating(self.target.format))
+        if built.nse != self.target.nse:
+            raise PatternError(
+                f"Expected {self.target!r} to store every entry of {self.source!r}, "
+                f"but it lacks {built.nse - self.target.nse} of them."
+            )
+        return built.slots()[self.target.nse :]
+
+    def _dtype(self) -> np.dtype:
+        return index_dtype([], [self.source.nse, self.target.nse])
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"A Relayout is immutable: cannot set {name}.")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Relayout) and self.source == other.source and self.target == other.target
+
+    def __hash__(self) -> int:
+        return hash((self.source, self.target))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Relayout, (self.source, self.target)
+
+    def __repr__(self) -> str:
+        return f"Relayout({self.source!r} -> {self.target!r})"
+
+
+def relayout_to(source: Pattern, format: Format) -> Relayout:
+    """The movement of `source`'s slots to a new pattern in `format`, which stores exactly what it has to."""
+    if format == source.format:
+        return Relayout(source, source)
+    built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
+    target = source.of_arrays(source.shape, format, built.arrays)
+    relayout = Relayout.__new__(Relayout)
+    if built.perm is None and built.positions_count_up:
+        relayout._set(source, target, gather=None, identity=True)
+    else:
+        relayout._set(source, target, gather=_built_gather(built), identity=None)
+    return relayout
+
+
+def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
+    """The format of a pattern's derived index in another storage `order`: dense where that is cheap, else compressed.
+
+    A level is dense if it was among the trailing dense levels and still is, or if it is outermost and its size is
+    at most 4 nse + 64.
+    """
+    inner = pattern.format.order[pattern.format.ndim - pattern.format.trailing_dense :]
+    stay = 0
+    while stay < len(order) and order[len(order) - 1 - stay] in inner:
+        stay += 1
+    levels = []
+    for at, dim in enumerate(order):
+        cheap = at == 0 and pattern.shape[dim] <= 4 * pattern.nse + 64
+        kind = LevelKind.DENSE if cheap or at >= len(order) - stay else LevelKind.COMPRESSED
+        levels.append(Level(kind, dim))
+    return Format(tuple(levels))
+
+
+def _built_gather(built: Built) -> np.ndarray:
+    count = len(built.positions)
+    dtype = index_dtype([], [count, built.nse])
+    if built.perm is not None and built.positions_count_up:
+        return _frozen(built.perm.astype(dtype, copy=False))
+    gather = np.full(built.nse, -1, dtype)
+    gather[built.positions] = np.arange(count) if built.perm is None else built.perm
+    return _frozen(gather)
+
+
+def _gather(target_nse: int, scatter: np.ndarray) -> np.ndarray:
+    gather = np.full(target_nse, -1, scatter.dtype)
+    gather[scatter] = np.arange(len(scatter))
+    return _frozen(gather)
+
+
+def _nonrepeating(format: Format) -> Format:
+    """A format of the same slots that holds any entries: order and dense levels stay, the rest is compressed."""
+    levels = (
+        level if level.kind is LevelKind.DENSE else Level(LevelKind.COMPRESSED, level.dim) for level in format.levels
+    )
+    return Format(tuple(levels))
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array

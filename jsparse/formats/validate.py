@@ -1,0 +1,121 @@
+"""Checks that index arrays given by a user describe a tensor."""
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+
+from jsparse.errors import PatternError
+from jsparse.formats.build import check_nse, compare_neighbours
+from jsparse.formats.format import Format
+from jsparse.formats.level import LevelKind
+
+__all__ = ["check_arrays", "checked_shape"]
+
+_LARGEST = 2**62  # what the sort takes
+
+
+def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
+    """`shape` as a tuple of ints. Raises PatternError if it is no shape, or not of the format's rank."""
+    try:
+        sizes = tuple(map(operator.index, shape))
+    except TypeError as error:
+        raise PatternError(f"Expected a shape of integers, but got {shape!r}.") from error
+    if any(size < 0 or size > _LARGEST for size in sizes):
+        raise PatternError(f"Expected the sizes of a shape to lie between 0 and 2**62, but got {sizes}.")
+    if len(sizes) != format.ndim:
+        raise PatternError(
+            f"Expected a shape of {format.ndim} dimensions for the format {format.name}, but got {sizes}."
+        )
+    return sizes
+
+
+def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> None:
+    """Raises PatternError, naming the first offending place, unless `arrays` follow the table of the formats."""
+    _check_kinds(format, arrays)
+    stored = iter(arrays)
+    size = 1
+    for chain in format.chains:
+        first = format.levels[chain[0]]
+        if first.kind is LevelKind.DENSE:
+            size = check_nse(size * shape[first.dim], format, shape)
+            continue
+        pointers = next(stored)
+        rows = [next(stored) for _ in chain]
+        _check_pointers(chain[0], pointers, size, rows[0])
+        for level, row in zip(chain, rows, strict=True):
+            _check_coordinates(level, row, len(rows[0]), shape[format.levels[level].dim])
+        _check_order(format, chain, pointers, rows)
+        size = len(rows[0])
+
+
+def _check_kinds(format: Format, arrays: Sequence[np.ndarray]) -> None:
+    words = [f"{role} of level {level}" for level, role in format.arrays]
+    if len(arrays) != len(words):
+        raise PatternError(
+            f"Expected {len(words)} index arrays for the format {format.name} ({', '.join(words) or 'none'}), "
+            f"but got {len(arrays)}."
+        )
+    for word, array in zip(words, arrays, strict=True):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise PatternError(
+                f"Expected the {word} to be a one-dimensional array of integers, "
+                f"but got shape {array.shape} of {array.dtype}."
+            )
+
+
+def _check_pointers(level: int, pointers: np.ndarray, parents: int, coordinates: np.ndarray) -> None:
+    what = f"the pointers of level {level}"
+    if len(pointers) != parents + 1:
+        raise PatternError(
+            f"Expected {what} to be {parents + 1} long, one more than its {parents} parents, but got {len(pointers)}."
+        )
+    if pointers[0] != 0:
+        raise PatternError(f"Expected {what} to start at 0, but they start at {pointers[0]}.")
+    falling = pointers[:-1] > pointers[1:]
+    if falling.any():
+        at = int(np.argmax(falling))
+        raise PatternError(
+            f"Expected {what} never to decrease, but {pointers[at]} is followed by {pointers[at + 1]} at {at + 1}."
+        )
+    if pointers[-1] != len(coordinates):
+        raise PatternError(
+            f"Expected the last of {what} to be the number of coordinates, {len(coordinates)}, but got {pointers[-1]}."
+        )
+
+
+def _check_coordinates(level: int, row: np.ndarray, count: int, extent: int) -> None:
+    what = f"the coordinates of level {level}"
+    if len(row) != count:
+        raise PatternError(f"Expected {what} to be {count} long, as those of its parent, but got {len(row)}.")
+    outside = (row < 0) | (row >= extent)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise PatternError(f"Expected {what} to lie in [0, {extent}), but coordinate {row[at]} came at {at}.")
+
+
+def _check_order(format: Format, chain: range, pointers: np.ndarray, rows: list[np.ndarray]) -> None:
+    """Within a parent, tuples of the chain increase, and prefixes ending in a unique level do not repeat."""
+    siblings = np.ones(max(len(rows[0]) - 1, 0), np.bool_)
+    starts = pointers[1:-1]
+    siblings[starts[(starts > 0) & (starts < len(rows[0]))] - 1] = False
+    less, equal = compare_neighbours(rows)
+    wrong = siblings & ~less
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        pair = [tuple(int(row[at + step]) for row in rows) for step in (0, 1)]
+        fault = "repeat" if equal[at] else "are out of order"
+        dims = tuple(format.levels[level].dim for level in chain)
+        raise PatternError(
+            f"Expected the coordinates of dimensions {dims} to increase within their parent, but {pair[0]} at {at} "
+            f"and {pair[1]} at {at + 1} {fault}. Use Pattern.from_coordinates to sort and merge."
+        )
+    for step, level in enumerate(chain[:-1]):
+        if format.levels[level].unique:
+            repeated = siblings & compare_neighbours(rows[: step + 1])[1]
+            if repeated.any():
+                at = int(np.argmax(repeated))
+                raise PatternError(
+                    f"Expected the coordinates of level {level}, which is unique, to differ within their parent, "
+                    f"but {rows[step][at]} at {at} comes again at {at + 1}. Make the level nonunique."
+                )

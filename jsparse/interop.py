@@ -1,0 +1,34 @@
+"""Conversions to the sparse arrays of other libraries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from jsparse.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from jsparse.tensor import SparseTensor
+
+__all__ = ["to_scipy"]
+
+
+def to_scipy(tensor: SparseTensor) -> Any:
+    """The scipy.sparse array with the same stored entries: csr_array, csc_array or coo_array, sharing nothing.
+
+    Raises ShapeError unless the tensor is a matrix, DTypeError for a dtype that numpy itself does not have.
+    """
+    if tensor.ndim != 2:
+        raise ShapeError(
+            f"Expected a matrix for scipy.sparse, but the tensor has shape {tensor.shape}. Use to_coords()."
+        )
+    values = np.array(tensor.values)
+    if values.dtype.kind == "V" or values.dtype == np.float16:
+        raise DTypeError(f"Expected values that scipy.sparse can hold, but got {values.dtype}. Use astype('float32').")
+    if tensor.format.name in ("csr", "csc"):
+        make = scipy.sparse.csr_array if tensor.format.name == "csr" else scipy.sparse.csc_array
+        pointers, coordinates = tensor.pattern.arrays
+        return make((values, coordinates.copy(), pointers.copy()), shape=tensor.shape)
+    return scipy.sparse.coo_array((values, tuple(tensor.pattern.to_coords())), shape=tensor.shape)

@@ -1,0 +1,60 @@
+"""Tensor index notation: one tensor, a product of accesses, and a sum over every index the result does not carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["Access", "Assignment", "Index", "IndexVar"]
+
+IndexVar: TypeAlias = str
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`tensor[indices]`. An index is an index variable, or an access to an integer tensor (an indirect access)."""
+
+    tensor: str
+    indices: tuple[Index, ...]
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{', '.join(map(str, self.indices))}]" if self.indices else self.tensor
+
+    def variables(self) -> tuple[IndexVar, ...]:
+        """The index variables, left to right, each once, those of nested accesses included."""
+        found: dict[IndexVar, None] = {}
+        for index in self.indices:
+            found.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
+        return tuple(found)
+
+    def nested(self) -> tuple[Access, ...]:
+        """The accesses this one indexes through, innermost first."""
+        return tuple(a for index in self.indices if isinstance(index, Access) for a in (*index.nested(), index))
+
+
+Index: TypeAlias = IndexVar | Access
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`target = Σ Π factors`, summed over the index variables that the target does not carry."""
+
+    target: Access
+    factors: tuple[Access, ...]
+
+    def __str__(self) -> str:
+        return f"{self.target} = {' * '.join(map(str, self.factors)) or '1'}"
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The target, then the factors."""
+        return (self.target, *self.factors)
+
+    def variables(self) -> tuple[IndexVar, ...]:
+        """Every index variable once: the target's, then those that are summed, as they appear."""
+        return tuple(dict.fromkeys(v for access in self.accesses for v in access.variables()))
+
+    def reductions(self) -> tuple[IndexVar, ...]:
+        """The index variables that are summed."""
+        kept = self.target.variables()
+        return tuple(v for v in self.variables() if v not in kept)

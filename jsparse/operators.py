@@ -1,0 +1,135 @@
+"""What Python's operators on sparse tensors mean: each is one einsum, or acts on the values alone."""
+
+from __future__ import annotations
+
+import operator
+import string
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+
+from jsparse.errors import NotYetSupportedError, ShapeError
+
+if TYPE_CHECKING:
+    import jax
+
+    from jsparse.tensor import SparseTensor
+
+__all__ = ["divide", "matmul", "multiply", "no_sum", "sum_over", "to_dense"]
+
+_LETTERS = string.ascii_letters
+
+
+def to_dense(tensor: SparseTensor) -> jax.Array:
+    """The dense array of the tensor's shape and dtype."""
+    if not tensor.ndim:
+        return tensor.values[0]
+    letters = _LETTERS[: tensor.ndim]
+    return _einsum(f"{letters}->{letters}", tensor, out_format="dense")
+
+
+def matmul(lhs: Any, rhs: Any) -> Any:
+    """`lhs @ rhs` with numpy's meaning, one of them sparse; batch dimensions have to agree.
+
+    Raises ShapeError if the contracted dimensions differ or an operand is a scalar.
+    """
+    lhs, rhs = _as_operand(lhs), _as_operand(rhs)
+    if not lhs.ndim or not rhs.ndim:
+        raise ShapeError("Expected both operands of @ to have a dimension, but one is a scalar. Use *.")
+    left, right = lhs.shape[-1], rhs.shape[-2 if rhs.ndim > 1 else -1]
+    if left != right:
+        raise ShapeError(
+            f"Expected the last dimension of the left operand of @ and the {'second last' if rhs.ndim > 1 else 'only'} "
+            f"of the right one to agree, but got {left} and {right}, of shapes {lhs.shape} and {rhs.shape}."
+        )
+    return _einsum(_matmul_subscripts(lhs.ndim, rhs.ndim), lhs, rhs)
+
+
+def multiply(tensor: SparseTensor, other: Any) -> SparseTensor:
+    """`tensor * other` on the tensor's pattern, `other` being a scalar or a dense array that broadcasts to its shape.
+
+    Raises ShapeError if it does not broadcast to that shape, NotYetSupportedError if it is sparse.
+    """
+    if _is_sparse(other):
+        raise NotYetSupportedError(
+            "The product A * B of two sparse tensors is not supported yet. Write A * B.todense(), which stays sparse."
+        )
+    other = _as_operand(other)
+    shape = tensor.shape[tensor.ndim - other.ndim :]
+    fits = other.ndim <= tensor.ndim and all(size in (1, whole) for size, whole in zip(other.shape, shape, strict=True))
+    if not fits:
+        raise ShapeError(
+            f"Expected the factor of a sparse tensor of shape {tensor.shape} to broadcast to that shape, "
+            f"but got {other.shape}."
+        )
+    kept = [axis for axis, size in enumerate(other.shape) if size != 1]
+    if not kept:
+        return tensor.with_values(tensor.values * other.reshape(()))
+    letters = _LETTERS[: tensor.ndim]
+    factor = "".join(letters[tensor.ndim - other.ndim + axis] for axis in kept)
+    return _einsum(f"{letters},{factor}->{letters}", tensor, other.reshape([other.shape[axis] for axis in kept]))
+
+
+def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
+    """`tensor / other` for a scalar. Raises NotYetSupportedError for anything else."""
+    other = _as_operand(other)
+    if _is_sparse(other) or other.size != 1 or other.ndim > tensor.ndim:
+        raise NotYetSupportedError(
+            "A SparseTensor is divided by scalars only, so far. For a dense array x write A * (1 / x)."
+        )
+    return tensor.with_values(tensor.values / other.reshape(()))
+
+
+def sum_over(tensor: SparseTensor, axis: int | Sequence[int] | None) -> Any:
+    """The einsum that sums over `axis`. Raises ShapeError if it is out of range or repeated."""
+    ndim = tensor.ndim
+    given = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
+    axes = [operator.index(one) for one in given]
+    wrapped = {one % ndim for one in axes if -ndim <= one < ndim}
+    if len(wrapped) != len(axes):
+        raise ShapeError(f"Expected different axes from {-ndim} to {ndim - 1} to sum over, but got {axis}.")
+    if not ndim:
+        return to_dense(tensor)
+    letters = _LETTERS[:ndim]
+    return _einsum(f"{letters}->{''.join(letters[at] for at in range(ndim) if at not in wrapped)}", tensor)
+
+
+def no_sum(symbol: str, other: Any) -> NotYetSupportedError:
+    """The error of sums and differences."""
+    if _is_sparse(other):
+        return NotYetSupportedError(
+            f"A {symbol} B of two sparse tensors is not supported yet. On one pattern, write "
+            f"A.with_values(A.values {symbol} B.values); otherwise join their to_coords() in SparseTensor.from_coords, "
+            "which sums duplicates."
+        )
+    return NotYetSupportedError(
+        f"A {symbol} x of a sparse tensor and a dense one is not supported yet: it is dense. "
+        f"Write A.todense() {symbol} x."
+    )
+
+
+def _matmul_subscripts(left: int, right: int) -> str:
+    """The subscripts of `@` for operands of these ranks, batch dimensions aligned at the right."""
+    row, inner, column, rest = _LETTERS[0], _LETTERS[1], _LETTERS[2], _LETTERS[3:]
+    batch = rest[: max(left, right, 2) - 2]
+    lhs = batch[len(batch) - max(left - 2, 0) :] + (row if left > 1 else "") + inner
+    rhs = batch[len(batch) - max(right - 2, 0) :] + inner + (column if right > 1 else "")
+    return f"{lhs},{rhs}->{batch}{row if left > 1 else ''}{column if right > 1 else ''}"
+
+
+def _as_operand(value: Any) -> Any:
+    """`value` itself if it is sparse, else an array; Python numbers stay weakly typed."""
+    return value if _is_sparse(value) else jnp.asarray(value)
+
+
+def _is_sparse(value: Any) -> bool:
+    from jsparse.tensor import SparseTensor  # which is built on this module
+
+    return isinstance(value, SparseTensor)
+
+
+def _einsum(subscripts: str, *operands: Any, out_format: Any = None) -> Any:
+    from jsparse.einsum import einsum  # which takes and makes tensors
+
+    return einsum(subscripts, *operands, out_format=out_format)

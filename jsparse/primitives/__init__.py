@@ -1,0 +1,1 @@
+"""The JAX primitives of jsparse, one file each with all its rules."""

@@ -1,0 +1,48 @@
+"""`kernel`: one call of a generated kernel. Only lowerings of the other primitives bind it; it has no derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse import _compat, _native
+from jsparse.compiler.runtime import TARGET, KernelCall, bind
+from jsparse.formats import Pattern
+
+__all__ = ["call_kernel", "kernel_p"]
+
+
+jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
+
+
+def call_kernel(
+    call: KernelCall, operands: Sequence[Any], shape: tuple[int, ...], dtype: Any, patterns: tuple[Pattern, ...]
+) -> jax.Array:
+    """The result, of that shape and dtype, of `call` on the factors' values.
+
+    `patterns` are those that the names of bound arrays derive from: they live as long as the program does.
+    """
+    result: jax.Array = kernel_p.bind(*operands, call=call, shape=shape, dtype=np.dtype(dtype), patterns=patterns)
+    return result
+
+
+def _abstract(
+    *operands: Any, call: KernelCall, shape: tuple[int, ...], dtype: np.dtype, patterns: tuple[Pattern, ...]
+) -> Any:
+    return _compat.output_aval(shape, dtype, operands)
+
+
+def _lower(
+    ctx: Any, *operands: Any, call: KernelCall, shape: tuple[int, ...], dtype: np.dtype, patterns: tuple[Pattern, ...]
+) -> Any:
+    """The custom call. The kernel is compiled here, so that what fails fails in Python."""
+    _compat.keep_alive(ctx, (bind(call), patterns))
+    rule = jax.ffi.ffi_lowering(TARGET)
+    return rule(ctx, *operands, key=call.key, recipe=call.recipe, bound=call.bound)
+
+
+kernel_p = _compat.make_primitive("jsparse_kernel", _abstract)
+_compat.register_cpu_lowering(kernel_p, _lower)

@@ -1,0 +1,18 @@
+"""Examples are scripts: they import each other from their own folder."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def examples_on_path(monkeypatch):
+    for package in ("matplotlib", "optax", "sklearn", "tqdm"):
+        pytest.importorskip(package)
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    yield
+    for name in ("gcn", "_graph", "_report"):
+        sys.modules.pop(name, None)

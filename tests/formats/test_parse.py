@@ -1,0 +1,88 @@
+import pytest
+
+from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError
+from jsparse.formats import Format, parse_format
+
+
+def test_names_of_dimensions_and_spaces_are_free():
+    assert parse_format("(row,col)->(col:dense,row:compressed)", 2).name == "csc"
+    assert parse_format("  ( a , b ) -> ( a : compressed ( nonunique ) , b : singleton )  ", 2).name == "coo"
+    assert parse_format(" csr ", 2).name == "csr"
+    assert parse_format("() -> ()", 0) == Format(())
+
+
+def test_a_format_passes_through():
+    format = Format.of("csr", 2)
+    assert parse_format(format, 2) is format
+
+
+@pytest.mark.parametrize("name", ["hyb", "bsr(2, 2)", "dbsr(4, 4)", "ell", "ell(8)", "group_coo(4)", "auto"])
+def test_later_formats_are_refused_by_name(name):
+    with pytest.raises(NotYetSupportedError, match=f"format {name.split('(')[0]} is not supported yet. Use one of csr"):
+        parse_format(name, 2)
+
+
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        ("(i, j) -> (i floordiv 4 : dense, j : compressed)", "floordiv"),
+        ("(i, j) -> (i mod 4 : dense, j : compressed)", "mod"),
+        ("(i, j) -> (i : dense, j : loose_compressed)", "loose_compressed"),
+        ("(i, j) -> (i : dense, j : compressed(nonordered))", "nonordered"),
+    ],
+)
+def test_later_words_are_refused_in_their_place(text, word):
+    with pytest.raises(NotYetSupportedError, match="not supported yet") as caught:
+        parse_format(text, 2)
+    assert pointed(caught.value) == (text, word)
+
+
+@pytest.mark.parametrize(
+    "spec, ndim, message",
+    [
+        ("csx", 2, "to be one of csr, csc, dcsr, dcsc, coo, csf, or a notation such as .* but got 'csx'"),
+        ("csr(3)", 2, r"csr without arguments, but got csr\(3\)"),
+        ("csr", 3, "a matrix for the format csr, but the tensor has 3 dimensions"),
+        ("coo", 0, "at least 1 dimension for the format coo"),
+        ("(i) -> (i : dense)", 2, "a format of 2 dimensions, as the tensor has, but .* has 1"),
+        (Format.dense(3), 2, "a format of 2 dimensions"),
+        (7, 2, "or a Format, but got a int"),
+        ("(i, j) -> (i : dense, j : singleton)", 2, "dimension 0 above it is dense"),
+    ],
+)
+def test_formats_that_cannot_be(spec, ndim, message):
+    with pytest.raises(FormatError, match=message):
+        parse_format(spec, ndim)
+
+
+@pytest.mark.parametrize(
+    "text, message, place",
+    [
+        ("(i, j) > (i : dense, j : compressed)", "Expected '->'", ">"),
+        ("(i, i) -> (i : dense)", "named once, but i comes again", "i"),
+        ("(i, j) -> (i : dense, k : dense)", "one of the dimensions i, j, but got k", "k"),
+        ("(i, j) -> (i : dense, i : dense)", "i has a second one", "i"),
+        ("(i, j) -> (i : dense)", "for each dimension, but j has none", "^"),
+        ("(i, j) -> (i : dense j : dense)", "Expected ',' or '\\)', but got j", "j"),
+        ("(i, j) -> (i dense, j : dense)", "Expected ':' between", "dense"),
+        ("(i, j) -> (i : sparse, j : dense)", "dense, compressed or singleton, but got sparse", "sparse"),
+        ("(i, j) -> (i : 3, j : dense)", "dense, compressed or singleton, but got 3", "3"),
+        ("(i, j) -> (i : compressed(odd), j : dense)", "Expected nonunique, but got odd", "odd"),
+        ("(i, j) -> (i : dense(nonunique), j : dense)", "each coordinate exactly once", "nonunique"),
+        ("(i, j) -> (i : dense, j : dense) x", "the notation to end here", "x"),
+        ("(i, j) -> (i : dense, j : ", "but got the end", "^"),
+        ("(i, j", "Expected ',' or '\\)', but got the end", "^"),
+    ],
+)
+def test_grammar_errors_point_at_the_place(text, message, place):
+    with pytest.raises(SubscriptError, match=message) as caught:
+        parse_format(text, 2)
+    shown, found = pointed(caught.value)
+    assert shown == text
+    assert found.strip() == place.strip("^")
+
+
+def pointed(error):
+    """The text that a message repeats, and what its caret underlines."""
+    _, text, carets = str(error).split("\n")
+    return text[4:], text[carets.index("^") : len(carets)]

@@ -1,0 +1,214 @@
+import copy
+import gc
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+from jsparse.errors import FormatError, PatternError
+from jsparse.formats import Format, Pattern
+
+I32 = np.int32
+
+
+def csr(pointers, coordinates, shape=(3, 4)):
+    return Pattern(shape, "csr", (np.array(pointers, I32), np.array(coordinates, I32)))
+
+
+def test_arrays_follow_the_table():
+    coords = [[2, 0, 2, 0], [1, 3, 0, 3]]
+    pattern, slots = Pattern.from_coordinates(np.array(coords), (3, 4), "csr")
+    assert [array.tolist() for array in pattern.arrays] == [[0, 1, 1, 3], [3, 0, 1]]
+    assert slots.tolist() == [2, 0, 1, 0]
+    assert pattern.level_sizes == (3, 3)
+    assert pattern.pointers(1) is pattern.arrays[0]
+    assert pattern.coordinates(1) is pattern.arrays[1]
+    coo, _ = Pattern.from_coordinates(np.array(coords), (3, 4), "coo")
+    assert [array.tolist() for array in coo.arrays] == [[0, 3], [0, 2, 2], [3, 0, 1]]
+    with pytest.raises(PatternError, match="Expected a level with pointers, but level 0 of .*dense"):
+        pattern.pointers(0)
+
+
+def test_trailing_dense_levels_store_fill():
+    pattern, slots = Pattern.from_coordinates(
+        np.array([[4, 1], [0, 2]]), (5, 3), "(i, j) -> (i : compressed, j : dense)"
+    )
+    assert pattern.nse == 6
+    assert slots.tolist() == [3, 2]
+    assert pattern.to_coords().tolist() == [[1, 1, 1, 4, 4, 4], [0, 1, 2, 0, 1, 2]]
+
+
+def test_equal_content_is_one_object():
+    first, second = csr([0, 1, 1, 2], [3, 0]), csr([0, 1, 1, 2], [3, 0])
+    assert first is second
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != csr([0, 1, 1, 2], [3, 1])
+    assert first != csr([0, 1, 1, 2], [3, 0], (3, 5))
+    assert first.digest != Pattern((4, 3), "csc", first.arrays).digest
+    assert copy.copy(first) is first
+
+
+def test_interning_does_not_keep_patterns_alive():
+    pattern = csr([0, 0, 0, 1], [2])
+    gone = weakref.ref(pattern)
+    pattern.relayout_to("csc")
+    del pattern
+    gc.collect()
+    assert gone() is None
+
+
+def test_interning_in_threads():
+    coords = np.random.default_rng(0).integers(0, 50, (2, 400))
+    found = []
+    make = lambda: found.append(Pattern.from_coordinates(coords, (50, 50), "csr")[0])  # noqa: E731
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(map(id, found))) == 1
+
+
+def test_immutable_and_apart_from_the_arrays_given():
+    pointers = np.array([0, 1, 1, 2], I32)
+    pattern = Pattern((3, 4), "csr", (pointers, np.array([3, 0], I32)))
+    pointers[1] = 7
+    assert pattern.arrays[0].tolist() == [0, 1, 1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        pattern.arrays[0][0] = 1
+    with pytest.raises(AttributeError, match="immutable: cannot set shape"):
+        pattern.shape = (1, 2)
+
+
+def test_repr():
+    text = repr(csr([0, 1, 1, 2], [3, 0]))
+    assert text == f"Pattern(csr, 3\N{MULTIPLICATION SIGN}4, nse=2, {csr([0, 1, 1, 2], [3, 0]).digest[:6]})"
+    assert repr(Pattern.from_coordinates(np.zeros((0, 2), int), (), Format(()))[0]).startswith("Pattern(() -> (), ()")
+
+
+def test_index_dtype():
+    assert csr(np.array([0, 1, 1, 2], np.int64), [3, 0]).index_dtype == np.int32
+    assert Pattern.from_coordinates(np.array([[1], [2]]), (2**31, 5), "coo")[0].index_dtype == np.int64
+    assert Pattern.from_coordinates(np.array([[1], [2]]), (2**31 - 1, 5), "coo")[0].index_dtype == np.int32
+    narrow = csr([0, 1, 1, 2], [3, 0])
+    wide = narrow.extended([2**31])
+    assert {array.dtype for array in wide.arrays} == {np.dtype(np.int64)}
+    assert wide.transposed((2, 0, 1)).index_dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "pointers, coordinates, message",
+    [
+        ([0, 1, 2], [3, 0], "pointers of level 1 to be 4 long, one more than its 3 parents, but got 3"),
+        ([1, 1, 1, 2], [3, 0], "to start at 0, but they start at 1"),
+        ([0, 2, 1, 2], [3, 0], "never to decrease, but 2 is followed by 1 at 2"),
+        ([0, 1, 1, 3], [3, 0], "to be the number of coordinates, 2, but got 3"),
+        ([0, 1, 1, 2], [3, 4], r"coordinates of level 1 to lie in \[0, 4\), but coordinate 4 came at 1"),
+        ([0, 1, 1, 2], [-1, 0], "but coordinate -1 came at 0"),
+        ([0, 2, 2, 2], [3, 0], r"to increase within their parent, but \(3,\) at 0 and \(0,\) at 1 are out of order"),
+        ([0, 2, 2, 2], [3, 3], r"but \(3,\) at 0 and \(3,\) at 1 repeat"),
+    ],
+)
+def test_csr_arrays_that_describe_no_tensor(pointers, coordinates, message):
+    with pytest.raises(PatternError, match=message):
+        csr(pointers, coordinates)
+
+
+@pytest.mark.parametrize(
+    "format, arrays, message",
+    [
+        ("coo", [[0, 2], [0, 1]], r"Expected 3 index arrays for the format coo \(pointers of level 0, .*but got 2"),
+        ("coo", [[0, 2], [0, 1], [0]], "coordinates of level 1 to be 2 long, as those of its parent, but got 1"),
+        ("coo", [[0, 2], [0, 0], [1, 1]], r"\(0, 1\) at 0 and \(0, 1\) at 1 repeat"),
+        ("coo", [[0, 2], [1, 0], [1, 1]], r"\(1, 1\) at 0 and \(0, 1\) at 1 are out of order"),
+        ("coo", [[0, 2], [0.0, 0.0], [1, 1]], "one-dimensional array of integers, but got .* float64"),
+        ("coo", [[[0, 2]], [0, 0], [1, 1]], r"one-dimensional array of integers, but got shape \(1, 2\)"),
+        (
+            "(i, j) -> (i : compressed, j : singleton)",
+            [[0, 2], [1, 1], [0, 1]],
+            "level 0, which is unique, to differ within their parent, but 1 at 0 comes again at 1",
+        ),
+    ],
+)
+def test_arrays_that_describe_no_tensor(format, arrays, message):
+    with pytest.raises(PatternError, match=message):
+        Pattern((3, 4), format, [np.array(array) for array in arrays])
+
+
+def test_shapes_that_are_none():
+    with pytest.raises(PatternError, match=r"to lie between 0 and 2\*\*62, but got \(-1, 3\)"):
+        Pattern.from_coordinates(np.zeros((2, 0), int), (-1, 3), "coo")
+    with pytest.raises(PatternError, match="a shape of integers"):
+        Pattern.from_coordinates(np.zeros((2, 0), int), (1.5, 3), "coo")
+    with pytest.raises(PatternError, match="a shape of 2 dimensions for the format csr"):
+        Pattern((3, 4, 5), Format.of("csr", 2), ())
+
+
+@pytest.mark.parametrize(
+    "coords, message",
+    [
+        ([[0, 1, 3], [0, 4, 0]], r"dimension 1 to lie in \[0, 4\), but entry 1 has 4: all of it is \(1, 4\)"),
+        ([[0, -1], [0, 0]], "but entry 1 has -1"),
+        ([[0.5], [1.0]], "an integer dtype, but got float64"),
+        ([[True], [False]], "an integer dtype, but got bool"),
+        ([0, 1], r"of shape \(2, n\), one row for each of the 2 dimensions"),
+        ([[0, 1]], r"but got \(1, 2\)"),
+    ],
+)
+def test_coordinates_that_describe_no_tensor(coords, message):
+    with pytest.raises(PatternError, match=message):
+        Pattern.from_coordinates(np.array(coords), (3, 4), "coo")
+
+
+def test_a_unique_level_above_a_singleton_cannot_repeat():
+    format = "(i, j) -> (i : compressed, j : singleton)"
+    assert Pattern.from_coordinates(np.array([[2, 0, 2], [1, 3, 1]]), (3, 4), format)[0].nse == 2
+    message = (
+        r"dimension 0 .* unique and a singleton follows, but the entries \(i, j\) = \(2, 1\) and \(2, 3\) share it"
+    )
+    with pytest.raises(FormatError, match=message):
+        Pattern.from_coordinates(np.array([[2, 0, 2], [1, 3, 3]]), (3, 4), format)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint64, np.int64])
+def test_any_integer_dtype_and_no_entries(dtype):
+    coords = np.array([[2, 0], [1, 3]], dtype)
+    assert Pattern.from_coordinates(coords, (300, 300), "csr")[0].nse == 2
+    assert Pattern.from_coordinates(np.zeros((2, 0)), (3, 4), "coo")[0].nse == 0
+    assert Pattern.from_coordinates([[], []], (3, 4), "csr")[0].arrays[0].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("format", ["coo", "csf", "(i, j, k) -> (k : compressed, j : compressed, i : dense)"])
+def test_undense_dimensions_cost_nothing(format):
+    huge = 10 if "dense" in format else 10**9
+    shape = (huge, 10**9, 10**9)
+    rng = np.random.default_rng(0)
+    coords = np.stack([rng.integers(0, size, 50) for size in shape])
+    start = time.perf_counter()
+    pattern, slots = Pattern.from_coordinates(coords, shape, format)
+    assert (pattern.to_coords()[:, slots] == coords).all()
+    for order in [(0, 1, 2), (1, 0, 2), (2, 1, 0)]:
+        assert sum(array.nbytes for array in pattern.with_order(order).arrays) < 20_000
+    assert Pattern(shape, format, pattern.arrays) is pattern
+    assert time.perf_counter() - start < 2
+
+
+def test_a_large_matrix_of_few_entries():
+    coords = np.random.default_rng(0).integers(0, 200_000, (2, 1000))
+    pattern, _ = Pattern.from_coordinates(coords, (200_000, 200_000), "csr")
+    assert pattern.with_order((1, 0)).format.name == "dcsc"
+    assert pattern.relayout_to("csc").target.nse == pattern.nse
+
+
+def test_positions_are_counted_in_64_bits():
+    with pytest.raises(PatternError, match=r"at most 2\*\*63 - 1 positions, but .* needs 1e\+27: its dense levels"):
+        Pattern.from_coordinates(np.zeros((4, 1), int), (10**9,) * 4, "dense")
+    dense, slots = Pattern.from_coordinates(np.full((2, 1), 10**9 - 1), (10**9, 10**9), "dense")
+    assert dense.nse == 10**18
+    assert slots.tolist() == [10**18 - 1]
+    with pytest.raises(PatternError, match="its dense levels multiply"):
+        dense.extended([100])

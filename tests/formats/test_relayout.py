@@ -1,0 +1,101 @@
+import pickle
+import time
+
+import numpy as np
+import pytest
+
+from jsparse.errors import FormatError, PatternError, ShapeError
+from jsparse.formats import Pattern, Relayout, derived_format
+
+
+@pytest.fixture
+def matrix():
+    coords = np.array([[0, 0, 2, 2, 2], [1, 3, 0, 1, 2]])
+    return Pattern.from_coordinates(coords, (3, 4), "csr")[0]
+
+
+def test_to_the_columns(matrix):
+    relayout = matrix.relayout_to("csc")
+    assert [array.tolist() for array in relayout.target.arrays] == [[0, 1, 3, 4, 5], [2, 0, 2, 2, 0]]
+    assert relayout.gather.tolist() == [2, 0, 3, 4, 1]
+    assert relayout.scatter.tolist() == [1, 4, 0, 2, 3]
+    assert not relayout.is_identity
+    assert relayout.gather.dtype == np.int32
+    assert not relayout.gather.flags.writeable
+    assert not relayout.scatter.flags.writeable
+
+
+def test_to_the_same_order_nothing_moves(matrix):
+    for name in ("csr", "coo", "dcsr"):
+        relayout = matrix.relayout_to(name)
+        assert relayout.is_identity
+        assert relayout.gather.tolist() == relayout.scatter.tolist() == [0, 1, 2, 3, 4]
+    assert matrix.relayout_to("csr").target is matrix
+
+
+def test_to_fill(matrix):
+    relayout = matrix.relayout_to("(i, j) -> (i : compressed, j : dense)")
+    assert relayout.gather.tolist() == [-1, 0, -1, 1, 2, 3, 4, -1]
+    assert relayout.scatter.tolist() == [1, 3, 4, 5, 6]
+
+
+def test_kept_compared_and_pickled(matrix):
+    relayout = matrix.relayout_to("csc")
+    assert matrix.relayout_to("csc") is relayout
+    assert pickle.loads(pickle.dumps(relayout)) == relayout
+    assert hash(Relayout(matrix, relayout.target)) == hash(relayout)
+    assert relayout != matrix.relayout_to("coo")
+    assert repr(relayout).startswith("Relayout(Pattern(csr, ")
+    with pytest.raises(AttributeError, match="immutable"):
+        relayout.source = matrix
+
+
+def test_into_a_larger_pattern(matrix):
+    larger, _ = Pattern.from_coordinates(np.indices((3, 4)).reshape(2, -1), (3, 4), "csc")
+    assert Relayout(matrix, larger).scatter.tolist() == [3, 9, 2, 5, 8]
+    with pytest.raises(PatternError, match="to store every entry of .* but it lacks 7 of them"):
+        Relayout(larger, matrix).gather  # noqa: B018
+    with pytest.raises(ShapeError, match=r"the same shape, but got \(3, 4\) and \(4, 3\)"):
+        Relayout(matrix, matrix.transposed((1, 0)))
+
+
+def test_what_a_format_cannot_hold(matrix):
+    with pytest.raises(FormatError, match="Make that level nonunique"):
+        matrix.relayout_to("(i, j) -> (i : compressed, j : singleton)")
+
+
+@pytest.mark.parametrize(
+    "shape, format, order, expected",
+    [
+        ((9, 9), "csr", (1, 0), "(i, j) -> (j : dense, i : compressed)"),
+        ((9, 69), "csr", (1, 0), "(i, j) -> (j : compressed, i : compressed)"),
+        ((9, 68), "csr", (1, 0), "(i, j) -> (j : dense, i : compressed)"),
+        ((9, 9, 9), "csf", (0, 2, 1), "(i, j, k) -> (i : dense, k : compressed, j : compressed)"),
+        (
+            (99, 9, 2, 2),
+            "(i, j, k, l) -> (i : compressed, j : compressed, k : dense, l : dense)",
+            (1, 0, 3, 2),
+            "(i, j, k, l) -> (j : dense, i : compressed, l : dense, k : dense)",
+        ),
+        (
+            (99, 9, 2),
+            "(i, j, k) -> (i : compressed, j : compressed, k : dense)",
+            (0, 2, 1),
+            "(i, j, k) -> (i : compressed, k : compressed, j : compressed)",
+        ),
+        ((9, 9), "dense", (1, 0), "(i, j) -> (j : dense, i : dense)"),
+    ],
+)
+def test_derived_formats(shape, format, order, expected):
+    pattern, _ = Pattern.from_coordinates(np.zeros((len(shape), 1), int), shape, format)
+    assert derived_format(pattern, order).notation == expected
+    assert pattern.with_order(order).format.notation == expected
+    assert pattern.with_order(pattern.format.order) is pattern
+
+
+def test_transposing_a_million_entries_is_quick():
+    coords = np.random.default_rng(0).integers(0, 100_000, (2, 1_000_000))
+    pattern, _ = Pattern.from_coordinates(coords, (100_000, 100_000), "csr")
+    start = time.perf_counter()
+    pattern.with_order((1, 0))
+    assert time.perf_counter() - start < 1  # some 30 ms on an idle machine

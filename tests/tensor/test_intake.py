@@ -1,0 +1,157 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.experimental import sparse as jax_sparse
+
+from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, PatternError, ShapeError
+from jsparse.intake import asarray
+from jsparse.tensor import SparseTensor
+
+SIZES = st.sampled_from([0, 1, 2, 3, 5, 7])
+KINDS = ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SIZES, min_size=1, max_size=4), st.sampled_from([0, 0.1, 0.5, 1]), st.integers(0, 99), st.data())
+def test_dense_round_trips(shape, density, seed, data):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(1, 9, shape) * (rng.random(shape) < density)
+    named = ["csr", "csc", "dcsr", "dcsc"] if len(shape) == 2 else []
+    A = asarray(x, data.draw(st.sampled_from([None, "coo", "csf", "dense", *named])), dtype=np.float32)
+    coords, values = A.to_coords()
+    found = np.zeros(shape, np.float32)
+    found[tuple(coords)] = values
+    np.testing.assert_array_equal(found, x)
+    assert A.nse == (x.size if A.format.is_dense else np.count_nonzero(x))
+
+
+@pytest.mark.parametrize("shape, name", [((3,), "coo"), ((3, 3), "csr"), ((3, 3, 3), "csf"), ((), "() -> ()")])
+def test_default_formats(shape, name):
+    assert asarray(np.ones(shape)).format.name == name
+
+
+def test_dense_drops_zeros_and_keeps_nan():
+    A = asarray(np.array([[0.0, np.nan], [-0.0, np.inf]]))
+    assert A.pattern.to_coords().tolist() == [[0, 1], [1, 1]]
+    np.testing.assert_array_equal(A.values, [np.nan, np.inf])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int32", "bool", "complex64"])
+def test_dtypes(dtype):
+    x = jnp.array([[0, 1], [1, 0]])
+    assert asarray(x.astype(dtype)).dtype == asarray(x, dtype=dtype).dtype == dtype
+    np.testing.assert_array_equal(asarray(x.astype(dtype)).values, np.ones(2, dtype))
+
+
+def test_sources_of_dense_arrays(dense):
+    patterns = {asarray(x).pattern for x in (dense, jnp.asarray(dense), dense.tolist(), np.asfortranarray(dense))}
+    assert len(patterns) == 1
+
+
+def test_a_trailing_dense_level_gets_fill():
+    A = asarray(np.array([[0, 0], [5, 0]]), "(i, j) -> (i : compressed, j : dense)")
+    assert A.values.tolist() == [5, 0]
+
+
+def test_sparse_tensors(dense):
+    A = asarray(dense)
+    assert asarray(A) is A
+    assert asarray(A, "csc").format.name == "csc"
+    assert asarray(A, dtype=np.int32).dtype == np.int32
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("format", [None, "csc", "coo"])
+@pytest.mark.parametrize("maker", [scipy.sparse.coo_array, scipy.sparse.coo_matrix])
+def test_scipy(dense, kind, format, maker):
+    x = maker(dense).asformat(kind)
+    A = asarray(x, format)
+    assert A.format.name == (format or "csr")
+    assert A.dtype == np.float32
+    np.testing.assert_array_equal(A.todense(), dense)
+
+
+def test_scipy_keeps_zeros_and_sums_duplicates():
+    x = scipy.sparse.coo_array((np.array([1, 2, 0], np.float32), ([0, 0, 1], [1, 1, 0])), (2, 2))
+    A = asarray(x)
+    assert A.pattern.to_coords().tolist() == [[0, 1], [1, 0]]
+    assert A.values.tolist() == [3, 0]
+
+
+def test_scipy_csr_that_is_not_canonical():
+    arrays = (np.array([1, 2, 3, 4, 9], np.float32), np.array([2, 0, 1, 1, 0]), np.array([0, 2, 4]))
+    x = scipy.sparse.csr_array(arrays, (2, 3))  # unsorted, duplicated, and longer than its pointers say
+    A = asarray(x)
+    np.testing.assert_array_equal(A.todense(), [[2, 0, 1], [0, 7, 0]])
+    assert A.nse == 3
+    np.testing.assert_array_equal(x.indices[:4], [2, 0, 1, 1])
+
+
+def test_scipy_is_not_shared(dense):
+    x = scipy.sparse.csr_array(dense)
+    A = asarray(x)
+    x.data[:] = -1
+    x.indices[:] = 0
+    np.testing.assert_array_equal(A.todense(), dense)
+
+
+def test_scipy_of_one_dimension():
+    A = asarray(scipy.sparse.coo_array(np.array([0, 3.0, 0, 4])))
+    assert (A.shape, A.format.name) == ((4,), "coo")
+    np.testing.assert_array_equal(A.todense(), [0, 3, 0, 4])
+
+
+def test_from_coords_sorts_and_sums():
+    A = SparseTensor.from_coords([[2, 0, 2], [1, 3, 1]], [1.0, 2.0, 4.0], (3, 4))
+    assert A.format.name == "coo"
+    assert A.pattern.to_coords().tolist() == [[0, 2], [3, 1]]
+    assert A.values.tolist() == [2, 5]
+    empty = SparseTensor.from_coords(np.zeros((2, 0)), np.zeros(0, np.float32), (3, 4), "csr")
+    assert (empty.nse, empty.dtype) == (0, np.float32)
+
+
+@pytest.mark.parametrize("coords", [[[2, 0, 2], [1, 3, 1]], [[2, 0, 1], [1, 3, 1]], [[0, 1, 2], [3, 1, 1]]])
+def test_from_coords_of_traced_values(coords):
+    values = jnp.array([1.0, 2.0, 4.0])
+    make = lambda v: SparseTensor.from_coords(coords, v, (3, 4), "csc")  # noqa: E731
+    np.testing.assert_array_equal(jax.jit(make)(values).values, make(values).values)
+    weights = jnp.arange(1.0, make(values).nse + 1)
+    gradient = jax.grad(lambda v: (make(v).values * weights).sum())(values)
+    expected = {tuple(c): w for c, w in zip(make(values).pattern.to_coords().T.tolist(), weights.tolist(), strict=True)}
+    assert gradient.tolist() == [expected[tuple(c)] for c in np.array(coords).T.tolist()]
+
+
+def test_huge_dimensions():
+    coords = np.random.default_rng(0).integers(0, 10**9, (3, 50))
+    A = SparseTensor.from_coords(coords, np.ones(50, np.float32), (10**9,) * 3, "csf")
+    assert (A.nse, A.T.shape, A.asformat("coo").nse) == (50, (10**9,) * 3, 50)
+    assert repr(A).endswith("density=5e-24%, format=csf)")
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: asarray(np.array(["a"])), DTypeError, "array of numbers .* but got dtype <U1"),
+        (lambda: asarray(np.eye(2), "csx"), FormatError, "but got 'csx'"),
+        (lambda: asarray(np.eye(2), dynamic=True), NotYetSupportedError, r"asarray\(…, dynamic=True\) is not"),
+        (lambda: asarray(np.eye(2), nse=3), NotYetSupportedError, r"asarray\(…, nse=\) is not supported yet"),
+        (lambda: jax.jit(asarray)(np.eye(2)), NotYetSupportedError, "Make the SparseTensor outside jit"),
+        (lambda: asarray(jax_sparse.BCOO.fromdense(jnp.eye(2))), NotYetSupportedError, "asarray of a BCOO is not"),
+        (lambda: asarray(jax_sparse.BCSR.fromdense(jnp.eye(2))), NotYetSupportedError, "asarray of a BCSR is not"),
+        (lambda: SparseTensor.from_coords([[3], [0]], [1.0], (3, 4)), PatternError, r"\[0, 3\), but entry 0 has 3"),
+        (lambda: SparseTensor.from_coords([[1], [0]], [1.0, 2.0], (3, 4)), ShapeError, r"\(1,\), one for each column"),
+        (lambda: SparseTensor.from_coords([[1]], [1.0], (3,), nse=2), NotYetSupportedError, "from_coords"),
+        (
+            lambda: jax.jit(lambda c: SparseTensor.from_coords(c, np.ones(1), (3,)))(np.array([[1]])),
+            NotYetSupportedError,
+            "Pass concrete coordinates; values may be traced",
+        ),
+    ],
+)
+def test_refusals(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

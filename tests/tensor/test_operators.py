@@ -1,0 +1,107 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.intake import asarray
+from jsparse.tensor import SparseTensor
+
+
+def integers(*shape):
+    return np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (2, 7, 3), (4, 2, 7, 3)])
+@pytest.mark.parametrize("make", [np.asarray, jnp.asarray])
+def test_matmul(dense, shape, make):
+    x = integers(*shape)
+    np.testing.assert_array_equal(asarray(dense) @ make(x), dense @ x)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
+@pytest.mark.parametrize("make", [np.asarray, jnp.asarray])
+def test_matmul_from_the_left(dense, shape, make):
+    x = integers(*shape)
+    np.testing.assert_array_equal(make(x) @ asarray(dense), x @ dense)
+
+
+def test_matmul_of_a_vector_and_of_a_batch():
+    v, x = integers(6), integers(6, 2)
+    np.testing.assert_array_equal(asarray(v) @ x, v @ x)
+    np.testing.assert_array_equal(asarray(v) @ v, v @ v)
+    batch = integers(2, 3, 6)
+    np.testing.assert_array_equal(asarray(batch) @ x, batch @ x)
+
+
+def test_matmul_refuses(dense):
+    A = asarray(dense)
+    with pytest.raises(ShapeError, match=r"second last of the right one to agree, but got 7 and 5, of shapes"):
+        A @ integers(5, 3)
+    with pytest.raises(ShapeError, match="the only of the right one to agree, but got 7 and 5"):
+        A @ integers(5)
+    with pytest.raises(ShapeError, match="one is a scalar. Use *"):
+        A @ 3.0
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1), (7,), (1, 7), (5, 1), (5, 7)])
+def test_products_stay_on_the_pattern(dense, shape):
+    A, x = asarray(dense), integers(*shape)
+    for found in (A * x, x * A, A * jnp.asarray(x)):
+        assert isinstance(found, SparseTensor)
+        assert found.pattern is A.pattern
+        np.testing.assert_array_equal(found.todense(), dense * x)
+
+
+def test_scalars(dense):
+    A = asarray(dense)
+    np.testing.assert_array_equal((2 * A / 4).todense(), dense / 2)
+    np.testing.assert_array_equal((-A).todense(), -dense)
+    assert (+A) is A
+    assert (A.astype(jnp.bfloat16) * 2.5).dtype == jnp.bfloat16
+    assert (A * np.inf).nse == A.nse
+    gradient = jax.grad(lambda s: (A * s).values.sum())(3.0)
+    assert gradient == dense.sum()
+
+
+def test_products_refuse(dense):
+    A = asarray(dense)
+    with pytest.raises(ShapeError, match=r"shape \(5, 7\) to broadcast to that shape, but got \(2, 5, 7\)"):
+        A * integers(2, 5, 7)
+    with pytest.raises(ShapeError, match=r"but got \(5,\)"):
+        A * integers(5)
+    with pytest.raises(NotYetSupportedError, match=r"Write A \* B.todense\(\), which stays sparse"):
+        A * A
+    with pytest.raises(NotYetSupportedError, match=r"write A \* \(1 / x\)"):
+        A / integers(5, 7)
+
+
+def test_sums_refuse(dense):
+    A = asarray(dense)
+    with pytest.raises(
+        NotYetSupportedError, match=r"A \+ B of two sparse tensors .* A.with_values\(A.values \+ B.values"
+    ):
+        A + A
+    with pytest.raises(NotYetSupportedError, match=r"A - x of a sparse tensor and a dense one .* A.todense\(\) - x"):
+        A - dense
+    with pytest.raises(NotYetSupportedError, match=r"A.todense\(\) \+ x"):
+        dense + A
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1), [-2], np.int64(1)])
+def test_sum(dense, axis):
+    expected = dense.sum(axis if not isinstance(axis, list) else tuple(axis))
+    np.testing.assert_array_equal(asarray(dense).sum(axis), expected)
+
+
+@pytest.mark.parametrize("axis", [2, -3, (0, 0), (0, -2)])
+def test_sum_refuses(dense, axis):
+    with pytest.raises(ShapeError, match="different axes from -2 to 1 to sum over, but got"):
+        asarray(dense).sum(axis)
+
+
+def test_a_tensor_without_dimensions():
+    A = asarray(3.0)
+    assert (A.shape, A.nse) == ((), 1)
+    assert A.todense() == A.sum() == 3.0
+    assert (A * 2).todense() == 6.0

@@ -1,0 +1,216 @@
+import copy
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError
+from jsparse.formats import Format
+from jsparse.intake import asarray
+from jsparse.tensor import SparseTensor
+
+
+def test_members(dense):
+    A = asarray(dense)
+    assert (A.shape, A.ndim, A.size, A.dtype) == ((5, 7), 2, 35, np.float32)
+    assert A.nse == A.nnz == np.count_nonzero(dense)
+    assert A.density == A.nse / 35
+    assert A.format.name == "csr"
+    assert A.pattern.shape == A.shape
+    assert isinstance(A.values, jax.Array)
+    assert A.static() is A
+    assert A.with_transpose() is A
+    np.testing.assert_array_equal(A.todense(), dense)
+
+
+def test_repr(dense):
+    A = asarray(dense)
+    assert (
+        repr(A) == f"SparseTensor(shape=(5, 7), dtype=float32, nse={A.nse}, density={A.density * 100:.3g}%, format=csr)"
+    )
+    big = SparseTensor.from_coords(np.arange(4000).reshape(2, 2000), np.ones(2000, np.float32), (4000, 4000))
+    assert repr(big) == "SparseTensor(shape=(4000, 4000), dtype=float32, nse=2,000, density=0.0125%, format=coo)"
+    assert "dtype=object" in repr(jax.tree.map(lambda _: object(), A))
+    assert "dtype=bfloat16" in repr(A.astype(jnp.bfloat16))
+    shown = []
+    jax.jit(lambda A: shown.append(repr(A)))(A)
+    assert shown == [repr(A)]
+
+
+def test_values_have_one_slot_each(dense):
+    A = asarray(dense)
+    assert A.with_values(np.arange(A.nse)).dtype == jnp.int32
+    with pytest.raises(ShapeError, match=rf"values of shape \({A.nse},\), one for each slot of .*, but got \(3,\)"):
+        A.with_values(np.arange(3.0))
+    with pytest.raises(ShapeError, match=r"but got \(\)"):
+        SparseTensor(1.0, A.pattern)
+
+
+def test_values_are_not_shared_with_numpy(dense):
+    A = asarray(dense)
+    values = np.arange(A.nse, dtype=np.float32)
+    B = A.with_values(values)
+    values[:] = -1
+    np.testing.assert_array_equal(B.values, np.arange(A.nse))
+
+
+def test_immutable_and_compared_by_identity(dense):
+    A, B = asarray(dense), asarray(dense)
+    assert A.pattern is B.pattern
+    assert A != B
+    assert len({A, B}) == 2
+    with pytest.raises(AttributeError, match="immutable: cannot set values. Use with_values"):
+        A.values = 3
+
+
+def test_copies(dense):
+    A = asarray(dense)
+    for B in (copy.copy(A), copy.deepcopy(A), pickle.loads(pickle.dumps(A))):
+        assert B is not A
+        assert B.pattern is A.pattern
+        np.testing.assert_array_equal(B.values, A.values)
+
+
+@pytest.mark.parametrize(
+    "format", ["csc", "coo", "dcsr", "dcsc", "csf", "dense", "(i, j) -> (j : compressed, i : dense)"]
+)
+def test_formats(dense, format):
+    A = asarray(dense)
+    B = A.asformat(format)
+    assert B.format == Format.of(format, 2)
+    np.testing.assert_array_equal(B.todense(), dense)
+    np.testing.assert_array_equal(B.asformat("csr").todense(), dense)
+    values = np.arange(1.0, B.nse + 1, dtype=np.float32)
+    moved = jax.grad(lambda v: (A.with_values(v).asformat(format).values * values).sum())(A.values)
+    np.testing.assert_array_equal(moved, values[A.pattern.relayout_to(format).scatter])
+
+
+def test_asformat_keeps_stored_zeros(dense):
+    A = asarray(dense)
+    zeros = A.with_values(np.zeros(A.nse))
+    assert zeros.asformat("csc").nse == A.nse
+    assert A.asformat("csr").pattern is A.pattern
+
+
+def test_transposition_moves_nothing(dense):
+    A = asarray(dense)
+    assert A.T.values is A.values
+    assert A.T.format.name == "csc"
+    assert A.T.T.pattern is A.pattern
+    np.testing.assert_array_equal(A.T.todense(), dense.T)
+    B = asarray(np.arange(24).reshape(2, 3, 4) % 5)
+    np.testing.assert_array_equal(B.transpose((1, 2, 0)).todense(), np.asarray(B.todense()).transpose(1, 2, 0))
+
+
+def test_to_coords(dense):
+    coords, values = asarray(dense, "csc").to_coords()
+    assert coords.shape == (2, len(values))
+    np.testing.assert_array_equal(coords[::-1], np.nonzero(dense.T))
+    np.testing.assert_array_equal(values, dense.T[dense.T != 0])
+
+
+@pytest.mark.parametrize("format, kind", [("csr", "csr"), ("csc", "csc"), ("coo", "coo"), ("dcsr", "coo")])
+def test_to_scipy(dense, format, kind):
+    A = asarray(dense, format)
+    A = A.with_values(A.values.at[0].set(0))
+    found = A.to_scipy()
+    assert (found.format, found.dtype, found.nnz) == (kind, np.float32, A.nse)
+    np.testing.assert_array_equal(found.toarray(), A.todense())
+    found.data[:] = 1
+    found.sum_duplicates()
+    assert A.values[0] == 0
+    assert asarray(found, format).pattern is A.pattern
+
+
+def test_to_scipy_refuses(dense):
+    with pytest.raises(ShapeError, match=r"a matrix for scipy.sparse, but the tensor has shape \(3,\)"):
+        asarray(np.ones(3)).to_scipy()
+    with pytest.raises(DTypeError, match="scipy.sparse can hold, but got bfloat16"):
+        asarray(dense).astype(jnp.bfloat16).to_scipy()
+
+
+def test_a_pytree_of_its_values(dense):
+    A = asarray(dense)
+    (leaf,), tree = jax.tree.flatten(A)
+    assert leaf is A.values
+    assert tree == jax.tree.structure(asarray(dense))
+    assert tree != jax.tree.structure(A.asformat("csc"))
+    [(path, _)] = jax.tree_util.tree_leaves_with_path(A)
+    assert jax.tree_util.keystr(path) == ".values"
+    np.testing.assert_array_equal(jax.tree.map(lambda v: 2 * v, A).todense(), 2 * dense)
+    assert jax.eval_shape(lambda A: A, A).values.shape == (A.nse,)
+
+
+def test_equal_patterns_do_not_retrace(dense):
+    traces = []
+
+    @jax.jit
+    def double(A):
+        traces.append(None)
+        return A.with_values(2 * A.values)
+
+    np.testing.assert_array_equal(double(asarray(dense)).todense(), 2 * dense)
+    double(asarray(dense + (dense > 0)))
+    assert len(traces) == 1
+    double(asarray(dense, "csc"))
+    assert len(traces) == 2
+
+
+def test_gradients_are_sparse_tensors(dense):
+    A = asarray(dense)
+    gradient = jax.grad(lambda A: (A.values**2).sum())(A)
+    assert isinstance(gradient, SparseTensor)
+    assert gradient.pattern is A.pattern
+    np.testing.assert_array_equal(gradient.values, 2 * A.values)
+    by_values = jax.grad(lambda v: (A.with_values(v).values ** 2).sum())(A.values)
+    np.testing.assert_array_equal(by_values, 2 * A.values)
+
+
+def test_batched_values_exist_inside_vmap(dense):
+    A = asarray(dense)
+    scaled = jax.vmap(lambda s: A.with_values(s * A.values))(jnp.arange(3.0))
+    assert scaled.values.shape == (3, A.nse)
+    assert jax.vmap(lambda A: A.values.sum())(scaled).shape == (3,)
+
+
+def test_optax_updates_a_tensor(dense):
+    params = {"A": asarray(dense)}
+    optimizer = optax.adam(0.5)
+    state = optimizer.init(params)
+    gradient = jax.grad(lambda p: (p["A"].values ** 2).sum())(params)
+    updates, _ = optimizer.update(gradient, state, params)
+    updated = optax.apply_updates(params, updates)["A"]
+    assert updated.pattern is params["A"].pattern
+    np.testing.assert_allclose(updated.values, params["A"].values - 0.5, rtol=1e-5)
+
+
+def test_flax_modules_hold_tensors(dense):
+    nnx = pytest.importorskip("flax.nnx")
+    A = asarray(dense)
+
+    class Layer(nnx.Module):
+        def __init__(self):
+            self.graph = A
+            self.weight = nnx.Param(A)
+
+    layer = Layer()
+    gradient = nnx.grad(lambda layer: (layer.weight[...].values ** 2).sum())(layer)
+    np.testing.assert_array_equal(jax.tree.leaves(gradient)[0], 2 * A.values)
+
+
+def test_what_comes_later_is_refused_by_name(dense):
+    A = asarray(dense)
+    for request, message in [
+        (lambda: A.dynamic(), r"dynamic\(\) is not supported yet: patterns are static"),
+        (lambda: A.asformat("csc", nse=5), r"asformat\(…, nse=\) is not supported yet"),
+        (lambda: A.asformat("hyb"), "format hyb is not supported yet"),
+        (lambda: A[0], "Indexing a SparseTensor is not supported yet"),
+        (lambda: list(A), "Indexing a SparseTensor is not supported yet"),
+    ]:
+        with pytest.raises(NotYetSupportedError, match=message):
+            request()
+    with pytest.raises(TypeError, match="Call A.todense"):
+        np.asarray(A)
