@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pages.h"
 #include "parallel.h"
 #include "table.h"
 
@@ -96,6 +97,20 @@ Attributes attributes(const XLA_FFI_Attrs& attrs) {
 
 // ---- The two stages.
 
+// The size of a buffer; too small for element types that no kernel writes.
+size_t bytes_of(const XLA_FFI_Buffer& buffer) {
+  size_t bytes = 1;
+  switch (buffer.dtype) {
+    case XLA_FFI_DataType_C128: bytes = 16; break;
+    case XLA_FFI_DataType_F64: case XLA_FFI_DataType_S64: case XLA_FFI_DataType_C64: bytes = 8; break;
+    case XLA_FFI_DataType_F32: case XLA_FFI_DataType_S32: bytes = 4; break;
+    case XLA_FFI_DataType_F16: case XLA_FFI_DataType_BF16: case XLA_FFI_DataType_S16: bytes = 2; break;
+    default: break;
+  }
+  for (int64_t axis = 0; axis < buffer.rank; ++axis) bytes *= static_cast<size_t>(buffer.dims[axis]);
+  return bytes;
+}
+
 XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry) {
   const int64_t args = frame->args.size, operands = args + frame->rets.size;
   if (operands < entry.operands) {
@@ -128,6 +143,7 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry) {
           static_cast<const XLA_FFI_Buffer*>(slot < args ? frame->args.args[slot] : frame->rets.rets[slot - args]);
       buffers[b] = buffer->data;
       dims[b] = buffer->dims;
+      if (slot >= args) advise_huge_pages(buffer->data, bytes_of(*buffer));
     }
   }
   FfiContext ctx;

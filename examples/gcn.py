@@ -147,7 +147,7 @@ def train(graph: Graph, *, epochs: int = 200, hidden: int = 16, seed: int = 0, p
 def plan(graph: Graph, hidden: int) -> str:
     """How jsparse computes the aggregation of the first layer."""
     adjacency = jsparse.asarray(normalized(graph.adjacency), format="csr")
-    return str(jsparse.explain("ij,jk->ik", adjacency, jnp.zeros((graph.nodes, hidden))))
+    return jsparse.explain("ij,jk->ik", adjacency, jnp.zeros((graph.nodes, hidden))).summary
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:

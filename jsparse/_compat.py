@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -29,12 +29,15 @@ Zero = ad.Zero
 is_undefined = ad.is_undefined_primal
 
 
+EAGER_PROGRAMS = 256  # compiled programs of each primitive kept for calls outside jit; each holds its patterns
+
+
 def make_primitive(name: str, abstract_eval: Callable[..., Any]) -> Primitive:
     """A primitive of one result. Applied outside any transformation it runs as a compiled program of its own."""
     primitive = Primitive(name)
     primitive.def_abstract_eval(abstract_eval)
 
-    @cache
+    @lru_cache(maxsize=EAGER_PROGRAMS)
     def compiled(**params: Any) -> Callable[..., Any]:
         return jax.jit(partial(primitive.bind, **params))
 

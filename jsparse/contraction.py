@@ -1,142 +1,200 @@
-"""From an einsum's operands to one bind of the primitive: sizes, dtypes, and whether and where the result is stored."""
+"""From an einsum's operands to one bind of the primitive: sizes, dtypes, and whether and where the result is stored.
+
+All of it follows from the operands' signatures, so it is done once for each of them and remembered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError
+from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, ShapeError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment, IndexVar, parse_einsum
 from jsparse.primitives.einsum import Spec, Term
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Contraction", "contraction"]
+__all__ = ["Contraction", "OutFormat", "contraction", "dense_array"]
 
 SUPPORTED_DTYPES = ("float32", "float64", "int32", "int64")
+REMEMBERED = 256  # statements; each holds its patterns
+
+OutFormat: TypeAlias = str | Format | SparseTensor | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What of an operand decides how an einsum is done."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    weak: bool
+    pattern: Pattern | None
+
+    @property
+    def core(self) -> Pattern | None:
+        """What loops walk of the operand's pattern; None if that is nothing."""
+        return None if self.pattern is None or self.pattern.format.is_dense else core_of(self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
 class Contraction:
     """An einsum that is checked.
 
     Attributes:
-        spec: what the primitive computes from `arrays`; None if no pattern is left and dense arrays do.
+        dtype: of the result, to which all operands are converted.
+        alone: for each operand the einsum that sums what only it carries, None if there is nothing to do.
+        spec: what the primitive computes; None if no level is left to walk and dense arrays do.
         result: the pattern of a sparse result, None for a dense one.
     """
 
     subscripts: str
     assignment: Assignment
+    dtype: np.dtype
+    alone: tuple[str | None, ...]
     spec: Spec | None
-    arrays: tuple[Any, ...]
     result: Pattern | None
 
+    def arrays(self, operands: Sequence[Any]) -> list[Any]:
+        """The operands as the primitive (or the dense einsum) takes them."""
+        return [self._array(x, n) for n, x in enumerate(operands)]
 
-def contraction(subscripts: str, operands: Sequence[Any], out_format: Any) -> Contraction:
+    def _array(self, x: Any, place: int) -> Any:
+        if isinstance(x, SparseTensor) and not x.format.is_dense:
+            array = x.values
+        else:
+            array = dense_array(x)
+        if array.dtype != self.dtype:
+            array = array.astype(self.dtype)
+        text = self.alone[place]
+        return array if text is None else jnp.einsum(text, array)
+
+
+def contraction(subscripts: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[Contraction, list[Any]]:
     """Check an einsum and state it for the primitive; an operand is sparse, or `out_format` is a SparseTensor.
+
+    Returns the statement and the operands, all of them SparseTensors or jax arrays.
 
     Raises:
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
         NotYetSupportedError: patterns would have to be merged, or a new pattern assembled.
     """
-    return _Statement(subscripts, operands, out_format).contraction()
+    taken = [x if isinstance(x, SparseTensor) else _taken(x, subscripts) for x in operands]
+    out = out_format.pattern if isinstance(out_format, SparseTensor) else out_format
+    if not isinstance(out, str | Format | Pattern | None):
+        raise FormatError(
+            f"Expected out_format of '{subscripts}' to be 'dense', a format, a SparseTensor or None, but got "
+            f"{type(out).__name__}."
+        )
+    return _stated(subscripts, tuple(map(_signature, taken)), out), taken
+
+
+def dense_array(x: Any) -> Any:
+    """An array; a SparseTensor whose levels are all dense is one in another order."""
+    if not isinstance(x, SparseTensor):
+        return x
+    order = x.format.order
+    stored = x.values.reshape([x.shape[d] for d in order])
+    return jnp.transpose(stored, [order.index(d) for d in range(x.ndim)]) if x.ndim else stored
+
+
+def _taken(x: Any, subscripts: str) -> jax.Array:
+    try:
+        return x if isinstance(x, jax.Array) else jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"Expected the operands of '{subscripts}' to be arrays or SparseTensors, but one is a {type(x).__module__}."
+            f"{type(x).__name__}. Sparse arrays of other libraries are taken by jsparse.asarray."
+        ) from error
+
+
+def _signature(x: Any) -> Signature:
+    array, pattern = (x.values, x.pattern) if isinstance(x, SparseTensor) else (x, None)
+    return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), pattern)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _stated(subscripts: str, operands: tuple[Signature, ...], out: str | Format | Pattern | None) -> Contraction:
+    return _Statement(subscripts, operands, out).contraction()
 
 
 class _Statement:
-    def __init__(self, subscripts: str, operands: Sequence[Any], out_format: Any) -> None:
-        self.text, self.out_format = subscripts, out_format
-        self.operands = [x if isinstance(x, SparseTensor) else _array(x, subscripts) for x in operands]
-        self.assignment = parse_einsum(subscripts, [x.ndim for x in self.operands])
+    def __init__(self, text: str, operands: tuple[Signature, ...], out: str | Format | Pattern | None) -> None:
+        self.text, self.operands, self.out = text, operands, out
+        self.assignment = parse_einsum(text, [len(x.shape) for x in operands])
+        self.indices = [tuple(map(str, factor.indices)) for factor in self.assignment.factors]
         self.kept: tuple[IndexVar, ...] = self.assignment.target.variables()
         self.sizes = self._sizes()
-        self.dtype = self._dtype()
 
     def contraction(self) -> Contraction:
+        dtype = self._dtype()
         result = self._result_pattern()
-        cored = [(n, core_of(x.pattern)) for n, x in self._sparse() if not x.format.is_dense]
-        walks = {(core, self._walk(n, core)) for n, core in cored}
-        if result is not None and not result.format.is_dense:
-            walks.add((core_of(result), _levels(self.kept, result)[: core_of(result).ndim]))
-        if len(walks) > 1:
-            raise NotYetSupportedError(
-                f"'{self.text}' has sparse tensors on different patterns, which einsum does not merge yet. Make all "
-                f"but one of them dense with .todense()."
-            )
-        if not walks:
-            return Contraction(self.text, self.assignment, None, tuple(self._dense_arrays()), result)
-        ((core, walk),) = walks
-        return self._on_pattern(core, walk, result)
-
-    def _sparse(self) -> list[tuple[int, SparseTensor]]:
-        return [(n, x) for n, x in enumerate(self.operands) if isinstance(x, SparseTensor)]
-
-    def _walk(self, place: int, core: Pattern) -> tuple[IndexVar, ...]:
-        tensor = dict(self._sparse())[place]
-        return _levels(self._indices(place), tensor.pattern)[: core.ndim]
-
-    def _indices(self, place: int) -> tuple[IndexVar, ...]:
-        return tuple(str(v) for v in self.assignment.factors[place].indices)
+        alone = [self._alone(n) for n in range(len(self.operands))]
+        spec = self._spec([names for names, _ in alone], result)
+        texts = tuple(text for _, text in alone) if spec else (None,) * len(alone)
+        return Contraction(self.text.replace(" ", ""), self.assignment, dtype, texts, spec, result)
 
     def _sizes(self) -> dict[IndexVar, int]:
         """The size of each index, the same wherever it stands."""
         found: dict[IndexVar, tuple[int, str]] = {}
-        places = list(zip(self.assignment.factors, self.operands, strict=True))
-        if isinstance(self.out_format, SparseTensor):
-            self._check_result_rank(self.out_format)
-            places.append((self.assignment.target, self.out_format))
-        for access, operand in places:
-            for dim, (var, size) in enumerate(zip(access.indices, operand.shape, strict=True)):
-                here = f"{size} in dimension {dim} of {_role(access, self.assignment)} of shape {tuple(operand.shape)}"
-                known = found.setdefault(str(var), (int(size), here))
+        places = [(access, x.shape) for access, x in zip(self.assignment.factors, self.operands, strict=True)]
+        if isinstance(self.out, Pattern):
+            places.append((self.assignment.target, self._checked_rank(self.out)))
+        for access, shape in places:
+            for dim, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
+                here = f"{size} in dimension {dim} of {_role(access, self.assignment)} of shape {shape}"
+                known = found.setdefault(str(index), (int(size), here))
                 if known[0] != size:
                     raise ShapeError(
-                        f"Expected index '{var}' of '{self.text}' to have one size, but it is {known[1]} and {here}."
+                        f"Expected index '{index}' of '{self.text}' to have one size, but it is {known[1]} and {here}."
                     )
         return {var: size for var, (size, _) in found.items()}
 
-    def _check_result_rank(self, pattern: SparseTensor) -> None:
+    def _checked_rank(self, pattern: Pattern) -> tuple[int, ...]:
         if pattern.ndim != len(self.kept):
             raise ShapeError(
                 f"Expected out_format of '{self.text}' to have rank {len(self.kept)}, an index of the result each "
                 f"dimension, but it has shape {pattern.shape}."
             )
+        return pattern.shape
 
-    def _dtype(self) -> Any:
-        dtype = jnp.result_type(*(x.values if isinstance(x, SparseTensor) else x for x in self.operands))
+    def _dtype(self) -> np.dtype:
+        dtype = jnp.result_type(*(_promoting(x) for x in self.operands))
         if dtype.name not in SUPPORTED_DTYPES:
-            came = ", ".join(str(x.dtype) for x in self.operands)
+            came = ", ".join(x.dtype.name for x in self.operands)
             raise DTypeError(
                 f"Expected the operands of '{self.text}' to promote to {' or '.join(SUPPORTED_DTYPES)}, but {came} "
                 f"promote to {dtype}. Convert them with .astype."
             )
-        return dtype
+        return np.dtype(dtype)
 
     def _result_pattern(self) -> Pattern | None:
         """Where the result is stored, by the expression and by which operands are sparse, never by their values."""
-        if isinstance(self.out_format, SparseTensor):
-            return self.out_format.pattern
-        if self.out_format == "dense" or (isinstance(self.out_format, Format) and self.out_format.is_dense):
+        if isinstance(self.out, Pattern):
+            return self.out
+        if self.out == "dense" or (isinstance(self.out, Format) and self.out.is_dense):
             return None
-        if self.out_format is not None:
+        if self.out is not None:
             raise NotYetSupportedError(
-                f"einsum does not assemble a result in format {self.out_format!s} yet, as '{self.text}' asks. Pass "
-                f"out_format='dense', or a SparseTensor on whose pattern the result is computed."
+                f"einsum does not assemble a result in format {Format.of(self.out, len(self.kept)).name} yet, as "
+                f"'{self.text}' asks. Pass out_format='dense', or a SparseTensor on whose pattern to compute it."
             )
-        for n, x in self._sparse():
-            indices = self._indices(n)
+        carried: set[IndexVar] = set()
+        for x, indices in zip(self.operands, self.indices, strict=True):
+            if x.pattern is None:
+                continue
+            carried |= set(indices)
             if set(indices) <= set(self.kept):
                 if len(set(indices)) < len(indices):
-                    raise self._unassembled(
-                        f"the diagonal of operand {self.assignment.factors[n].tensor} has a new pattern"
-                    )
+                    raise self._unassembled("the diagonal of a sparse operand has a new pattern")
                 return self._extended(x.pattern, indices)
-        carried = {v for n, _ in self._sparse() for v in self._indices(n)}
         if len(self.kept) >= 2 and set(self.kept) <= carried:
             raise self._unassembled("its result is sparse and has a new pattern")
         return None
@@ -154,62 +212,52 @@ class _Statement:
         names = (*indices, *added)
         return extended.transposed([names.index(v) for v in self.kept])
 
-    def _on_pattern(self, core: Pattern, walk: tuple[IndexVar, ...], result: Pattern | None) -> Contraction:
-        terms: list[Term] = []
-        arrays: list[Any] = []
-        for n, x in enumerate(self.operands):
-            if isinstance(x, SparseTensor) and not x.format.is_dense:
-                terms.append(Term((), True, _levels(self._indices(n), x.pattern)[core.ndim :]))
-                arrays.append(x.values.astype(self.dtype))
-            else:
-                dense, names = self._reduced_alone(n, self._as_array(x).astype(self.dtype))
-                terms.append(Term(names))
-                arrays.append(dense)
-        if result is None or result.format.is_dense:
-            target = Term(self.kept)
-        else:
-            target = Term((), True, _levels(self.kept, result)[core.ndim :])
-        sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
-        return Contraction(
-            self.text, self.assignment, Spec(tuple(terms), target, walk, core, sizes), tuple(arrays), result
-        )
+    def _spec(self, dense_names: list[tuple[IndexVar, ...]], result: Pattern | None) -> Spec | None:
+        """The terms over the one pattern that is walked; None if there is no such pattern."""
+        on_core: list[tuple[Pattern, tuple[IndexVar, ...]] | None] = [
+            self._levels(x.core, x.pattern, indices) for x, indices in zip(self.operands, self.indices, strict=True)
+        ]
+        core = None if result is None or result.format.is_dense else core_of(result)
+        target = self._levels(core, result, self.kept)
+        walks = {(core, levels[: core.ndim]) for core, levels in filter(None, (*on_core, target))}
+        if len(walks) > 1:
+            raise NotYetSupportedError(
+                f"'{self.text}' has sparse tensors on different patterns, which einsum does not merge yet. Make all "
+                f"but one of them dense with .todense()."
+            )
+        if not walks:
+            return None
+        ((core, walk),) = walks
+        terms = [
+            Term(names) if on is None else Term((), True, on[1][core.ndim :])
+            for names, on in zip(dense_names, on_core, strict=True)
+        ]
+        out = Term(self.kept) if target is None else Term((), True, target[1][core.ndim :])
+        return Spec(tuple(terms), out, walk, core, tuple((v, self.sizes[v]) for v in self.assignment.variables()))
 
-    def _as_array(self, x: Any) -> Any:
-        """A dense array; a SparseTensor whose levels are all dense is one in another order."""
-        if not isinstance(x, SparseTensor):
-            return x
-        stored = x.values.reshape([x.shape[d] for d in x.format.order])
-        return jnp.transpose(stored, _inverse(x.format.order)) if x.ndim else stored
+    def _levels(
+        self, core: Pattern | None, pattern: Pattern | None, indices: tuple[IndexVar, ...]
+    ) -> tuple[Pattern, tuple[IndexVar, ...]] | None:
+        """The core of a tensor's pattern and the index of each level; None for a dense tensor."""
+        if core is None or pattern is None:
+            return None
+        return core, tuple(indices[level.dim] for level in pattern.format.levels)
 
-    def _dense_arrays(self) -> list[Any]:
-        return [self._as_array(x).astype(self.dtype) for x in self.operands]
-
-    def _reduced_alone(self, place: int, x: Any) -> tuple[Any, tuple[IndexVar, ...]]:
-        """Sum what only this operand carries, and take diagonals, before the product: Σ a·b = a·Σ b."""
-        names = self._indices(place)
-        others = {v for n in range(len(self.operands)) if n != place for v in self._indices(n)} | set(self.kept)
+    def _alone(self, place: int) -> tuple[tuple[IndexVar, ...], str | None]:
+        """The indices of an operand, and if it is dense the einsum that sums those that only it carries and takes its
+        diagonals before the product: Σ a·b = a·Σ b."""
+        names = self.indices[place]
+        if self.operands[place].core is not None:
+            return names, None
+        others = {v for n, other in enumerate(self.indices) if n != place for v in other} | set(self.kept)
         left = tuple(v for v in dict.fromkeys(names) if v in others)
-        return (x, names) if left == names else (jnp.einsum(f"{''.join(names)}->{''.join(left)}", x), left)
+        return left, None if left == names else f"{''.join(names)}->{''.join(left)}"
 
 
-def _array(x: Any, subscripts: str) -> jax.Array:
-    try:
-        return jnp.asarray(x)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(
-            f"Expected the operands of '{subscripts}' to be arrays or SparseTensors, but one is a {type(x).__module__}."
-            f"{type(x).__name__}. Sparse arrays of other libraries are taken by jsparse.asarray."
-        ) from error
+def _promoting(x: Signature) -> Any:
+    """Something that promotes as the operand does: a weakly typed one as a Python number."""
+    return {"f": float, "i": int, "c": complex, "b": bool}.get(x.dtype.kind, x.dtype) if x.weak else x.dtype
 
 
 def _role(access: Access, assignment: Assignment) -> str:
     return "out_format" if access is assignment.target else f"operand {access.tensor}"
-
-
-def _inverse(order: Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(n) for n in np.argsort(order))
-
-
-def _levels(indices: Sequence[IndexVar], pattern: Pattern) -> tuple[IndexVar, ...]:
-    """The index of each level of the pattern of a tensor accessed by `indices`."""
-    return tuple(indices[level.dim] for level in pattern.format.levels)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jsparse.contraction import Contraction, contraction
+from jsparse._compat import same_varying
+from jsparse.contraction import Contraction, OutFormat, contraction
 from jsparse.errors import NotYetSupportedError
-from jsparse.formats import Format, Pattern
+from jsparse.formats import Pattern
 from jsparse.primitives.einsum import einsum_p
 from jsparse.tensor import SparseTensor
 
@@ -19,7 +21,7 @@ __all__ = ["einsum"]
 def einsum(
     subscripts: str,
     *operands: Any,
-    out_format: str | Format | SparseTensor | None = None,
+    out_format: OutFormat = None,
     nse: int | None = None,
     semiring: str = "plus_times",
     schedule: Any = None,
@@ -59,7 +61,7 @@ def einsum(
         )
     if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
         return jnp.einsum(subscripts, *operands)
-    return _compute(contraction(subscripts, operands, out_format))
+    return _compute(*contraction(subscripts, operands, out_format))
 
 
 def _refuse(subscripts: str, **options: Any) -> None:
@@ -68,15 +70,14 @@ def _refuse(subscripts: str, **options: Any) -> None:
             raise NotYetSupportedError(f"einsum does not take {name}= yet; leave it out of '{subscripts}'.")
 
 
-def _compute(work: Contraction) -> jax.Array | SparseTensor:
+def _compute(work: Contraction, operands: Sequence[Any]) -> jax.Array | SparseTensor:
+    arrays = work.arrays(operands)
     if work.spec is None:
-        return _dense_levels(jnp.einsum(work.subscripts.replace(" ", ""), *work.arrays), work.result)
+        return _dense_levels(jnp.einsum(work.subscripts, *arrays), work.result)
     if work.spec.factors == (work.spec.result,):
-        out = work.arrays[0]
+        out = arrays[0]  # the same values, perhaps under other names of dimensions
     else:
-        from jsparse._compat import same_varying
-
-        out = einsum_p.bind(*same_varying(work.arrays), spec=work.spec)
+        out = einsum_p.bind(*same_varying(arrays), spec=work.spec)
     if work.result is not None and work.result.format.is_dense:
         return _dense_levels(out, work.result)
     return out if work.result is None else SparseTensor._unchecked(out, work.result)

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax.numpy as jnp
-
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
-from jsparse.contraction import Contraction, contraction
-from jsparse.formats import Format
+from jsparse.contraction import Contraction, OutFormat, contraction
 from jsparse.primitives.einsum import make_plan
 from jsparse.tensor import SparseTensor
 
@@ -22,18 +19,17 @@ __all__ = ["Explanation", "explain"]
 REJECTED_SHOWN = 5
 
 
-def explain(subscripts: str, *operands: Any, out_format: str | Format | SparseTensor | None = None) -> Explanation:
+def explain(subscripts: str, *operands: Any, out_format: OutFormat = None) -> Explanation:
     """What `einsum` of the same arguments does: formats, loop order with costs, tiles, loop nest, kernel, LLVM IR.
 
     Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` does.
     """
     if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
         return Explanation(subscripts, None, None)
-    work = contraction(subscripts, operands, out_format)
+    work, _ = contraction(subscripts, operands, out_format)
     if work.spec is None:
         return Explanation(subscripts, work, None)
-    dtype = jnp.dtype(work.arrays[0].dtype).name
-    chosen, _ = make_plan(work.spec, (dtype,) * (1 + len(work.arrays)))
+    chosen, _ = make_plan(work.spec, (work.dtype.name,) * (1 + len(work.spec.factors)))
     return Explanation(subscripts, work, chosen)
 
 

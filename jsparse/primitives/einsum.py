@@ -155,7 +155,7 @@ def _problem(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     return Problem(assignment, tensors, (pattern_type(spec.pattern),), tuple((v, known[v]) for v in variables))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def make_plan(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
     """The plan for `spec` and its call; `dtypes` are those of the result and of the factors."""
     chosen = plan(_problem(spec, dtypes), (spec.pattern,))
