@@ -63,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
     limit_threads()
     from cases import select
-    from harness import measure, table
+    from figure import draw
+    from harness import Row, measure, table
 
     try:
         chosen = select(options.case)
@@ -74,16 +75,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(f"{case.name:<16}{case.description}" for case in chosen))
         return 0
     results: list[dict[str, Any]] = []
+    drawn: list[tuple[str, Sequence[Row]]] = []
     healthy, machine = True, environment()
     RESULTS.mkdir(exist_ok=True)
     print(", ".join(f"{name} {value}" for name, value in machine.items()))
     for case in chosen:
         rows = measure(case, options.seconds)
         print(f"\n{case.description}\n{table([(case.name, rows)])}", flush=True)
+        drawn.append((case.name, rows))
         healthy = healthy and rows[0].status == "ok" and all(row.status != "WRONG" for row in rows)
         record = {"case": case.name, "description": case.description, "environment": machine}
         results.append(record | {"rows": [row.as_json() for row in rows]})
         (RESULTS / f"{case.name}.json").write_text(json.dumps(results[-1], indent=1) + "\n")
+    picture = RESULTS / "benchmarks.png"
+    draw(drawn, picture, ", ".join(f"{name} {machine[name]}" for name in ("processor", "threads", "jax", "load")))
+    print(f"\nwrote {len(drawn)} files of figures and {picture.name} to {RESULTS.name}/")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     return 0 if healthy else 1

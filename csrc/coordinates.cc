@@ -72,7 +72,7 @@ Array<int64_t> lexsort_arrays(const std::vector<py::array>& keys, const std::vec
   int64_t bad;
   {
     py::gil_scoped_release nogil;
-    bad = lexsort(views, integers[0].n, hardware_threads(), data);
+    on_host([&](Context* ctx) { bad = lexsort(ctx, views, integers[0].n, data); });
   }
   if (bad >= 0) throw py::value_error("Expected keys within their sizes, but entry " + text(bad) + " is outside");
   return out;

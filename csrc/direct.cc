@@ -46,6 +46,13 @@ int64_t hardware_threads() {
   return count;
 }
 
+void with_threads(int64_t threads, void (*f)(void* arg, Context* ctx), void* arg) {
+  DirectContext ctx;
+  ctx.num_threads = threads > 0 ? threads : hardware_threads();
+  ctx.parallel_for = direct_parallel_for;
+  f(arg, &ctx);
+}
+
 int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error) {
   DirectContext ctx;
   ctx.num_threads = threads > 0 ? threads : hardware_threads();

@@ -11,6 +11,15 @@ namespace jsparse {
 // The kernel's return code; `error` receives its text, if it left one. threads = 0 takes the hardware's concurrency.
 int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error);
 
+// Runs f(arg, ctx) with a context whose loops start threads of their own. threads = 0 as above.
+void with_threads(int64_t threads, void (*f)(void* arg, Context* ctx), void* arg);
+
+template <class F>
+void on_host(const F& f) {
+  with_threads(0, [](void* arg, Context* ctx) { (*static_cast<const F*>(arg))(ctx); },
+               const_cast<void*>(static_cast<const void*>(&f)));
+}
+
 // How many threads this process may use; at least 1.
 int64_t hardware_threads();
 

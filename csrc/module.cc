@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "conversions.h"
 #include "coordinates.h"
 #include "direct.h"
 #include "ffi.h"
@@ -145,6 +146,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0);
   m.def("last_error", [] { return last_error; });
   define_coordinates(m);
+  define_conversions(m);
+  define_values(m);
 }
 
 }  // namespace jsparse

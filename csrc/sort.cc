@@ -6,10 +6,10 @@
 #include "sort.h"
 
 #include <algorithm>
-#include <exception>
 #include <numeric>
-#include <thread>
 #include <utility>
+
+#include "workers.h"
 
 namespace jsparse {
 namespace {
@@ -23,22 +23,6 @@ int bits_for(int64_t size) {  // to tell `size` values apart
   return bits;
 }
 
-// Runs f(t, begin, end) for `parts` <= n slices of [0, n), each on a thread of its own.
-template <class F>
-void slices(int64_t n, int64_t parts, const F& f) {
-  const auto slice = [&](int64_t t) { f(t, n / parts * t, t + 1 == parts ? n : n / parts * (t + 1)); };
-  std::vector<std::thread> threads;
-  int64_t t = 1;
-  try {
-    threads.reserve(static_cast<size_t>(parts));
-    for (; t < parts; ++t) threads.emplace_back(slice, t);
-  } catch (const std::exception&) {  // no more threads: the rest is done here
-  }
-  for (; t < parts; ++t) slice(t);
-  slice(0);
-  for (auto& thread : threads) thread.join();
-}
-
 struct Pair {  // of a word and the number of its tuple
   uint64_t word;
   uint64_t index;
@@ -49,13 +33,13 @@ uint64_t word_of(uint64_t x) { return x; }
 // One stable pass over the digit (of at most kDigit bits) at `shift`. Slices count and move on their own: the t-th
 // slice's share of a bucket lies behind those of the slices before it, so the result does not depend on their number.
 template <class T>
-void pass(const std::vector<T>& from, std::vector<T>& to, int shift, int width, int64_t parts) {
+void pass(Context* ctx, const std::vector<T>& from, std::vector<T>& to, int shift, int width, int64_t parts) {
   const auto n = static_cast<int64_t>(from.size());
   const size_t buckets = size_t{1} << width;
   const uint64_t mask = buckets - 1;
   std::vector<std::vector<int64_t>> starts(static_cast<size_t>(parts), std::vector<int64_t>(buckets, 0));
   const auto digit = [=](const T& x) { return (word_of(x) >> shift) & mask; };
-  slices(n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
     int64_t* count = starts[static_cast<size_t>(t)].data();
     for (int64_t i = begin; i < end; ++i) ++count[digit(from[static_cast<size_t>(i)])];
   });
@@ -63,7 +47,7 @@ void pass(const std::vector<T>& from, std::vector<T>& to, int shift, int width, 
   for (size_t bucket = 0; bucket < buckets; ++bucket) {
     for (auto& start : starts) total += std::exchange(start[bucket], total);
   }
-  slices(n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
     int64_t* next = starts[static_cast<size_t>(t)].data();
     for (int64_t i = begin; i < end; ++i) {
       const T& x = from[static_cast<size_t>(i)];
@@ -75,14 +59,14 @@ void pass(const std::vector<T>& from, std::vector<T>& to, int shift, int width, 
 // Sorts by the bits [low, high) of the word, in which some two words differ where `varying` is set: in as few passes as
 // the widest digit allows, of digits as narrow as those passes allow.
 template <class T>
-void radix(std::vector<T>& items, int low, int high, uint64_t varying, int64_t parts) {
+void radix(Context* ctx, std::vector<T>& items, int low, int high, uint64_t varying, int64_t parts) {
   const int passes = std::max(1, (high - low + kDigit - 1) / kDigit);
   const int width = (high - low + passes - 1) / passes;
   std::vector<T> other(items.size());
   for (int shift = low; shift < high; shift += width) {
     const int bits = std::min(width, high - shift);
     if (((varying >> shift) & ((uint64_t{1} << bits) - 1)) == 0) continue;
-    pass(items, other, shift, bits, parts);
+    pass(ctx, items, other, shift, bits, parts);
     items.swap(other);
   }
 }
@@ -105,9 +89,9 @@ std::vector<Word> pack(const std::vector<Key>& keys) {  // the least significant
 }
 
 // Sets words[i] to the word of the i-th of n > 0 tuples. Returns the bits in which some two differ.
-uint64_t fill(const std::vector<Key>& keys, const Word& word, int64_t n, int64_t parts, uint64_t* words) {
+uint64_t fill(Context* ctx, const std::vector<Key>& keys, const Word& word, int64_t n, int64_t parts, uint64_t* words) {
   std::vector<uint64_t> varying(static_cast<size_t>(parts)), first(static_cast<size_t>(parts));
-  slices(n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
     const auto append = [&](const auto* data, int bits, bool first) {
       if (first) {
         for (int64_t i = begin; i < end; ++i) words[i] = static_cast<uint64_t>(data[i]);
@@ -143,7 +127,7 @@ bool sorted(const std::vector<Key>& keys, int64_t n) {
 
 }  // namespace
 
-int64_t lexsort(const std::vector<Key>& keys, int64_t n, int64_t threads, int64_t* out) {
+int64_t lexsort(Context* ctx, const std::vector<Key>& keys, int64_t n, int64_t* out) {
   for (const Key& key : keys) {
     const int64_t bad = key.wide ? out_of_range(static_cast<const int64_t*>(key.data), n, key.size)
                                  : out_of_range(static_cast<const int32_t*>(key.data), n, key.size);
@@ -153,14 +137,14 @@ int64_t lexsort(const std::vector<Key>& keys, int64_t n, int64_t threads, int64_
     std::iota(out, out + n, int64_t{0});
     return -1;
   }
-  const int64_t parts = n < kParallel ? 1 : std::max<int64_t>(1, std::min<int64_t>(threads, 16));
+  const int64_t parts = n < kParallel ? 1 : std::max<int64_t>(1, std::min<int64_t>(ctx->num_threads, 16));
   const std::vector<Word> words = pack(keys);
   std::vector<uint64_t> packed(static_cast<size_t>(n));
   const int index_bits = bits_for(n);
   if (words.size() == 1 && words[0].bits + index_bits <= 64) {
-    const uint64_t varying = fill(keys, words[0], n, parts, packed.data()) << index_bits;
+    const uint64_t varying = fill(ctx, keys, words[0], n, parts, packed.data()) << index_bits;
     for (size_t i = 0; i < packed.size(); ++i) packed[i] = packed[i] << index_bits | i;
-    radix(packed, index_bits, index_bits + words[0].bits, varying, parts);
+    radix(ctx, packed, index_bits, index_bits + words[0].bits, varying, parts);
     const uint64_t mask = (uint64_t{1} << index_bits) - 1;
     for (size_t i = 0; i < packed.size(); ++i) out[i] = static_cast<int64_t>(packed[i] & mask);
     return -1;
@@ -168,9 +152,9 @@ int64_t lexsort(const std::vector<Key>& keys, int64_t n, int64_t threads, int64_
   std::vector<Pair> pairs(static_cast<size_t>(n));
   for (size_t i = 0; i < pairs.size(); ++i) pairs[i].index = i;
   for (const Word& word : words) {
-    const uint64_t varying = fill(keys, word, n, parts, packed.data());
+    const uint64_t varying = fill(ctx, keys, word, n, parts, packed.data());
     for (Pair& pair : pairs) pair.word = packed[pair.index];
-    radix(pairs, 0, word.bits, varying, parts);
+    radix(ctx, pairs, 0, word.bits, varying, parts);
   }
   for (size_t i = 0; i < pairs.size(); ++i) out[i] = static_cast<int64_t>(pairs[i].index);
   return -1;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "abi.h"
+
 namespace jsparse {
 
 // One coordinate of every tuple: int32 or int64, each in [0, size).
@@ -36,6 +38,6 @@ int64_t out_of_range(const T* data, int64_t n, int64_t size) {
 
 // Writes the stable permutation that sorts n tuples lexicographically. Returns the index of a tuple with a coordinate
 // outside its size, if there is one (then `out` is unspecified), else -1.
-int64_t lexsort(const std::vector<Key>& keys, int64_t n, int64_t threads, int64_t* out);
+int64_t lexsort(Context* ctx, const std::vector<Key>& keys, int64_t n, int64_t* out);
 
 }  // namespace jsparse

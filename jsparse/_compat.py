@@ -32,9 +32,10 @@ is_undefined = ad.is_undefined_primal
 EAGER_PROGRAMS = 256  # compiled programs of each primitive kept for calls outside jit; each holds its patterns
 
 
-def make_primitive(name: str, abstract_eval: Callable[..., Any]) -> Primitive:
-    """A primitive of one result. Applied outside any transformation it runs as a compiled program of its own."""
+def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
+    """A primitive. Applied outside any transformation it runs as a compiled program of its own."""
     primitive = Primitive(name)
+    primitive.multiple_results = multiple_results
     primitive.def_abstract_eval(abstract_eval)
 
     @lru_cache(maxsize=EAGER_PROGRAMS)
@@ -105,5 +106,7 @@ def lower_as(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep_alive(ctx: Any, held: object) -> None:
-    """Hold an object for as long as the executable that is being lowered lives."""
-    ctx.module_context.add_keepalive(held)
+    """Hold an object for as long as the executable that is being lowered lives; not for exported programs, which JAX
+    refuses to write down with anything held."""
+    if not ctx.module_context.lowering_parameters.for_export:
+        ctx.module_context.add_keepalive(held)

@@ -91,3 +91,75 @@ def compress(sorted_parents: NDArray[np.integer], parents: int, dtype: DTypeLike
 
 def out_of_range(keys: NDArray[np.integer], size: int) -> int:
     """The index of the first entry outside `[0, size)`, or -1."""
+
+def assemble(
+    rows: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], sorted_suffix: int = 0
+) -> (
+    tuple[
+        tuple[NDArray[np.integer], ...],
+        int,
+        NDArray[np.integer] | None,
+        NDArray[np.integer] | None,
+        NDArray[np.integer] | None,
+        NDArray[np.integer] | None,
+    ]
+    | None
+):
+    """The index arrays of the entries at `rows`, one contiguous int32 or int64 vector (n,) per dimension, in any order.
+
+    A level is (kind, dimension, unique, size), of kind 0 (dense), 1 (compressed) or 2 (singleton). `sorted_suffix` says
+    of how many last levels the order of the inputs is right already among inputs equal in the levels before.
+
+    Gives the arrays, the number of slots, and per distinct place its first input (None: the inputs as they come) and
+    its slot (None: 0, 1, 2, …), then the inputs that repeat a place and the places that they repeat (None: none do).
+    None if a coordinate is outside; OverflowError if 64 bits do not count the slots.
+    """
+
+def expand(
+    arrays: Sequence[NDArray[np.integer]],
+    levels: Sequence[tuple[int, int, int, int]],
+    nse: int,
+    wanted: Sequence[bool],
+    wide: bool,
+) -> list[NDArray[np.integer] | None]:
+    """Per dimension that is wanted, the coordinates of the slots: int64 if the arrays are, or, without any, if `wide`.
+
+    A slot that the arrays do not reach has the dimension's size as its coordinate. Any content is safe.
+    """
+
+def faults(arrays: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]]) -> int:
+    """0 if the index arrays, all int32 or all int64, are well formed.
+
+    Else the sum of: 1 (pointers), 2 (coordinates outside), 4 (order or repeats), 8 (more entries than room).
+    """
+
+def transpose(
+    keys: NDArray[np.integer], size: int, rows: NDArray[np.integer], pointers: bool
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
+    """Entries sorted by their rows, grouped by key in [0, size): pointers, rows and the numbers of the entries.
+
+    `rows` are their rows or, with `pointers`, the pointers from rows to entries.
+    """
+
+def compress_dense(
+    x: NDArray[np.generic], width: int, kind: str, wide: bool
+) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.generic]]:
+    """Pointers, columns (int64 if `wide`, else int32) and values of what is not zero in rows of `width` elements.
+
+    `x` is contiguous; `kind` is "integer" (booleans too), "floating" or "complex": -0.0 is zero, NaN is not.
+    """
+
+def take(values: NDArray[np.generic], indices: NDArray[np.integer]) -> NDArray[Any]:
+    """`values[indices]`, zero where an index is negative; ValueError for indices past the end. Aligned to 64 bytes."""
+
+def invert(indices: NDArray[np.integer], size: int) -> NDArray[np.integer]:
+    """(size,) `out[indices[i]] = i` and -1 elsewhere, for distinct indices; negative ones are skipped."""
+
+def image(x: NDArray[np.generic]) -> bytes:
+    """64 bytes for every 4096 of a contiguous array; unlike arrays of one length have unlike images. Not cryptographic:
+    hash them."""
+
+PARAMS_VERSION: int
+
+def routine(name: str) -> int:
+    """The address of the kernel "assemble", "expand", "nonzero" or "validate" (see `csrc/params.h`), else KeyError."""

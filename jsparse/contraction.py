@@ -14,34 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, ShapeError
-from jsparse.formats import Format, Pattern
-from jsparse.formats.pattern import core_of
+from jsparse.dynamic import DynamicPattern
+from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, ShapeError, SubscriptError
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment, IndexVar, parse_einsum
-from jsparse.primitives.einsum import Spec, Term
+from jsparse.primitives.spec import Spec, Term
+from jsparse.signature import Core, Signature, StoredOn, signature, stored_on
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Contraction", "OutFormat", "contraction", "dense_array"]
+__all__ = ["Contraction", "OutFormat", "as_array", "clear_cache", "contraction", "dense_array"]
 
 SUPPORTED_DTYPES = ("float32", "float64", "int32", "int64")
 REMEMBERED = 256  # statements; each holds its patterns
 
 OutFormat: TypeAlias = str | Format | SparseTensor | None
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What of an operand decides how an einsum is done."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    weak: bool
-    pattern: Pattern | None
-
-    @property
-    def core(self) -> Pattern | None:
-        """What loops walk of the operand's pattern; None if that is nothing."""
-        return None if self.pattern is None or self.pattern.format.is_dense else core_of(self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +39,7 @@ class Contraction:
         alone: for each operand the einsum that sums what only it carries, None if there is nothing to do.
         spec: what the primitive computes; None if no level is left to walk and dense arrays do.
         result: the pattern of a sparse result, None for a dense one.
+        index_from: the operand (-1: `out_format`) whose dynamic pattern is walked; None if that is static.
     """
 
     subscripts: str
@@ -60,11 +47,20 @@ class Contraction:
     dtype: np.dtype
     alone: tuple[str | None, ...]
     spec: Spec | None
-    result: Pattern | None
+    result: Pattern | DynamicType | None
+    index_from: int | None = None
 
     def arrays(self, operands: Sequence[Any]) -> list[Any]:
         """The operands as the primitive (or the dense einsum) takes them."""
         return [self._array(x, n) for n, x in enumerate(operands)]
+
+    def walked(self, operands: Sequence[Any], out_format: OutFormat) -> DynamicPattern | None:
+        """The dynamic pattern that is walked, if it is one."""
+        if self.index_from is None:
+            return None
+        tensor = out_format if self.index_from < 0 else operands[self.index_from]
+        assert isinstance(tensor, SparseTensor)
+        return tensor.pattern if isinstance(tensor.pattern, DynamicPattern) else None
 
     def _array(self, x: Any, place: int) -> Any:
         if isinstance(x, SparseTensor) and not x.format.is_dense:
@@ -86,14 +82,21 @@ def contraction(subscripts: str, operands: Sequence[Any], out_format: OutFormat)
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
         NotYetSupportedError: patterns would have to be merged, or a new pattern assembled.
     """
-    taken = [x if isinstance(x, SparseTensor) else _taken(x, subscripts) for x in operands]
-    out = out_format.pattern if isinstance(out_format, SparseTensor) else out_format
-    if not isinstance(out, str | Format | Pattern | None):
+    if not isinstance(subscripts, str):
+        raise SubscriptError(
+            f"Expected einsum's subscripts as text such as 'ij,jk->ik' in front of the operands, but the first "
+            f"argument is of type {type(subscripts).__name__}."
+        )
+    taken = [x if isinstance(x, SparseTensor) else as_array(x, subscripts) for x in operands]
+    stored = stored_on([*taken, out_format])
+    out = stored.pop() if isinstance(out_format, SparseTensor) else out_format
+    if not isinstance(out, str | Format | StoredOn | None):
         raise FormatError(
             f"Expected out_format of '{subscripts}' to be 'dense', a format, a SparseTensor or None, but got "
             f"{type(out).__name__}."
         )
-    return _stated(subscripts, tuple(map(_signature, taken)), out), taken
+    signatures = tuple(signature(x, on) for x, on in zip(taken, stored, strict=False))
+    return _stated(subscripts, signatures, out), taken
 
 
 def dense_array(x: Any) -> Any:
@@ -105,28 +108,34 @@ def dense_array(x: Any) -> Any:
     return jnp.transpose(stored, [order.index(d) for d in range(x.ndim)]) if x.ndim else stored
 
 
-def _taken(x: Any, subscripts: str) -> jax.Array:
+def as_array(x: Any, subscripts: str) -> jax.Array:
+    """An operand that is no SparseTensor as an array of numbers. Raises DTypeError if it is none."""
     try:
-        return x if isinstance(x, jax.Array) else jnp.asarray(x)
+        if type(x).__module__.startswith("jax.experimental.sparse"):
+            raise TypeError("jax would slice it row by row")
+        array = x if isinstance(x, jax.Array) else jnp.asarray(x)
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"Expected the operands of '{subscripts}' to be arrays or SparseTensors, but one is a {type(x).__module__}."
             f"{type(x).__name__}. Sparse arrays of other libraries are taken by jsparse.asarray."
         ) from error
+    if not isinstance(array.dtype, np.dtype):  # random keys
+        raise DTypeError(f"Expected the operands of '{subscripts}' to be numbers, but one has dtype {array.dtype}.")
+    return array
 
 
-def _signature(x: Any) -> Signature:
-    array, pattern = (x.values, x.pattern) if isinstance(x, SparseTensor) else (x, None)
-    return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), pattern)
+def clear_cache() -> None:
+    """Forget all statements."""
+    _stated.cache_clear()
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _stated(subscripts: str, operands: tuple[Signature, ...], out: str | Format | Pattern | None) -> Contraction:
+def _stated(subscripts: str, operands: tuple[Signature, ...], out: str | Format | StoredOn | None) -> Contraction:
     return _Statement(subscripts, operands, out).contraction()
 
 
 class _Statement:
-    def __init__(self, text: str, operands: tuple[Signature, ...], out: str | Format | Pattern | None) -> None:
+    def __init__(self, text: str, operands: tuple[Signature, ...], out: str | Format | StoredOn | None) -> None:
         self.text, self.operands, self.out = text, operands, out
         self.assignment = parse_einsum(text, [len(x.shape) for x in operands])
         self.indices = [tuple(map(str, factor.indices)) for factor in self.assignment.factors]
@@ -139,14 +148,25 @@ class _Statement:
         alone = [self._alone(n) for n in range(len(self.operands))]
         spec = self._spec([names for names, _ in alone], result)
         texts = tuple(text for _, text in alone) if spec else (None,) * len(alone)
-        return Contraction(self.text.replace(" ", ""), self.assignment, dtype, texts, spec, result)
+        pattern = None if result is None else result.pattern
+        return Contraction(
+            self.text.replace(" ", ""), self.assignment, dtype, texts, spec, pattern, self._index_from(spec)
+        )
+
+    def _index_from(self, spec: Spec | None) -> int | None:
+        """Whose index arrays are walked; of several, one that brings its transposed index."""
+        if spec is None or isinstance(spec.pattern, Pattern):
+            return None
+        cores = [(n, x.core) for n, x in enumerate(self.operands)]
+        cores.append((-1, self.out.core if isinstance(self.out, StoredOn) else None))
+        return next(n for n, core in cores if core is not None and core.derived == spec.derived)
 
     def _sizes(self) -> dict[IndexVar, int]:
         """The size of each index, the same wherever it stands."""
         found: dict[IndexVar, tuple[int, str]] = {}
         places = [(access, x.shape) for access, x in zip(self.assignment.factors, self.operands, strict=True)]
-        if isinstance(self.out, Pattern):
-            places.append((self.assignment.target, self._checked_rank(self.out)))
+        if isinstance(self.out, StoredOn):
+            places.append((self.assignment.target, self._checked_rank(self.out.pattern)))
         for access, shape in places:
             for dim, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
                 here = f"{size} in dimension {dim} of {_role(access, self.assignment)} of shape {shape}"
@@ -157,8 +177,8 @@ class _Statement:
                     )
         return {var: size for var, (size, _) in found.items()}
 
-    def _checked_rank(self, pattern: Pattern) -> tuple[int, ...]:
-        if pattern.ndim != len(self.kept):
+    def _checked_rank(self, pattern: Pattern | DynamicType) -> tuple[int, ...]:
+        if len(pattern.shape) != len(self.kept):
             raise ShapeError(
                 f"Expected out_format of '{self.text}' to have rank {len(self.kept)}, an index of the result each "
                 f"dimension, but it has shape {pattern.shape}."
@@ -166,7 +186,7 @@ class _Statement:
         return pattern.shape
 
     def _dtype(self) -> np.dtype:
-        dtype = jnp.result_type(*(_promoting(x) for x in self.operands))
+        dtype = jnp.result_type(*(x.promoting for x in self.operands))
         if dtype.name not in SUPPORTED_DTYPES:
             came = ", ".join(x.dtype.name for x in self.operands)
             raise DTypeError(
@@ -175,9 +195,9 @@ class _Statement:
             )
         return np.dtype(dtype)
 
-    def _result_pattern(self) -> Pattern | None:
+    def _result_pattern(self) -> StoredOn | None:
         """Where the result is stored, by the expression and by which operands are sparse, never by their values."""
-        if isinstance(self.out, Pattern):
+        if isinstance(self.out, StoredOn):
             return self.out
         if self.out == "dense" or (isinstance(self.out, Format) and self.out.is_dense):
             return None
@@ -188,14 +208,16 @@ class _Statement:
             )
         carried: set[IndexVar] = set()
         for x, indices in zip(self.operands, self.indices, strict=True):
-            if x.pattern is None:
+            if x.stored is None:
                 continue
             carried |= set(indices)
             if set(indices) <= set(self.kept):
                 if len(set(indices)) < len(indices):
                     raise self._unassembled("the diagonal of a sparse operand has a new pattern")
-                return self._extended(x.pattern, indices)
+                return self._extended(x.stored, indices)
         if len(self.kept) >= 2 and set(self.kept) <= carried:
+            if len({(x.core.pattern, x.core.group) for x in self.operands if x.core}) > 1:
+                raise self._unmerged()
             raise self._unassembled("its result is sparse and has a new pattern")
         return None
 
@@ -205,43 +227,42 @@ class _Statement:
             f"or a SparseTensor on whose pattern the result is computed."
         )
 
-    def _extended(self, pattern: Pattern, indices: tuple[IndexVar, ...]) -> Pattern:
+    def _unmerged(self) -> NotYetSupportedError:
+        return NotYetSupportedError(
+            f"'{self.text}' has sparse tensors on different patterns, which einsum does not merge yet. Make all "
+            f"but one of them dense with .todense()."
+        )
+
+    def _extended(self, on: StoredOn, indices: tuple[IndexVar, ...]) -> StoredOn:
         """The operand's levels, then dense levels for the indices of the result that it lacks."""
         added = [v for v in self.kept if v not in indices]
-        extended = pattern.extended([self.sizes[v] for v in added])
         names = (*indices, *added)
-        return extended.transposed([names.index(v) for v in self.kept])
+        return on.extended([self.sizes[v] for v in added], [names.index(v) for v in self.kept])
 
-    def _spec(self, dense_names: list[tuple[IndexVar, ...]], result: Pattern | None) -> Spec | None:
+    def _spec(self, dense_names: list[tuple[IndexVar, ...]], result: StoredOn | None) -> Spec | None:
         """The terms over the one pattern that is walked; None if there is no such pattern."""
-        on_core: list[tuple[Pattern, tuple[IndexVar, ...]] | None] = [
-            self._levels(x.core, x.pattern, indices) for x, indices in zip(self.operands, self.indices, strict=True)
-        ]
-        core = None if result is None or result.format.is_dense else core_of(result)
-        target = self._levels(core, result, self.kept)
-        walks = {(core, levels[: core.ndim]) for core, levels in filter(None, (*on_core, target))}
-        if len(walks) > 1:
-            raise NotYetSupportedError(
-                f"'{self.text}' has sparse tensors on different patterns, which einsum does not merge yet. Make all "
-                f"but one of them dense with .todense()."
-            )
-        if not walks:
+        on_core = [self._levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
+        target = self._levels(result, self.kept)
+        walked = [(core, levels[: core.ndim]) for core, levels in filter(None, (*on_core, target))]
+        if len({(core.pattern, core.group, walk) for core, walk in walked}) > 1:
+            raise self._unmerged()
+        if not walked:
             return None
-        ((core, walk),) = walks
+        core, walk = max(walked, key=lambda found: len(found[0].derived))
         terms = [
             Term(names) if on is None else Term((), True, on[1][core.ndim :])
             for names, on in zip(dense_names, on_core, strict=True)
         ]
         out = Term(self.kept) if target is None else Term((), True, target[1][core.ndim :])
-        return Spec(tuple(terms), out, walk, core, tuple((v, self.sizes[v]) for v in self.assignment.variables()))
+        sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
+        return Spec(tuple(terms), out, walk, core.pattern, sizes, core.derived)
 
-    def _levels(
-        self, core: Pattern | None, pattern: Pattern | None, indices: tuple[IndexVar, ...]
-    ) -> tuple[Pattern, tuple[IndexVar, ...]] | None:
+    def _levels(self, on: StoredOn | None, indices: tuple[IndexVar, ...]) -> tuple[Core, tuple[IndexVar, ...]] | None:
         """The core of a tensor's pattern and the index of each level; None for a dense tensor."""
-        if core is None or pattern is None:
+        core = None if on is None else on.core
+        if on is None or core is None:
             return None
-        return core, tuple(indices[level.dim] for level in pattern.format.levels)
+        return core, tuple(indices[level.dim] for level in on.pattern.format.levels)
 
     def _alone(self, place: int) -> tuple[tuple[IndexVar, ...], str | None]:
         """The indices of an operand, and if it is dense the einsum that sums those that only it carries and takes its
@@ -252,11 +273,6 @@ class _Statement:
         others = {v for n, other in enumerate(self.indices) if n != place for v in other} | set(self.kept)
         left = tuple(v for v in dict.fromkeys(names) if v in others)
         return left, None if left == names else f"{''.join(names)}->{''.join(left)}"
-
-
-def _promoting(x: Signature) -> Any:
-    """Something that promotes as the operand does: a weakly typed one as a Python number."""
-    return {"f": float, "i": int, "c": complex, "b": bool}.get(x.dtype.kind, x.dtype) if x.weak else x.dtype
 
 
 def _role(access: Access, assignment: Assignment) -> str:

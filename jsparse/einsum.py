@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from jsparse._compat import same_varying
-from jsparse.contraction import Contraction, OutFormat, contraction
+from jsparse.contraction import Contraction, OutFormat, as_array, contraction
+from jsparse.dynamic import DynamicPattern
 from jsparse.errors import NotYetSupportedError
-from jsparse.formats import Pattern
+from jsparse.formats import DynamicType, Pattern
 from jsparse.primitives.einsum import einsum_p
 from jsparse.tensor import SparseTensor
 
@@ -59,9 +60,12 @@ def einsum(
         raise NotYetSupportedError(
             f"einsum knows the semiring 'plus_times' only, so far; '{subscripts}' asks for {semiring!r}."
         )
-    if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
+    if out_format is None and not any(isinstance(x, SparseTensor) for x in (subscripts, *operands)):
+        if isinstance(subscripts, str):
+            operands = tuple(as_array(x, subscripts) for x in operands)
         return jnp.einsum(subscripts, *operands)
-    return _compute(*contraction(subscripts, operands, out_format))
+    work, taken = contraction(subscripts, operands, out_format)
+    return _compute(work, taken, work.walked(taken, out_format))
 
 
 def _refuse(subscripts: str, **options: Any) -> None:
@@ -70,22 +74,27 @@ def _refuse(subscripts: str, **options: Any) -> None:
             raise NotYetSupportedError(f"einsum does not take {name}= yet; leave it out of '{subscripts}'.")
 
 
-def _compute(work: Contraction, operands: Sequence[Any]) -> jax.Array | SparseTensor:
+def _compute(work: Contraction, operands: Sequence[Any], walked: DynamicPattern | None) -> jax.Array | SparseTensor:
     arrays = work.arrays(operands)
     if work.spec is None:
         return _dense_levels(jnp.einsum(work.subscripts, *arrays), work.result)
     if work.spec.factors == (work.spec.result,):
         out = arrays[0]  # the same values, perhaps under other names of dimensions
     else:
-        out = einsum_p.bind(*same_varying(arrays), spec=work.spec)
-    if work.result is not None and work.result.format.is_dense:
+        index = () if walked is None else walked.operands()
+        out = einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec)
+    if work.result is None or work.result.format.is_dense:
         return _dense_levels(out, work.result)
-    return out if work.result is None else SparseTensor._unchecked(out, work.result)
+    if isinstance(work.result, Pattern):
+        return SparseTensor._unchecked(out, work.result)
+    assert walked is not None
+    return SparseTensor._unchecked(out, walked.retyped(work.result))
 
 
-def _dense_levels(out: jax.Array, pattern: Pattern | None) -> jax.Array | SparseTensor:
+def _dense_levels(out: jax.Array, pattern: Pattern | DynamicType | None) -> jax.Array | SparseTensor:
     """The array itself, or as the values of a tensor whose levels are all dense."""
     if pattern is None:
         return out
+    pattern = Pattern.of_arrays(pattern.shape, pattern.format, ())
     stored = jnp.transpose(out, pattern.format.order) if out.ndim else out
     return SparseTensor._unchecked(stored.reshape(-1), pattern)

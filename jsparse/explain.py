@@ -11,7 +11,7 @@ from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
 from jsparse.contraction import Contraction, OutFormat, contraction
-from jsparse.primitives.einsum import make_plan
+from jsparse.primitives.execute import make_plan
 from jsparse.tensor import SparseTensor
 
 __all__ = ["Explanation", "explain"]

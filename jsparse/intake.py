@@ -10,8 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse import _native
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
-from jsparse.formats import Format, Pattern, default_format
+from jsparse.formats import Format, LevelKind, Pattern, default_format
+from jsparse.formats.build import Built
+from jsparse.formats.coordinates import split_coordinates
 from jsparse.tensor import SparseTensor, refuse_dynamic
 
 __all__ = ["asarray", "from_coords"]
@@ -61,13 +64,18 @@ def from_coords(
             "from_coords with traced coordinates is not supported yet. Pass concrete coordinates; values may be traced."
         )
     values = values if isinstance(values, jax.Array) else np.asarray(values)
-    pattern, slots = Pattern.from_coordinates(coords, shape, _resolved(format, len(shape)))
-    if values.shape != slots.shape:
+    layout = _resolved(format, len(shape))
+    rows = split_coordinates(coords, shape)
+    count = np.shape(coords)[-1]
+    if values.shape != (count,):
         raise ShapeError(
-            f"Expected values of shape {slots.shape}, one for each column of the coordinates, but got {values.shape}."
+            f"Expected values of shape {(count,)}, one for each column of the coordinates, but got {values.shape}."
         )
     _check_numbers(values.dtype)
-    return SparseTensor(_placed(values, slots, pattern.nse), pattern)
+    if not rows:
+        return SparseTensor(values.sum(keepdims=True), Pattern.of_arrays((), layout, ()))
+    pattern, built = Pattern.from_rows(rows, shape, layout)
+    return SparseTensor(_placed(values, built), pattern)
 
 
 def _resolved(format: Format | str | None, ndim: int) -> Format:
@@ -80,9 +88,27 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
     if layout.is_dense:
         pattern = Pattern.of_arrays(x.shape, layout, ())
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
-    stored = np.nonzero(x)
-    pattern, slots = Pattern.from_coordinates(np.stack(stored), x.shape, layout)
-    return _make(_placed(x[stored], slots, pattern.nse), pattern, dtype)
+    if not x.flags.c_contiguous:
+        x = np.ascontiguousarray(x)
+    if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind is LevelKind.COMPRESSED and _dense_above(layout):
+        pointers, columns, values = _native.compress_dense(
+            x, x.shape[-1], _kind(x.dtype), max(x.size, *x.shape) >= 2**31
+        )
+        return _make(values, Pattern.of_arrays(x.shape, layout, (pointers, columns)), dtype, fresh=True)
+    _, places, values = _native.compress_dense(x, x.size, _kind(x.dtype), x.size >= 2**31)
+    pattern, built = Pattern.from_rows(np.unravel_index(places, x.shape), x.shape, layout)
+    return _make(built.summed(values), pattern, dtype, fresh=True)
+
+
+def _dense_above(layout: Format) -> bool:
+    return all(level.kind is LevelKind.DENSE for level in layout.levels[:-1])
+
+
+def _kind(dtype: np.dtype) -> str:
+    """How the extension tells zeros of that dtype: -0.0 is one, NaN is not."""
+    if dtype == np.bool_ or jnp.issubdtype(dtype, jnp.integer):
+        return "integer"
+    return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"
 
 
 def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor:
@@ -98,8 +124,8 @@ def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor
             return _make(x.data[:count], pattern, dtype)
     triplets = x.tocoo()
     coords = triplets.coords if hasattr(triplets, "coords") else (triplets.row, triplets.col)
-    pattern, slots = Pattern.from_coordinates(np.stack(coords), x.shape, layout)
-    return _make(_placed(triplets.data, slots, pattern.nse), pattern, dtype)
+    pattern, built = Pattern.from_rows(coords, x.shape, layout)
+    return _make(built.summed(triplets.data), pattern, dtype, fresh=not built.in_place)
 
 
 def _is_scipy(x: Any) -> bool:
@@ -112,19 +138,15 @@ def _check_numbers(dtype: np.dtype) -> None:
         raise DTypeError(f"Expected an array of numbers to make a SparseTensor from, but got dtype {dtype}.")
 
 
-def _make(values: np.ndarray, pattern: Pattern, dtype: Any) -> SparseTensor:
-    # A copy: on CPU, jax would share the memory of a numpy array that its owner may still write to.
-    return SparseTensor(jnp.array(values, dtype), pattern)
+def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False) -> SparseTensor:
+    # A copy unless the array is ours: on CPU, jax would share its memory, which its owner may still write to.
+    return SparseTensor(jnp.asarray(values, dtype) if fresh else jnp.array(values, dtype), pattern)
 
 
-def _placed(values: Any, slots: np.ndarray, nse: int) -> Any:
+def _placed(values: Any, built: Built) -> Any:
     """(nse,) the sums of the values that share a slot, 0 where no value has it; differentiable if they are traced."""
-    in_place = len(slots) == nse and np.array_equal(slots, np.arange(nse))
-    if isinstance(values, jax.core.Tracer):
-        return values if in_place else jnp.zeros(nse, values.dtype).at[slots].add(values)
-    values = np.asarray(values)
-    if in_place:
+    if built.in_place:
         return values
-    placed = np.zeros(nse, values.dtype)
-    np.add.at(placed, slots, values)
-    return placed
+    if not isinstance(values, jax.core.Tracer):
+        return built.summed(np.asarray(values))
+    return jnp.zeros(built.nse, values.dtype).at[built.slots()].add(values)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.formats import Pattern
 
 if TYPE_CHECKING:
     from jsparse.tensor import SparseTensor
@@ -24,6 +25,8 @@ def to_scipy(tensor: SparseTensor) -> Any:
         raise ShapeError(
             f"Expected a matrix for scipy.sparse, but the tensor has shape {tensor.shape}. Use to_coords()."
         )
+    tensor = tensor.static()
+    assert isinstance(tensor.pattern, Pattern)
     values = np.array(tensor.values)
     if values.dtype.kind == "V" or values.dtype == np.float16:
         raise DTypeError(f"Expected values that scipy.sparse can hold, but got {values.dtype}. Use astype('float32').")

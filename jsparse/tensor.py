@@ -13,17 +13,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import operators
-from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.dynamic import DynamicPattern
+from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 
 __all__ = ["SparseTensor", "register_with_flax"]
 
 
 class SparseTensor:
-    """A sparse tensor: `values`, one-dimensional with one slot per stored entry, on a static `Pattern`.
+    """A sparse tensor: `values`, one-dimensional with one slot per stored entry, on a pattern.
 
-    A pytree whose only leaf is `values` of shape (nse,) and any numeric dtype, and whose static metadata is the
-    pattern: transformations differentiate, batch and map the values. Immutable; compared and hashed by identity.
+    With a static `Pattern` it is a pytree whose only leaf is `values` of shape (nse,) and any numeric dtype, and whose
+    static metadata is the pattern: transformations differentiate, batch and map the values. With a `DynamicPattern`
+    the index arrays are leaves too. Immutable; compared and hashed by identity.
 
     Raises ShapeError if `values` is no array of shape (pattern.nse,).
     """
@@ -32,9 +34,9 @@ class SparseTensor:
     __array_ufunc__ = None  # numpy arrays leave `x @ A` and `x * A` to us
 
     values: Any
-    pattern: Pattern
+    pattern: Pattern | DynamicPattern
 
-    def __init__(self, values: Any, pattern: Pattern) -> None:
+    def __init__(self, values: Any, pattern: Pattern | DynamicPattern) -> None:
         _register_once()
         values = values if isinstance(values, jax.Array) else jnp.array(values)
         if values.shape != (pattern.nse,):
@@ -44,13 +46,13 @@ class SparseTensor:
         self._set(values, pattern)
 
     @classmethod
-    def _unchecked(cls, values: Any, pattern: Pattern) -> SparseTensor:
+    def _unchecked(cls, values: Any, pattern: Pattern | DynamicPattern) -> SparseTensor:
         """A tensor of any object as `values`: tracers, shapes and sentinels that JAX puts into pytrees."""
         tensor = object.__new__(cls)
         tensor._set(values, pattern)
         return tensor
 
-    def _set(self, values: Any, pattern: Pattern) -> None:
+    def _set(self, values: Any, pattern: Pattern | DynamicPattern) -> None:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "pattern", pattern)
 
@@ -95,18 +97,31 @@ class SparseTensor:
 
     @property
     def nse(self) -> int:
-        """The number of stored entries."""
+        """The number of slots for stored entries: of a dynamic pattern its capacity."""
         return self.pattern.nse
 
     @property
-    def nnz(self) -> int:
-        """The number of stored entries in use, explicit zeros among them: `nse` for static patterns."""
-        return self.pattern.nse
+    def is_dynamic(self) -> bool:
+        """Whether the index arrays are data of the pytree instead of its static metadata."""
+        return isinstance(self.pattern, DynamicPattern)
+
+    @property
+    def nnz(self) -> Any:
+        """The number of slots in use, explicit zeros among them: `nse` for static patterns, else an integer array.
+
+        After an overflow it is the number that would have been needed.
+        """
+        return self.pattern.count if isinstance(self.pattern, DynamicPattern) else self.pattern.nse
+
+    @property
+    def overflowed(self) -> Any:
+        """Whether a dynamic pattern had room for fewer entries than there were: then float values are NaN."""
+        return self.pattern.overflowed if isinstance(self.pattern, DynamicPattern) else False
 
     @property
     def density(self) -> float:
-        """The stored part of all positions, from 0 to 1."""
-        return self.nnz / self.size if self.size else 0.0
+        """The part of all positions that there are slots for, from 0 to 1."""
+        return self.nse / self.size if self.size else 0.0
 
     def with_values(self, values: Any) -> SparseTensor:
         """This pattern with other values (nse,) of any dtype. Raises ShapeError for another shape."""
@@ -119,10 +134,23 @@ class SparseTensor:
     def asformat(self, format: Format | str, *, nse: int | None = None) -> SparseTensor:
         """The same stored entries in another format; every slot is kept, differentiably.
 
-        Raises FormatError and SubscriptError for the format, NotYetSupportedError for `nse=`.
+        Args:
+            nse: the room of the result, for a dynamic tensor; by default its present room.
+
+        Raises FormatError and SubscriptError for the format, PatternError if there is no room.
         """
-        refuse_dynamic("asformat", nse=nse)
-        return self.relayouted(self.pattern.relayout_to(format))
+        if isinstance(self.pattern, DynamicPattern):
+            from jsparse.traced import converted, dynamic_type
+
+            target = Format.of(format, self.ndim)
+            return converted(self, dynamic_type(self.shape, target, _room(self, target) if nse is None else nse))
+        relayout = self.pattern.relayout_to(format)
+        if nse is not None and relayout.target.nse > nse:
+            raise PatternError(
+                f"Expected room for the {relayout.target.nse:,} slots that {self!r} has in "
+                f"{relayout.target.format.name}, but nse={nse:,}."
+            )
+        return self.relayouted(relayout)
 
     def relayouted(self, relayout: Relayout) -> SparseTensor:
         """The values moved to `relayout.target`; `relayout.source` is this tensor's pattern."""
@@ -137,8 +165,10 @@ class SparseTensor:
         return operators.to_dense(self)
 
     def to_coords(self) -> tuple[np.ndarray, Any]:
-        """(coords (ndim, nnz) of the index dtype, values (nnz,)), both in storage order."""
-        return self.pattern.to_coords(), self.values
+        """(coords (ndim, nnz) of the index dtype, values (nnz,)), both in storage order; of a concrete tensor."""
+        tensor = self.static()
+        assert isinstance(tensor.pattern, Pattern)
+        return tensor.pattern.to_coords(), tensor.values
 
     def to_scipy(self) -> Any:
         """The scipy.sparse array of a matrix: csr_array or csc_array in these formats, coo_array in all others.
@@ -165,16 +195,44 @@ class SparseTensor:
         return operators.sum_over(self, axis)
 
     def static(self) -> SparseTensor:
-        """This tensor, whose pattern is static already."""
-        return self
+        """This tensor with a static pattern: the entries in use, without room for more.
 
-    def dynamic(self) -> SparseTensor:
-        """Raises NotYetSupportedError: patterns are static in this version."""
-        raise refusal("dynamic()")
+        Raises PatternError if the index arrays are traced, or if they overflowed.
+        """
+        if isinstance(self.pattern, Pattern):
+            return self
+        if not self.pattern.concrete:
+            raise PatternError(
+                f"Expected index arrays that are known, but those of {self!r} are traced. Make the tensor static "
+                f"outside jit, or keep it dynamic."
+            )
+        pattern = self.pattern.to_static()
+        return SparseTensor(self.values[: pattern.nse], pattern)
+
+    def dynamic(self, nse: int | None = None) -> SparseTensor:
+        """This tensor with a dynamic pattern with room for `nse` slots (by default, those in use): its index arrays are
+        leaves of the pytree, and one compiled program serves all tensors of its shape, format and nse.
+
+        Raises PatternError if there is no room, NotYetSupportedError for formats that store no coordinates.
+        """
+        from jsparse.traced import converted, dynamic_type
+
+        if isinstance(self.pattern, DynamicPattern):
+            return self if nse is None else converted(self, dynamic_type(self.shape, self.format, nse))
+        type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
+        pattern = DynamicPattern.padded(self.pattern, type_)
+        return SparseTensor._unchecked(jnp.pad(self.values, (0, type_.nse - self.nse)), pattern)
 
     def with_transpose(self) -> SparseTensor:
-        """This tensor: static patterns make and keep their transposed index when it is first needed."""
-        return self
+        """This tensor with a transposed index, which products that walk it against its storage order then use.
+
+        It is made once and kept by a dynamic pattern; static patterns make theirs by themselves on first need.
+        """
+        if isinstance(self.pattern, Pattern):
+            return self
+        from jsparse.traced import with_derived
+
+        return SparseTensor._unchecked(self.values, with_derived(self.pattern))
 
     def __matmul__(self, other: Any) -> Any:
         return operators.matmul(self, other)
@@ -231,10 +289,19 @@ class SparseTensor:
 
     def __repr__(self) -> str:
         dtype = getattr(self.values, "dtype", type(self.values).__name__)
+        pattern: object = self.pattern
+        if not isinstance(pattern, Pattern | DynamicPattern):
+            return f"SparseTensor({self.values!r}, {pattern!r})"  # a leaf that a transformation put there
         return (
             f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={_percent(self.density)}, "
-            f"format={self.format.name})"
+            f"format={self.format.name}{', dynamic' if self.is_dynamic else ''})"
         )
+
+
+def _room(tensor: SparseTensor, target: Format) -> int:
+    """Slots that hold every entry of a dynamic tensor in another format, where each may fill a block of its own."""
+    blocks = target.levels[target.ndim - target.trailing_dense :]
+    return tensor.nse * math.prod(tensor.shape[level.dim] for level in blocks)
 
 
 def _percent(part: float) -> str:
@@ -272,17 +339,22 @@ def _register_once() -> None:
         register_with_flax()
 
 
-def _flatten_with_keys(tensor: SparseTensor) -> tuple[tuple[tuple[Any, Any]], Pattern]:
-    return ((jax.tree_util.GetAttrKey("values"), tensor.values),), tensor.pattern
+def _flatten_with_keys(tensor: SparseTensor) -> tuple[tuple[tuple[Any, Any], ...], Pattern | None]:
+    children, static = _flatten(tensor)
+    return tuple(
+        (jax.tree_util.GetAttrKey(n), c) for n, c in zip(("values", "pattern"), children, strict=False)
+    ), static
 
 
-def _flatten(tensor: SparseTensor) -> tuple[tuple[Any], Pattern]:
-    return (tensor.values,), tensor.pattern
+def _flatten(tensor: SparseTensor) -> tuple[tuple[Any, ...], Pattern | None]:
+    if isinstance(tensor.pattern, Pattern):
+        return (tensor.values,), tensor.pattern
+    return (tensor.values, tensor.pattern), None
 
 
-def _unflatten(pattern: Pattern, children: Iterable[Any]) -> SparseTensor:
-    (values,) = children
-    return SparseTensor._unchecked(values, pattern)
+def _unflatten(static: Pattern | None, children: Iterable[Any]) -> SparseTensor:
+    values, *pattern = children
+    return SparseTensor._unchecked(values, pattern[0] if static is None else static)
 
 
 jax.tree_util.register_pytree_with_keys(SparseTensor, _flatten_with_keys, _unflatten, _flatten)

@@ -1,6 +1,6 @@
 """The latency of a first call, by phase; every round starts from empty caches.
 
-Trace includes parsing, lower includes scheduling and code generation, compile is XLA's.
+Trace includes parsing, lower includes scheduling, code generation and LLVM, compile is XLA's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from harness import Case, Laps, Step
 from jax.experimental import sparse
 
 import jsparse
+from jsparse.compiler.timing import collect
 
 from ._data import dense
 
@@ -62,7 +63,8 @@ def _phases(function: Callable[..., Any], convert: Callable[[sp.csr_array], Any]
             times = [time.perf_counter()]
             traced = jax.jit(lambda m, v: function(m, v)).trace(a, x)
             times.append(time.perf_counter())
-            lowered = traced.lower()
+            with collect() as stages:
+                lowered = traced.lower()
             times.append(time.perf_counter())
             compiled = lowered.compile()
             times.append(time.perf_counter())
@@ -70,7 +72,8 @@ def _phases(function: Callable[..., Any], convert: Callable[[sp.csr_array], Any]
             times.append(time.perf_counter())
             phases = ("trace", "lower", "compile", "first run")
             seconds = dict(zip(phases, (after - before for before, after in itertools.pairwise(times)), strict=True))
-            return Laps(seconds | {"total": times[-1] - times[0]}, result)
+            inside = {f"lower, {name}": taken for name, taken in stages.items()}
+            return Laps(seconds | inside | {"total": times[-1] - times[0]}, result)
 
         return step
 

@@ -50,13 +50,22 @@ Axis: TypeAlias = Dense | Positions
 
 @dataclass(frozen=True, slots=True)
 class PatternType:
-    """The levels of a pattern in storage order (level `l` has `dim == l`) and the dtype of its index arrays."""
+    """The levels of a pattern in storage order (level `l` has `dim == l`) and the dtype of its index arrays.
+
+    Attributes:
+        padded: index arrays have room for more entries than are in use, and their content is only known at run time:
+            loops stop at the count in use or at the capacity, and pass over coordinates out of range.
+        lead: how many leading axes the index arrays have: as many patterns as these axes have places, walked alike.
+    """
 
     levels: tuple[Level, ...]
     index_dtype: str
+    padded: bool = False
+    lead: int = 0
 
     def __str__(self) -> str:
-        return f"({', '.join(str(level) for level in self.levels)}) {self.index_dtype}"
+        extras = [self.index_dtype, *(["padded"] if self.padded else []), *([f"lead {self.lead}"] if self.lead else [])]
+        return f"({', '.join(str(level) for level in self.levels)}) {' '.join(extras)}"
 
     def repeats(self, level: int) -> bool:
         """Whether one coordinate of `level` may stand at several positions: a nonunique level above a singleton."""
@@ -85,13 +94,21 @@ class TensorType:
 class Problem:
     """An assignment with the type of each of its tensors (the target's first) and the size of each index variable.
 
-    A size of None is known only at run time, from the shape of a buffer.
+    A size of None is known only at run time, from the shape of a buffer. `walks` names, for each pattern, the index
+    variables of its index arrays' leading axes and of its levels; by default those of the tensors that lie on it.
     """
 
     assignment: Assignment
     tensors: tuple[TensorType, ...]
     patterns: tuple[PatternType, ...]
     sizes: tuple[tuple[IndexVar, int | None], ...]
+    walks: tuple[tuple[IndexVar, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.walks:
+            object.__setattr__(self, "walks", self._walked())
+        elif any(walked and walked != mine for mine, walked in zip(self.level_variables, self._walked(), strict=True)):
+            raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {self._walked()}")
 
     def __str__(self) -> str:
         lines = [str(self.assignment), *(f"  {tensor}" for tensor in self.tensors)]
@@ -111,7 +128,16 @@ class Problem:
 
     @cached_property
     def level_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
-        """For each pattern, the index variable of each level: all accesses to a pattern walk it alike."""
+        """For each pattern, the index variable of each level."""
+        return tuple(walk[type_.lead :] for walk, type_ in zip(self.walks, self.patterns, strict=True))
+
+    @cached_property
+    def lead_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
+        """For each pattern, the index variables of its index arrays' leading axes."""
+        return tuple(walk[: type_.lead] for walk, type_ in zip(self.walks, self.patterns, strict=True))
+
+    def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
+        """For each pattern, how the tensors on it are accessed: all alike. Empty where no tensor lies on it."""
         found: dict[int, tuple[IndexVar, ...]] = {}
         for access in self.assignment.accesses:
             axis = self.type_of[access.tensor].positions
@@ -120,7 +146,7 @@ class Problem:
             variables = tuple(str(access.indices[dim]) for dim in axis.dims)
             if found.setdefault(axis.pattern, variables) != variables:
                 raise ValueError(f"pattern {axis.pattern} is walked as {found[axis.pattern]} and as {variables}")
-        return tuple(found[n] for n in range(len(self.patterns)))
+        return tuple(found.get(n, ()) for n in range(len(self.patterns)))
 
     def axis_index(self, access: Access, axis: Dense) -> IndexVar | Access:
         """What `access` writes at a dense storage axis."""

@@ -30,7 +30,8 @@ def write_recipe(problem: Problem, schedule: Schedule) -> str:
         "target": _write_access(assignment.target),
         "factors": [_write_access(factor) for factor in assignment.factors],
         "tensors": [[t.name, t.dtype, [_write_axis(axis) for axis in t.axes]] for t in problem.tensors],
-        "patterns": [[[[v.kind.value, v.unique] for v in p.levels], p.index_dtype] for p in problem.patterns],
+        "patterns": [_write_pattern(pattern) for pattern in problem.patterns],
+        "walks": problem.walks,
         "sizes": problem.sizes,
         "schedule": asdict(schedule),
     }
@@ -45,11 +46,12 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
             raise JsparseError(f"Expected a kernel recipe of version {VERSION}, but got version {value['version']}.")
         assignment = Assignment(_read_access(value["target"]), tuple(_read_access(f) for f in value["factors"]))
         tensors = tuple(TensorType(n, d, tuple(_read_axis(axis) for axis in axes)) for n, d, axes in value["tensors"])
-        patterns = tuple(PatternType(_read_levels(levels), dtype) for levels, dtype in value["patterns"])
+        patterns = tuple(_read_pattern(pattern) for pattern in value["patterns"])
+        walks = tuple(tuple(map(str, walk)) for walk in value["walks"])
         sizes = tuple((str(var), None if size is None else int(size)) for var, size in value["sizes"])
         schedule = value["schedule"]
         schedule |= {name: tuple(schedule[name]) for name in ("order", "summed")}
-        return Problem(assignment, tensors, patterns, sizes), Schedule(**schedule)
+        return Problem(assignment, tensors, patterns, sizes, walks), Schedule(**schedule)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
@@ -82,5 +84,12 @@ def _read_axis(value: Any) -> Axis:
     return Dense(int(value)) if isinstance(value, int) else Positions(int(value[0]), tuple(map(int, value[1:])))
 
 
-def _read_levels(levels: Any) -> tuple[Level, ...]:
-    return tuple(Level(LevelKind(kind), n, bool(unique)) for n, (kind, unique) in enumerate(levels))
+def _write_pattern(pattern: PatternType) -> list[Any]:
+    levels = [[level.kind.value, level.unique] for level in pattern.levels]
+    return [levels, pattern.index_dtype, pattern.padded, pattern.lead]
+
+
+def _read_pattern(value: Any) -> PatternType:
+    levels, dtype, padded, lead = value
+    read = (Level(LevelKind(kind), n, bool(unique)) for n, (kind, unique) in enumerate(levels))
+    return PatternType(tuple(read), str(dtype), bool(padded), int(lead))

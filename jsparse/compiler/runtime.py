@@ -15,7 +15,9 @@ from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import kernel_buffers, lower
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.recipe import digest, read_recipe, write_recipe
+from jsparse.compiler.routine import is_routine, read_routine
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.timing import stage
 
 __all__ = ["TARGET", "KernelCall", "bind", "call_of", "clear_cache", "kernel_of", "resolve", "run_on_host"]
 
@@ -53,8 +55,10 @@ def kernel_of(recipe: str) -> CompiledKernel:
     with _lock:
         found = _kernels.pop(name, None)
         if found is None:
-            problem, schedule = read_recipe(recipe)
-            found = compile_kernel(lower(build_loops(problem, schedule)))
+            with stage("code generation"):
+                kernel = lower(build_loops(*read_recipe(recipe)))
+            with stage("LLVM"):
+                found = compile_kernel(kernel)
         _kernels[name] = found
         while len(_kernels) > KEPT_KERNELS:
             _kernels.popitem(last=False)
@@ -66,6 +70,9 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
     known = None if pin else _native.find_call(call.key)
     if known is not None:
         return known
+    if is_routine(call.recipe):
+        routine = read_routine(call.recipe)
+        return _native.bind_call(call.key, routine.address, routine.slots, [routine.bound()], None, pin=pin)
     kernel = kernel_of(call.recipe)
     arrays = [find_array(name) for name in call.bound.split()]
     return _native.bind_call(call.key, kernel.address, _slots(call, len(arrays)), arrays, kernel, pin=pin)

@@ -1,5 +1,6 @@
 """How tensors are stored: formats, patterns, and the movement of values between patterns. Knows nothing of JAX."""
 
+from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format
 from jsparse.formats.level import Level, LevelKind
 from jsparse.formats.parse import parse_format
@@ -7,6 +8,7 @@ from jsparse.formats.pattern import Pattern
 from jsparse.formats.relayout import Relayout, derived_format
 
 __all__ = [
+    "DynamicType",
     "Format",
     "Level",
     "LevelKind",

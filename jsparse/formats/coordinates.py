@@ -6,16 +6,12 @@ from typing import Any
 import numpy as np
 
 from jsparse.errors import PatternError
-from jsparse.formats.build import index_dtype
 
-__all__ = ["checked_coordinates"]
+__all__ = ["check_bounds", "checked_rows", "split_coordinates"]
 
 
-def checked_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
-    """A fresh row (n,) per dimension of the (ndim, n) integers `coords`, int32 unless a dimension needs int64.
-
-    Raises PatternError if they are no integers, have another shape, or lie outside: the first such place.
-    """
+def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
+    """The rows of the (ndim, n) integers `coords`. Raises PatternError if they have another shape."""
     given = np.asarray(coords)
     ndim = len(shape)
     if given.ndim != 2 or given.shape[0] != ndim:
@@ -23,23 +19,33 @@ def checked_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
             f"Expected coordinates of shape ({ndim}, n), one row for each of the {ndim} dimensions of {tuple(shape)}, "
             f"but got {given.shape}."
         )
-    if given.dtype.kind not in "iu" and given.size:
-        raise PatternError(f"Expected coordinates of an integer dtype, but got {given.dtype}. Convert them.")
-    _check_bounds(given, shape)
-    dtype = index_dtype(shape, [given.shape[1]])
-    return [row.astype(dtype) for row in given]
+    return list(given)
 
 
-def _check_bounds(given: np.ndarray, shape: Sequence[int]) -> None:
+def checked_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The rows as contiguous int32 or int64, uncopied if they are. Raises PatternError if they are no integers."""
+    return [_as_index(row) for row in rows]
+
+
+def _as_index(row: np.ndarray) -> np.ndarray:
+    if row.dtype.kind not in "iu" and row.size:
+        raise PatternError(f"Expected coordinates of an integer dtype, but got {row.dtype}. Convert them.")
+    dtype = (
+        np.int32 if row.dtype == np.int32 else np.int64
+    )  # of a uint64 past int64, a negative number: outside as well
+    return np.ascontiguousarray(row, dtype)
+
+
+def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
+    """Raises PatternError for the first input with a coordinate outside its dimension."""
     faults = []
-    for dim, (row, extent) in enumerate(zip(given, shape, strict=True)):
-        if row.size and (row.min() < 0 or row.max() >= extent):
-            at = int(np.argmax((row < 0) | (row >= extent)))
-            faults.append((at, dim))
+    for dim, (row, extent) in enumerate(zip(rows, shape, strict=True)):
+        outside = (row < 0) | (row >= extent)
+        if outside.any():
+            faults.append((int(np.argmax(outside)), dim))
     if faults:
         at, dim = min(faults)
         raise PatternError(
-            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), "
-            f"but entry {at} has {given[dim, at]}: "
-            f"all of it is {tuple(given[:, at].tolist())} in a tensor of shape {tuple(shape)}."
+            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}: "
+            f"all of it is {tuple(int(row[at]) for row in rows)} in a tensor of shape {tuple(shape)}."
         )

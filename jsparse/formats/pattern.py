@@ -10,9 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from jsparse import _native
 from jsparse.errors import PatternError
-from jsparse.formats.build import build, check_nse, index_dtype
-from jsparse.formats.coordinates import checked_coordinates
+from jsparse.formats.build import Built, OutsideError, build, check_nse, index_dtype
+from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordinates
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
 from jsparse.formats.relayout import Relayout, derived_format, relayout_to
@@ -102,11 +103,20 @@ class Pattern:
         if isinstance(format, str):
             format = Format.of(format, len(shape))
         sizes = checked_shape(shape, format)
-        rows = checked_coordinates(coords, sizes)
-        if not sizes:
-            return cls.of_arrays((), format, ()), np.zeros(np.shape(coords)[-1], np.int64)
-        built = build(rows, sizes, format)
-        return cls.of_arrays(sizes, format, built.arrays), built.slots().astype(np.int64, copy=False)
+        rows = split_coordinates(coords, sizes)
+        pattern, built = cls.from_rows(rows, sizes, format)
+        return pattern, built.slots() if sizes else np.zeros(np.shape(coords)[-1], np.int64)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[np.ndarray], shape: Sequence[int], format: Format) -> tuple[Self, Built]:
+        """As `from_coordinates`, of one array (n,) per dimension; the second says where each of the entries went."""
+        sizes = checked_shape(shape, format)
+        try:
+            built = build(checked_rows(rows), sizes, format)
+        except OutsideError:
+            check_bounds(rows, sizes)
+            raise
+        return cls.of_arrays(sizes, format, built.arrays), built
 
     @property
     def ndim(self) -> int:
@@ -202,17 +212,24 @@ def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray])
     return index_dtype(shape, [*nse, *map(len, arrays)])
 
 
+_HASHED_DIRECTLY = 1 << 16  # bytes; of longer arrays, the image is hashed: see csrc/fingerprint.h
+
+
 def _hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
     hashed = hashlib.sha256()
     for array in arrays:
+        array = np.ascontiguousarray(array)
         hashed.update(len(array).to_bytes(8, "little"))
-        hashed.update(np.ascontiguousarray(array).data)
+        hashed.update(array.data if array.nbytes <= _HASHED_DIRECTLY else _native.image(array))
     return hashed.digest()
 
 
 def find_pattern(digest: str) -> Pattern | None:
-    """The living pattern of that digest, if there is one."""
+    """The living pattern of that digest, or the core of one, if there is one."""
     found: Pattern | None = _interned.get(digest)
+    if found is None:
+        cores = (core_of(pattern) for pattern in list(_interned.values()))
+        found = next((core for core in cores if core.digest == digest), None)
     return found
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jsparse import _native
 from jsparse.errors import PatternError, ShapeError
-from jsparse.formats.build import Built, build, index_dtype
+from jsparse.formats.build import build, index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.level import Level, LevelKind
 
@@ -54,7 +55,7 @@ class Relayout:
         """(target.nse,) int32 or int64, read-only: the source slot of each target slot, or -1 where there is none."""
         gather = self._gather
         if gather is None:
-            gather = _gather(self.target.nse, self.scatter)
+            gather = _frozen(_native.invert(self.scatter, self.target.nse))
             object.__setattr__(self, "_gather", gather)
         return gather
 
@@ -81,10 +82,7 @@ class Relayout:
             return _frozen(np.arange(self.source.nse, dtype=self._dtype()))
         if self._gather is None:
             return _frozen(self._located().astype(self._dtype(), copy=False))
-        scatter = np.empty(self.source.nse, self._dtype())
-        filled = np.flatnonzero(self._gather >= 0) if self.target.nse > self.source.nse else np.arange(len(scatter))
-        scatter[self._gather[filled]] = filled
-        return _frozen(scatter)
+        return _frozen(_native.invert(self._gather, self.source.nse))
 
     def _located(self) -> np.ndarray:
         """The slots of the source's entries among the target's, found by merging the two."""
@@ -120,14 +118,37 @@ def relayout_to(source: Pattern, format: Format) -> Relayout:
     """The movement of `source`'s slots to a new pattern in `format`, which stores exactly what it has to."""
     if format == source.format:
         return Relayout(source, source)
+    relayout = Relayout.__new__(Relayout)
+    if _is_transposition(source.format, format):
+        *arrays, gather = _transposed(source, format.order[0])
+        relayout._set(
+            source, source.of_arrays(source.shape, format, tuple(arrays)), gather=_frozen(gather), identity=None
+        )
+        return relayout
     built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
     target = source.of_arrays(source.shape, format, built.arrays)
-    relayout = Relayout.__new__(Relayout)
-    if built.perm is None and built.positions_count_up:
+    if built.in_place:
         relayout._set(source, target, gather=None, identity=True)
     else:
-        relayout._set(source, target, gather=_built_gather(built), identity=None)
+        relayout._set(source, target, gather=_frozen(built.gather()), identity=None)
     return relayout
+
+
+def _is_transposition(source: Format, target: Format) -> bool:
+    """Whether the entries of a matrix get grouped by their last coordinate, which a dense level then stores."""
+    kinds = tuple(level.kind for level in target.levels)
+    return (
+        kinds == (LevelKind.DENSE, LevelKind.COMPRESSED)
+        and source.order == target.order[::-1]
+        and source.trailing_dense == 0
+    )
+
+
+def _transposed(source: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    keys = source.arrays[-1]
+    if source.format.levels[0].kind is LevelKind.DENSE:
+        return _native.transpose(keys, source.shape[dim], source.arrays[0], True)
+    return _native.transpose(keys, source.shape[dim], source.rows()[source.format.order[0]], False)
 
 
 def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
@@ -146,22 +167,6 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
         kind = LevelKind.DENSE if cheap or at >= len(order) - stay else LevelKind.COMPRESSED
         levels.append(Level(kind, dim))
     return Format(tuple(levels))
-
-
-def _built_gather(built: Built) -> np.ndarray:
-    count = len(built.positions)
-    dtype = index_dtype([], [count, built.nse])
-    if built.perm is not None and built.positions_count_up:
-        return _frozen(built.perm.astype(dtype, copy=False))
-    gather = np.full(built.nse, -1, dtype)
-    gather[built.positions] = np.arange(count) if built.perm is None else built.perm
-    return _frozen(gather)
-
-
-def _gather(target_nse: int, scatter: np.ndarray) -> np.ndarray:
-    gather = np.full(target_nse, -1, scatter.dtype)
-    gather[scatter] = np.arange(len(scatter))
-    return _frozen(gather)
 
 
 def _nonrepeating(format: Format) -> Format:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jsparse import _native
 from jsparse.errors import PatternError
-from jsparse.formats.build import check_nse, compare_neighbours
+from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format
 from jsparse.formats.level import LevelKind
 
@@ -33,6 +34,8 @@ def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
 def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> None:
     """Raises PatternError, naming the first offending place, unless `arrays` follow the table of the formats."""
     _check_kinds(format, arrays)
+    if _well_formed(shape, format, arrays):
+        return
     stored = iter(arrays)
     size = 1
     for chain in format.chains:
@@ -47,6 +50,24 @@ def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
             _check_coordinates(level, row, len(rows[0]), shape[format.levels[level].dim])
         _check_order(format, chain, pointers, rows)
         size = len(rows[0])
+
+
+def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether nothing is wrong; if something is, or lengths are, it takes the slower checks to say what."""
+    stored = iter(arrays)
+    size = 1
+    for level in format.levels:
+        if level.kind is LevelKind.DENSE:
+            size *= shape[level.dim]
+            continue
+        if level.kind is LevelKind.COMPRESSED and len(next(stored)) != size + 1:
+            return False
+        size = len(next(stored))
+    check_nse(size, format, shape)
+    dtype = np.int32 if all(array.dtype == np.int32 for array in arrays) else np.int64
+    return not arrays or not _native.faults(
+        [np.ascontiguousarray(a, dtype) for a in arrays], level_tuples(shape, format)
+    )
 
 
 def _check_kinds(format: Format, arrays: Sequence[np.ndarray]) -> None:

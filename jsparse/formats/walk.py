@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jsparse import _native
+from jsparse.formats.build import level_tuples
 from jsparse.formats.format import Format
 from jsparse.formats.level import LevelKind
 
@@ -28,19 +30,20 @@ def coordinate_rows(
     shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray], dtype: np.dtype
 ) -> list[np.ndarray]:
     """Per dimension, the coordinates (`dtype`) of every slot; rows may be the index arrays themselves."""
-    rows: dict[int, np.ndarray] = {}
-    stored = iter(arrays)
-    size = 1
-    for level in format.levels:
-        if level.kind is LevelKind.DENSE:
-            extent = shape[level.dim]
-            rows = {dim: np.repeat(row, extent) for dim, row in rows.items()}
-            rows[level.dim] = np.tile(np.arange(extent, dtype=dtype), size)
-            size *= extent
-            continue
-        if level.kind is LevelKind.COMPRESSED:
-            children = np.diff(next(stored))
-            rows = {dim: np.repeat(row, children) for dim, row in rows.items()}
-        rows[level.dim] = next(stored)
-        size = len(rows[level.dim])
-    return [rows[dim] for dim in range(len(shape))]
+    if not shape:
+        return []
+    found = _stored_rows(format, arrays)
+    nse = level_sizes(shape, format, arrays)[-1]
+    wanted = [dim not in found for dim in range(len(shape))]
+    if any(wanted):
+        rows = _native.expand(list(arrays), level_tuples(shape, format), nse, wanted, dtype == np.int64)
+        found.update({dim: row for dim, row in enumerate(rows) if row is not None})
+    return [found[dim] for dim in range(len(shape))]
+
+
+def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    """Per dimension, the index array that is its row already: those of the last chain, if it holds coordinates."""
+    last = format.chains[-1]
+    if format.levels[last[0]].kind is LevelKind.DENSE:
+        return {}
+    return {format.levels[level].dim: row for level, row in zip(last, arrays[len(arrays) - len(last) :], strict=True)}

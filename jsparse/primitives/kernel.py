@@ -12,7 +12,7 @@ from jsparse import _compat, _native
 from jsparse.compiler.runtime import TARGET, KernelCall, bind
 from jsparse.formats import Pattern
 
-__all__ = ["call_kernel", "kernel_p"]
+__all__ = ["call_kernel", "custom_call", "kernel_p"]
 
 
 jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
@@ -38,10 +38,26 @@ def _abstract(
 def _lower(
     ctx: Any, *operands: Any, call: KernelCall, shape: tuple[int, ...], dtype: np.dtype, patterns: tuple[Pattern, ...]
 ) -> Any:
-    """The custom call. The kernel is compiled here, so that what fails fails in Python."""
-    _compat.keep_alive(ctx, (bind(call), patterns))
+    return custom_call(ctx, operands, call, patterns)
+
+
+def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *held: object) -> Any:
+    """The lowering of a call, which lives, with what is `held`, as long as the program. The kernel is compiled here, so
+    that what fails fails in Python."""
+    _compat.keep_alive(ctx, _Held(bind(call), *held))
     rule = jax.ffi.ffi_lowering(TARGET)
     return rule(ctx, *operands, key=call.key, recipe=call.recipe, bound=call.bound)
+
+
+class _Held:
+    """What a program keeps alive. Pickled with a serialized executable it is nothing: its calls are resolved where that
+    is loaded."""
+
+    def __init__(self, *held: object) -> None:
+        self.held = held
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Held, ()
 
 
 kernel_p = _compat.make_primitive("jsparse_kernel", _abstract)

@@ -21,11 +21,11 @@ from jsparse.compiler.bound import movement_name
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime import KernelCall, call_of
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.formats import Relayout
+from jsparse.formats import Pattern, Relayout
 from jsparse.notation import Access, Assignment
 from jsparse.primitives.kernel import call_kernel
 
-__all__ = ["regather", "regather_p"]
+__all__ = ["gather_slots", "regather", "regather_p"]
 
 GRAIN = 1 << 14  # slots worth waking a thread for
 
@@ -72,18 +72,29 @@ def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCa
     return call_of(problem, schedule, (movement_name(relayout.source, relayout.target, inverse),))
 
 
+def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
+    """`out[q] = values[index[q]]` along `axis`, 0 where the index is out of range. Only for lowerings."""
+    outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
+    problem, schedule = _problem(np.dtype(values.dtype).name, np.dtype(index.dtype).name, outer, inner)
+    return _called(call_of(problem, schedule, ()), values, (index,), index.shape[0], axis, ())
+
+
+def _called(
+    call: KernelCall, values: Any, index: tuple[Any, ...], slots: int, axis: int, held: tuple[Pattern, ...]
+) -> jax.Array:
+    """Run a gathering kernel on values with any number of axes before and behind the slots."""
+    outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
+
+    def flat(count: int) -> tuple[int, ...]:
+        return (*((outer,) if outer != 1 else ()), count, *((inner,) if inner != 1 else ()))
+
+    moved = call_kernel(call, (values.reshape(flat(values.shape[axis])), *index), flat(slots), values.dtype, held)
+    return moved.reshape(*values.shape[:axis], slots, *values.shape[axis + 1 :])
+
+
 def _run(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
-    shape = _shape(values, relayout, inverse, axis)
-    outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
-
-    def flat(slots: int) -> tuple[int, ...]:
-        return (*((outer,) if outer != 1 else ()), slots, *((inner,) if inner != 1 else ()))
-
-    call = _call(values, relayout, inverse, axis)
-    moved = call_kernel(
-        call, (values.reshape(flat(values.shape[axis])),), flat(shape[axis]), values.dtype, (relayout.source,)
-    )
-    return moved.reshape(shape)
+    slots = _shape(values, relayout, inverse, axis)[axis]
+    return _called(_call(values, relayout, inverse, axis), values, (), slots, axis, (relayout.source,))
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:

@@ -204,8 +204,6 @@ def test_flax_modules_hold_tensors(dense):
 def test_what_comes_later_is_refused_by_name(dense):
     A = asarray(dense)
     for request, message in [
-        (lambda: A.dynamic(), r"dynamic\(\) is not supported yet: patterns are static"),
-        (lambda: A.asformat("csc", nse=5), r"asformat\(…, nse=\) is not supported yet"),
         (lambda: A.asformat("hyb"), "format hyb is not supported yet"),
         (lambda: A[0], "Indexing a SparseTensor is not supported yet"),
         (lambda: list(A), "Indexing a SparseTensor is not supported yet"),

@@ -98,14 +98,25 @@ class _Builder:
     def _register_place(self) -> int:
         """The first place below which no loop runs over an index of the target."""
         place = len(self.loops)
-        while place and (self.loops[place - 1].filters or self.loops[place - 1].var not in self.kept):
+        while place and not self._places_target(self.loops[place - 1]):
             place -= 1
         return place
 
+    def _places_target(self, loop: _Loop) -> bool:
+        """Whether the loop says where the target is written: by its variable, or by the position that it looks up."""
+        if not loop.filters:
+            return loop.var in self.kept
+        positions = self.problem.type_of[self.target.tensor].positions
+        return positions is not None and isinstance(loop.domain, Stored) and loop.domain.pattern == positions.pattern
+
     def _covers_target(self) -> bool:
-        """Whether the loops visit all of the target: they do unless a sparse level decides what is visited."""
-        if self.problem.type_of[self.target.tensor].positions is not None:
-            return True
+        """Whether the loops visit all of the target: they do unless a sparse level decides what is visited, or a
+        repeated index visits a diagonal only."""
+        if len(set(self.target.indices)) < len(self.target.indices):
+            return False
+        positions = self.problem.type_of[self.target.tensor].positions
+        if positions is not None:
+            return not self.problem.patterns[positions.pattern].padded
         return all(self._is_dense(loop) or self._reduces(loop) for loop in self.loops[: self.register_at])
 
     def _is_dense(self, loop: _Loop) -> bool:
@@ -160,7 +171,7 @@ class _Builder:
 
     def _sum_first(self, factors: tuple[Access, ...], consume: Callable[[tuple[Access, ...]], Stmt]) -> Stmt:
         """where(sub = Σ of the factors that depend on the summed variables, the rest of the product with sub)."""
-        names = {loop.var for loop in self.summed}
+        names = {loop.var for loop in self.summed if not loop.filters}
         inner = tuple(f for f in factors if names & set(f.variables()))
         outer = tuple(f for f in factors if not names & set(f.variables()))
         sub = Workspace("sub", self.dtype)

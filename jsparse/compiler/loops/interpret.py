@@ -80,13 +80,14 @@ class _Machine:
             return
         pointers, coordinates = self.level_arrays(pattern, level)
         if kind is LevelKind.COMPRESSED:
-            lo, hi = int(pointers[lo]), int(pointers[hi])
+            lo, hi = (min(max(int(pointers[p]), 0), len(coordinates)) for p in (lo, hi))
         while lo < hi:
             coordinate, end = int(coordinates[lo]), lo + 1
             if self.nest.problem.patterns[pattern].repeats(level):
                 while end < hi and int(coordinates[end]) == coordinate:
                     end += 1
-            if not bound or coordinate == self.env[var]:
+            in_range = not self.nest.problem.patterns[pattern].padded or 0 <= coordinate < self.size(var)
+            if coordinate == self.env[var] if bound else in_range:
                 self.env[var] = coordinate
                 self.spans[pattern, level] = (lo, end)
                 yield
@@ -94,7 +95,8 @@ class _Machine:
 
     def level_arrays(self, pattern: int, level: int) -> tuple[Array, Array]:
         """Pointers and coordinates of a level that has coordinates; the former are empty for a singleton."""
-        arrays = list(self.patterns[pattern])
+        chosen = tuple(self.env[v] for v in self.nest.problem.lead_variables[pattern])
+        arrays = [array[chosen] for array in self.patterns[pattern]]
         for above in self.nest.problem.patterns[pattern].levels[:level]:
             del arrays[: {LevelKind.DENSE: 0, LevelKind.SINGLETON: 1, LevelKind.COMPRESSED: 2}[above.kind]]
         if self.nest.problem.patterns[pattern].levels[level].kind is LevelKind.SINGLETON:
@@ -105,7 +107,8 @@ class _Machine:
         size = self.nest.problem.size[var]
         if size is not None:
             return size
-        for access in self.nest.problem.assignment.accesses:
+        accesses = self.nest.problem.assignment.accesses
+        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
             for axis, n in zip(
                 self.nest.problem.type_of[access.tensor].axes, self.arrays[access.tensor].shape, strict=True
             ):

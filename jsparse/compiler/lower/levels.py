@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jsparse.compiler.kernel.algebra import add, block, const, floor_div, less, minimum, mul
-from jsparse.compiler.kernel.nodes import Binary, Compare, Declare, Expr, For, If, Let, Set, Stmt, Var, While
+from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    Extent,
+    For,
+    If,
+    Let,
+    Set,
+    Stmt,
+    Var,
+    While,
+)
+from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.loops.nest import Parallel, Stored
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.scope import Scope, Span
@@ -14,7 +30,7 @@ from jsparse.compiler.problem import PatternType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Entry", "each_entry"]
+__all__ = ["Entry", "coordinate_ahead", "each_entry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,12 @@ def each_entry(
     if parallel is None:
         return level.serial(body)
     return level.parallel(parallel.grain, body, partials)
+
+
+def coordinate_ahead(scope: Scope, domain: Stored, var: IndexVar, position: Expr, distance: int) -> Expr:
+    """The coordinate `distance` places behind a position of the level, across the ends of its parents' segments."""
+    level = _Level(scope, domain, var)
+    return level.coordinate(minimum(add(position, const(distance)), add(level.capacity(), const(-1))))
 
 
 class _Level:
@@ -64,13 +86,29 @@ class _Level:
             return self.above.first, self.above.stop, []
         pointers = self.scope.storage.pointers(self.domain.pattern, self.domain.level)
         first, stop = self.scope.fresh("first"), self.scope.fresh("stop")
-        load = self.scope.load_index
-        below = add(self.above.first, const(1))
-        return first, stop, [Let(first, load(pointers, self.above.first)), Let(stop, load(pointers, below))]
+        here, below = self.load(pointers, self.above.first), self.load(pointers, add(self.above.first, const(1)))
+        return first, stop, [Let(first, self.clamped(here)), Let(stop, self.clamped(below))]
+
+    def load(self, array: Buffer, place: Expr) -> Expr:
+        """An element of one of the pattern's index arrays, of those that the leading indices choose."""
+        lead = self.scope.storage.problem.lead_variables[self.domain.pattern]
+        offset: Expr = const(0)
+        for axis, var in enumerate(lead, start=1):
+            offset = mul(add(offset, self.scope.indices[var]), Extent(array, axis))
+        return self.scope.load_index(array, add(offset, place))
+
+    def capacity(self) -> Expr:
+        """How many positions the level has room for."""
+        return Extent(self.scope.storage.coordinates(self.domain.pattern, self.domain.level), self.type.lead)
+
+    def clamped(self, position: Expr) -> Expr:
+        """A position read from memory; within the level's room if nothing is known of its content."""
+        if not self.type.padded:
+            return position
+        return Binary("max", minimum(position, self.capacity()), const(0))
 
     def coordinate(self, position: Expr) -> Expr:
-        coordinates = self.scope.storage.coordinates(self.domain.pattern, self.domain.level)
-        return self.scope.load_index(coordinates, position)
+        return self.load(self.scope.storage.coordinates(self.domain.pattern, self.domain.level), position)
 
     def dense_entry(self, coordinate: Expr) -> Entry:
         size = self.scope.storage.size(self.var)
@@ -81,13 +119,17 @@ class _Level:
         return For(n, start, stop, body(self.dense_entry(n)))
 
     def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
-        """The entry at one position (or one run of positions); only if it is the one looked up, when bound."""
+        """The entry at one position (or one run of positions); only if it is in range, and the one looked up."""
         coordinate = self.scope.fresh(self.var)
         entry = Entry(coordinate, Span(position, stop), position if plain else None)
-        if not self.domain.bound:
-            return block(Let(coordinate, self.coordinate(position)), body(entry))
-        found = Compare("==", coordinate, self.scope.indices[self.var])
-        return block(Let(coordinate, self.coordinate(position)), If(found, body(entry)))
+        wanted: Expr = Const(1, BOOL)
+        if self.domain.bound:
+            wanted = Compare("==", coordinate, self.scope.indices[self.var])
+        elif self.type.padded:
+            wanted = both(Compare("<=", const(0), coordinate), less(coordinate, self.scope.storage.size(self.var)))
+        inner = body(entry)
+        always = isinstance(wanted, Const)
+        return block(Let(coordinate, self.coordinate(position)), inner if always else If(wanted, inner))
 
     def stored_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         if self.type.repeats(self.domain.level):
@@ -170,5 +212,6 @@ class _Level:
             if kind is LevelKind.DENSE:
                 leaf = mul(leaf, self.scope.storage.size(variables[depth]))
             elif kind is LevelKind.COMPRESSED:
-                leaf = self.scope.load_index(self.scope.storage.pointers(self.domain.pattern, depth), leaf)
+                leaf = self.load(self.scope.storage.pointers(self.domain.pattern, depth), leaf)
+                leaf = _Level(self.scope, replace(self.domain, level=depth), self.var).clamped(leaf)
         return add(position, leaf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, zero
+from jsparse.compiler.kernel.algebra import block, both, const, less, mul, zero
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
     Buffer,
@@ -11,7 +11,6 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Declare,
     Expr,
-    Extent,
     For,
     If,
     Kernel,
@@ -30,7 +29,7 @@ from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.loops.nest import Assign, Fold, Forall, Lanes, LoopNest, Range, Stored, Tiles, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
-from jsparse.compiler.lower.levels import Entry, each_entry
+from jsparse.compiler.lower.levels import Entry, coordinate_ahead, each_entry
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense, Positions, Problem
@@ -149,16 +148,13 @@ class _Lowerer:
         tiled = scope.tiled
         if entry.position is None or tiled is None:
             return []
-        coordinates = self.storage.coordinates(domain.pattern, domain.level)
-        last = add(Extent(coordinates, 0), const(-1))
         ahead = scope.fresh("ahead")
-        place = minimum(add(entry.position, const(loop.prefetch)), last)
-        found: list[Stmt] = [Let(ahead, scope.load_index(coordinates, place))]
+        found: list[Stmt] = [Let(ahead, coordinate_ahead(scope, domain, loop.var, entry.position, loop.prefetch))]
         there = scope.with_index(loop.var, ahead)
         for factor in self.problem.assignment.factors:
             names = factor.variables()
             gathered = self.problem.type_of[factor.tensor].positions is None and not factor.nested()
-            if gathered and loop.var in names and tiled in names:
+            if gathered and {loop.var, tiled} <= set(names) <= set(there.indices):  # one row, wherever loops inside are
                 found.append(Prefetch(self.storage.by_name[factor.tensor], self.address(factor, there), scope.lanes))
         return found if len(found) > 1 else []
 
@@ -166,10 +162,11 @@ class _Lowerer:
         """Indices that are themselves loaded are checked: out of range, the product contributes nothing."""
         prelude, guard, scope = self.indirect(assign, scope)
         lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
-        store = self.put(assign, self.product(assign, scope, lanes), scope)
+        value = self.product(assign, scope, lanes)
+        store = self.put(assign, value, scope)
         if guard is None:
             return store
-        empty = None if assign.accumulate else self.put(assign, zero(self.element(assign.target, scope)), scope)
+        empty = None if assign.accumulate else self.put(assign, zero(value.type), scope)
         return block(*prelude, If(guard, store, empty))
 
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:

@@ -59,7 +59,8 @@ class Storage:
         size = self.problem.size[var]
         if size is not None:
             return const(size)
-        for access in self.problem.assignment.accesses:
+        accesses = self.problem.assignment.accesses
+        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
             type_ = self.problem.type_of[access.tensor]
             for place, axis in enumerate(type_.axes):
                 if isinstance(axis, Dense) and access.indices[axis.dim] == var:

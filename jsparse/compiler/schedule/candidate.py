@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
 
+import numpy as np
+
 from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.schedule.stored import Stored, TracedPattern
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
 
+REGISTER_BYTES = 256  # of one register tile: 8 vectors of 32 bytes, half of AVX2's registers
+SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
+SHARED_LANES = 16  # but none narrower than a cache line of float32
 MAX_PERMUTED = 4  # variables of a pattern up to which every order is priced
 
 
@@ -57,9 +63,19 @@ class Candidate:
         return tuple(v for v in self.problem.assignment.variables() if v not in self.walk)
 
     @property
+    def lead(self) -> tuple[IndexVar, ...]:
+        """The variables that choose among patterns: outside everything."""
+        return tuple(v for names in self.problem.lead_variables for v in names)
+
+    @property
     def spread(self) -> tuple[IndexVar, ...]:
         """The target's scalar loops over dense indices."""
-        return tuple(v for v in self.dense if v in self.kept and v != self.vector)
+        return tuple(v for v in self.dense if v in self.kept and v != self.vector and v not in self.lead)
+
+    @cached_property
+    def scatters(self) -> bool:
+        """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
+        return any(v not in self.kept for v in self.head)
 
     @property
     def contracted(self) -> tuple[IndexVar, ...]:
@@ -89,31 +105,49 @@ class Candidate:
         """All loops, outermost first; the vector variable last."""
         last = () if self.vector is None else (self.vector,)
         if self.sums_all:
-            return (*self.head, *self.tail, *self.spread, *self.contracted, *last)
-        return (*self.head, *self.spread, *self.tail, *self.contracted, *last)
+            return (*self.lead, *self.head, *self.tail, *self.spread, *self.contracted, *last)
+        return (*self.lead, *self.head, *self.spread, *self.tail, *self.contracted, *last)
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a register tile: all that fit, but where threads own tiles, enough tiles for some threads."""
+        if self.vector is None:
+            return 0
+        target = self.problem.type_of[self.problem.assignment.target.tensor]
+        room, size = REGISTER_BYTES // np.dtype(target.dtype).itemsize, self.problem.size[self.vector] or 0
+        if self.scatters and self.vector in self.kept:
+            room = min(room, max(SHARED_LANES, -(-size // SHARED_TILES)))
+        return min(room, size)
 
     @property
     def tile(self) -> int:
-        """Where the loop over register tiles stands: around the reductions if the target carries the lanes."""
+        """Where the loop over register tiles stands: around the reductions if the target carries the lanes. When sums
+        are added up in memory that is outside everything, so that threads own tiles of the target."""
+        if self.scatters and self.vector in self.kept:
+            return len(self.lead)
         inner = len(self.contracted) + (0 if self.sums_all else len(self.tail))
         return len(self.order) - 1 - (inner if self.vector in self.kept else 0)
 
 
-def candidates(problem: Problem) -> Iterator[Candidate]:
+def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
     """The candidates, the order in which the pattern is stored first."""
-    walks = list(dict.fromkeys(_walks(problem)))
+    walks = list(dict.fromkeys(_walks(problem, patterns)))
     vectors: list[IndexVar | None] = [v for v in problem.assignment.variables() if _vectorizes(problem, v, walks[0])]
     for walk in walks:
         for vector in (*vectors, None):
             yield Candidate(problem, walk, vector)
 
 
-def _walks(problem: Problem) -> Iterator[tuple[IndexVar, ...]]:
+def _walks(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[IndexVar, ...]]:
     levels = [v for names in problem.level_variables for v in names]
     stored = tuple(dict.fromkeys(levels))
     yield stored
     if len(stored) != len(levels) or len(problem.patterns) > 1:
         return  # a repeated index is looked up below its first level: the stored order is the only one walked
+    for pattern in patterns:
+        if isinstance(pattern, TracedPattern):
+            yield from (tuple(levels[n] for n in order) for order in pattern.orders)
+            return
     if len(stored) <= MAX_PERMUTED:
         yield from permutations(stored)
         return

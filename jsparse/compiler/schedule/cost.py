@@ -12,7 +12,7 @@ from math import prod
 
 from jsparse.compiler.problem import Positions, Problem
 from jsparse.compiler.schedule.candidate import Candidate
-from jsparse.formats import Pattern
+from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
@@ -58,6 +58,8 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     summed into registers, of which every chunk can have its own.
     """
     order, kept = candidate.order, candidate.kept
+    if candidate.scatters and candidate.vector in kept and not candidate.lead:
+        return str(candidate.vector), "owned"
     tiles_first = candidate.vector is not None and candidate.tile == 0
     outermost = order[0] if order else None
     if tiles_first and candidate.vector in kept and outermost != candidate.vector and not candidate.head:
@@ -84,27 +86,40 @@ def moved_dense(candidate: Candidate) -> tuple[str, ...]:
     return tuple(moved)
 
 
-def estimate(candidate: Candidate, patterns: tuple[Pattern, ...]) -> Cost:
+def estimate(candidate: Candidate, patterns: tuple[Stored, ...]) -> Cost:
     """Price a candidate."""
-    problem = candidate.problem
     entries = _entries(candidate, patterns)
     leaf = entries[-1] if entries else 1.0
-    dense = extent(problem, candidate.dense)
-    around = extent(problem, candidate.spread)  # loops around the walk's tail walk it again and again
-    work = leaf * (extent(problem, candidate.summed and ()) if candidate.sums_all else dense)
-    if candidate.sums_all:
-        work = leaf + (entries[len(candidate.head) - 1] if candidate.head else 1.0) * dense
-    work /= LANES if candidate.vector is not None else 1.0
-    heads = entries[: len(candidate.head)]
-    visits = VISIT * (sum(heads) + sum(entries[len(candidate.head) :]) * (1 if candidate.sums_all else around))
+    work = _work(candidate, entries)
+    visits = _visits(candidate, entries)
     serial = sharing(candidate) is None
-    target = _target_traffic(candidate, patterns, leaf, dense)
+    target = _target_traffic(candidate, patterns, leaf)
     moves = _moves(candidate, leaf)
     running = work + visits + target
     return Cost(running * (SHARED if serial else 1.0) + moves, work, visits, target, moves, serial)
 
 
-def _entries(candidate: Candidate, patterns: tuple[Pattern, ...]) -> list[float]:
+def _work(candidate: Candidate, entries: list[float]) -> float:
+    """Multiply-adds; in vector lanes they cost less."""
+    leaf, dense = (entries[-1] if entries else 1.0), extent(candidate.problem, candidate.dense)
+    if candidate.sums_all:
+        work = leaf + (entries[len(candidate.head) - 1] if candidate.head else 1.0) * dense
+    else:
+        work = leaf * dense
+    return work / (LANES if candidate.vector is not None else 1.0)
+
+
+def _visits(candidate: Candidate, entries: list[float]) -> float:
+    """Coordinates loaded. Loops around part of the walk make it walked again for each of their turns."""
+    around = 1 if candidate.sums_all else extent(candidate.problem, candidate.spread)
+    heads, tail = sum(entries[: len(candidate.head)]), sum(entries[len(candidate.head) :])
+    tiles = -(-extent(candidate.problem, (candidate.vector,)) // candidate.lanes) if candidate.vector else 1
+    if candidate.scatters and candidate.vector in candidate.kept:
+        heads *= tiles
+    return VISIT * extent(candidate.problem, candidate.lead) * (heads + tail * around)
+
+
+def _entries(candidate: Candidate, patterns: tuple[Stored, ...]) -> list[float]:
     """Stored entries after each variable of the walk."""
     stored = [v for names in candidate.problem.level_variables for v in names]
     if tuple(dict.fromkeys(stored)) == candidate.walk:
@@ -118,22 +133,21 @@ def _entries(candidate: Candidate, patterns: tuple[Pattern, ...]) -> list[float]
     return bounds
 
 
-def _target_traffic(candidate: Candidate, patterns: tuple[Pattern, ...], leaf: float, dense: float) -> float:
+def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], leaf: float) -> float:
     problem = candidate.problem
     written = extent(problem, tuple(v for v in candidate.dense if v in candidate.kept))
     heads = _entries(candidate, patterns)[: len(candidate.head)]
-    reduces_outside = any(v not in candidate.kept for v in candidate.head)
     stores = (heads[-1] if heads else 1.0) * written
-    if reduces_outside:
+    if candidate.scatters:
         stores = max(stores, leaf * written) * MEMORY
     sparse = problem.type_of[problem.assignment.target.tensor].positions is None and (
-        reduces_outside or _skips(candidate, patterns)
+        candidate.scatters or _skips(candidate, patterns)
     )
     clears = CLEAR * extent(problem, problem.assignment.target.variables()) if sparse else 0.0
     return stores / (LANES if candidate.vector in candidate.kept else 1.0) + clears
 
 
-def _skips(candidate: Candidate, patterns: tuple[Pattern, ...]) -> bool:
+def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:
     """Whether some of the target's coordinates are not visited because the pattern does not store them."""
     if not patterns:
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import Cost
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.formats import Pattern
+from jsparse.compiler.schedule.stored import Stored
 
 __all__ = ["Plan"]
 
@@ -29,6 +29,6 @@ class Plan:
     given: Problem
     problem: Problem
     schedule: Schedule
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[Stored, ...]
     cost: Cost
     rejected: tuple[tuple[str, Cost], ...] = ()

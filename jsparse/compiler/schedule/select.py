@@ -4,55 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Literal, cast
+
+import numpy as np
 
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.schedule.candidate import Candidate, candidates
 from jsparse.compiler.schedule.cost import Cost, estimate, extent, moved_dense, sharing
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.formats import Pattern
+from jsparse.compiler.schedule.stored import Stored, TracedPattern
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["pattern_type", "plan"]
+__all__ = ["pattern_type", "plan", "plan_as"]
 
-REGISTER_BYTES = 256  # of one register tile: 8 vectors of 32 bytes, half of AVX2's registers
 CHUNK_WORK = 1 << 15  # scalar multiply-adds worth waking a thread for
 PREFETCH_AHEAD = 16  # stored entries; gathered rows arrive from memory in about that time
 CACHED_BYTES = 1 << 18  # a gathered tensor of this size stays in the second-level cache
 
 
-def pattern_type(pattern: Pattern) -> PatternType:
+def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
     """The levels of a pattern as the compiler walks them: without the dense levels at the end, which are mere axes."""
-    count = pattern.ndim - pattern.format.trailing_dense
+    count = pattern.format.ndim - pattern.format.trailing_dense
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
-    return PatternType(tuple(levels), pattern.index_dtype.name)
+    if isinstance(pattern, TracedPattern):
+        return PatternType(tuple(levels), pattern.type.index_dtype.name, True, lead)
+    return PatternType(tuple(levels), pattern.index_dtype.name, False, lead)
 
 
-def plan(problem: Problem, patterns: Sequence[Pattern]) -> Plan:
+def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
     """The cheapest plan for `problem`, whose patterns are stored as `patterns` say."""
     known = tuple(patterns)
-    priced = [(estimate(c, known), n, c) for n, c in enumerate(candidates(problem))]
+    priced = [(estimate(c, known), n, c) for n, c in enumerate(candidates(problem, known))]
     best = min(priced, key=lambda entry: entry[:2])
     others = sorted((entry for entry in priced if entry is not best), key=lambda entry: entry[:2])
-    return _plan(best[2], best[0], known, tuple((_name(c), cost) for cost, _, c in others))
+    return plan_as(best[2], best[0], known, tuple((_name(c), cost) for cost, _, c in others))
 
 
 def _name(candidate: Candidate) -> str:
     return " ".join(candidate.order) + (f" ({candidate.vector} in lanes)" if candidate.vector else "")
 
 
-def _plan(
-    candidate: Candidate, cost: Cost, patterns: tuple[Pattern, ...], rejected: tuple[tuple[str, Cost], ...]
+def plan_as(
+    candidate: Candidate, cost: Cost, patterns: tuple[Stored, ...], rejected: tuple[tuple[str, Cost], ...]
 ) -> Plan:
     reordered, problem = _reordered(candidate, patterns)
     problem = _with_lanes_innermost(problem, candidate)
-    return Plan(candidate.problem, problem, _schedule(candidate, problem), reordered, cost, rejected)
+    return Plan(candidate.problem, problem, _schedule(candidate, problem, cost), reordered, cost, rejected)
 
 
-def _reordered(candidate: Candidate, patterns: tuple[Pattern, ...]) -> tuple[tuple[Pattern, ...], Problem]:
+def _reordered(candidate: Candidate, patterns: tuple[Stored, ...]) -> tuple[tuple[Stored, ...], Problem]:
     """The problem with its pattern stored in the order in which the candidate walks it."""
     problem = candidate.problem
     stored = tuple(v for names in problem.level_variables for v in names)
@@ -63,7 +65,10 @@ def _reordered(candidate: Candidate, patterns: tuple[Pattern, ...]) -> tuple[tup
     order = (*(pattern.format.order[n] for n in moved), *pattern.format.order[len(moved) :])
     derived = pattern.with_order(order)
     tensors = tuple(replace(t, axes=tuple(_moved_axis(axis, moved) for axis in t.axes)) for t in problem.tensors)
-    return (derived,), replace(problem, tensors=tensors, patterns=(pattern_type(derived),))
+    walks = ((*problem.lead_variables[0], *(stored[n] for n in moved)),)
+    return (derived,), replace(
+        problem, tensors=tensors, patterns=(pattern_type(derived, problem.patterns[0].lead),), walks=walks
+    )
 
 
 def _moved_axis(axis: Axis, moved: list[int]) -> Axis:
@@ -83,14 +88,10 @@ def _with_lanes_innermost(problem: Problem, candidate: Candidate) -> Problem:
     return replace(problem, tensors=tuple(stored(tensor) for tensor in problem.tensors))
 
 
-def _schedule(candidate: Candidate, problem: Problem) -> Schedule:
+def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
     target = problem.type_of[problem.assignment.target.tensor]
-    item = 8 if target.dtype in ("float64", "int64") else 4
-    lanes = 0
-    if candidate.vector is not None:
-        lanes = min(REGISTER_BYTES // item, problem.size[candidate.vector] or 0)
+    item, lanes = np.dtype(target.dtype).itemsize, candidate.lanes
     shared = sharing(candidate)
-    inner = prod(extent(problem, (v,)) for v in candidate.dense) if not candidate.sums_all else 1
     return Schedule(
         candidate.order,
         lanes,
@@ -98,9 +99,19 @@ def _schedule(candidate: Candidate, problem: Problem) -> Schedule:
         candidate.summed,
         None if shared is None else shared[0],
         "owned" if shared is None else cast(Literal["owned", "reduced"], shared[1]),
-        max(1, round(CHUNK_WORK / (1 + inner / 8))),
+        _grain(candidate, cost),
         PREFETCH_AHEAD if _gathers_from_memory(candidate, problem, lanes * item, item) else 0,
     )
+
+
+def _grain(candidate: Candidate, cost: Cost) -> int:
+    """How many entries (iterations of a loop that walks no pattern) are worth waking a thread for."""
+    outermost = candidate.order[0] if candidate.order else None
+    if outermost in candidate.walk:
+        inner = 1 if candidate.sums_all else extent(candidate.problem, candidate.dense)
+        return max(1, round(CHUNK_WORK / (1 + inner / 8)))
+    turns = extent(candidate.problem, candidate.order[:1])
+    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.visits + cost.target, 1)))
 
 
 def _gathers_from_memory(candidate: Candidate, problem: Problem, tile_bytes: int, item: int) -> bool:

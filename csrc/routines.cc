@@ -1,0 +1,215 @@
+// Conversions inside XLA programs, on index arrays that only exist at run time. See params.h for what they are given.
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "assemble.h"
+#include "expand.h"
+#include "params.h"
+
+namespace jsparse {
+namespace {
+
+struct Call {
+  const Params& params;
+  void* const* buffers;
+  const int64_t* const* dims;
+
+  int64_t length(size_t b) const { return dims[b][params.batched ? 1 : 0]; }
+  char* at(size_t b, int64_t problem, int64_t size) const { return static_cast<char*>(buffers[b]) + problem * size; }
+  int64_t place_bytes() const { return params.wide_places ? 8 : 4; }
+  int64_t index_bytes() const { return params.wide ? 8 : 4; }
+
+  // The index arrays of a problem from buffer `first` on, which is moved behind them.
+  std::vector<IndexArray> arrays(size_t* first, int64_t problem) const {
+    std::vector<IndexArray> found;
+    for (const LevelOf& level : params.layout.levels) {
+      for (int64_t n = level.kind == kDense ? 0 : level.kind == kCompressed ? 2 : 1; n > 0; --n) {
+        found.push_back({at(*first, problem, length(*first) * index_bytes()), length(*first)});
+        ++*first;
+      }
+    }
+    return found;
+  }
+};
+
+// Slots that the index arrays have room for, at most nse.
+int64_t slots_with_room(const Params& params, const std::vector<IndexArray>& arrays) {
+  const int core = params.layout.core();
+  int64_t room = core > 0 ? arrays.back().length : 1;
+  for (int l = core; l < params.layout.count(); ++l) {
+    if (__builtin_mul_overflow(room, params.layout.at(l).size, &room)) return params.nse;
+  }
+  return std::min(room, params.nse);
+}
+
+// keys[l] = the row of level l's dimension
+std::vector<Key> keys_of(const Layout& layout, const char* rows, bool wide, int64_t n) {
+  std::vector<Key> keys;
+  for (const LevelOf& level : layout.levels) keys.push_back({rows + level.dim * n * (wide ? 8 : 4), wide, level.size});
+  return keys;
+}
+
+void assemble_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  const int64_t n = p.inputs;
+  const char* coords = call.at(1, problem, p.layout.count() * n * (p.wide_coordinates ? 8 : 4));
+  Assembly out;
+  size_t b = 2;
+  out.wide = p.wide;
+  out.arrays = call.arrays(&b, problem);
+  out.wide_places = p.wide_places;
+  out.order = call.at(b, problem, n * call.place_bytes());
+  out.starts = {call.at(b + 1, problem, (p.nse + 1) * call.place_bytes()), p.nse + 1};
+  out.slots = call.at(b + 2, problem, n * call.place_bytes());
+  out.slot_count = slots_with_room(p, out.arrays);
+  const Ordered tuples = order(ctx, keys_of(p.layout, coords, p.wide_coordinates, n), n, 0);
+  write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
+}
+
+void expand_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  size_t b = 1;
+  const IndexArrays given{p.wide, call.arrays(&b, problem)};
+  const int64_t row = p.nse * call.index_bytes();
+  std::vector<void*> rows;
+  for (int d = 0; d < p.layout.count(); ++d) rows.push_back(call.at(b, problem, p.layout.count() * row) + d * row);
+  expand(ctx, p.layout, given, p.nse, rows);
+}
+
+// Coordinates of the elements that are not zero, [ndim][count], in row-major order.
+template <class T>
+Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, int64_t* count) {
+  const int64_t n = p.size(), parts = slice_count(ctx, n);
+  std::vector<int64_t> starts(static_cast<size_t>(parts) + 1, 0);
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+    starts[static_cast<size_t>(t) + 1] = count_nonzero(p.element, data + begin * p.element.size(), end - begin);
+  });
+  for (size_t t = 1; t < starts.size(); ++t) starts[t] += starts[t - 1];
+  const int64_t total = *count = starts.back();
+  Scratch<T> rows(p.layout.count() * total);
+  int64_t sizes[kMaxLevels];
+  for (const LevelOf& level : p.layout.levels) sizes[level.dim] = level.size;
+  const int ndim = p.layout.count();
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+    int64_t at = starts[static_cast<size_t>(t)];
+    for_nonzero(p.element, data + begin * p.element.size(), end - begin, [&](int64_t first, uint64_t mask) {
+      for (; mask != 0; mask &= mask - 1, ++at) {
+        int64_t left = begin + first + __builtin_ctzll(mask);
+        for (int d = ndim - 1; d > 0; --d) {
+          rows[d * total + at] = static_cast<T>(left % sizes[d]);
+          left /= sizes[d];
+        }
+        if (ndim > 0) rows[at] = static_cast<T>(left);
+      }
+    });
+  });
+  return rows;
+}
+
+// positions[q] = the row-major place of slot q, or the number of elements for padding.
+template <class Index, class Place>
+void write_positions(Context* ctx, const Params& p, const IndexArrays& arrays, Place* positions) {
+  const int ndim = p.layout.count();
+  const Scratch<Index> coords(ndim * p.nse);
+  std::vector<void*> rows;
+  int64_t sizes[kMaxLevels];
+  for (const LevelOf& level : p.layout.levels) sizes[level.dim] = level.size;
+  for (int d = 0; d < ndim; ++d) rows.push_back(coords.get() + d * p.nse);
+  expand(ctx, p.layout, arrays, p.nse, rows);
+  const auto elements = static_cast<Place>(p.size());
+  slices(ctx, p.nse, slice_count(ctx, p.nse), [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t q = begin; q < end; ++q) {
+      int64_t place = 0;
+      bool outside = ndim == 0 && q > 0;
+      for (int d = 0; d < ndim; ++d) {
+        const int64_t c = coords[d * p.nse + q];
+        outside |= c >= sizes[d];
+        place = place * sizes[d] + c;
+        if (outside) break;
+      }
+      positions[q] = outside ? elements : static_cast<Place>(place);
+    }
+  });
+}
+
+void nonzero_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  const char* data = call.at(1, problem, p.size() * p.element.size());
+  size_t b = 2;
+  IndexArrays arrays{p.wide, call.arrays(&b, problem)};
+  Assembly out;
+  out.wide = p.wide;
+  out.arrays = arrays.arrays;
+  out.slot_count = slots_with_room(p, out.arrays);
+  int64_t n = 0;
+  const auto assemble = [&](const auto& rows, bool wide) {
+    const auto keys = keys_of(p.layout, reinterpret_cast<const char*>(rows.get()), wide, n);
+    const Ordered tuples = order(ctx, keys, n, 0);
+    write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
+  };
+  if (p.wide) assemble(nonzero_coordinates<int64_t>(ctx, p, data, &n), true);
+  else assemble(nonzero_coordinates<int32_t>(ctx, p, data, &n), false);
+  void* positions = call.at(b, problem, p.nse * call.place_bytes());
+  if (p.wide && p.wide_places) write_positions<int64_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
+  else if (p.wide) write_positions<int64_t>(ctx, p, arrays, static_cast<int32_t*>(positions));
+  else if (p.wide_places) write_positions<int32_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
+  else write_positions<int32_t>(ctx, p, arrays, static_cast<int32_t*>(positions));
+}
+
+void validate_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  size_t b = 1;
+  const IndexArrays given{p.wide, call.arrays(&b, problem)};
+  *reinterpret_cast<int32_t*>(call.at(b, problem, 4)) = find_faults(ctx, p.layout, given, false);
+}
+
+// One problem has all threads; several have one each.
+using One = void (*)(Context*, const Call&, int64_t problem);
+
+int run_problems(Context* ctx, const Call& call, One one) {
+  if (call.params.batch == 1) {
+    one(ctx, call, 0);
+    return 0;
+  }
+  std::atomic<bool> failed{false};
+  each(ctx, call.params.batch, [&](int64_t problem) {
+    try {
+      Context serial = serial_context();
+      one(&serial, call, problem);
+    } catch (const std::exception&) {
+      failed.store(true, std::memory_order_relaxed);
+    }
+  });
+  if (failed.load()) throw std::bad_alloc();
+  return 0;
+}
+
+template <One one, bool dense_input>
+int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
+  try {
+    Params params;
+    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0]);
+    if (ctx->error == nullptr && dense_input && (!params.element.known() || params.size() < 0)) {
+      ctx->error = "expected elements of 1, 2, 4 or 8 bytes, and no more than 64 bits count";
+    }
+    if (ctx->error != nullptr) return 1;
+    return run_problems(ctx, {params, buffers, dims}, one);
+  } catch (const std::exception&) {
+    ctx->error = "no memory for converting indices";
+    return 2;
+  }
+}
+
+}  // namespace
+
+Kernel find_routine(const char* name) {
+  if (std::strcmp(name, "assemble") == 0) return routine<assemble_one, false>;
+  if (std::strcmp(name, "expand") == 0) return routine<expand_one, false>;
+  if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, true>;
+  if (std::strcmp(name, "validate") == 0) return routine<validate_one, false>;
+  return nullptr;
+}
+
+}  // namespace jsparse

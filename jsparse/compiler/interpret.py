@@ -1,0 +1,150 @@
+"""Runs a problem by its definition, on numpy arrays. Slow and obvious: the tests' reference for loop nests.
+
+Every index variable becomes an axis of one big array of products; what is not stored or out of range is left out of
+it, so that it contributes nothing even against NaN; the rest is added to the target, element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jsparse.compiler.problem import Dense, PatternType, Problem
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["interpret_problem"]
+
+Array = NDArray[Any]
+
+
+def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
+    """Write the meaning of `problem` to the target's array.
+
+    Memory is that of the whole iteration space. Sums are taken in 64 bits.
+
+    Args:
+        arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included).
+        patterns: for each pattern its index arrays, level by level, pointers before coordinates.
+    """
+    space = _Space(problem, arrays, patterns)
+    target = arrays[problem.assignment.target.tensor]
+    wide = np.float64 if target.dtype.kind == "f" else np.int64
+    product, defined = np.ones((), wide), np.ones((), np.bool_)
+    for slots in space.slots:  # what no pattern stores is never visited
+        defined = defined & (slots >= 0)
+    for factor in problem.assignment.factors:
+        where, stored = space.locate(factor)
+        product = product * space.read(factor, where).astype(wide)
+        defined = defined & stored
+    where, stored = space.locate(problem.assignment.target)
+    kept = np.broadcast_to(defined & stored, space.shape)
+    total = np.zeros(target.shape, wide)
+    if total.size and where:
+        places = tuple(np.broadcast_to(axis, space.shape)[kept] for axis in where)
+        np.add.at(total, places, np.broadcast_to(product, space.shape)[kept])
+    elif total.size:
+        total[...] = np.sum(np.broadcast_to(product, space.shape)[kept])
+    target[...] = total.astype(target.dtype)
+
+
+@dataclass(frozen=True)
+class _Space:
+    problem: Problem
+    arrays: Mapping[str, Array]
+    patterns: Sequence[Sequence[Array]]
+
+    @cached_property
+    def variables(self) -> tuple[IndexVar, ...]:
+        return tuple(v for v, _ in self.problem.sizes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.size(v) for v in self.variables)
+
+    def size(self, var: IndexVar) -> int:
+        """As the problem states it, or as an array has it."""
+        known = self.problem.size[var]
+        if known is not None:
+            return known
+        accesses = self.problem.assignment.accesses
+        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
+            for axis, size in zip(
+                self.problem.type_of[access.tensor].axes, self.arrays[access.tensor].shape, strict=True
+            ):
+                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
+                    return size
+        raise KeyError(var)
+
+    def coordinate(self, var: IndexVar) -> Array:
+        """The variable's value at every point of the space."""
+        place = self.variables.index(var)
+        return np.arange(self.size(var)).reshape([-1 if n == place else 1 for n in range(len(self.variables))])
+
+    def locate(self, access: Access) -> tuple[tuple[Array, ...], Array]:
+        """Where `access` points along each storage axis, and whether there is such a place; 0 where there is none."""
+        type_ = self.problem.type_of[access.tensor]
+        defined = np.ones((), np.bool_)
+        where = []
+        for axis, size in zip(type_.axes, self.arrays[access.tensor].shape, strict=True):
+            if isinstance(axis, Dense):
+                place, known = self.index(access.indices[axis.dim])
+            else:
+                place, known = self.slots[axis.pattern], np.ones((), np.bool_)
+            inside = known & (place >= 0) & (place < size)
+            where.append(np.where(inside, place, 0))
+            defined = defined & inside
+        return tuple(where), defined
+
+    def index(self, index: IndexVar | Access) -> tuple[Array, Array]:
+        """The value of an index at every point, and whether it has one."""
+        if not isinstance(index, Access):
+            return self.coordinate(index), np.ones((), np.bool_)
+        where, defined = self.locate(index)
+        return self.read(index, where), defined
+
+    def read(self, access: Access, where: tuple[Array, ...]) -> Array:
+        """The elements at these places; none are wanted of an empty array."""
+        array = self.arrays[access.tensor]
+        return array[where] if array.size else np.zeros((), array.dtype)
+
+    @cached_property
+    def slots(self) -> tuple[Array, ...]:
+        """For each pattern what `slots_of` says."""
+        return tuple(self.slots_of(n) for n in range(len(self.patterns)))
+
+    def slots_of(self, pattern: int) -> Array:
+        """The position in a pattern of the coordinates at every point, -1 where they are not stored."""
+        levels = self.problem.level_variables[pattern]
+        leads = self.problem.lead_variables[pattern]
+        sizes = tuple(self.size(v) for v in levels)
+        table = np.full((*(self.size(v) for v in leads), *sizes), -1, np.int64)
+        for lead in np.ndindex(table.shape[: len(leads)]):
+            arrays = [array[lead] for array in self.patterns[pattern]]
+            for coordinates, position in _entries(self.problem.patterns[pattern], arrays, sizes):
+                table[(*lead, *coordinates)] = position
+        return np.asarray(table[tuple(self.coordinate(v) for v in (*leads, *levels))])
+
+
+def _entries(type_: PatternType, arrays: Sequence[Array], sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
+    """The coordinates and the position of each entry, level by level; those out of range are padding."""
+    found: list[tuple[tuple[int, ...], int]] = [((), 0)]
+    rest = list(arrays)
+    for level, size in zip(type_.levels, sizes, strict=True):
+        if level.kind is LevelKind.DENSE:
+            found = [((*above, n), p * size + n) for above, p in found for n in range(size)]
+            continue
+        segments = [(above, p, p + 1) for above, p in found]
+        if level.kind is LevelKind.COMPRESSED:
+            pointers = np.clip(rest[0], 0, len(rest[1]))
+            segments = [(above, int(pointers[p]), int(pointers[p + 1])) for above, p in found]
+            del rest[0]
+        coordinates = rest.pop(0)
+        placed = [((*above, int(coordinates[p])), p) for above, lo, hi in segments for p in range(lo, hi)]
+        found = [entry for entry in placed if 0 <= entry[0][-1] < size]
+    return found

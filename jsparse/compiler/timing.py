@@ -1,0 +1,35 @@
+"""Where the time of compiling goes: stages report themselves to whoever collects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["collect", "stage"]
+
+_collecting: ContextVar[dict[str, float] | None] = ContextVar("collecting", default=None)
+
+
+@contextmanager
+def collect() -> Iterator[dict[str, float]]:
+    """Seconds by stage, of what this thread compiles inside."""
+    seconds: dict[str, float] = {}
+    token = _collecting.set(seconds)
+    try:
+        yield seconds
+    finally:
+        _collecting.reset(token)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """The body is stage `name`."""
+    seconds = _collecting.get()
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        if seconds is not None:
+            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start

@@ -1,0 +1,95 @@
+"""What is known of a dynamic pattern before its entries are: shape, format and room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jsparse.errors import PatternError
+from jsparse.formats.build import index_dtype
+from jsparse.formats.format import Format
+from jsparse.formats.level import LevelKind
+
+if TYPE_CHECKING:
+    from jsparse.formats.pattern import Pattern
+
+__all__ = ["DynamicType", "pad", "trim"]
+
+
+@dataclass(frozen=True)
+class DynamicType:
+    """A dynamic pattern's shape, format and capacity `nse` in slots; its index arrays have fixed lengths."""
+
+    shape: tuple[int, ...]
+    format: Format
+    nse: int
+
+    @cached_property
+    def capacities(self) -> tuple[int, ...]:
+        """The positions that each level has room for."""
+        trailing = self.format.levels[self.format.ndim - self.format.trailing_dense :]
+        core = self.nse // max(prod(self.shape[level.dim] for level in trailing), 1)
+        found: list[int] = []
+        parents = reached = 1
+        for level in self.format.levels:
+            reached *= self.shape[level.dim]
+            if level.kind is LevelKind.DENSE:
+                parents *= self.shape[level.dim]
+            elif level.kind is LevelKind.COMPRESSED:
+                parents = min(core, reached) if level.unique else core
+            found.append(parents)
+        return tuple(found)
+
+    @cached_property
+    def array_lengths(self) -> tuple[int, ...]:
+        """The length of each index array, in the order of `Format.arrays`."""
+        lengths = []
+        for level, role in self.format.arrays:
+            if role == "pointers":
+                lengths.append((self.capacities[level - 1] if level else 1) + 1)
+            else:
+                lengths.append(self.capacities[level])
+        return tuple(lengths)
+
+    @cached_property
+    def index_dtype(self) -> np.dtype:
+        """int32, or int64 where a dimension or the room needs it."""
+        return index_dtype(self.shape, [self.nse, *self.array_lengths])
+
+
+def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
+    """The index arrays of a pattern with room for `nse` slots. Raises PatternError if it has more."""
+    if pattern.nse > nse:
+        raise PatternError(f"Expected room for the {pattern.nse:,} slots of {pattern!r}, but nse={nse:,}.")
+    type_ = DynamicType(pattern.shape, pattern.format, nse)
+    padded = []
+    for (_, role), array, length in zip(pattern.format.arrays, pattern.arrays, type_.array_lengths, strict=True):
+        fill = array[-1] if role == "pointers" else 0
+        padded.append(np.concatenate([array, np.full(length - len(array), fill, array.dtype)]))
+    return tuple(array.astype(type_.index_dtype, copy=False) for array in padded)
+
+
+def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
+    """The static pattern of the entries in use. Raises PatternError if there were more than there is room for."""
+    from jsparse.formats.pattern import Pattern
+
+    left, kept, positions = list(arrays), [], 1
+    for level, capacity in zip(type_.format.levels, type_.capacities, strict=True):
+        if level.kind is LevelKind.DENSE:
+            positions *= type_.shape[level.dim]
+            continue
+        if level.kind is LevelKind.COMPRESSED:
+            kept.append(left.pop(0)[: positions + 1])
+            positions = int(kept[-1][-1])
+            if positions > capacity:
+                raise PatternError(
+                    f"Expected at most {capacity:,} entries in a level, as nse={type_.nse:,} allows, but there are "
+                    f"{positions:,}. Give a larger nse."
+                )
+        kept.append(left.pop(0)[:positions])
+    return Pattern(type_.shape, type_.format, kept)

@@ -1,0 +1,112 @@
+"""`routine`: index work on dynamic patterns, from integers, or where zeros are, to integers: it has no derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse import _compat
+from jsparse.compiler.routine import Routine, parameters, places_dtype
+from jsparse.compiler.runtime import KernelCall
+from jsparse.errors import DTypeError
+from jsparse.formats import DynamicType
+from jsparse.primitives.kernel import custom_call
+
+__all__ = ["Assembled", "assemble", "expand", "nonzero", "routine_p"]
+
+Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What `assemble` makes of coordinates.
+
+    Attributes:
+        arrays: the index arrays.
+        order: (inputs,) the inputs by slot.
+        starts: (nse + 1,) where in `order` the inputs of each slot begin.
+        slots: (inputs,) the slot of each input, -1 where it has none.
+    """
+
+    arrays: tuple[Any, ...]
+    order: Any
+    starts: Any
+    slots: Any
+
+
+def assemble(coords: Any, type_: DynamicType) -> Assembled:
+    """Index arrays of the entries at `coords` (ndim, n), which come in any order. Duplicates share a slot; coordinates
+    out of range, and entries for which there is no room, get none."""
+    inputs = coords.shape[-1]
+    places = places_dtype(type_, inputs)
+    params = parameters(type_, inputs=inputs, coordinates=np.dtype(coords.dtype))
+    results = (*_arrays(type_), ((inputs,), places), ((type_.nse + 1,), places), ((inputs,), places))
+    *arrays, order, starts, slots = _bind("assemble", params, (coords,), results)
+    return Assembled(tuple(arrays), order, starts, slots)
+
+
+def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
+    """The coordinates (ndim, nse) of every slot in storage order; of unused slots, the sizes of the dimensions."""
+    results = (((len(type_.shape), type_.nse), type_.index_dtype),)
+    return _bind("expand", parameters(type_), tuple(arrays), results)[0]
+
+
+def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
+    """Index arrays of the elements of `x` that are not zero (NaN is not)."""
+    x = jax.lax.stop_gradient(x)
+    results = (*_arrays(type_), ((type_.nse,), places_dtype(type_, x.size)))
+    return tuple(_bind("nonzero", parameters(type_, element=np.dtype(x.dtype)), (x,), results)[:-1])
+
+
+def _arrays(type_: DynamicType) -> tuple[Result, ...]:
+    if type_.index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
+        raise DTypeError(
+            f"Expected dimensions and nse that int32 counts, but a dynamic tensor of shape {type_.shape} with nse "
+            f"{type_.nse:,} needs int64 indices. Set jax.config.update('jax_enable_x64', True)."
+        )
+    return tuple(((length,), type_.index_dtype) for length in type_.array_lengths)
+
+
+def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results: tuple[Result, ...]) -> Sequence[Any]:
+    routine = Routine(name, params, len(operands), len(results))
+    out: Sequence[Any] = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results)
+    return out
+
+
+def _abstract(*operands: Any, routine: Routine, results: tuple[Result, ...]) -> Any:
+    return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
+
+
+def _lower(ctx: Any, *operands: Any, routine: Routine, results: tuple[Result, ...]) -> Any:
+    return custom_call(ctx, operands, KernelCall(routine.recipe, ""))
+
+
+def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    out = routine_p.bind(*primals, **params)
+    return out, [_compat.add_tangents((), x) for x in out]
+
+
+def _batch(operands: Any, axes: Any, *, routine: Routine, results: tuple[Result, ...]) -> Any:
+    """A batch is one more leading axis; the routine knows one, into which further ones are folded."""
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    moved = [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
+    ]
+    inner = routine.is_batched
+    if inner:
+        moved = [x.reshape(size * x.shape[1], *x.shape[2:]) for x in moved]
+    flat = tuple(((size * s[0], *s[1:]) if inner else (size, *s), d) for s, d in results)
+    out = routine_p.bind(*moved, routine=routine.batched(size), results=flat)
+    return [x.reshape(size, *shape) for x, (shape, _) in zip(out, results, strict=True)], [0] * len(results)
+
+
+routine_p = _compat.make_primitive("jsparse_routine", _abstract, multiple_results=True)
+_compat.register_jvp(routine_p, _jvp)
+_compat.register_batching(routine_p, _batch)
+_compat.register_cpu_lowering(routine_p, _lower)

@@ -1,0 +1,69 @@
+"""numpy's einsum grammar."""
+
+import numpy as np
+import pytest
+
+from jsparse import NotYetSupportedError, ShapeError, SubscriptError
+from jsparse.notation import Access, Assignment, parse_einsum
+
+
+def test_terms_become_accesses():
+    read = parse_einsum(" ij, jk -> ik ", (2, 2))
+    assert read == Assignment(Access("C", ("i", "k")), (Access("A", ("i", "j")), Access("B", ("j", "k"))))
+    assert str(read) == "C[i, k] = A[i, j] * B[j, k]"
+    assert (read.variables(), read.reductions()) == (("i", "k", "j"), ("j",))
+
+
+@pytest.mark.parametrize(
+    "text, ranks, result",
+    [
+        ("ij,jk", (2, 2), "ik"),
+        ("ba", (2,), "ab"),
+        ("ii", (2,), ""),
+        ("iij", (3,), "j"),
+        (",i", (0, 1), "i"),
+        ("Za", (2,), "Za"),
+    ],
+)
+def test_implicit_result_is_numpys(text, ranks, result):
+    assert "".join(parse_einsum(text, ranks).target.indices) == result
+    arrays = [np.zeros([2] * rank) for rank in ranks]
+    assert np.einsum(text, *arrays).ndim == len(result)
+
+
+def test_scalars_and_repeats():
+    assert str(parse_einsum("ii,->", (2, 0))) == "C = A[i, i] * B"
+
+
+@pytest.mark.parametrize(
+    "text, place", [("i1,j", 1), ("ij;jk", 2), ("ij->i->j", 2), ("ij-i", 2), ("i,j->i,j", 6), ("é", 0)]
+)
+def test_a_caret_points_at_what_is_outside_the_grammar(text, place):
+    with pytest.raises(SubscriptError) as caught:
+        parse_einsum(text, (2, 1))
+    *_, line, caret = str(caught.value).split("\n")
+    assert line.strip() == text
+    assert caret == "    " + " " * place + "^"
+
+
+@pytest.mark.parametrize(
+    "text, ranks, kind, message",
+    [
+        ("ij,jk->ii", (2, 2), SubscriptError, "'i' stands 2 times"),
+        ("ij->k", (2,), SubscriptError, "'k' of 'ij->k' does not"),
+        ("ij,jk->ik", (2,), ShapeError, "2 terms and 1 operands"),
+        ("ij->i", (3,), ShapeError, "operand A of 'ij->i' to have rank 2.*rank 3"),
+        ("...i->i", (2,), NotYetSupportedError, "does not read '...' yet"),
+        (np.zeros(2), (), SubscriptError, "first argument is of type ndarray"),
+    ],
+)
+def test_errors_say_what_came(text, ranks, kind, message):
+    with pytest.raises(kind, match=message):
+        parse_einsum(text, ranks)
+
+
+def test_indirect_accesses_print_and_list_their_variables():
+    access = Access("V", ("b", Access("G", ("q",)), "t"))
+    assert str(access) == "V[b, G[q], t]"
+    assert access.variables() == ("b", "q", "t")
+    assert access.nested() == (Access("G", ("q",)),)

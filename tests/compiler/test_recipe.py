@@ -1,0 +1,73 @@
+"""Recipes: problems and schedules as text, and back."""
+
+import json
+
+import pytest
+from compiler.cases import CASES
+
+from jsparse import JsparseError
+from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.recipe import digest, read_recipe, write_recipe
+from jsparse.compiler.schedule import Schedule
+from jsparse.notation import Access, Assignment
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_round_trip(case):
+    text = write_recipe(case.plan.problem, case.plan.schedule)
+    assert read_recipe(text) == (case.plan.problem, case.plan.schedule)
+    assert write_recipe(*read_recipe(text)) == text
+
+
+def test_round_trip_of_indirect_accesses_and_unknown_sizes():
+    assignment = Assignment(Access("C", ("n",)), (Access("V", (Access("G", ("n",)),)),))
+    vector = (Dense(0),)
+    tensors = (TensorType("C", "float64", vector), TensorType("V", "float64", vector), TensorType("G", "int64", vector))
+    pair = Problem(assignment, tensors, (), (("n", None),)), Schedule(("n",), parallel="n", grain=7)
+    assert read_recipe(write_recipe(*pair)) == pair
+
+
+def test_equal_plans_write_equal_recipes():
+    texts = {write_recipe(case.plan.problem, case.plan.schedule) for case in CASES}
+    assert len(texts) == len(CASES)
+    assert digest("ab", "c") != digest("a", "bc")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", '"x"', '{"version": 1}'])
+def test_text_that_is_no_recipe(text):
+    with pytest.raises(JsparseError, match="Expected"):
+        read_recipe(text)
+
+
+def test_another_version():
+    with pytest.raises(JsparseError, match="version 99"):
+        read_recipe('{"version": 99}')
+
+
+RECIPE = json.loads(write_recipe(CASES[5].plan.problem, CASES[5].plan.schedule))
+
+
+@pytest.mark.parametrize("name", sorted(RECIPE))
+@pytest.mark.parametrize("value", [None, 7, [[1]], "x", {}])
+def test_a_corrupted_field(name, value):
+    """Either the text is refused, or what it says is a problem and a schedule all the same."""
+    text = json.dumps({**RECIPE, name: value})
+    try:
+        read = read_recipe(text)
+    except JsparseError:
+        return
+    assert isinstance(read[0], Problem)
+    assert isinstance(read[1], Schedule)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPE))
+def test_a_missing_field(name):
+    text = json.dumps({key: value for key, value in RECIPE.items() if key != name})
+    with pytest.raises(JsparseError):
+        read_recipe(text)
+
+
+def test_an_unknown_kind_of_level():
+    levels = [[["hashed", True]], "int32", False, 0]
+    with pytest.raises(JsparseError):
+        read_recipe(json.dumps({**RECIPE, "patterns": [levels]}))

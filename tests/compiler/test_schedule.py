@@ -1,0 +1,118 @@
+"""What the scheduler chooses where the right choice is known."""
+
+import numpy as np
+import pytest
+from compiler.cases import CASES, dense, planned, sparse
+
+from jsparse.compiler.kernel import interpret
+from jsparse.compiler.llvm import compile_kernel
+from jsparse.compiler.loops import build_loops
+from jsparse.compiler.lower import lower
+from jsparse.compiler.schedule.candidate import candidates
+
+NAMED = {case.name: case for case in CASES}
+
+
+@pytest.mark.parametrize(
+    "name, order, lanes",
+    [
+        ("spmv-csr", "ij", 0),
+        ("spmv-transposed", "ji", 0),
+        ("spmm-csr", "ijk", 16),
+        ("spmm-csr-odd", "ijk", 64),
+        ("spmm-transposed", "jik", 16),
+        ("spmm-right", "jik", 16),
+        ("spmm-column-major", "ijk", 16),
+        ("sampled", "ijk", 16),
+        ("mttkrp", "ijkr", 16),
+    ],
+)
+def test_the_chosen_loops(name, order, lanes):
+    schedule = NAMED[name].plan.schedule
+    assert ("".join(schedule.order), schedule.lanes) == (order, lanes)
+
+
+def test_a_transposed_product_walks_the_transposed_index():
+    case = NAMED["spmm-transposed"]
+    (used,), given = case.plan.patterns, case.operands[0].pattern
+    assert used.format.order == (1, 0)
+    np.testing.assert_array_equal(
+        used.to_coords()[:, np.lexsort(used.to_coords())], given.to_coords()[:, np.lexsort(given.to_coords())]
+    )
+    assert case.plan.problem.level_variables == (("j", "i"),)
+
+
+def test_a_product_as_stored_moves_nothing():
+    case = NAMED["spmm-csr"]
+    assert case.plan.patterns == (case.operands[0].pattern,)
+    assert case.plan.problem.tensors == case.plan.given.tensors
+
+
+@pytest.mark.parametrize("name", ["spmm-csr", "spmm-transposed", "spmv-csr", "row-sums", "scaled-rows", "sampled"])
+def test_threads_own_rows_of_the_target(name):
+    schedule = NAMED[name].plan.schedule
+    assert (schedule.parallel, schedule.mode) == (schedule.order[0], "owned")
+
+
+@pytest.mark.parametrize("name", ["total", "quadratic-form", "inner-product-on-one-pattern"])
+def test_sums_of_everything_are_reduced_in_chunks(name):
+    schedule = NAMED[name].plan.schedule
+    assert (schedule.parallel, schedule.mode) == (schedule.order[0], "reduced")
+
+
+def test_a_reduction_of_the_sparse_operand_alone_is_summed_before_the_dense_one_is_multiplied(monkeypatch):
+    plan = NAMED["row-sums-times-dense"].plan
+    assert plan.schedule.summed == ("j",)
+    text = str(build_loops(plan.problem, plan.schedule))
+    assert "sub += A[i, j]" in text
+    assert "sub * B[i, k]" in text
+    multiplied, result = _run_counting(plan, (40, 16), monkeypatch)
+    assert multiplied == 40 * 16
+    rows = np.asarray(NAMED["row-sums-times-dense"].operands[0].todense()).sum(1)
+    np.testing.assert_array_equal(result, rows[:, None] * dense(40, 16))
+
+
+def _run_counting(plan, shape, monkeypatch):
+    """How many products of values one run of the kernel computes, and its result."""
+    count = 0
+
+    def multiply(left, right):
+        nonlocal count
+        count += np.size(right) if isinstance(right, np.floating | np.ndarray) else 0
+        return left * right
+
+    monkeypatch.setitem(interpret._OPERATORS, "*", multiply)
+    tensor, other = NAMED["row-sums-times-dense"].operands
+    out = np.empty(shape, np.float32)
+    kernel = lower(build_loops(plan.problem, plan.schedule))
+    interpret.interpret_kernel(kernel, [np.asarray(tensor.values), other, *plan.patterns[0].arrays, out])
+    return count, out
+
+
+def test_every_order_of_a_matrix_is_priced_the_stored_one_first():
+    plan = NAMED["spmm-csr"].plan
+    found = list(candidates(plan.given, plan.patterns))
+    assert found[0].walk == ("i", "j")
+    assert {c.walk for c in found} == {("i", "j"), ("j", "i")}
+    assert {c.vector for c in found} == {"k", None}
+    assert len(plan.rejected) == len(found) - 1
+    costs = [cost for _, cost in plan.rejected]
+    assert costs == sorted(costs, key=lambda cost: cost.total)
+    assert plan.cost.total <= costs[0].total
+
+
+def test_a_repeated_index_is_walked_as_stored():
+    plan = NAMED["diagonal"].plan
+    assert {c.walk for c in candidates(plan.given, plan.patterns)} == {("i",)}
+
+
+def test_rows_of_a_large_dense_operand_are_prefetched_where_one_row_belongs_to_an_entry():
+    large = planned("ij,jk->ik", sparse(40, 3000, density=0.01), dense(3000, 64))
+    assert large.schedule.prefetch
+    assert "prefetch" in str(lower(build_loops(large.problem, large.schedule)))
+    assert not NAMED["spmm-csr"].plan.schedule.prefetch
+
+
+def test_a_large_dense_operand_with_an_index_summed_inside_is_not_prefetched_before_the_index_is_known():
+    plan = planned("ij,jlk,lk->ik", sparse(40, 3000, density=0.01), dense(3000, 3, 64), dense(3, 64))
+    compile_kernel(lower(build_loops(plan.problem, plan.schedule)))

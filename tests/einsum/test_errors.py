@@ -1,0 +1,215 @@
+"""What is refused: the class of the error, and that its message says what was expected, what came, and where."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+from jax.experimental.sparse import BCOO
+
+import jsparse
+from jsparse import (
+    DTypeError,
+    FormatError,
+    JsparseError,
+    NotYetSupportedError,
+    Pattern,
+    PatternError,
+    ShapeError,
+    SparseTensor,
+    SubscriptError,
+)
+
+D = (np.arange(35).reshape(5, 7) % 3).astype(np.float32)
+A = jsparse.asarray(D)
+T = jsparse.asarray(np.arange(30).reshape(5, 3, 2).astype(np.float32))
+x, X, Y = np.ones(7, np.float32), np.ones((7, 2), np.float32), np.ones((5, 2), np.float32)
+
+
+def refuses(error, *parts, text, operands, **options):
+    """Einsum raises `error`, whose message has all `parts`."""
+    with pytest.raises(error) as caught:
+        jsparse.einsum(text, *operands, **options)
+    assert isinstance(caught.value, JsparseError)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text, operands, parts",
+    [
+        ("ijk,j->i", (A, x), ["operand A of 'ijk,j->i'", "rank 3", "'ijk'", "it has rank 2"]),
+        ("ij,jk->i", (A, x), ["operand B of 'ij,jk->i'", "rank 2", "'jk'", "it has rank 1"]),
+        ("ij->i", (A, x), ["'ij->i' has 1 terms and 2 operands"]),
+        ("ij,j,k->i", (A, x), ["'ij,j,k->i' has 3 terms and 2 operands"]),
+        ("ij,,jk->ik", (A, X), ["'ij,,jk->ik' has 3 terms and 2 operands"]),
+        ("ij,,jk->ik", (A, x, X), ["operand B of 'ij,,jk->ik'", "rank 0", "it has rank 1"]),
+        ("", (A,), ["operand A of ''", "rank 0", "it has rank 2"]),
+        ("->", (A,), ["operand A of '->'", "rank 0"]),
+        ("", (), ["as many operands as terms"]),
+    ],
+)
+def test_ranks(text, operands, parts):
+    refuses(ShapeError, *parts, text=text, operands=operands, out_format=None if operands else A)
+
+
+@pytest.mark.parametrize(
+    "text, operands, sampled, parts",
+    [
+        ("ij,j->i", (A, x[:6]), False, ["'j'", "'ij,j->i'", "7 in dimension 1 of operand A of shape (5, 7)",
+                                        "6 in dimension 0 of operand B of shape (6,)"]),
+        ("ik,jk->ij", (Y, X[:6]), True, ["'j'", "6 in dimension 0 of operand B of shape (6, 2)",
+                                         "7 in dimension 1 of out_format of shape (5, 7)"]),
+        ("ii->", (A,), False, ["'i'", "5 in dimension 0 of operand A", "7 in dimension 1 of operand A"]),
+        ("ij,j->i", (A, x[:1]), False, ["7 in dimension 1 of operand A", "1 in dimension 0 of operand B"]),
+        ("ik,jk->ijk", (Y, X), True, ["out_format of 'ik,jk->ijk'", "rank 3", "shape (5, 7)"]),
+    ],
+)  # fmt: skip
+def test_sizes(text, operands, sampled, parts):
+    refuses(ShapeError, *parts, text=text, operands=operands, out_format=A if sampled else None)
+
+
+@pytest.mark.parametrize(
+    "text, operands, parts",
+    [
+        ("ij->k", (A,), ["'k' of 'ij->k'"]),
+        ("ij,j->ii", (A, x), ["'i' stands 2 times", "'ij,j->ii'"]),
+        ("i j->>ji", (A,), ["'>' stands at position 4", "ij->>ji", "    ^"]),
+        ("ij->ji->ij", (A,), ["'-' stands at position 2"]),
+        ("ij,j-", (A, x), ["'-' stands at position 4"]),
+        ("ij;j->i", (A, x), ["';' stands at position 2"]),
+        ("1j,j->1", (A, x), ["'1' stands at position 0"]),
+        ("éj,j->é", (A, x), ["'é' stands at position 0"]),
+        ("ij,j->i,", (A, x), ["',' stands at position"]),
+        ("ij,j\n->i", (A, x), ["stands at position 4"]),
+    ],
+)
+def test_subscripts(text, operands, parts):
+    refuses(SubscriptError, *parts, text=text, operands=operands)
+
+
+@pytest.mark.parametrize("arguments", [(A, [0, 1], x, [1], [0]), (x, [1], A, [0, 1], [0]), (A,), (None, A), (3, A, x)])
+def test_the_first_argument_is_text(arguments):
+    with pytest.raises(SubscriptError, match=r"subscripts as text .* but the first argument is of type"):
+        jsparse.einsum(*arguments)
+
+
+def test_ellipsis():
+    refuses(NotYetSupportedError, "'...'", "'...j,j->...'", "as letters", text="...j,j->...", operands=(A, x))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "float16", "bfloat16", "bool", "int8", "uint32"])
+def test_dtypes(dtype):
+    refuses(
+        DTypeError, "'ij,j->i'", f"{dtype}, {dtype} promote to {dtype}", "float32", ".astype",
+        text="ij,j->i", operands=(A.astype(dtype), x.astype(dtype)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "operand, name",
+    [
+        (scipy.sparse.csr_array(D.T), "scipy.sparse"),
+        (BCOO.fromdense(jnp.asarray(D.T)), "BCOO"),
+        ("abc", "builtins.str"),
+        (None, "NoneType"),
+        (object(), "builtins.object"),
+        (A.pattern, "Pattern"),
+        (np.array([["a"]]), "numpy.ndarray"),
+    ],
+)
+def test_no_arrays(operand, name):
+    refuses(DTypeError, "'ij,jk->ik'", name, "jsparse.asarray", text="ij,jk->ik", operands=(A, operand))
+    refuses(DTypeError, "'ij,jk->ik'", name, "jsparse.asarray", text="ij,jk->ik", operands=(operand, X))
+
+
+def test_random_keys_are_no_numbers():
+    refuses(DTypeError, "'ij,j->i'", "key<fry>", text="ij,j->i", operands=(A, jax.random.split(jax.random.key(0), 7)))
+
+
+@pytest.mark.parametrize(
+    "text, operands, parts",
+    [
+        ("ij,jk->ik", (A, A.T), ["'ij,jk->ik'"]),
+        ("ij,kj->ik", (A, A), ["'ij,kj->ik'"]),
+        ("ijk,k->ij", (T, x[:2]), ["'ijk,k->ij'", "new pattern", "out_format='dense'"]),
+        ("ii->i", (jsparse.asarray(D[:5, :5]),), ["diagonal", "out_format='dense'"]),
+        ("ij,ij->", (A, A.asformat("coo")), ["different patterns", ".todense()"]),
+        ("ij,ij->", (A, jsparse.asarray(np.ones((5, 7)))), ["different patterns", ".todense()"]),
+        ("ij,ji->", (jsparse.asarray(D[:5, :5]), jsparse.asarray(D[:5, :5])), ["different patterns"]),
+    ],
+)
+def test_merging_and_assembly(text, operands, parts):
+    refuses(NotYetSupportedError, *parts, text=text, operands=operands)
+
+
+def test_the_way_out_that_the_messages_name():
+    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, A.T.todense()), D @ D.T)
+    np.testing.assert_array_equal(jsparse.einsum("ijk,k->ij", T, x[:2], out_format="dense"), T.todense().sum(2))
+    np.testing.assert_array_equal(
+        jsparse.einsum("ii->i", jsparse.asarray(D[:5, :5]), out_format="dense"), np.diagonal(D[:5, :5])
+    )
+    sampled = jsparse.einsum("ij,jk->ik", D, D.T, out_format=jsparse.asarray(np.eye(5, dtype=np.float32)))
+    np.testing.assert_array_equal(sampled.values, np.diagonal(D @ D.T))
+
+
+@pytest.mark.parametrize("out_format", ["csr", "csc", jsparse.Format.of("coo", 2)])
+def test_new_patterns(out_format):
+    refuses(
+        NotYetSupportedError, "'ij,jk->ik'", "a result in format", "out_format='dense'",
+        text="ij,jk->ik", operands=(A, X), out_format=out_format,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("out_format", ["csx", "", "(i, j) -> (i : dense)"])
+def test_unknown_formats(out_format):
+    with pytest.raises((FormatError, SubscriptError)):
+        jsparse.einsum("ij,jk->ik", A, X, out_format=out_format)
+
+
+@pytest.mark.parametrize("out_format", [3, [], D, jnp.ones(3), scipy.sparse.csr_array(D), object()])
+def test_out_format_of_another_type(out_format):
+    for operands in [(A, X), (D, X)]:
+        refuses(FormatError, "out_format", "'ij,jk->ik'", text="ij,jk->ik", operands=operands, out_format=out_format)
+
+
+def test_a_format_of_another_rank():
+    with pytest.raises(FormatError):
+        jsparse.einsum("ij,jk->ik", A, X, out_format=jsparse.Format.of("csf", 3))
+
+
+@pytest.mark.parametrize("options", [{"nse": 3}, {"nse": 0}, {"schedule": 1}, {"preferred_element_type": jnp.float32}])
+def test_options_of_later_versions(options):
+    (name,) = options
+    for operands in [(A, x), (D, x)]:
+        refuses(NotYetSupportedError, f"{name}=", "'ij,j->i'", text="ij,j->i", operands=operands, **options)
+
+
+@pytest.mark.parametrize("semiring", ["min_plus", "nonsense", None, 3])
+def test_semirings(semiring):
+    refuses(NotYetSupportedError, "plus_times", repr(semiring), text="ij,j->i", operands=(A, x), semiring=semiring)
+
+
+def test_errors_are_the_same_under_jit():
+    with pytest.raises(ShapeError, match="7 in dimension 1 of operand A"):
+        jax.jit(lambda A, x: jsparse.einsum("ij,j->i", A, x))(A, x[:6])
+    with pytest.raises(NotYetSupportedError):
+        jax.vmap(lambda x: jsparse.einsum("ij,jk->ik", A, A.T) * x)(x)
+
+
+@pytest.mark.parametrize(
+    "make, error, message",
+    [
+        (lambda: SparseTensor.from_coords([[5], [0]], [1.0], (5, 7)), PatternError, r"\[0, 5\), but entry 0 has 5"),
+        (lambda: SparseTensor.from_coords([[0], [-1]], [1.0], (5, 7)), PatternError, r"\[0, 7\), but entry 0 has -1"),
+        (lambda: Pattern((2, 3), "csr", ([0, 2, 1], [0, 1])), PatternError, "pointers"),
+        (lambda: Pattern((2, 3), "csr", ([0, 1, 5], [0, 1])), PatternError, "pointers"),
+        (lambda: Pattern((2, 3), "csr", ([0, 1], [0])), PatternError, "pointers"),
+        (lambda: Pattern((2, 3), "csr", ([0, 1, 2], [0, 3])), PatternError, "3"),
+        (lambda: Pattern((2, 3), "csr", ([0, 2, 2], [1, 1])), PatternError, "1"),
+        (lambda: A.asformat("nonsense"), FormatError, "nonsense"),
+    ],
+)
+def test_operands_that_cannot_be_made(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

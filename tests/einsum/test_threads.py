@@ -1,0 +1,151 @@
+"""Results do not depend on how many threads work: they are equal bit for bit."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import SparseTensor
+from jsparse.compiler.runtime import run_on_host
+from jsparse.contraction import contraction
+from jsparse.primitives.execute import make_plan
+
+ROWS, COLUMNS = 3000, 40_000
+
+
+def skewed(format):
+    """A matrix one row of which holds about half of all entries; real values, whose sums round."""
+    rng = np.random.default_rng(0)
+    heavy = np.stack([np.full(COLUMNS, 5), np.arange(COLUMNS)])
+    rest = np.stack([rng.integers(0, ROWS, COLUMNS), rng.integers(0, COLUMNS, COLUMNS)])
+    values = rng.normal(size=2 * COLUMNS).astype(np.float32)
+    return SparseTensor.from_coords(np.concatenate([heavy, rest], 1), values, (ROWS, COLUMNS), format)
+
+
+def normal(*shape):
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+PROGRAMS = {
+    "spmv": ("ij,j->i", lambda A: [normal(A.shape[1])]),
+    "spmm": ("ij,jk->ik", lambda A: [normal(A.shape[1], 24)]),
+    "transposed": ("ij,i->j", lambda A: [normal(A.shape[0])]),
+    "transposed spmm": ("ij,ik->jk", lambda A: [normal(A.shape[0], 8)]),
+    "sum": ("ij->", lambda A: []),
+    "weighted sum": ("ij,i,j->", lambda A: [normal(A.shape[0]), normal(A.shape[1])]),
+    "small result": ("ij,ik,jl->kl", lambda A: [normal(A.shape[0], 3), normal(A.shape[1], 2)]),
+}
+
+
+def on_host(text, A, dense, threads):
+    """What the generated kernel gives when run without XLA; operands in the order of A's own levels."""
+    work, operands = contraction(text, [A, *dense], "dense")
+    arrays = [np.asarray(x) for x in work.arrays(operands)]
+    chosen, call = make_plan(work.spec, (work.dtype.name,) * (1 + len(arrays)))
+    result, *factors = chosen.problem.tensors
+    for n, (tensor, term) in enumerate(zip(factors, work.spec.factors, strict=True)):
+        if term.on_pattern:
+            relayout = work.spec.pattern.relayout_to(chosen.patterns[0].format)
+            arrays[n] = np.where(relayout.gather >= 0, arrays[n][relayout.gather], 0).astype(np.float32)
+        else:
+            arrays[n] = np.ascontiguousarray(arrays[n].transpose([axis.dim for axis in tensor.axes]))
+    order = [axis.dim for axis in result.axes]
+    shape = work.spec.result.shape(dict(work.spec.sizes), work.spec.pattern.nse)
+    out = np.full([shape[n] for n in order], np.nan, np.float32)
+    run_on_host(call, arrays, out, threads)
+    return out.transpose(np.argsort(order)) if order else out
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_the_host(name, format):
+    text, operands = PROGRAMS[name]
+    A = skewed(format)
+    dense = operands(A)
+    expected = np.asarray(jsparse.einsum(text, A, *dense, out_format="dense"))
+    for threads in (1, 2, 3, 8):
+        for _ in range(3):
+            np.testing.assert_array_equal(on_host(text, A, dense, threads), expected)
+
+
+PROGRAM = textwrap.dedent("""
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import hashlib, jax, numpy as np
+    from einsum.test_threads import PROGRAMS, skewed
+    import jsparse
+    A = skewed("csr")
+    for name in ("spmv", "spmm", "transposed", "sum"):
+        text, operands = PROGRAMS[name]
+        loss = lambda A, *x: (jsparse.einsum(text, A, *x) ** 2).sum()
+        out, gradient = jsparse.einsum(text, A, *operands(A)), jax.grad(loss)(A, *operands(A))
+        print(name, *[hashlib.sha256(np.asarray(x).tobytes()).hexdigest() for x in (out, gradient.values)])
+""")
+
+
+def test_for_any_pool_of_xla(tests_folder):
+    """`PJRT_NPROC` sets the number of threads of XLA's pool where affinity does not."""
+    outputs = {}
+    for threads in (1, 2, 8):
+        environment = {**os.environ, "PJRT_NPROC": str(threads), "NPROC": str(threads), "JAX_PLATFORMS": "cpu"}
+        command = [sys.executable, "-c", PROGRAM, str(tests_folder)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        outputs[threads] = done.stdout
+    assert len(outputs[1].splitlines()) == 4
+    assert outputs[1] == outputs[2] == outputs[8]
+
+
+def test_threads_compile_and_run_at_once():
+    """Eight threads, each with programs of its own and one that all share."""
+    A = jsparse.asarray((normal(40, 50) > 0.5) * normal(40, 50))
+    D = np.asarray(A.todense(), np.float64)
+    failures, barrier = [], threading.Barrier(8)
+
+    def work(me):
+        try:
+            barrier.wait()
+            for n in range(4):
+                width = 2 + me if n % 2 else 17
+                X = normal(50, width)
+                found = jax.jit(lambda A, X: A @ X)(A, X)
+                np.testing.assert_allclose(found, D @ X, rtol=1e-4, atol=1e-4)
+                gradient = jax.grad(lambda A, X: ((A @ X) ** 2).sum())(A, X)
+                expected = (2 * (D @ X) @ X.T)[tuple(A.pattern.to_coords())]
+                np.testing.assert_allclose(gradient.values, expected, rtol=1e-3, atol=1e-3)
+        except BaseException as error:  # reported by the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_threads_make_patterns_at_once():
+    """One pattern, made and run by all threads at the same time, is one object."""
+    found, barrier = [None] * 8, threading.Barrier(8)
+
+    def work(me):
+        barrier.wait()
+        A = SparseTensor.from_coords([[0, 3, 4], [1, 4, 1]], np.ones(3, np.float32), (123, 321), "csr")
+        found[me] = A, A.asformat("csc"), jnp.ones(123) @ A
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(A.pattern) for A, _, _ in found}) == 1
+    assert len({id(B.pattern) for _, B, _ in found}) == 1
+    for _, _, y in found:
+        assert (y[1], y[4]) == (2, 1)

@@ -1,0 +1,204 @@
+"""Every transformation of an einsum against the same transformation of the function on dense arrays."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from einsum.cases import FEW, Case
+from jax.test_util import check_grads
+
+import jsparse
+
+each_case = pytest.mark.parametrize("case", FEW, ids=str)
+some_cases = pytest.mark.parametrize("case", FEW[:5:2], ids=str)
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def agree(found, expected):
+    """Equal trees of arrays, up to the rounding of sums in another order."""
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def bent(f):
+    """A scalar function of `f` all of whose derivatives differ from zero."""
+
+    def loss(*operands):
+        out = f(*operands)
+        return jnp.sin(out + jnp.arange(out.size, dtype=out.dtype).reshape(out.shape)).sum()
+
+    return loss
+
+
+def both(case):
+    return case.function(), case.reference(), case.operands("float64")
+
+
+@some_cases
+def test_derivatives_by_differences(case):
+    """On small operands: the error of a difference quotient grows with the third derivative."""
+    f, _, operands = both(case)
+    small = [x / 10 for x in operands]
+    check_grads(jax.jit(bent(f)), small, order=2, modes=("fwd", "rev"), rtol=1e-5, atol=1e-5)
+
+
+@each_case
+def test_jvp_linearize_vjp(case):
+    f, reference, operands = both(case)
+    tangents = [jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape) for x in operands]
+    expected, expected_tangent = jax.jvp(reference, operands, tangents)
+    agree(jax.jvp(f, operands, tangents), (expected, expected_tangent))
+    out, push = jax.linearize(f, *operands)
+    agree((out, push(*tangents)), (expected, expected_tangent))
+    cotangent = jnp.cos(jnp.arange(expected.size, dtype=expected.dtype)).reshape(expected.shape)
+    agree(jax.vjp(f, *operands)[1](cotangent), jax.vjp(reference, *operands)[1](cotangent))
+
+
+@each_case
+def test_jvp_of_one_operand(case):
+    """The others have symbolic zeros as tangents."""
+    f, reference, operands = both(case)
+    for place, operand in enumerate(operands):
+        one = lambda g, x, at=place: g(*operands[:at], x, *operands[at + 1 :])  # noqa: E731
+        tangent = jnp.ones_like(operand)
+        agree(*(jax.jvp(lambda x, g=g: one(g, x), (operand,), (tangent,)) for g in (f, reference)))  # noqa: B023
+        agree(*(jax.grad(lambda x, g=g: bent(lambda x: one(g, x))(x))(operand) for g in (f, reference)))  # noqa: B023
+
+
+@each_case
+def test_linear_transpose(case):
+    f, reference, operands = both(case)
+    for place in range(len(operands)):
+        linear = [lambda x, g=g, at=place: g(*operands[:at], x, *operands[at + 1 :]) for g in (f, reference)]
+        cotangent = jnp.ones_like(linear[1](operands[place]))
+        agree(*(jax.linear_transpose(g, operands[place])(cotangent) for g in linear))
+
+
+@some_cases
+def test_jacobians_and_hessian(case):
+    f, reference, operands = both(case)
+    places = tuple(range(len(operands)))
+    expected = jax.jacrev(reference, places)(*operands)
+    agree(jax.jit(jax.jacfwd(f, places))(*operands), expected)
+    agree(jax.jit(jax.jacrev(f, places))(*operands), expected)
+    agree(*(jax.jit(jax.hessian(bent(g), places))(*operands) for g in (f, reference)))
+
+
+@each_case
+@pytest.mark.parametrize("batched, axis", [("all", 0), ("first", -1), ("last", -1)])
+def test_vmap(case, batched, axis):
+    f, reference, operands = both(case)
+    axes = [axis if batched == "all" or n == (0 if batched == "first" else len(operands) - 1) else None
+            for n in range(len(operands))]  # fmt: skip
+    stacked = [x if a is None else jnp.stack([x, -x, 3 * x + 1], a) for x, a in zip(operands, axes, strict=True)]
+    agree(*(jax.jit(jax.vmap(g, axes, out_axes=axis))(*stacked) for g in (f, reference)))
+
+
+@some_cases
+def test_vmap_of_grad_and_grad_of_vmap(case):
+    f, reference, operands = both(case)
+    places = tuple(range(len(operands)))
+    for axes in [(0,) * len(operands), (*[None] * (len(operands) - 1), 0)]:
+        stacked = [x if a is None else jnp.stack([x, 2 - x], a) for x, a in zip(operands, axes, strict=True)]
+        agree(*(jax.jit(jax.vmap(jax.grad(bent(g), places), axes))(*stacked) for g in (f, reference)))
+        agree(*(jax.jit(jax.grad(bent(jax.vmap(g, axes)), places))(*stacked) for g in (f, reference)))
+
+
+@some_cases
+def test_nested_vmap(case):
+    f, reference, operands = both(case)
+    inner = (0, *[None] * (len(operands) - 1))
+    outer = (0,) * len(operands)
+    values = jnp.stack([jnp.stack([operands[0] * a + b for a in range(3)]) for b in range(2)])
+    dense = [jnp.stack([x, x + 1]) for x in operands[1:]]
+    agree(*(jax.jit(jax.vmap(jax.vmap(g, inner), outer))(values, *dense) for g in (f, reference)))
+    if dense:
+        swapped = jnp.moveaxis(values, 0, 2)
+        agree(*(jax.vmap(jax.vmap(g, inner), (2, *outer[1:]))(swapped, *dense) for g in (f, reference)))
+
+
+@some_cases
+def test_checkpoint(case):
+    f, reference, operands = both(case)
+    places = tuple(range(len(operands)))
+    expected = jax.grad(bent(reference), places)(*operands)
+    for policy in [None, jax.checkpoint_policies.nothing_saveable, jax.checkpoint_policies.dots_saveable]:
+        agree(jax.jit(jax.grad(bent(jax.checkpoint(f, policy=policy)), places))(*operands), expected)
+    agree(jax.grad(jax.checkpoint(bent(f)), places)(*operands), expected)
+
+
+def test_scan_over_a_closed_tensor():
+    case = Case("ij,j->i", "csr")
+    A, x = case.tensor("float64"), case.arrays("float64")[0]
+
+    def loss(product, values, x):
+        def step(x, _):
+            y = jnp.tanh(product(values, x))
+            return jnp.tanh(jnp.pad(y, (0, 2)) + x), y
+
+        return jax.lax.scan(step, x, None, length=4)[1].sum()
+
+    f, reference = case.function(), case.reference()
+    agree(*(jax.jit(jax.grad(lambda v, x, g=g: loss(g, v, x), (0, 1)))(A.values, x) for g in (f, reference)))
+
+
+def test_scan_with_a_tensor_as_carry_and_as_inputs():
+    """A carry keeps its pattern; stacked values are the batch of one pattern."""
+    A = Case("ij,j->i", "csc").tensor("float64")
+    x = jnp.arange(7.0)
+
+    def f(A, x):
+        def step(A, scale):
+            A = A * scale
+            return A, A @ x
+
+        return jax.lax.scan(step, A, jnp.array([1.0, -2.0, 0.5]))
+
+    last, products = jax.jit(f)(A, x)
+    assert last.pattern is A.pattern
+    agree(last.values, -A.values)
+    agree(products, jnp.stack([s * (A.todense() @ x) for s in (1.0, -2.0, -1.0)]))
+    gradient = jax.grad(lambda A: f(A, x)[1].sum())(A)
+    agree(gradient.values, -2 * x[A.pattern.to_coords()[1]])
+
+    stacked = jax.tree.map(lambda v: jnp.stack([v, 2 * v]), A)
+    _, products = jax.lax.scan(lambda c, A: (c, A @ x), 0, stacked)
+    agree(products, jnp.stack([A.todense() @ x, 2 * (A.todense() @ x)]))
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_cond_and_while(chosen):
+    A = Case("ij,j->i", "coo").tensor("float64")
+    x = jnp.arange(7.0)
+
+    def f(A, x, chosen):
+        return jax.lax.cond(chosen, lambda A: A @ x, lambda A: (A * 2) @ (x + 1), A).sum()
+
+    D = A.todense()
+    gradient = jax.jit(jax.grad(f))(A, x, chosen)
+    expected = jax.grad(lambda D: ((D @ x) if chosen else ((2 * D) @ (x + 1))).sum())(D)
+    agree(gradient.values, expected[tuple(A.pattern.to_coords())])
+    both_ways = jax.vmap(f, (None, None, 0))(A, x, jnp.array([True, False]))
+    agree(both_ways, jnp.stack([(D @ x).sum(), (2 * D @ (x + 1)).sum()]))
+    doubled = jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (0, A))[1]
+    agree(doubled.values, 8 * A.values)
+
+
+def test_custom_derivatives_around_an_einsum():
+    A = Case("ij,j->i", "csr").tensor("float64")
+
+    @jax.custom_vjp
+    def f(A, x):
+        return A @ x
+
+    f.defvjp(lambda A, x: (A @ x, (A, x)), lambda saved, ct: (saved[0] * 2.0, jsparse.einsum("ij,i->j", saved[0], ct)))
+    dA, dx = jax.grad(lambda A, x: f(A, x).sum(), (0, 1))(A, jnp.ones(7))
+    agree(dA.values, 2 * A.values)
+    agree(dx, A.todense().sum(0))

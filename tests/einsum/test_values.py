@@ -1,0 +1,90 @@
+"""Results and first derivatives against dense arrays."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from einsum.cases import CASES, FEW, Case
+
+import jsparse
+from jsparse import SparseTensor
+
+
+def weighted(f):
+    """A scalar function whose gradients are small integers, so that sums are exact."""
+
+    def loss(*operands):
+        out = f(*operands)
+        return (out * (jnp.arange(out.size, dtype=out.dtype) % 5 - 2).reshape(out.shape)).sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_result_and_gradients(case):
+    f, reference, operands = case.function(), case.reference(), case.operands()
+    np.testing.assert_array_equal(jax.jit(f)(*operands), reference(*operands))
+    places = tuple(range(len(operands)))
+    found = jax.jit(jax.grad(weighted(f), places))(*operands)
+    expected = jax.grad(weighted(reference), places)(*operands)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_eager_is_jitted(case):
+    f, operands = case.function(), case.operands()
+    np.testing.assert_array_equal(f(*operands), jax.jit(f)(*operands))
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : compressed, j : dense)"])
+def test_gradient_is_a_tensor_on_the_same_pattern(format):
+    """The dense gradient, read where A is stored: nothing is said about positions that aren't."""
+    case = Case("ij,jk->ik", format)
+    A, (X,) = case.tensor(), case.arrays()
+    weight = jnp.arange(20.0).reshape(5, 4) % 3
+    gradient = jax.grad(lambda A: (jsparse.einsum("ij,jk->ik", A, X) * weight).sum())(A)
+    assert isinstance(gradient, SparseTensor)
+    assert gradient.pattern is A.pattern
+    dense = jax.grad(lambda D: ((D @ X) * weight).sum())(A.todense())
+    np.testing.assert_array_equal(gradient.values, dense[tuple(A.pattern.to_coords())])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("other", ["float32", "float64", "int32", "int8", "float16", "bool"])
+def test_promotion_follows_jax(dtype, other):
+    with jax.enable_x64(True):
+        A = Case("ij,j->i", "csr").tensor(dtype)
+        x = jnp.array([1, 0, 1, 1, 0, 1, 1]).astype(other)
+        out = jsparse.einsum("ij,j->i", A, x)
+        expected = jnp.einsum("ij,j->i", A.todense(), x)
+        assert out.dtype == expected.dtype
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_python_scalars_and_lists_are_operands():
+    A = Case("ij,j->i", "csr").tensor()
+    np.testing.assert_array_equal(jsparse.einsum("ij,->ij", A, 3).values, 3 * A.values)
+    np.testing.assert_array_equal(jsparse.einsum("ij,j->i", A, [1.0] * 7), A.todense().sum(1))
+    assert jsparse.einsum("ij,->ij", A, 3).dtype == np.float32
+
+
+@pytest.mark.parametrize("format", ["csr", "coo", "dcsr"])
+def test_empty_operands(format):
+    """No entries, and dimensions of size zero."""
+    for shape in [(3, 4), (0, 4), (3, 0), (0, 0)]:
+        A = SparseTensor.from_coords(np.zeros((2, 0), int), np.zeros(0, np.float32), shape, format)
+        X = jnp.ones((shape[1], 2))
+        f = lambda A, X: (jsparse.einsum("ij,jk->ik", A, X) ** 2).sum()  # noqa: E731
+        assert f(A, X) == 0
+        dA, dX = jax.grad(f, (0, 1))(A, X)
+        assert dA.values.shape == (0,)
+        np.testing.assert_array_equal(dX, np.zeros_like(X))
+        np.testing.assert_array_equal(jsparse.einsum("ij->", A), 0)
+        np.testing.assert_array_equal(A.sum(0), np.zeros(shape[1]))
+        assert jsparse.einsum("ij,j->ij", A, jnp.ones(shape[1])).nse == 0
+    A = Case("ij,jk->ik", format).tensor()
+    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, jnp.ones((7, 0))), np.zeros((5, 0)))
+    assert jax.grad(lambda A: jsparse.einsum("ij,jk->ik", A, jnp.ones((7, 0))).sum())(A).values.tolist() == [0] * A.nse
+    sampled = jsparse.einsum("ik,jk->ij", jnp.ones((5, 0)), jnp.ones((7, 0)), out_format=A)
+    np.testing.assert_array_equal(sampled.values, np.zeros(A.nse))

@@ -1,0 +1,54 @@
+"""The static description of dynamic patterns, and padding to it and back."""
+
+import numpy as np
+import pytest
+
+from jsparse.errors import PatternError
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.dynamic import pad, trim
+
+
+@pytest.mark.parametrize(
+    "format, shape, nse, capacities, lengths",
+    [
+        ("csr", (4, 5), 7, (4, 7), (5, 7)),
+        ("csr", (4, 5), 90, (4, 20), (5, 20)),
+        ("coo", (4, 5), 7, (7, 7), (2, 7, 7)),
+        ("dcsr", (4, 5), 7, (4, 7), (2, 4, 5, 7)),
+        ("(i, j) -> (i : compressed, j : dense)", (4, 5), 15, (3, 15), (2, 3)),
+        ("(i, j, k) -> (i : compressed, j : dense, k : compressed)", (9, 5, 2), 3, (3, 15, 3), (2, 3, 16, 3)),
+        ("dense", (4, 5), 20, (4, 20), ()),
+    ],
+)
+def test_room_follows_from_nse(format, shape, nse, capacities, lengths):
+    type_ = DynamicType(shape, Format.of(format, len(shape)), nse)
+    assert type_.capacities == capacities
+    assert type_.array_lengths == lengths
+    assert type_.index_dtype == np.int32
+    assert hash(type_) == hash(DynamicType(shape, Format.of(format, len(shape)), nse))
+
+
+def test_indices_are_wide_where_they_must_be():
+    assert DynamicType((2**31, 5), Format.of("coo", 2), 3).index_dtype == np.int64
+    assert DynamicType((5, 5), Format.of("coo", 2), 2**31).index_dtype == np.int64
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"])
+@pytest.mark.parametrize("room", [0, 4, 40])
+def test_padding_and_back(format, room):
+    rng = np.random.default_rng(0)
+    pattern, _ = Pattern.from_coordinates(rng.integers(0, 6, (2, 9)), (6, 6), format)
+    nse = pattern.nse + 6 * room
+    type_ = DynamicType(pattern.shape, pattern.format, nse)
+    arrays = pad(pattern, nse)
+    assert tuple(map(len, arrays)) == type_.array_lengths
+    assert trim(type_, arrays) is pattern
+
+
+def test_what_has_no_room_is_refused():
+    pattern, _ = Pattern.from_coordinates(np.array([[0, 1, 2], [0, 1, 2]]), (3, 3), "csr")
+    with pytest.raises(PatternError, match=r"room for the 3 slots of .* but nse=2"):
+        pad(pattern, 2)
+    type_ = DynamicType((3, 3), Format.of("csr", 2), 2)
+    with pytest.raises(PatternError, match="at most 2 entries in a level, as nse=2 allows, but there are 3"):
+        trim(type_, (np.array([0, 1, 2, 3]), np.array([0, 1])))

@@ -1,0 +1,92 @@
+// Feeds the routines garbage, under AddressSanitizer: see test_stress.py. Every buffer is a heap block of its exact size.
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "direct.h"
+#include "params.h"
+
+using namespace jsparse;
+
+namespace {
+
+std::mt19937_64 random_bits;
+
+int64_t below(int64_t n) { return static_cast<int64_t>(random_bits() % static_cast<uint64_t>(n)); }
+
+int64_t scale = 1;  // large enough, now and then, for several threads
+
+int64_t garbage() {
+  const int64_t extremes[] = {0, -1, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, int64_t{1} << 62, int64_t{1} << 32};
+  return below(4) == 0 ? extremes[below(8)] : below(4) == 0 ? static_cast<int64_t>(random_bits()) : below(12 * scale) - 2;
+}
+
+struct Buffer {
+  std::vector<char> bytes;
+  int64_t dims[4];
+  void fill(int64_t item) {
+    for (size_t at = 0; at + static_cast<size_t>(item) <= bytes.size(); at += static_cast<size_t>(item)) {
+      const int64_t value = garbage();
+      __builtin_memcpy(bytes.data() + at, &value, static_cast<size_t>(item));
+    }
+  }
+};
+
+// What the capacities of the levels are is up to the caller: any are safe, also such as belong to no nse.
+void run_one(const char* name) {
+  const int64_t levels = below(scale > 1 ? 4 : 5), batch = below(4), nse = below(20 * scale), n = below(30 * scale), wide = below(2), places = below(2);
+  const int64_t coordinates = below(2), bytes = int64_t{1} << below(4), kind = below(3);
+  std::vector<int64_t> params{1, wide | places << 1 | coordinates << 2 | 8, batch, n, nse, bytes, kind, levels};
+  std::vector<int64_t> dims;
+  for (int64_t l = 0; l < levels; ++l) dims.insert(dims.begin() + below(l + 1), l);
+  std::vector<Buffer> buffers(1);
+  std::vector<Buffer> arrays;
+  const auto buffer = [&](int64_t length, int64_t item) {
+    Buffer made;
+    made.bytes.resize(static_cast<size_t>(batch * length * item));
+    made.dims[0] = batch, made.dims[1] = length;
+    made.fill(item);
+    return made;
+  };
+  int64_t elements = 1, above = 0;
+  const bool huge = std::string(name) != "nonzero" && below(8) == 0;
+  for (int64_t l = 0; l < levels; ++l) {
+    const int64_t level = l == 0 || above == kDense ? below(2) : below(3), size = huge ? int64_t{1} << below(63) : below(6 * (scale > 1 ? 12 : 1));
+    params.insert(params.end(), {level, dims[static_cast<size_t>(l)], below(2), size});
+    elements = huge ? 0 : elements * size;
+    for (int64_t a = level == kDense ? 0 : level == kCompressed ? 2 : 1; a > 0; --a) arrays.push_back(buffer(below(25 * scale), wide ? 8 : 4));
+    above = level;
+  }
+  buffers[0].bytes.resize(params.size() * 8);
+  __builtin_memcpy(buffers[0].bytes.data(), params.data(), params.size() * 8);
+  buffers[0].dims[0] = static_cast<int64_t>(params.size());
+  const int64_t place = places ? 8 : 4, index = wide ? 8 : 4;
+  if (name == std::string("assemble")) buffers.push_back(buffer(levels * n, coordinates ? 8 : 4));
+  if (name == std::string("nonzero")) buffers.push_back(buffer(elements * bytes * (kind == 2 ? 2 : 1), 1));
+  for (Buffer& array : arrays) buffers.push_back(std::move(array));
+  if (name == std::string("assemble")) {
+    for (const int64_t length : {n, nse + 1, n}) buffers.push_back(buffer(length, place));
+  } else {
+    buffers.push_back(name[0] == 'e' ? buffer(levels * nse, index) : name[0] == 'n' ? buffer(nse, place) : buffer(1, 4));
+  }
+  std::vector<void*> data;
+  std::vector<const int64_t*> shapes;
+  for (Buffer& b : buffers) data.push_back(b.bytes.data()), shapes.push_back(b.dims);
+  std::string error;
+  const int code = run_direct(find_routine(name), data.data(), shapes.data(), 2, &error);
+  if (code != 0 && !huge) std::printf("%s: %d %s\n", name, code, error.c_str()), std::exit(1);
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const int rounds = std::atoi(argv[1]);
+  for (int round = 0; round < rounds; ++round) {
+    scale = round % 128 == 0 ? 5000 : 1;
+    random_bits.seed(static_cast<uint64_t>(round));
+    for (const char* name : {"assemble", "expand", "nonzero", "validate"}) run_one(name);
+  }
+  std::puts("ok");
+}

@@ -1,0 +1,140 @@
+"""Conversions on host arrays, against NumPy and SciPy."""
+
+import hashlib
+
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from jsparse import _native
+
+CSR = [(0, 0, 1, 1000), (1, 1, 1, 70_000)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 100, 300_000])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("skew", [1, 6])
+@pytest.mark.parametrize("sorted_already", [False, True])
+def test_assemble_is_what_scipy_makes(n, dtype, skew, sorted_already):
+    rng = np.random.default_rng(n)
+    rows, columns = ((rng.random(n) ** skew * size).astype(dtype) for size in (1000, 70_000))
+    if sorted_already:
+        order = np.lexsort([columns, rows])
+        rows, columns = rows[order], columns[order]
+    (pointers, found), nse, first, slots, extra, extra_group = _native.assemble([rows, columns], CSR)
+    values = rng.integers(1, 9, n)
+    expected = sp.coo_array((values, (rows, columns)), shape=(1000, 70_000)).tocsr()
+    np.testing.assert_array_equal(pointers, expected.indptr)
+    np.testing.assert_array_equal(found, expected.indices)
+    assert slots is None
+    assert nse == expected.nnz
+    summed = values.copy() if first is None else _native.take(values, first)
+    if extra is not None:
+        np.add.at(summed, extra_group, values[extra])
+    np.testing.assert_array_equal(summed, expected.data)
+    assert (first is None) == (sorted_already and extra is None) or n < 2
+
+
+def test_entries_in_a_corner_of_a_large_matrix():
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 3000, (2, 200_000))
+    levels = [(1, 0, 1, 2**20), (1, 1, 1, 2**20)]
+    arrays, *_ = _native.assemble([rows, columns], levels)
+    assert _native.faults(list(arrays), levels) == 0
+    keys = np.unique(rows * 2**20 + columns)
+    np.testing.assert_array_equal(arrays[3], keys % 2**20)
+
+
+def test_assemble_refuses():
+    assert _native.assemble([np.array([1000]), np.array([0])], CSR) is None
+    assert _native.assemble([np.array([0]), np.array([-1])], CSR) is None
+    with pytest.raises(TypeError, match="int32 or int64"):
+        _native.assemble([np.zeros(2), np.zeros(2)], CSR)
+    with pytest.raises(ValueError, match="one length"):
+        _native.assemble([np.zeros(2, int), np.zeros(3, int)], CSR)
+    with pytest.raises(ValueError, match="each dimension once"):
+        _native.assemble([np.zeros(2, int), np.zeros(2, int)], [(0, 0, 1, 3), (0, 0, 1, 3)])
+    with pytest.raises(OverflowError):
+        _native.assemble([np.zeros(1, int)] * 3, [(0, dim, 1, 2**40) for dim in range(3)])
+
+
+@pytest.mark.parametrize("n", [0, 5, 400_000])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_transpose(n, dtype):
+    rng = np.random.default_rng(0)
+    shape = (500, 9000)
+    places = np.sort(rng.choice(shape[0] * shape[1], n, replace=False))
+    matrix = sp.csr_array((np.arange(n), (places // shape[1], places % shape[1])), shape=shape)
+    pointers, columns = matrix.indptr.astype(dtype), matrix.indices.astype(dtype)
+    expected = matrix.tocsc()
+    by_pointers = _native.transpose(columns, shape[1], pointers, True)
+    by_rows = _native.transpose(columns, shape[1], (places // shape[1]).astype(dtype), False)
+    for found in (by_pointers, by_rows):
+        for a, b in zip(found, (expected.indptr, expected.indices, expected.data), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("pointers", [[0, 3, 2], [1, 1, 2], [0, 1, 3]])
+def test_transpose_refuses(pointers):
+    with pytest.raises(ValueError, match="pointers that rise"):
+        _native.transpose(np.array([0, 1]), 2, np.array(pointers), True)
+    with pytest.raises(ValueError, match="Expected keys in"):
+        _native.transpose(np.array([0, 2]), 2, np.array([0, 1]), False)
+
+
+TYPES = ["?", "i1", "u2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", ml_dtypes.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (7, 130), (300, 1000)])
+def test_compress_dense(dtype, shape):
+    rng = np.random.default_rng(0)
+    x = (rng.integers(-2, 3, shape) * (rng.random(shape) < 0.2)).astype(dtype)
+    kind = {"c": "complex", "f": "floating", "V": "floating"}.get(x.dtype.kind, "integer")
+    if kind != "integer" and x.size:
+        x[x == 0] = -0.0
+        x.flat[0] = np.nan
+    pointers, columns, values = _native.compress_dense(x, shape[1], kind, False)
+    places = np.nonzero(x)
+    np.testing.assert_array_equal(columns, places[1])
+    assert values.tobytes() == x[places].tobytes()
+    assert values.dtype == x.dtype
+    if shape[1]:
+        np.testing.assert_array_equal(np.diff(pointers), np.bincount(places[0], minlength=shape[0]))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [0, 10, 100_000])
+def test_take_and_invert(dtype, n):
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2, n).astype(dtype)
+    order = rng.permutation(n)
+    for index in (order.astype(np.int32), order):
+        taken = _native.take(values, index)
+        np.testing.assert_array_equal(taken, values[order])
+        assert taken.ctypes.data % 64 == 0
+        np.testing.assert_array_equal(_native.invert(index, n), np.argsort(order))
+    if n:
+        assert not _native.take(values, np.array([-1]))[0]
+        np.testing.assert_array_equal(_native.invert(np.array([2]), 4), [-1, -1, 0, -1])
+        with pytest.raises(ValueError, match="indices below"):
+            _native.take(values, np.array([n]))
+
+
+def test_images_differ_and_do_not_depend_on_threads():
+    x = np.arange(1_000_003, dtype=np.int32)
+    image = _native.image(x)
+    assert hashlib.sha256(image).hexdigest() == "65d631188710ee053a98f1f41c80903616472163fbab6972c390658932e1094b"
+    seen = {image}
+    for at in (0, 1023, 1024, 500_000, 1_000_002):
+        for bit in (0, 7, 31):
+            y = x.copy()
+            y[at] ^= np.array(1 << bit, np.uint32).view(np.int32)
+            seen.add(_native.image(y))
+    seen.update(_native.image(y) for y in (np.roll(x, 1), x[::-1].copy(), np.zeros_like(x)))
+    assert len(seen) == 19
+    swapped = x.copy()
+    swapped[[8, 9, 10, 11]] = swapped[[10, 11, 8, 9]]
+    assert _native.image(swapped) not in seen
+    assert _native.image(x[:0]) == b""

@@ -1,0 +1,26 @@
+"""The routines on garbage, under AddressSanitizer and UndefinedBehaviorSanitizer, where there is a compiler."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SOURCES = ["assemble", "direct", "expand", "nonzero", "order", "pages", "parallel", "routines", "sort"]
+
+
+def test_garbage_under_sanitizers(tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no compiler")
+    csrc = HERE.parents[1] / "csrc"
+    program = tmp_path / "stress"
+    files = [str(HERE / "stress.cc"), *(str(csrc / f"{name}.cc") for name in SOURCES)]
+    flags = ["-std=c++17", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-pthread", f"-I{csrc}"]
+    built = subprocess.run([compiler, *flags, "-o", str(program), *files], capture_output=True, text=True)
+    if built.returncode and "cannot find" in built.stderr:
+        pytest.skip("no sanitizers")
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(program), "3000"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr

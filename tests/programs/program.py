@@ -1,0 +1,127 @@
+"""A program: one einsum with its operands, as a value that prints as the Python source that runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+import numpy as np
+
+import jsparse
+
+__all__ = ["DenseOperand", "Program", "SparseOperand"]
+
+
+@dataclass(frozen=True)
+class SparseOperand:
+    """The arguments of `SparseTensor.from_coords`; `coords` has a row for each dimension."""
+
+    coords: tuple[tuple[int, ...], ...]
+    values: tuple[int, ...]
+    shape: tuple[int, ...]
+    format: str
+    dtype: str
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The dense array of the same entries."""
+        dense = np.zeros(self.shape, np.int64)
+        np.add.at(dense, tuple(np.array(row, int) for row in self.coords), np.array(self.values, int))
+        return dense
+
+    def tensor(self) -> jsparse.SparseTensor:
+        """The operand itself."""
+        coords = np.array(self.coords, np.int64).reshape(len(self.shape), -1)
+        return jsparse.SparseTensor.from_coords(coords, np.array(self.values, self.dtype), self.shape, self.format)
+
+    def source(self) -> str:
+        """The expression that makes the operand."""
+        coords = f"np.array({[list(row) for row in self.coords]}, int)"
+        values = f"np.array({list(self.values)}, '{self.dtype}')"
+        return f"jsparse.SparseTensor.from_coords({coords}, {values}, {self.shape}, '{self.format}')"
+
+
+@dataclass(frozen=True)
+class DenseOperand:
+    """An array; `values` are its elements in C order."""
+
+    values: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: str
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The elements as exact integers."""
+        return np.array(self.values, np.int64).reshape(self.shape)
+
+    def tensor(self) -> np.ndarray:
+        """The operand itself."""
+        return self.array.astype(self.dtype)
+
+    def source(self) -> str:
+        """The expression that makes the operand."""
+        return f"np.array({list(self.values)}, '{self.dtype}').reshape({self.shape})"
+
+
+@dataclass(frozen=True)
+class Program:
+    """`jsparse.einsum(subscripts, *operands, out_format=out_format)`; `seed` is what it was drawn from."""
+
+    seed: tuple[int, ...]
+    subscripts: str
+    operands: tuple[SparseOperand | DenseOperand, ...]
+    out_format: SparseOperand | str | None
+
+    @property
+    def needs_x64(self) -> bool:
+        """Whether JAX must keep 64-bit dtypes."""
+        named = [*self.operands, *([self.out_format] if isinstance(self.out_format, SparseOperand) else [])]
+        return any(operand.dtype in ("float64", "int64") for operand in named)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The indices of each operand."""
+        return tuple(self.subscripts.partition("->")[0].split(","))
+
+    @cached_property
+    def kept(self) -> str:
+        """The indices of the result."""
+        before, arrow, after = self.subscripts.partition("->")
+        if arrow:
+            return after
+        letters = before.replace(",", "")
+        return "".join(sorted(v for v in set(letters) if letters.count(v) == 1))
+
+    @cached_property
+    def expected(self) -> np.ndarray:
+        """What numpy's einsum gives on dense arrays of exact integers."""
+        return np.asarray(np.einsum(self.subscripts, *(operand.array for operand in self.operands)))
+
+    def arguments(self) -> tuple[list[object], object]:
+        """The operands and `out_format`."""
+        out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
+        return [operand.tensor() for operand in self.operands], out
+
+    def run(self) -> object:
+        """What `jsparse.einsum` gives."""
+        with jax.enable_x64(self.needs_x64):
+            operands, out = self.arguments()
+            return jsparse.einsum(self.subscripts, *operands, out_format=out)
+
+    def __str__(self) -> str:
+        out = self.out_format.source() if isinstance(self.out_format, SparseOperand) else repr(self.out_format)
+        lines = ["import jax, jsparse, numpy as np", ""]
+        lines += ["jax.config.update('jax_enable_x64', True)"] if self.needs_x64 else []
+        lines += [f"{chr(65 + n)} = {operand.source()}" for n, operand in enumerate(self.operands)]
+        names = ", ".join(chr(65 + n) for n in range(len(self.operands)))
+        lines += [f"out_format = {out}", f"got = jsparse.einsum('{self.subscripts}', {names}, out_format=out_format)"]
+        dense = ", ".join(
+            f"np.asarray({chr(65 + n)}.todense())" if isinstance(operand, SparseOperand) else chr(65 + n)
+            for n, operand in enumerate(self.operands)
+        )
+        lines.append(f"want = np.einsum('{self.subscripts}', {dense})")
+        lines.append("if isinstance(got, jsparse.SparseTensor):")
+        lines.append("    want, got = want[tuple(got.to_coords()[0])], got.values")
+        lines.append("np.testing.assert_array_equal(got, want)")
+        return "\n".join(lines)

@@ -1,0 +1,66 @@
+"""Other ways to run a problem than the one that is chosen: every candidate and every schedule must give the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from jsparse import Pattern
+from jsparse.compiler.problem import Dense, Problem
+from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule.cost import estimate
+from jsparse.compiler.schedule.select import plan_as
+from jsparse.primitives.spec import Spec
+
+__all__ = ["batched", "fine_grained", "some_plan", "with_unknown_size"]
+
+
+def some_plan(problem: Problem, pattern: Pattern, rng: np.random.Generator) -> Plan:
+    """The plan of a random candidate, in vector lanes more often than not if there is one."""
+    found = list(candidates(problem, (pattern,)))
+    vectorized = [candidate for candidate in found if candidate.vector is not None]
+    found = vectorized if vectorized and rng.random() < 0.7 else found
+    chosen = found[int(rng.integers(len(found)))]
+    return plan_as(chosen, estimate(chosen, (pattern,)), (pattern,), ())
+
+
+def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:
+    """The schedule with chunks and tiles so small that small problems have many, and with prefetching."""
+    if not schedule.lanes:
+        return replace(schedule, grain=int(rng.choice([1, 3])))
+    lanes = min(schedule.lanes, int(rng.choice([2, 3, 4, schedule.lanes])))
+    return replace(schedule, grain=int(rng.choice([1, 3])), lanes=lanes, prefetch=int(rng.choice([0, 1, 5])))
+
+
+def batched(spec: Spec, rng: np.random.Generator) -> Spec:
+    """What `vmap` makes of it: some factors get an axis more, and so does the result."""
+    name, size = "Z", int(rng.choice([1, 2, 3]))
+    chosen = rng.random(len(spec.factors)) < 0.6
+    chosen[int(rng.integers(len(chosen)))] = True
+    factors = tuple(
+        replace(term, before=_inserted(term.before, name, rng)) if taken else term
+        for term, taken in zip(spec.factors, chosen, strict=True)
+    )
+    result = replace(spec.result, before=(name, *spec.result.before))
+    return replace(spec, factors=factors, result=result, sizes=(*spec.sizes, (name, size)))
+
+
+def _inserted(names: tuple[str, ...], name: str, rng: np.random.Generator) -> tuple[str, ...]:
+    at = int(rng.integers(len(names) + 1))
+    return (*names[:at], name, *names[at:])
+
+
+def with_unknown_size(problem: Problem, rng: np.random.Generator) -> Problem:
+    """The problem with one size left to the run time, where a dense array in its own layout tells it."""
+    told, mute = set[str](), set[str]()
+    for access in problem.assignment.accesses:
+        type_ = problem.type_of[access.tensor]
+        into = told if all(isinstance(axis, Dense) for axis in type_.axes) else mute
+        into.update(access.variables())
+    unknown = sorted(told - mute - {v for names in problem.level_variables for v in names})
+    if not unknown:
+        return problem
+    var = unknown[int(rng.integers(len(unknown)))]
+    return replace(problem, sizes=tuple((v, None if v == var else size) for v, size in problem.sizes))
