@@ -4,12 +4,14 @@
 #include <pybind11/stl.h>
 
 #include <array>
+#include <cstring>
 #include <limits>
 #include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "accumulate.h"
 #include "assemble.h"
 #include "direct.h"
 #include "expand.h"
@@ -31,6 +33,17 @@ Layout layout_of(const std::vector<LevelTuple>& levels) {
   for (const LevelTuple& level : levels) layout.levels.push_back({level[0], level[1], level[2] != 0, level[3]});
   if (const char* wrong = layout.prepare()) throw py::value_error(wrong);
   return layout;
+}
+
+std::vector<Key> keys_of(const std::vector<py::array>& rows, const Layout& layout) {
+  if (rows.empty() || rows.size() != layout.levels.size()) throw py::value_error("Expected one row for each of the levels");
+  std::vector<Key> keys;
+  for (const LevelOf& level : layout.levels) {
+    const py::array& row = rows[static_cast<size_t>(level.dim)];
+    keys.push_back({row.data(), is_wide(row), level.size});
+    if (row.shape(0) != rows[0].shape(0)) throw py::value_error("Expected rows of one length");
+  }
+  return keys;
 }
 
 // How long each index array of an exact assembly is, and how many slots it has.
@@ -75,14 +88,8 @@ Sizes sizes_of(const Layout& layout, const Counts& counts) {
 
 py::object assemble(const std::vector<py::array>& rows, const std::vector<LevelTuple>& levels, int sorted_suffix) {
   const Layout layout = layout_of(levels);
-  if (rows.empty() || rows.size() != levels.size()) throw py::value_error("Expected one row for each of the levels");
+  const std::vector<Key> keys = keys_of(rows, layout);
   const int64_t n = rows[0].shape(0);
-  std::vector<Key> keys;
-  for (const LevelOf& level : layout.levels) {
-    const py::array& row = rows[static_cast<size_t>(level.dim)];
-    keys.push_back({row.data(), is_wide(row), level.size});
-    if (row.shape(0) != n) throw py::value_error("Expected rows of one length");
-  }
   Ordered tuples;
   Counts counts;
   {
@@ -121,6 +128,62 @@ py::object assemble(const std::vector<py::array>& rows, const std::vector<LevelT
     on_host([&](Context* ctx) { write_assembly(ctx, layout, tuples, counts, &out); });
   }
   return py::make_tuple(py::tuple(arrays), sizes.slots, first, group_slots, extra, extra_group);
+}
+
+bool number_of(const py::array& values, Number* number) {
+  const char kind = values.dtype().kind();
+  const auto bytes = values.itemsize();
+  const bool integer = kind == 'i' || kind == 'u';
+  if (kind == 'f' && bytes == 4) *number = Number::kFloat;
+  else if (kind == 'f' && bytes == 8) *number = Number::kDouble;
+  else if (integer && bytes == 4) *number = Number::kWord;
+  else if (integer && bytes == 8) *number = Number::kLong;
+  else if (kind == 'c' && bytes == 8) *number = Number::kComplex;
+  else return false;
+  const bool aligned = reinterpret_cast<uintptr_t>(values.data()) % static_cast<size_t>(bytes) == 0;
+  return contiguous(values) && aligned && values.dtype().attr("isnative").cast<bool>();
+}
+
+// The beginning of a vector with room for more, which stays behind it while it is small or, mostly, was never touched.
+py::object trimmed(const py::array& array, int64_t room, int64_t count) {
+  if (count == room) return array;
+  if (count >= room - room / 8) return array[py::slice(0, count, 1)];
+  const py::array copy = make_array(array.dtype(), count);
+  std::memcpy(const_cast<void*>(copy.data()), array.data(), static_cast<size_t>(count * array.itemsize()));
+  return copy;
+}
+
+py::object accumulate(const std::vector<py::array>& rows, const std::vector<LevelTuple>& levels, const py::array& values) {
+  const Layout layout = layout_of(levels);
+  const std::vector<Key> keys = keys_of(rows, layout);
+  const int64_t n = rows[0].shape(0);
+  Number number{};
+  if (values.ndim() != 1 || values.shape(0) != n) throw py::value_error("Expected one value for each entry");
+  if (!number_of(values, &number)) return py::none();
+  Accumulation work(layout, keys, n, values.data(), number);
+  bool ok = false;
+  const auto without_gil = [&](const auto& f) {
+    py::gil_scoped_release nogil;
+    on_host(f);
+  };
+  without_gil([&](Context* ctx) { ok = work.survey(ctx); });
+  if (!ok) return py::none();
+  Accumulated out;
+  const auto data = [](const py::array& array) { return const_cast<void*>(array.data()); };
+  const py::array pointers = make_array(index_type(false), work.parents() + 1), sums = make_array(values.dtype(), n);
+  std::vector<py::array> coordinates;
+  for (int l = 0; l < work.chain(); ++l) {
+    coordinates.push_back(make_array(index_type(false), n));
+    out.coordinates.push_back(static_cast<int32_t*>(data(coordinates.back())));
+  }
+  out.pointers = static_cast<int32_t*>(data(pointers));
+  out.values = data(sums);
+  without_gil([&](Context* ctx) { ok = work.run(ctx, &out); });
+  if (!ok) return py::none();
+  py::list arrays;
+  arrays.append(pointers);
+  for (const py::array& row : coordinates) arrays.append(trimmed(row, n, out.count));
+  return py::make_tuple(py::tuple(arrays), out.count, trimmed(sums, n, out.count));
 }
 
 template <class Index>
@@ -203,6 +266,7 @@ uintptr_t routine(const std::string& name) {
 
 void define_conversions(py::module_& m) {
   m.def("assemble", &assemble, py::arg("rows"), py::arg("levels"), py::arg("sorted_suffix") = 0);
+  m.def("accumulate", &accumulate, py::arg("rows"), py::arg("levels"), py::arg("values"));
   m.def("expand", &expand_arrays, py::arg("arrays"), py::arg("levels"), py::arg("nse"), py::arg("wanted"), py::arg("wide"));
   m.def("faults", &faults, py::arg("arrays"), py::arg("levels"));
   m.def("transpose", &transpose, py::arg("keys"), py::arg("size"), py::arg("rows"), py::arg("pointers"));

@@ -6,72 +6,14 @@
 #include <cstring>
 #include <utility>
 
-// Loops over whole blocks are worth compiling for wide vectors as well, one version to be chosen when loaded.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define JSPARSE_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define JSPARSE_CLONES
-#endif
+#include "packing.h"
 
 namespace jsparse {
 namespace {
 
-constexpr uint64_t kOutside = ~uint64_t{0};  // marks a tuple that is left out; no packed tuple has 64 bits
-constexpr int64_t kBlock = 512;              // tuples packed at a time, level by level
 constexpr int kPartBits = 11;
-constexpr int64_t kPart = 4096;              // entries that a part should have
-constexpr int64_t kCached = 1 << 15;         // entries of a part that is sorted without another partition
-
-int bits_for(int64_t size) {  // to tell `size` values apart
-  int bits = 0;
-  while (bits < 63 && (int64_t{1} << bits) < size) ++bits;
-  return bits;
-}
-
-struct Packing {
-  const std::vector<Key>& keys;
-  std::vector<int> shift;  // without the number
-};
-
-// words[i] |= data[i] << shift, and all ones where data[i] is outside [0, size). A negative number is a huge unsigned one.
-template <class Unsigned, class T>
-inline void append(const T* data, int64_t count, int64_t size, int shift, uint64_t* words) {
-  const auto limit = static_cast<Unsigned>(size);
-  for (int64_t i = 0; i < count; ++i) {
-    const auto x = static_cast<Unsigned>(data[i]);
-    const uint64_t outside = x < limit ? 0 : kOutside;
-    words[i] |= (static_cast<uint64_t>(x) << shift) | outside;
-  }
-}
-
-// Packs the inputs [begin, begin + count).
-JSPARSE_CLONES void pack(const Packing& packing, int64_t begin, int64_t count, uint64_t* words) {
-  for (int64_t i = 0; i < count; ++i) words[i] = 0;
-  for (size_t l = 0; l < packing.keys.size(); ++l) {
-    const Key& key = packing.keys[l];
-    const int shift = packing.shift[l];
-    if (key.wide) {
-      append<uint64_t>(static_cast<const int64_t*>(key.data) + begin, count, key.size, shift, words);
-    } else if (key.size > INT32_MAX) {  // then only negative ones are outside
-      append<uint32_t>(static_cast<const int32_t*>(key.data) + begin, count, int64_t{1} << 31, shift, words);
-    } else {
-      append<uint32_t>(static_cast<const int32_t*>(key.data) + begin, count, key.size, shift, words);
-    }
-  }
-}
-
-// f(input, tuple) for each input of [begin, end) that is not left out.
-template <class F>
-void for_each_packed(const Packing& packing, int64_t begin, int64_t end, const F& f) {
-  uint64_t words[kBlock];
-  for (int64_t b = begin; b < end; b += kBlock) {
-    const int64_t stop = std::min(b + kBlock, end);
-    pack(packing, b, stop - b, words);
-    for (int64_t i = b; i < stop; ++i) {
-      if (words[i - b] != kOutside) f(i, words[i - b]);
-    }
-  }
-}
+constexpr int64_t kPart = 4096;       // entries that a part should have
+constexpr int64_t kCached = 1 << 15;  // entries of a part that is sorted without another partition
 
 struct Survey {  // of one slice of the inputs
   int64_t count = 0;

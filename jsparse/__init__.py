@@ -12,6 +12,8 @@ from jsparse.errors import SubscriptError as SubscriptError
 from jsparse.explain import explain as explain
 from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
+from jsparse.gradients import grad as grad
+from jsparse.gradients import value_and_grad as value_and_grad
 from jsparse.intake import asarray as asarray
 from jsparse.tensor import SparseTensor as SparseTensor
 

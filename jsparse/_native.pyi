@@ -115,6 +115,16 @@ def assemble(
     None if a coordinate is outside; OverflowError if 64 bits do not count the slots.
     """
 
+def accumulate(
+    rows: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], values: NDArray[np.generic]
+) -> tuple[tuple[NDArray[np.integer], ...], int, NDArray[Any]] | None:
+    """As `assemble`, with the values of the entries: gives the arrays, the number of slots and their values, in which
+    those of one place are summed in the order of the inputs.
+
+    None where `assemble` is the way: for unlike levels and values than what is common, few or sorted entries, and
+    coordinates outside.
+    """
+
 def expand(
     arrays: Sequence[NDArray[np.integer]],
     levels: Sequence[tuple[int, int, int, int]],

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.errors import PatternError
+from jsparse.formats import DynamicType, Format, LevelKind, Pattern
 from jsparse.formats.dynamic import pad, trim
 from jsparse.formats.retype import core_type, transposed_type
 
@@ -83,18 +84,31 @@ class DynamicPattern:
     @property
     def count(self) -> Any:
         """The true number of slots in use, an integer array; it exceeds `nse` after an overflow."""
-        roles = [n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"]
-        if not roles:
-            return jnp.asarray(self.nse)
-        last = roles[-1]
-        level = self.format.arrays[last][0]
-        below = prod(self.shape[inner.dim] for inner in self.format.levels[level + 1 :] if inner.kind.value == "dense")
+        last, below = self._last
         return self.arrays[last][..., -1] * below
 
     @property
     def overflowed(self) -> Any:
         """Whether more entries were asked for than there is room: a bool array."""
-        return self.count > self.nse
+        last, below = self._last
+        return self.arrays[last][..., -1] > self.nse // max(below, 1)
+
+    @property
+    def _last(self) -> tuple[int, int]:
+        """Which array holds the last pointers, and how many slots each position they count has."""
+        last = max(n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers")
+        inner = self.format.levels[self.format.arrays[last][0] + 1 :]
+        return last, prod(self.shape[level.dim] for level in inner if level.kind is LevelKind.DENSE)
+
+    def poisoned(self, x: Any) -> Any:
+        """`x`, but NaN everywhere, and with gradients of NaN, if more entries were asked for than there is room.
+
+        Integers and booleans, which have no NaN, stay as they are.
+        """
+        if not jnp.issubdtype(x.dtype, jnp.inexact):
+            return x
+        last, below = self._last
+        return _poisoned(x, self.arrays[last], room=self.nse // max(below, 1))
 
     @property
     def concrete(self) -> bool:
@@ -113,6 +127,16 @@ class DynamicPattern:
         """The static pattern of the entries in use. Raises PatternError after an overflow; the arrays are concrete."""
         return trim(self.type, [np.asarray(array) for array in self.arrays])
 
+    def validate(self) -> None:
+        """Check all index arrays, which are concrete, of a batch those of each pattern.
+
+        Raises PatternError saying what was expected, what came and where.
+        """
+        if not self.concrete:
+            raise PatternError(f"Expected index arrays that are known, but those of {self!r} are traced.")
+        for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:
+            _validate(type_, [np.asarray(array) for array in arrays])
+
     def operands(self) -> tuple[Any, ...]:
         """The index arrays as the einsum primitive takes them."""
         derived = (array for other in self.derived for array in (*other.arrays, other.gather, other.scatter))
@@ -121,6 +145,32 @@ class DynamicPattern:
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"DynamicPattern({self.format.name}, {shape}, nse={self.nse:,})"
+
+
+@partial(jax.jit, static_argnames="room", inline=True)
+def _poisoned(x: Any, pointers: Any, room: int) -> Any:
+    """Every element times NaN or 1: so gradients are NaN too. The second choice keeps Inf and tiny numbers exact."""
+    overflowed = pointers[..., -1] > room
+    poison = jnp.where(overflowed, jnp.nan, 1).astype(x.dtype)
+    return jnp.where(overflowed, x * poison, x)
+
+
+def _validate(type_: DynamicType, arrays: Sequence[np.ndarray]) -> None:
+    names = [f"{role} of level {level}" for level, role in type_.format.arrays]
+    lead = arrays[0].shape[:-1]
+    for name, array, length in zip(names, arrays, type_.array_lengths, strict=True):
+        if array.shape != (*lead, length) or array.dtype != type_.index_dtype:
+            raise PatternError(
+                f"Expected the {name} to have shape {(*lead, length)} and dtype {type_.index_dtype}, as nse="
+                f"{type_.nse:,} asks, but got shape {array.shape} and dtype {array.dtype}."
+            )
+    for at in np.ndindex(lead):
+        try:
+            trim(type_, [array[at] for array in arrays])
+        except PatternError as error:
+            if lead:
+                raise PatternError(f"In pattern {at} of the batch: {error}") from error
+            raise
 
 
 def same_entries(a: Pattern | DynamicPattern, b: Pattern | DynamicPattern) -> bool:

@@ -83,6 +83,7 @@ def _compute(work: Contraction, operands: Sequence[Any], walked: DynamicPattern 
     else:
         index = () if walked is None else walked.operands()
         out = einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec)
+        out = out if walked is None else walked.poisoned(out)
     if work.result is None or work.result.format.is_dense:
         return _dense_levels(out, work.result)
     if isinstance(work.result, Pattern):

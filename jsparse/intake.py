@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _native
-from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
+from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, LevelKind, Pattern, default_format
 from jsparse.formats.build import Built
 from jsparse.formats.coordinates import split_coordinates
-from jsparse.tensor import SparseTensor, refuse_dynamic
+from jsparse.tensor import SparseTensor
 
 __all__ = ["asarray", "from_coords"]
 
@@ -28,41 +28,73 @@ def asarray(
     dynamic: bool = False,
     nse: int | None = None,
 ) -> SparseTensor:
-    """The sparse tensor of a dense array (numpy, concrete jax, lists), any scipy.sparse class, or a SparseTensor.
+    """The sparse tensor of a dense array (numpy, jax, lists), any scipy.sparse class, a BCOO, BCSR or SparseTensor.
 
-    A dense array's zeros are dropped and its NaNs kept; explicit zeros of scipy.sparse stay and its duplicates are
-    summed. `format` is by default csr for matrices, otherwise all levels compressed; a SparseTensor keeps its own.
-    Raises FormatError and SubscriptError (format), DTypeError (no numbers), NotYetSupportedError (traced arrays, BCOO,
-    BCSR, `dynamic=`, `nse=`).
+    A dense array's zeros are dropped and its NaNs kept; explicit zeros of sparse arrays stay and their duplicates are
+    summed. `format` is by default csr for matrices, otherwise all levels compressed; a BCOO's is coo, with inner dense
+    levels for its `n_dense`; a SparseTensor keeps its own.
+
+    Args:
+        dtype: of the values; by default that of `x`.
+        dynamic: make the pattern data: index arrays are leaves of the pytree, and one compiled program serves all
+            patterns of one shape, format and nse. A traced array needs this. A BCOO or BCSR with traced indices, or
+            with `n_batch`, is dynamic in any case (see `jsparse.jax_sparse.from_jax_sparse`), a tensor whose levels are
+            all dense never: it has no index array.
+        nse: the room of a dynamic pattern, by default what is stored; a traced dense array needs it. For a static one a
+            bound that is checked.
+
+    Raises PatternError (no room, a traced array without `dynamic=True` and `nse=`), FormatError and SubscriptError
+    (format), DTypeError (no numbers; int64 indices are needed, but x64 is off).
     """
-    refuse_dynamic("asarray", nse, dynamic)
     if isinstance(x, SparseTensor):
-        tensor = x if format is None else x.asformat(format)
-        return tensor if dtype is None else tensor.astype(dtype)
-    if isinstance(x, jax.core.Tracer):
-        raise NotYetSupportedError(
-            "asarray of a traced array is not supported yet: which entries it stores would be known at run time only. "
-            "Make the SparseTensor outside jit and pass it in; its values may then be traced (A.with_values(v))."
+        tensor = x if format is None else x.asformat(format, nse=nse)
+    elif isinstance(x, jax.core.Tracer):
+        tensor = _from_traced(x, format, dynamic, nse)
+    elif type(x).__module__.startswith("jax.experimental.sparse"):
+        from jsparse.jax_sparse import from_jax_sparse  # jax.experimental.sparse is slow to import
+
+        tensor = from_jax_sparse(x, format, dynamic, nse)
+    elif _is_scipy(x):
+        tensor = _from_scipy(x, format, dtype)
+    else:
+        tensor = _from_dense(np.asarray(x), format, dtype)
+    tensor = _with_room(tensor, dynamic, nse)
+    return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
+
+
+def _with_room(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:
+    """The tensor, made dynamic if that is asked for, with room for `nse` slots."""
+    if tensor.is_dynamic or (dynamic and not tensor.format.is_dense):
+        return tensor if tensor.is_dynamic and nse is None else tensor.dynamic(nse)
+    if nse is not None and tensor.nse > nse:
+        raise PatternError(f"Expected room for the {tensor.nse:,} slots of {tensor!r}, but nse={nse:,}.")
+    return tensor
+
+
+def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
+    from jsparse.traced import dense_levels, dynamic_type, from_traced_dense  # which are built on einsum
+
+    _check_numbers(x.dtype)
+    layout = _resolved(format, x.ndim)
+    if layout.is_dense:
+        return dense_levels(x, layout)
+    if not dynamic or nse is None:
+        raise PatternError(
+            "Expected dynamic=True and nse= (room for the entries) for a traced array, since which entries it stores "
+            f"is known at run time only, but got dynamic={dynamic} and nse={nse}. Or make the SparseTensor outside jit "
+            "and pass it in: its values may then be traced."
         )
-    if type(x).__module__.startswith("jax.experimental.sparse"):
-        raise NotYetSupportedError(
-            f"asarray of a {type(x).__name__} is not supported yet. Use SparseTensor.from_coords(x.indices.T, x.data, "
-            "x.shape) for a BCOO without batch and dense dimensions and padding, or asarray(x.todense())."
-        )
-    if _is_scipy(x):
-        return _from_scipy(x, format, dtype)
-    return _from_dense(np.asarray(x), format, dtype)
+    return from_traced_dense(x, dynamic_type(x.shape, layout, nse))
 
 
 def from_coords(
     coords: Any, values: Any, shape: Sequence[int], format: Format | str | None = "coo", *, nse: int | None = None
 ) -> SparseTensor:
     """`SparseTensor.from_coords`, which documents it."""
-    refuse_dynamic("from_coords", nse)
-    if isinstance(coords, jax.core.Tracer):
-        raise NotYetSupportedError(
-            "from_coords with traced coordinates is not supported yet. Pass concrete coordinates; values may be traced."
-        )
+    if isinstance(coords, jax.core.Tracer) or nse is not None:
+        from jsparse import traced  # which is built on einsum
+
+        return traced.from_coords(coords, values, shape, format, nse)
     values = values if isinstance(values, jax.Array) else np.asarray(values)
     layout = _resolved(format, len(shape))
     rows = split_coordinates(coords, shape)
@@ -74,6 +106,9 @@ def from_coords(
     _check_numbers(values.dtype)
     if not rows:
         return SparseTensor(values.sum(keepdims=True), Pattern.of_arrays((), layout, ()))
+    if not isinstance(values, jax.core.Tracer):
+        pattern, placed = Pattern.of_entries(rows, given := np.asarray(values), shape, layout)
+        return SparseTensor(values, pattern) if placed is given else _make(placed, pattern, None, fresh=True)
     pattern, built = Pattern.from_rows(rows, shape, layout)
     return SparseTensor(_placed(values, built), pattern)
 
@@ -124,8 +159,8 @@ def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor
             return _make(x.data[:count], pattern, dtype)
     triplets = x.tocoo()
     coords = triplets.coords if hasattr(triplets, "coords") else (triplets.row, triplets.col)
-    pattern, built = Pattern.from_rows(coords, x.shape, layout)
-    return _make(built.summed(triplets.data), pattern, dtype, fresh=not built.in_place)
+    pattern, values = Pattern.of_entries(coords, triplets.data, x.shape, layout)
+    return _make(values, pattern, dtype, fresh=values is not triplets.data)
 
 
 def _is_scipy(x: Any) -> bool:
@@ -139,14 +174,14 @@ def _check_numbers(dtype: np.dtype) -> None:
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False) -> SparseTensor:
-    # A copy unless the array is ours: on CPU, jax would share its memory, which its owner may still write to.
-    return SparseTensor(jnp.asarray(values, dtype) if fresh else jnp.array(values, dtype), pattern)
+    if not fresh:  # a copy: on CPU, jax would share the memory, which its owner may still write to
+        return SparseTensor(jnp.array(values, dtype), pattern)
+    shared = jax.device_put(values, may_alias=True)  # ours alone, so it need not be copied
+    return SparseTensor(shared if dtype is None else shared.astype(dtype), pattern)
 
 
 def _placed(values: Any, built: Built) -> Any:
-    """(nse,) the sums of the values that share a slot, 0 where no value has it; differentiable if they are traced."""
-    if built.in_place:
-        return values
-    if not isinstance(values, jax.core.Tracer):
-        return built.summed(np.asarray(values))
-    return jnp.zeros(built.nse, values.dtype).at[built.slots()].add(values)
+    """(nse,) the sums of the traced values that share a slot, 0 where no value has it."""
+    from jsparse.traced import scatter_sums  # which is built on einsum
+
+    return values if built.in_place else scatter_sums(values, built.slots(), (built.nse,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 import scipy.sparse
 
@@ -19,12 +20,15 @@ __all__ = ["to_scipy"]
 def to_scipy(tensor: SparseTensor) -> Any:
     """The scipy.sparse array with the same stored entries: csr_array, csc_array or coo_array, sharing nothing.
 
-    Raises ShapeError unless the tensor is a matrix, DTypeError for a dtype that numpy itself does not have.
+    Raises ShapeError unless the tensor is a matrix, DTypeError for a dtype that numpy itself does not have, and for
+    traced values.
     """
     if tensor.ndim != 2:
         raise ShapeError(
             f"Expected a matrix for scipy.sparse, but the tensor has shape {tensor.shape}. Use to_coords()."
         )
+    if isinstance(tensor.values, jax.core.Tracer):
+        raise DTypeError(f"Expected values that are known, but those of {tensor!r} are traced. Convert outside jit.")
     tensor = tensor.static()
     assert isinstance(tensor.pattern, Pattern)
     values = np.array(tensor.values)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 import string
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import jax.numpy as jnp
+import numpy as np
 
+from jsparse.dynamic import same_entries
 from jsparse.errors import NotYetSupportedError, ShapeError
 
 if TYPE_CHECKING:
@@ -16,9 +18,54 @@ if TYPE_CHECKING:
 
     from jsparse.tensor import SparseTensor
 
-__all__ = ["divide", "matmul", "multiply", "no_sum", "sum_over", "to_dense"]
+__all__ = ["Operators", "add", "divide", "matmul", "multiply", "power", "subtract", "sum_over", "to_dense"]
 
 _LETTERS = string.ascii_letters
+
+
+class Operators:
+    """Base of SparseTensor: what its operators are."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy arrays leave `x @ A` and `x * A` to us
+
+    def __matmul__(self, other: Any) -> Any:
+        return matmul(_tensor(self), other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return matmul(other, _tensor(self))
+
+    def __mul__(self, other: Any) -> SparseTensor:
+        return multiply(_tensor(self), other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> SparseTensor:
+        return divide(_tensor(self), other)
+
+    def __pow__(self, other: Any) -> SparseTensor:
+        return power(_tensor(self), other)
+
+    def __neg__(self) -> SparseTensor:
+        return (tensor := _tensor(self)).with_values(-tensor.values)
+
+    def __pos__(self) -> SparseTensor:
+        return _tensor(self)
+
+    def __abs__(self) -> SparseTensor:
+        return (tensor := _tensor(self)).with_values(abs(tensor.values))
+
+    def __add__(self, other: Any) -> SparseTensor:
+        return add(_tensor(self), other)
+
+    def __radd__(self, other: Any) -> SparseTensor:
+        return add(other, _tensor(self))
+
+    def __sub__(self, other: Any) -> SparseTensor:
+        return subtract(_tensor(self), other)
+
+    def __rsub__(self, other: Any) -> SparseTensor:
+        return subtract(other, _tensor(self))
 
 
 def to_dense(tensor: SparseTensor) -> jax.Array:
@@ -47,15 +94,16 @@ def matmul(lhs: Any, rhs: Any) -> Any:
 
 
 def multiply(tensor: SparseTensor, other: Any) -> SparseTensor:
-    """`tensor * other` on the tensor's pattern, `other` being a scalar or a dense array that broadcasts to its shape.
+    """`tensor * other` on the tensor's pattern, `other` being a scalar or a dense array that broadcasts to its shape;
+    of two sparse tensors of one shape, their product by einsum.
 
-    Raises ShapeError if it does not broadcast to that shape, NotYetSupportedError if it is sparse.
+    Raises ShapeError if it does not broadcast to that shape.
     """
-    if _is_sparse(other):
-        raise NotYetSupportedError(
-            "The product A * B of two sparse tensors is not supported yet. Write A * B.todense(), which stays sparse."
-        )
     other = _as_operand(other)
+    if _is_sparse(other):
+        _check_same_shape("*", tensor, other)
+        letters = _LETTERS[: tensor.ndim]
+        return _einsum(f"{letters},{letters}->{letters}", tensor, other)
     shape = tensor.shape[tensor.ndim - other.ndim :]
     fits = other.ndim <= tensor.ndim and all(size in (1, whole) for size, whole in zip(other.shape, shape, strict=True))
     if not fits:
@@ -81,6 +129,51 @@ def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
     return tensor.with_values(tensor.values / other.reshape(()))
 
 
+def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
+    """`tensor ** exponent` of the stored values, for a number greater than 0, which leaves zeros zero.
+
+    Raises NotYetSupportedError for anything else.
+    """
+    if not isinstance(exponent, int | float | np.number) or not exponent > 0:
+        raise NotYetSupportedError(
+            "A SparseTensor is raised to a known number greater than 0 only: otherwise what is not stored would not "
+            "stay 0. Write A.with_values(A.values ** p) for its stored entries, or A.todense() ** p."
+        )
+    return tensor.with_values(tensor.values**exponent)
+
+
+def add(lhs: Any, rhs: Any) -> SparseTensor:
+    """`lhs + rhs` of sparse tensors on one pattern. Raises NotYetSupportedError for anything else."""
+    return _combined("+", operator.add, lhs, rhs)
+
+
+def subtract(lhs: Any, rhs: Any) -> SparseTensor:
+    """`lhs - rhs` of sparse tensors on one pattern. Raises NotYetSupportedError for anything else."""
+    return _combined("-", operator.sub, lhs, rhs)
+
+
+def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> SparseTensor:
+    lhs, rhs = _as_operand(lhs), _as_operand(rhs)
+    if not (_is_sparse(lhs) and _is_sparse(rhs)):
+        a, b, dense = ("A", "x", "A.todense() {} x") if _is_sparse(lhs) else ("x", "A", "x {} A.todense()")
+        raise NotYetSupportedError(
+            f"{a} {symbol} {b} of a sparse tensor and a dense one is not supported yet: it is dense. "
+            f"Write {dense.format(symbol)}."
+        )
+    _check_same_shape(symbol, lhs, rhs)
+    if lhs.format != rhs.format or not same_entries(lhs.pattern, rhs.pattern):
+        raise NotYetSupportedError(
+            f"A {symbol} B of two sparse tensors on different patterns is not supported yet. Join their to_coords() in "
+            "SparseTensor.from_coords, which sums duplicates."
+        )
+    return lhs.with_values(combine(lhs.values, rhs.values))
+
+
+def _check_same_shape(symbol: str, lhs: SparseTensor, rhs: SparseTensor) -> None:
+    if lhs.shape != rhs.shape:
+        raise ShapeError(f"Expected A {symbol} B of sparse tensors of one shape, but got {lhs.shape} and {rhs.shape}.")
+
+
 def sum_over(tensor: SparseTensor, axis: int | Sequence[int] | None) -> Any:
     """The einsum that sums over `axis`. Raises ShapeError if it is out of range or repeated."""
     ndim = tensor.ndim
@@ -95,20 +188,6 @@ def sum_over(tensor: SparseTensor, axis: int | Sequence[int] | None) -> Any:
     return _einsum(f"{letters}->{''.join(letters[at] for at in range(ndim) if at not in wrapped)}", tensor)
 
 
-def no_sum(symbol: str, other: Any) -> NotYetSupportedError:
-    """The error of sums and differences."""
-    if _is_sparse(other):
-        return NotYetSupportedError(
-            f"A {symbol} B of two sparse tensors is not supported yet. On one pattern, write "
-            f"A.with_values(A.values {symbol} B.values); otherwise join their to_coords() in SparseTensor.from_coords, "
-            "which sums duplicates."
-        )
-    return NotYetSupportedError(
-        f"A {symbol} x of a sparse tensor and a dense one is not supported yet: it is dense. "
-        f"Write A.todense() {symbol} x."
-    )
-
-
 def _matmul_subscripts(left: int, right: int) -> str:
     """The subscripts of `@` for operands of these ranks, batch dimensions aligned at the right."""
     row, inner, column, rest = _LETTERS[0], _LETTERS[1], _LETTERS[2], _LETTERS[3:]
@@ -119,8 +198,18 @@ def _matmul_subscripts(left: int, right: int) -> str:
 
 
 def _as_operand(value: Any) -> Any:
-    """`value` itself if it is sparse, else an array; Python numbers stay weakly typed."""
-    return value if _is_sparse(value) else jnp.asarray(value)
+    """`value` as a SparseTensor if it is sparse in any library, else an array; Python numbers stay weakly typed."""
+    if _is_sparse(value):
+        return value
+    if type(value).__module__.startswith(("scipy.sparse", "jax.experimental.sparse")):
+        from jsparse.intake import asarray  # which makes tensors
+
+        return asarray(value)
+    return jnp.asarray(value)
+
+
+def _tensor(tensor: Operators) -> SparseTensor:
+    return cast("SparseTensor", tensor)
 
 
 def _is_sparse(value: Any) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,35 +13,45 @@ import numpy as np
 
 from jsparse import operators
 from jsparse.dynamic import DynamicPattern
-from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
+from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
+from jsparse.indexing import take
+from jsparse.pytree import register, register_with_flax
+from jsparse.refusals import Refusing
 
-__all__ = ["SparseTensor", "register_with_flax"]
+if TYPE_CHECKING:
+    from jax.experimental.sparse import BCOO, BCSR
+
+__all__ = ["SparseTensor"]
 
 
-class SparseTensor:
+class SparseTensor(operators.Operators, Refusing):
     """A sparse tensor: `values`, one-dimensional with one slot per stored entry, on a pattern.
 
     With a static `Pattern` it is a pytree whose only leaf is `values` of shape (nse,) and any numeric dtype, and whose
     static metadata is the pattern: transformations differentiate, batch and map the values. With a `DynamicPattern`
     the index arrays are leaves too. Immutable; compared and hashed by identity.
 
-    Raises ShapeError if `values` is no array of shape (pattern.nse,).
+    Raises ShapeError if `values` is no array of shape (pattern.nse,), DTypeError if it holds no numbers, PatternError
+    if `pattern` is none.
     """
 
     __slots__ = ("__weakref__", "pattern", "values")
-    __array_ufunc__ = None  # numpy arrays leave `x @ A` and `x * A` to us
 
     values: Any
     pattern: Pattern | DynamicPattern
 
     def __init__(self, values: Any, pattern: Pattern | DynamicPattern) -> None:
-        _register_once()
+        register_with_flax(SparseTensor)
+        if not isinstance(pattern, Pattern | DynamicPattern):
+            raise PatternError(f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}.")
         values = values if isinstance(values, jax.Array) else jnp.array(values)
         if values.shape != (pattern.nse,):
             raise ShapeError(
                 f"Expected values of shape ({pattern.nse},), one for each slot of {pattern!r}, but got {values.shape}."
             )
+        if not (values.dtype == np.bool_ or jnp.issubdtype(values.dtype, jnp.number)):
+            raise DTypeError(f"Expected values that are numbers, but got dtype {values.dtype}.")
         self._set(values, pattern)
 
     @classmethod
@@ -62,9 +71,15 @@ class SparseTensor:
     ) -> SparseTensor:
         """The tensor with `values` (n,) at `coords` (ndim, n), which may come in any order; duplicates are summed.
 
-        Values may be traced, and are differentiable; coordinates are concrete integers of any dtype. Zeros stay.
-        Raises PatternError (coordinates), ShapeError (values), FormatError and SubscriptError (format),
-        NotYetSupportedError (traced coordinates, `nse=`).
+        Coordinates are integers of any dtype. Values may be traced, and are differentiable. Zeros stay.
+
+        Concrete coordinates give a static pattern; they have to lie within the shape. Traced ones, or `nse=`, give a
+        dynamic pattern, with room for `nse` slots, by default for n entries; coordinates out of range (negative ones
+        included) are padding then. If there is no room, a concrete call raises; a traced one gives float values of
+        NaN, and `overflowed`.
+
+        Raises PatternError (coordinates, room), ShapeError (values), FormatError and SubscriptError (format),
+        DTypeError (int64 indices are needed, but x64 is off).
         """
         from jsparse.intake import from_coords  # intake makes tensors
 
@@ -115,7 +130,13 @@ class SparseTensor:
 
     @property
     def overflowed(self) -> Any:
-        """Whether a dynamic pattern had room for fewer entries than there were: then float values are NaN."""
+        """Whether a dynamic pattern had room for fewer entries than there were; a bool, or a bool array.
+
+        Then all float values are NaN, and so is every element of what is computed from the tensor (einsum, todense,
+        operators) or converted from it (asformat, with_values), and gradients of the entries there was room for.
+        Integers and booleans, which have no NaN, keep those entries: ask `overflowed`, which stays true of all results
+        with a dynamic pattern.
+        """
         return self.pattern.overflowed if isinstance(self.pattern, DynamicPattern) else False
 
     @property
@@ -124,8 +145,12 @@ class SparseTensor:
         return self.nse / self.size if self.size else 0.0
 
     def with_values(self, values: Any) -> SparseTensor:
-        """This pattern with other values (nse,) of any dtype. Raises ShapeError for another shape."""
-        return SparseTensor(values, self.pattern)
+        """This pattern with other values (nse,) of any dtype; NaN if it overflowed. Raises ShapeError for another
+        shape."""
+        tensor = SparseTensor(values, self.pattern)
+        if isinstance(self.pattern, DynamicPattern):
+            return SparseTensor._unchecked(self.pattern.poisoned(tensor.values), self.pattern)
+        return tensor
 
     def astype(self, dtype: Any) -> SparseTensor:
         """This tensor with values of another dtype."""
@@ -135,14 +160,20 @@ class SparseTensor:
         """The same stored entries in another format; every slot is kept, differentiably.
 
         Args:
-            nse: the room of the result, for a dynamic tensor; by default its present room.
+            nse: the room of the result, for a dynamic tensor; by default that for its present room. For a static one,
+                a bound that is checked.
 
+        A dynamic tensor stays dynamic, unless all levels of the format are dense: then there is no index array.
         Raises FormatError and SubscriptError for the format, PatternError if there is no room.
         """
         if isinstance(self.pattern, DynamicPattern):
-            from jsparse.traced import converted, dynamic_type
+            from jsparse.traced import converted, dense_levels, dynamic_type
 
             target = Format.of(format, self.ndim)
+            if target.is_dense:
+                return dense_levels(self.todense(), target)
+            if target == self.format and nse is None:
+                return self
             return converted(self, dynamic_type(self.shape, target, _room(self, target) if nse is None else nse))
         relayout = self.pattern.relayout_to(format)
         if nse is not None and relayout.target.nse > nse:
@@ -179,6 +210,18 @@ class SparseTensor:
         from jsparse.interop import to_scipy  # scipy.sparse is slow to import
 
         return to_scipy(self)
+
+    def to_bcoo(self) -> BCOO:
+        """The `jax.experimental.sparse.BCOO` with the same stored entries; see `jsparse.jax_sparse.to_bcoo`."""
+        from jsparse.jax_sparse import to_bcoo  # as is jax.experimental.sparse
+
+        return to_bcoo(self)
+
+    def to_bcsr(self) -> BCSR:
+        """The BCSR with the same stored entries. Raises ShapeError below two dimensions."""
+        from jsparse.jax_sparse import to_bcsr
+
+        return to_bcsr(self)
 
     def transpose(self, axes: Sequence[int] | None = None) -> SparseTensor:
         """The logically transposed tensor (by default all axes reversed): another format over the same values."""
@@ -218,7 +261,10 @@ class SparseTensor:
         from jsparse.traced import converted, dynamic_type
 
         if isinstance(self.pattern, DynamicPattern):
-            return self if nse is None else converted(self, dynamic_type(self.shape, self.format, nse))
+            type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
+            return self if type_ == self.pattern.type else converted(self, type_)
+        if nse is not None and nse < self.nse:
+            raise PatternError(f"Expected room for the {self.nse:,} slots of {self!r}, but nse={nse:,}.")
         type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
         pattern = DynamicPattern.padded(self.pattern, type_)
         return SparseTensor._unchecked(jnp.pad(self.values, (0, type_.nse - self.nse)), pattern)
@@ -234,46 +280,21 @@ class SparseTensor:
 
         return SparseTensor._unchecked(self.values, with_derived(self.pattern))
 
-    def __matmul__(self, other: Any) -> Any:
-        return operators.matmul(self, other)
+    def validate(self) -> None:
+        """Check the index arrays of a dynamic pattern in full; those of a static one were checked when it was made.
 
-    def __rmatmul__(self, other: Any) -> Any:
-        return operators.matmul(other, self)
+        Raises PatternError saying what was expected, what came and where: lengths, dtypes, bounds, pointers that
+        decrease, entries out of order or repeated, overflow, traced arrays. ShapeError if values do not fit.
+        """
+        if isinstance(self.pattern, DynamicPattern):
+            self.pattern.validate()
+        lead = self.pattern.arrays[0].shape[:-1] if isinstance(self.pattern, DynamicPattern) else ()
+        if self.values.shape != (*lead, self.nse):
+            raise ShapeError(f"Expected values of shape {(*lead, self.nse)}, but got {self.values.shape}.")
 
-    def __mul__(self, other: Any) -> SparseTensor:
-        return operators.multiply(self, other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> SparseTensor:
-        return operators.divide(self, other)
-
-    def __neg__(self) -> SparseTensor:
-        return self.with_values(-self.values)
-
-    def __pos__(self) -> SparseTensor:
-        return self
-
-    def __add__(self, other: Any) -> SparseTensor:
-        raise operators.no_sum("+", other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> SparseTensor:
-        raise operators.no_sum("-", other)
-
-    __rsub__ = __sub__
-
-    def __getitem__(self, index: Any) -> SparseTensor:
-        if index is Ellipsis:
-            return self  # what `variable[...]` means to Flax
-        raise NotYetSupportedError(
-            "Indexing a SparseTensor is not supported yet. Index A.todense(), or select entries with A.to_coords() "
-            "and SparseTensor.from_coords."
-        )
-
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        raise TypeError("A SparseTensor is not converted to a dense array silently. Call A.todense().")
+    def __getitem__(self, index: Any) -> Any:
+        """See `jsparse.indexing.take`."""
+        return take(self, index)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"A SparseTensor is immutable: cannot set {name}. Use with_values.")
@@ -285,7 +306,7 @@ class SparseTensor:
         return SparseTensor._unchecked(copy.deepcopy(self.values, memo), self.pattern)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SparseTensor._unchecked, (self.values, self.pattern)
+        return _restored, (self.values, self.pattern)
 
     def __repr__(self) -> str:
         dtype = getattr(self.values, "dtype", type(self.values).__name__)
@@ -298,6 +319,11 @@ class SparseTensor:
         )
 
 
+def _restored(values: Any, pattern: Pattern | DynamicPattern) -> SparseTensor:
+    """Unpickles."""
+    return SparseTensor._unchecked(values, pattern)
+
+
 def _room(tensor: SparseTensor, target: Format) -> int:
     """Slots that hold every entry of a dynamic tensor in another format, where each may fill a block of its own."""
     blocks = target.levels[target.ndim - target.trailing_dense :]
@@ -308,54 +334,4 @@ def _percent(part: float) -> str:
     return f"{100 * part:.3g}%"
 
 
-def refuse_dynamic(where: str, nse: int | None = None, dynamic: bool = False) -> None:
-    """Raises NotYetSupportedError if a pattern that changes at run time is asked for."""
-    if dynamic or nse is not None:
-        raise refusal(f"{where}(…, {'dynamic=True' if dynamic else 'nse='})")
-
-
-def refusal(what: str) -> NotYetSupportedError:
-    """The error for a request that needs dynamic patterns."""
-    return NotYetSupportedError(
-        f"{what} is not supported yet: patterns are static in this version. Leave it out; each new pattern retraces."
-    )
-
-
-def register_with_flax() -> None:
-    """Lets Flax NNX modules hold SparseTensors as attributes. Done by itself for tensors made once flax is imported."""
-    global _registered
-    if not _registered:
-        from flax import nnx  # slow to import
-
-        nnx.register_data_type(SparseTensor)
-        _registered = True
-
-
-_registered = False
-
-
-def _register_once() -> None:
-    if not _registered and hasattr(sys.modules.get("flax.nnx"), "register_data_type"):
-        register_with_flax()
-
-
-def _flatten_with_keys(tensor: SparseTensor) -> tuple[tuple[tuple[Any, Any], ...], Pattern | None]:
-    children, static = _flatten(tensor)
-    return tuple(
-        (jax.tree_util.GetAttrKey(n), c) for n, c in zip(("values", "pattern"), children, strict=False)
-    ), static
-
-
-def _flatten(tensor: SparseTensor) -> tuple[tuple[Any, ...], Pattern | None]:
-    if isinstance(tensor.pattern, Pattern):
-        return (tensor.values,), tensor.pattern
-    return (tensor.values, tensor.pattern), None
-
-
-def _unflatten(static: Pattern | None, children: Iterable[Any]) -> SparseTensor:
-    values, *pattern = children
-    return SparseTensor._unchecked(values, pattern[0] if static is None else static)
-
-
-jax.tree_util.register_pytree_with_keys(SparseTensor, _flatten_with_keys, _unflatten, _flatten)
-_register_once()
+register(SparseTensor)

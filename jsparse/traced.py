@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
+from string import ascii_letters
 from typing import Any, cast
 
 import jax
@@ -13,15 +15,27 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.contraction import SUPPORTED_DTYPES
 from jsparse.dynamic import Derived, DynamicPattern
-from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
-from jsparse.formats import DynamicType, Format, derived_format
+from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
+from jsparse.formats import DynamicType, Format, Pattern, derived_format
 from jsparse.formats.retype import core_type
+from jsparse.formats.validate import checked_shape
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
 from jsparse.primitives.spec import Spec, Term
 from jsparse.tensor import SparseTensor
 
-__all__ = ["converted", "dynamic_type", "from_traced_coords", "from_traced_dense", "with_derived"]
+__all__ = [
+    "check_width",
+    "converted",
+    "dense_levels",
+    "dynamic_type",
+    "from_coordinate_blocks",
+    "from_coords",
+    "from_traced_coords",
+    "from_traced_dense",
+    "scatter_sums",
+    "with_derived",
+]
 
 
 def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
@@ -35,38 +49,151 @@ def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
     sizes = tuple(int(size) for size in shape)
     trailing = prod(sizes[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
     core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
-    return DynamicType(sizes, format, core * trailing)
+    type_ = DynamicType(sizes, format, core * trailing)
+    check_width(type_.index_dtype, f"a dynamic tensor of shape {sizes} with nse {type_.nse:,}")
+    return type_
+
+
+def check_width(index_dtype: np.dtype, what: str) -> None:
+    """Raises DTypeError if jax would cut the index arrays of `what` to 32 bits."""
+    if index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
+        raise DTypeError(
+            f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
+            "jax.config.update('jax_enable_x64', True)."
+        )
+
+
+def from_coords(
+    coords: Any, values: Any, shape: Sequence[int], format: Format | str | None, nse: int | None
+) -> SparseTensor:
+    """The dynamic tensor with `values` (n,) at `coords` (ndim, n) of any integer dtype, traced or not.
+
+    Room is by default for n entries. Coordinates out of range, negative ones included, are padding. Float values are
+    NaN if there was no room; a concrete call raises PatternError instead.
+    """
+    layout = Format.of("coo" if format is None else format, len(shape))
+    sizes = checked_shape(shape, layout)
+    values = jnp.asarray(values)
+    if values.ndim != 1:
+        raise ShapeError(f"Expected values of shape (n,), but got {values.shape}.")
+    return from_coordinate_blocks(coords, values, sizes, layout, True, nse)
+
+
+def from_coordinate_blocks(
+    coords: Any, blocks: Any, shape: Sequence[int], layout: Format, dynamic: bool, nse: int | None
+) -> SparseTensor:
+    """The tensor with dense `blocks` (n, ...) of its last dimensions at `coords` (ndim - those, n) of the others.
+
+    Static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding.
+    """
+    sizes = tuple(shape)
+    outer = len(sizes) - (blocks.ndim - 1)
+    coords = _index_like(coords, sizes[:outer], blocks.shape[0])
+    inner = prod(sizes[outer:])
+    if layout.is_dense:
+        places = jnp.where(_inside(coords, sizes[:outer]), jnp.asarray(coords), np.array(sizes[:outer])[:, None])
+        return dense_levels(scatter_sums(blocks, tuple(places), sizes[:outer]), layout)
+    natural = layout
+    if inner != 1 or outer != len(sizes):
+        natural = Format.of("coo", outer).with_dense(len(sizes) - outer)
+    made: SparseTensor
+    if dynamic or isinstance(coords, jax.core.Tracer):
+        room = coords.shape[1] * _filled(layout, sizes, range(outer)) * inner if nse is None else nse
+        direct = natural == layout
+        type_ = dynamic_type(sizes, natural, room if direct else coords.shape[1] * inner)
+        made = from_traced_coords(coords, blocks, type_)
+        return made if direct else converted(made, dynamic_type(sizes, layout, room))
+    made = _static(coords, blocks, sizes, natural, outer)
+    return made if natural == layout else made.asformat(layout, nse=nse)
+
+
+def _static(coords: Any, blocks: Any, sizes: tuple[int, ...], layout: Format, outer: int) -> SparseTensor:
+    """Of concrete coordinates, those out of range left out; differentiable in the blocks."""
+    inside = np.flatnonzero(_inside(coords, sizes[:outer]))
+    if len(inside) < coords.shape[1]:
+        coords, blocks = coords[:, inside], jnp.asarray(blocks)[inside]
+    core = Format(layout.levels[:outer])
+    pattern, slots = Pattern.from_coordinates(coords, sizes[:outer], core)
+    whole = pattern.extended(sizes[outer:]) if len(sizes) > outer else pattern
+    return SparseTensor._unchecked(scatter_sums(jnp.asarray(blocks), slots, (pattern.nse,)).reshape(-1), whole)
+
+
+def scatter_sums(values: Any, places: Any, shape: tuple[int, ...]) -> Any:
+    """(shape..., ...) the sums of the values (n, ...) that share a place; True + True is True. Places out of range are
+    dropped."""
+    zeros = jnp.zeros((*shape, *values.shape[1:]), values.dtype)
+    if not zeros.size or not len(values):
+        return zeros
+    return (zeros.at[places].max if values.dtype == np.bool_ else zeros.at[places].add)(values, mode="drop")
+
+
+def _inside(coords: Any, sizes: Sequence[int]) -> Any:
+    """(n,) whether a tuple of coordinates lies in a tensor of these sizes."""
+    dtype = np.int64 if isinstance(coords, np.ndarray) else coords.dtype
+    bounds = np.array(sizes, np.int64)[:, None]
+    if np.dtype(dtype).itemsize < 8:
+        bounds = np.minimum(bounds, 2**31 - 1)
+    return ((coords >= 0) & (coords < bounds.astype(dtype))).all(axis=0)
+
+
+def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
+    """Coordinates as int32 or int64 that nothing wraps: a numpy array if they are concrete. Raises PatternError."""
+    coords = coords if isinstance(coords, jax.core.Tracer) else np.asarray(coords)
+    if coords.ndim != 2 or coords.shape[0] != len(sizes):
+        raise PatternError(
+            f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "
+            f"{coords.shape}."
+        )
+    if not jnp.issubdtype(coords.dtype, jnp.integer) and coords.shape[1]:
+        raise PatternError(f"Expected coordinates of an integer dtype, but got {coords.dtype}. Convert them.")
+    if coords.shape[1] != n:
+        raise ShapeError(
+            f"Expected values for {coords.shape[1]} entries, one for each column of the coordinates, but got {n}."
+        )
+    unsigned = jnp.issubdtype(coords.dtype, jnp.unsignedinteger)
+    if isinstance(coords, jax.core.Tracer):
+        if coords.dtype.itemsize < 4 or unsigned:
+            return coords.astype(jnp.int64 if coords.dtype.itemsize == 8 else jnp.int32)
+        return coords
+    wide = coords.astype(np.int64)  # of a uint64 past int64, a negative number: outside as well
+    if max(sizes, default=0) > 2**31 - 1:
+        return wide
+    return np.where((wide >= 0) & (wide < 2**31 - 1), wide, -1).astype(np.int32)
+
+
+def _filled(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> int:
+    """How many slots an entry needs for the trailing dense levels that store `dims`."""
+    return prod(sizes[level.dim] for level in layout.levels[layout.ndim - layout.trailing_dense :] if level.dim in dims)
+
+
+def dense_levels(x: Any, layout: Format) -> SparseTensor:
+    """An array, traced or not, as the values of a tensor whose levels are all dense: no index array, so static."""
+    pattern = Pattern.of_arrays(tuple(x.shape), layout, ())
+    return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
 
 
 def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTensor:
     """The tensor of that type with `values` (n,) at `coords` (ndim, n), sorted and summed; differentiable in values.
 
+    Of `values` (n, ...) the other axes are the type's last dimensions, which trailing dense levels store in order.
     Coordinates out of range are padding. Float values are NaN if there was no room; a concrete call raises instead.
     """
-    coords = jnp.asarray(coords)
-    if not jnp.issubdtype(coords.dtype, jnp.integer):
-        raise PatternError(f"Expected integer coordinates, but got dtype {coords.dtype}.")
-    if coords.ndim != 2 or coords.shape[0] != len(type_.shape):
-        raise PatternError(
-            f"Expected coordinates of shape ({len(type_.shape)}, n), a row for each dimension of the shape "
-            f"{type_.shape}, but got {coords.shape}."
-        )
-    if coords.dtype.itemsize < 4 or jnp.issubdtype(coords.dtype, jnp.unsignedinteger):
-        coords = coords.astype(jnp.int64 if coords.dtype.itemsize == 8 else jnp.int32)
     values = jnp.asarray(values)
-    if values.shape != coords.shape[1:]:
-        raise ShapeError(
-            f"Expected values of shape {coords.shape[1:]}, one for each column of the coordinates, but got "
-            f"{values.shape}."
-        )
-    made = assemble(coords, type_)
-    return _checked(_gather_sums(values, made, type_.nse), DynamicPattern(type_, made.arrays))
+    outer = len(type_.shape) - (values.ndim - 1)
+    coords = jnp.asarray(_index_like(coords, type_.shape[:outer], values.shape[0]))
+    core = type_
+    if values.ndim > 1:
+        blocks = prod(type_.shape[outer:])
+        core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
+    made = assemble(coords, core)
+    summed = _gather_sums(values.reshape(values.shape[0], -1) if values.ndim > 1 else values, made, core.nse)
+    return _checked(summed.reshape(-1), DynamicPattern(type_, made.arrays))
 
 
 def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
     """The tensor of that type that stores what of `x` is not zero; differentiable on that pattern."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
-    letters = "abcdefghijklmnopqrstuvwxyz"[: x.ndim]
+    letters = ascii_letters[: x.ndim]
     if x.dtype.name in SUPPORTED_DTYPES:
         from jsparse.einsum import einsum  # which is built on tensors
 
@@ -78,12 +205,12 @@ def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
 
 
 def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
-    """A dynamic tensor in another format, or with other room."""
+    """A dynamic tensor in another format, or with other room. One that had overflowed stays so."""
     assert isinstance(tensor.pattern, DynamicPattern)
     coords = expand(tensor.pattern.arrays, tensor.pattern.type)
     made = assemble(coords, type_)
     pattern = DynamicPattern(type_, made.arrays)
-    return _checked(_gather_sums(tensor.values, made, type_.nse), pattern, tensor.pattern.overflowed)
+    return _checked(_gather_sums(tensor.values, made, type_.nse), pattern, tensor.pattern)
 
 
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
@@ -100,28 +227,43 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 
 def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
-    """(nse,) the sum of each slot's values: the product of the matrix that says which input goes to which slot with
-    the inputs. Its transposed index, by which cotangents come back, is `slots`: a row of one entry for each input."""
+    """(nse, ...) the sum of each slot's values (inputs, ...), which have one further axis at most: the product of the
+    matrix that says which input goes to which slot with the inputs. Its transposed index, by which cotangents come
+    back, is `slots`: a row of one entry for each input."""
     inputs = values.shape[0]
+    rest = values.shape[1:]
     if values.dtype.name not in SUPPORTED_DTYPES:
-        return jnp.zeros(nse, values.dtype).at[jnp.where(made.slots < 0, nse, made.slots)].add(values, mode="drop")
+        return scatter_sums(values, jnp.where(made.slots < 0, nse, made.slots), (nse,))
     shape = (nse, inputs)
     matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))
-    sizes = (("q", nse), ("k", inputs))
-    spec = Spec((Term(("k",)),), Term(("q",)), ("q", "k"), matrix, sizes, (transposed,))
+    inner = "t" * len(rest)
+    sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
+    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), ("q", "k"), matrix, sizes, (transposed,))
     ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
     operands = (values, made.starts, made.order, ones, made.slots, made.slots, made.slots)
     return einsum_p.bind(*same_varying(operands), spec=spec)
 
 
-def _checked(values: Any, pattern: DynamicPattern, already: Any = False) -> SparseTensor:
-    """The tensor; after an overflow its float values are NaN, and concrete ones are refused."""
+def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
+    """The tensor; after an overflow, or one of the pattern it came from, its float values are NaN, and concrete ones
+    are refused."""
     overflowed = pattern.overflowed
     if not isinstance(overflowed, jax.core.Tracer) and bool(np.any(overflowed)):
         raise PatternError(
             f"Expected at most nse={pattern.nse:,} entries in a {pattern.format.name} tensor of shape {pattern.shape}, "
             f"but there are {int(pattern.count):,}. Pass nse={int(pattern.count)} or more."
         )
-    if jnp.issubdtype(values.dtype, jnp.inexact):
-        values = jnp.where(jnp.logical_or(overflowed, already), jnp.nan, values)
-    return SparseTensor._unchecked(values, pattern)
+    known = already is None or isinstance(already.overflowed, jax.core.Tracer)
+    if already is not None and (known or bool(np.any(already.overflowed))):
+        pattern = replace(pattern, arrays=_count_spread(pattern, already))
+    return SparseTensor._unchecked(pattern.poisoned(values), pattern)
+
+
+def _count_spread(pattern: DynamicPattern, source: DynamicPattern) -> tuple[Any, ...]:
+    """The index arrays; if `source` overflowed, their last pointers say so too, with the entries that it asked for."""
+    last, below = pattern._last
+    pointers, room = pattern.arrays[last], pattern.nse // max(below, 1)
+    asked = jnp.maximum(source.count // max(below, 1), room + 1).astype(pointers.dtype)
+    at_end = (pointers == pointers[-1]) & (jnp.arange(len(pointers)) > 0)
+    spread = jnp.where(source.overflowed & at_end, jnp.maximum(asked, pointers), pointers)
+    return (*pattern.arrays[:last], spread, *pattern.arrays[last + 1 :])

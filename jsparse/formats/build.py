@@ -10,7 +10,16 @@ from jsparse.errors import FormatError, PatternError
 from jsparse.formats.format import Format, dimension_name
 from jsparse.formats.level import LevelKind
 
-__all__ = ["Built", "OutsideError", "build", "check_nse", "compare_neighbours", "index_dtype", "level_tuples"]
+__all__ = [
+    "Built",
+    "OutsideError",
+    "build",
+    "build_summed",
+    "check_nse",
+    "compare_neighbours",
+    "index_dtype",
+    "level_tuples",
+]
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -127,6 +136,23 @@ def build(
     arrays, nse, first, group_slots, extra, extra_group = found
     _check_unique(format, arrays)
     return Built(arrays, nse, count, first, group_slots, extra, extra_group)
+
+
+def build_summed(
+    coords: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
+) -> tuple[tuple[np.ndarray, ...], np.ndarray] | None:
+    """As `build` and then `Built.summed`, in one go, for common formats and many unsorted entries of common types.
+
+    None where those two are the way, which report what is wrong, too.
+    """
+    if not coords or len(values) != len(coords[0]):
+        return None
+    found = _native.accumulate(list(coords), level_tuples(shape, format), np.ascontiguousarray(values))
+    if found is None:
+        return None
+    arrays, _, sums = found
+    _check_unique(format, arrays)
+    return arrays, sums
 
 
 def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:

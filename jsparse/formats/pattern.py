@@ -12,7 +12,7 @@ import numpy as np
 
 from jsparse import _native
 from jsparse.errors import PatternError
-from jsparse.formats.build import Built, OutsideError, build, check_nse, index_dtype
+from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, index_dtype
 from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordinates
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
@@ -118,6 +118,21 @@ class Pattern:
             raise
         return cls.of_arrays(sizes, format, built.arrays), built
 
+    @classmethod
+    def of_entries(
+        cls, rows: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
+    ) -> tuple[Self, np.ndarray]:
+        """As `from_rows`, with the values (n,) of the entries; the second is those of the slots, equal places summed.
+
+        It is `values` itself, uncopied, if the entries are the slots.
+        """
+        sizes = checked_shape(shape, format)
+        found = build_summed(checked_rows(rows), values, sizes, format)
+        if found is not None:
+            return cls.of_arrays(sizes, format, found[0]), found[1]
+        pattern, built = cls.from_rows(rows, sizes, format)
+        return pattern, built.summed(values)
+
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
@@ -194,7 +209,7 @@ class Pattern:
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Pattern.of_arrays, (self.shape, self.format, self.arrays)
+        return _restored, (self.shape, self.format, self.arrays)
 
     def __copy__(self) -> Pattern:
         return self
@@ -205,6 +220,11 @@ class Pattern:
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"Pattern({self.format.name}, {shape}, nse={self.nse:,}, {self.digest[:6]})"
+
+
+def _restored(shape: tuple[int, ...], format: Format, arrays: tuple[np.ndarray, ...]) -> Pattern:
+    """Unpickles: a plain function, since cloudpickle takes a class method apart, down to the lock of this module."""
+    return Pattern.of_arrays(shape, format, arrays)
 
 
 def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> np.dtype:

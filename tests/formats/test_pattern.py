@@ -212,3 +212,17 @@ def test_positions_are_counted_in_64_bits():
     assert slots.tolist() == [10**18 - 1]
     with pytest.raises(PatternError, match="its dense levels multiply"):
         dense.extended([100])
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_many_entries_with_values(format, dtype):
+    rng = np.random.default_rng(0)
+    rows, values = rng.integers(0, 300, (2, 20_000)), rng.random(20_000).astype(dtype)
+    layout = Format.of(format, 2)
+    pattern, found = Pattern.of_entries(rows, values, (300, 300), layout)
+    expected, built = Pattern.from_rows(rows, (300, 300), layout)
+    assert pattern is expected
+    np.testing.assert_array_equal(found, built.summed(values))
+    with pytest.raises(PatternError, match="entry 0 has"):
+        Pattern.of_entries(rows + 300, values, (300, 300), layout)

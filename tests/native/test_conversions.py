@@ -59,6 +59,66 @@ def test_assemble_refuses():
         _native.assemble([np.zeros(1, int)] * 3, [(0, dim, 1, 2**40) for dim in range(3)])
 
 
+def accumulated_slowly(rows, levels, values):
+    arrays, _, first, _, extra, extra_group = _native.assemble(rows, levels)
+    sums = _native.take(values, first)
+    if extra is not None:
+        np.add.at(sums, extra_group, values[extra])
+    return *arrays, sums
+
+
+ACCUMULATED = {
+    "csr": [(0, 0, 1, 1000), (1, 1, 1, 70_000)],
+    "csc": [(0, 1, 1, 70_000), (1, 0, 1, 1000)],
+    "coo": [(1, 0, 0, 1000), (2, 1, 1, 70_000)],
+    "keys of more than 32 bits in a part": [(1, 0, 0, 2**30), (2, 1, 1, 2**30)],
+    "three levels": [(0, 0, 1, 1000), (0, 1, 1, 70_000), (1, 2, 1, 3)],
+    "few places": [(0, 0, 1, 1000), (1, 2, 1, 3)],
+}
+
+
+@pytest.mark.parametrize("levels", ACCUMULATED.values(), ids=list(ACCUMULATED))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint64, np.complex64])
+@pytest.mark.parametrize(("n", "skew"), [(5000, 1), (300_000, 1), (300_000, 2)])
+def test_accumulate_adds_in_the_order_of_the_inputs(levels, dtype, n, skew):
+    rng = np.random.default_rng(n)
+    sizes = {dim: size for _, dim, _, size in levels}
+    rows = [(rng.random(n) ** skew * sizes[dim]).astype(np.int64 if dim else np.int32) for dim in sorted(sizes)]
+    levels = [(kind, sorted(sizes).index(dim), unique, size) for kind, dim, unique, size in levels]
+    values = (rng.standard_normal(n) * 1e6).astype(np.int64).astype(dtype) / np.array(7, dtype)
+    values = values.astype(dtype)
+    arrays, nse, sums = _native.accumulate(rows, levels, values)
+    for found, expected in zip((*arrays, sums), accumulated_slowly(rows, levels, values), strict=True):
+        assert found.dtype == expected.dtype
+        assert found.ctypes.data % 64 == 0
+        np.testing.assert_array_equal(found, expected)
+    assert nse == len(sums)
+
+
+def test_accumulate_leaves_the_rest_to_assemble():
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, 1000, (2, 10_000))
+    values = np.ones(10_000, np.float32)
+    assert _native.accumulate([rows, columns], CSR, values) is not None
+    refused = [
+        ([np.sort(rows), columns * 0], CSR, values),
+        ([np.zeros(100_000, int), rng.integers(0, 1000, 100_000)], CSR, np.ones(100_000)),  # one row has all
+        ([rows + 1, columns], [(0, 0, 1, 1000), (1, 1, 1, 70_000)], values),
+        ([rows, columns - 1], CSR, values),
+        ([rows, columns], [(1, 0, 1, 1000), (1, 1, 1, 70_000)], values),
+        ([rows, columns], [(0, 0, 1, 2**40), (1, 1, 1, 70_000)], values),
+        ([rows, columns], CSR, values.astype(np.float16)),
+        ([rows, columns], CSR, values.astype(">f4")),
+        ([rows[:9], columns[:9]], CSR, values[:9]),
+    ]
+    for arguments in refused:
+        assert _native.accumulate(*arguments) is None
+    with pytest.raises(ValueError, match="one value for each"):
+        _native.accumulate([rows, columns], CSR, values[1:])
+    with pytest.raises(ValueError, match="one length"):
+        _native.accumulate([rows, columns[1:]], CSR, values)
+
+
 @pytest.mark.parametrize("n", [0, 5, 400_000])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_transpose(n, dtype):

@@ -5,9 +5,8 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.experimental import sparse as jax_sparse
 
-from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, PatternError, ShapeError
+from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
 from jsparse.intake import asarray
 from jsparse.tensor import SparseTensor
 
@@ -125,6 +124,12 @@ def test_from_coords_of_traced_values(coords):
     assert gradient.tolist() == [expected[tuple(c)] for c in np.array(coords).T.tolist()]
 
 
+def test_booleans_are_summed_as_numpy_does():
+    make = lambda v: SparseTensor.from_coords([[1, 1, 0]], v, (2,)).values  # noqa: E731
+    for values in (np.array([True, True, False]), np.array([False, True, True])):
+        np.testing.assert_array_equal(jax.jit(make)(values), make(values))
+
+
 def test_huge_dimensions():
     coords = np.random.default_rng(0).integers(0, 10**9, (3, 50))
     A = SparseTensor.from_coords(coords, np.ones(50, np.float32), (10**9,) * 3, "csf")
@@ -137,19 +142,11 @@ def test_huge_dimensions():
     [
         (lambda: asarray(np.array(["a"])), DTypeError, "array of numbers .* but got dtype <U1"),
         (lambda: asarray(np.eye(2), "csx"), FormatError, "but got 'csx'"),
-        (lambda: asarray(np.eye(2), dynamic=True), NotYetSupportedError, r"asarray\(…, dynamic=True\) is not"),
-        (lambda: asarray(np.eye(2), nse=3), NotYetSupportedError, r"asarray\(…, nse=\) is not supported yet"),
-        (lambda: jax.jit(asarray)(np.eye(2)), NotYetSupportedError, "Make the SparseTensor outside jit"),
-        (lambda: asarray(jax_sparse.BCOO.fromdense(jnp.eye(2))), NotYetSupportedError, "asarray of a BCOO is not"),
-        (lambda: asarray(jax_sparse.BCSR.fromdense(jnp.eye(2))), NotYetSupportedError, "asarray of a BCSR is not"),
+        (lambda: asarray(np.eye(2), nse=1), PatternError, "room for the 2 slots of .* but nse=1"),
+        (lambda: jax.jit(asarray)(np.eye(2)), PatternError, r"dynamic=True and nse= .* got dynamic=False and nse=None"),
+        (lambda: SparseTensor.from_coords([[1, 0], [0, 1]], [1.0, 2], (3, 4), nse=1), PatternError, "Pass nse=2"),
         (lambda: SparseTensor.from_coords([[3], [0]], [1.0], (3, 4)), PatternError, r"\[0, 3\), but entry 0 has 3"),
         (lambda: SparseTensor.from_coords([[1], [0]], [1.0, 2.0], (3, 4)), ShapeError, r"\(1,\), one for each column"),
-        (lambda: SparseTensor.from_coords([[1]], [1.0], (3,), nse=2), NotYetSupportedError, "from_coords"),
-        (
-            lambda: jax.jit(lambda c: SparseTensor.from_coords(c, np.ones(1), (3,)))(np.array([[1]])),
-            NotYetSupportedError,
-            "Pass concrete coordinates; values may be traced",
-        ),
     ],
 )
 def test_refusals(make, error, message):

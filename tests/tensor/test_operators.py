@@ -2,8 +2,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
+from jax.experimental import sparse as jax_sparse
 
-from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.errors import JsparseError, NotYetSupportedError, ShapeError
 from jsparse.intake import asarray
 from jsparse.tensor import SparseTensor
 
@@ -64,28 +66,75 @@ def test_scalars(dense):
     assert gradient == dense.sum()
 
 
+@pytest.mark.parametrize("scalar", [2, 2.0, np.float32(2), np.int64(2), jnp.float32(2), np.array(2.0)])
+def test_scalars_from_both_sides(dense, scalar):
+    A = asarray(dense)
+    for found in (A * scalar, scalar * A):
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found.todense(), 2 * dense)
+    np.testing.assert_array_equal((A / scalar).todense(), dense / 2)
+
+
+def test_powers_and_absolute_values(dense):
+    A = asarray(dense)
+    np.testing.assert_array_equal((A**2).todense(), dense**2)
+    np.testing.assert_array_equal(abs(-A).todense(), dense)
+    for exponent in (0, -1, jnp.float32(2), A):
+        with pytest.raises(NotYetSupportedError, match="known number greater than 0 only"):
+            A**exponent
+
+
+def test_two_tensors_on_one_pattern(dense):
+    for A in (asarray(dense), asarray(dense, dynamic=True, nse=30)):
+        B = 2 * A
+        np.testing.assert_array_equal((A + B).todense(), 3 * dense)
+        np.testing.assert_array_equal((A - B).todense(), -dense)
+        np.testing.assert_array_equal((A * B).todense(), 2 * dense**2)
+        assert (A + B).pattern is A.pattern
+
+
+@pytest.mark.parametrize("maker", [scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array])
+def test_scipy_partners(dense, maker):
+    A, S = asarray(dense), maker(dense)
+    np.testing.assert_array_equal((A * S).todense(), dense**2)
+    np.testing.assert_array_equal((A + S).todense(), 2 * dense)
+    np.testing.assert_array_equal((A - S).todense(), 0 * dense)
+    with pytest.raises(JsparseError):  # scipy takes whatever numpy makes of us, which is nothing
+        S.T @ A
+    with pytest.raises(JsparseError):
+        S * A
+
+
+def test_bcoo_partners(dense):
+    A, S = asarray(dense, "coo"), jax_sparse.BCOO.fromdense(dense)
+    np.testing.assert_array_equal((A * S).todense(), dense**2)
+    np.testing.assert_array_equal((A + S).todense(), 2 * dense)
+
+
 def test_products_refuse(dense):
     A = asarray(dense)
     with pytest.raises(ShapeError, match=r"shape \(5, 7\) to broadcast to that shape, but got \(2, 5, 7\)"):
         A * integers(2, 5, 7)
     with pytest.raises(ShapeError, match=r"but got \(5,\)"):
         A * integers(5)
-    with pytest.raises(NotYetSupportedError, match=r"Write A \* B.todense\(\), which stays sparse"):
-        A * A
+    with pytest.raises(ShapeError, match=r"of one shape, but got \(5, 7\) and \(7, 5\)"):
+        A * A.T
     with pytest.raises(NotYetSupportedError, match=r"write A \* \(1 / x\)"):
         A / integers(5, 7)
 
 
 def test_sums_refuse(dense):
     A = asarray(dense)
-    with pytest.raises(
-        NotYetSupportedError, match=r"A \+ B of two sparse tensors .* A.with_values\(A.values \+ B.values"
-    ):
-        A + A
+    with pytest.raises(NotYetSupportedError, match=r"A \+ B of two sparse tensors on different patterns"):
+        A + asarray(dense, "csc")
+    with pytest.raises(ShapeError, match=r"A - B of sparse tensors of one shape"):
+        A - A.T
     with pytest.raises(NotYetSupportedError, match=r"A - x of a sparse tensor and a dense one .* A.todense\(\) - x"):
         A - dense
-    with pytest.raises(NotYetSupportedError, match=r"A.todense\(\) \+ x"):
+    with pytest.raises(NotYetSupportedError, match=r"x \+ A of .* Write x \+ A.todense\(\)"):
         dense + A
+    with pytest.raises(NotYetSupportedError, match=r"Write x - A.todense\(\)"):
+        1 - A
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1), [-2], np.int64(1)])

@@ -1,13 +1,14 @@
 import copy
 import pickle
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
-from jsparse.errors import DTypeError, NotYetSupportedError, ShapeError
+from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format
 from jsparse.intake import asarray
 from jsparse.tensor import SparseTensor
@@ -49,6 +50,15 @@ def test_values_have_one_slot_each(dense):
         SparseTensor(1.0, A.pattern)
 
 
+def test_constructors_check(dense):
+    A = asarray(dense)
+    with pytest.raises(PatternError, match="Expected a Pattern, static or dynamic, but got a str"):
+        SparseTensor(A.values, "csr")
+    with pytest.raises(DTypeError, match="values that are numbers, but got dtype key"):
+        SparseTensor(jax.random.split(jax.random.key(0), A.nse), A.pattern)
+    A.validate()
+
+
 def test_values_are_not_shared_with_numpy(dense):
     A = asarray(dense)
     values = np.arange(A.nse, dtype=np.float32)
@@ -68,7 +78,7 @@ def test_immutable_and_compared_by_identity(dense):
 
 def test_copies(dense):
     A = asarray(dense)
-    for B in (copy.copy(A), copy.deepcopy(A), pickle.loads(pickle.dumps(A))):
+    for B in (copy.copy(A), copy.deepcopy(A), pickle.loads(pickle.dumps(A)), pickle.loads(cloudpickle.dumps(A))):
         assert B is not A
         assert B.pattern is A.pattern
         np.testing.assert_array_equal(B.values, A.values)
@@ -130,6 +140,8 @@ def test_to_scipy_refuses(dense):
         asarray(np.ones(3)).to_scipy()
     with pytest.raises(DTypeError, match="scipy.sparse can hold, but got bfloat16"):
         asarray(dense).astype(jnp.bfloat16).to_scipy()
+    with pytest.raises(DTypeError, match="those of SparseTensor.* are traced. Convert outside jit"):
+        jax.jit(lambda A: A.to_scipy().nnz)(asarray(dense))
 
 
 def test_a_pytree_of_its_values(dense):
@@ -199,16 +211,3 @@ def test_flax_modules_hold_tensors(dense):
     layer = Layer()
     gradient = nnx.grad(lambda layer: (layer.weight[...].values ** 2).sum())(layer)
     np.testing.assert_array_equal(jax.tree.leaves(gradient)[0], 2 * A.values)
-
-
-def test_what_comes_later_is_refused_by_name(dense):
-    A = asarray(dense)
-    for request, message in [
-        (lambda: A.asformat("hyb"), "format hyb is not supported yet"),
-        (lambda: A[0], "Indexing a SparseTensor is not supported yet"),
-        (lambda: list(A), "Indexing a SparseTensor is not supported yet"),
-    ]:
-        with pytest.raises(NotYetSupportedError, match=message):
-            request()
-    with pytest.raises(TypeError, match="Call A.todense"):
-        np.asarray(A)

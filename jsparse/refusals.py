@@ -1,0 +1,156 @@
+"""What Python may ask of an array and a sparse tensor does not answer: each refusal says what to write instead."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any, Never
+
+import jax
+import numpy as np
+
+from jsparse.errors import DTypeError
+
+__all__ = ["Refusing"]
+
+
+class Refusing:
+    """Base of SparseTensor. Its methods raise DTypeError, which is a TypeError as well."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Never:
+        raise DTypeError(
+            "A SparseTensor is not converted to a dense array silently. Call A.todense(); beside a scipy.sparse array "
+            "S, write jsparse.asarray(S) @ A."
+        )
+
+    def __len__(self) -> Never:
+        raise DTypeError("len(A) of a SparseTensor is ambiguous: write A.shape[0], or A.nse for its stored entries.")
+
+    def __bool__(self) -> Never:
+        raise DTypeError("A SparseTensor is neither true nor false: ask A.nse > 0, `A is not None`, or of A.todense().")
+
+    def __iter__(self) -> Never:
+        raise DTypeError("A SparseTensor is not iterable: write A[i] for i in range(A.shape[0]), or A.to_coords().")
+
+    def __contains__(self, item: object) -> Never:
+        raise DTypeError("`x in A` is not answered for a SparseTensor. Look among A.values, or in A.todense().")
+
+    def __float__(self) -> Never:
+        raise _no_number("float")
+
+    def __int__(self) -> Never:
+        raise _no_number("int")
+
+    def __complex__(self) -> Never:
+        raise _no_number("complex")
+
+    def __round__(self, digits: int | None = None) -> Never:
+        raise _on_values("round(A)", "jnp.round(A.values)")
+
+    def __eq__(self, other: object) -> bool:
+        """Identity; never an array."""
+        if isinstance(other, Number | np.ndarray | jax.Array):
+            raise _comparison("==")
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        if isinstance(other, Number | np.ndarray | jax.Array):
+            raise _comparison("!=")
+        return self is not other
+
+    def __lt__(self, other: Any) -> Never:
+        raise _comparison("<")
+
+    def __le__(self, other: Any) -> Never:
+        raise _comparison("<=")
+
+    def __gt__(self, other: Any) -> Never:
+        raise _comparison(">")
+
+    def __ge__(self, other: Any) -> Never:
+        raise _comparison(">=")
+
+    def __rtruediv__(self, other: Any) -> Never:
+        raise DTypeError(
+            "x / A is infinite or NaN wherever the SparseTensor A stores nothing. Write A.with_values(x / A.values) "
+            "for its stored entries, or x / A.todense()."
+        )
+
+    def __rpow__(self, other: Any) -> Never:
+        raise DTypeError(
+            "x ** A is 1 wherever the SparseTensor A stores nothing. Write A.with_values(x ** A.values) for its stored "
+            "entries, or x ** A.todense()."
+        )
+
+    def __floordiv__(self, other: Any) -> Never:
+        raise _on_values("A // x", "A.values // x")
+
+    def __rfloordiv__(self, other: Any) -> Never:
+        raise _on_values("x // A", "x // A.values")
+
+    def __mod__(self, other: Any) -> Never:
+        raise _on_values("A % x", "A.values % x")
+
+    def __rmod__(self, other: Any) -> Never:
+        raise _on_values("x % A", "x % A.values")
+
+    def __divmod__(self, other: Any) -> Never:
+        raise _on_values("divmod(A, x)", "A.values // x")
+
+    def __rdivmod__(self, other: Any) -> Never:
+        raise _on_values("divmod(x, A)", "x // A.values")
+
+    def __and__(self, other: Any) -> Never:
+        raise _on_values("A & x", "A.values & x")
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Never:
+        raise _on_values("A | x", "A.values | x")
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Never:
+        raise _on_values("A ^ x", "A.values ^ x")
+
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: Any) -> Never:
+        raise _on_values("A << x", "A.values << x")
+
+    def __rshift__(self, other: Any) -> Never:
+        raise _on_values("A >> x", "A.values >> x")
+
+    def __rlshift__(self, other: Any) -> Never:
+        raise _on_values("x << A", "x << A.values")
+
+    def __rrshift__(self, other: Any) -> Never:
+        raise _on_values("x >> A", "x >> A.values")
+
+    def __invert__(self) -> Never:
+        raise _on_values("~A", "~A.values")
+
+    def __setitem__(self, index: Any, value: Any) -> Never:
+        raise DTypeError(
+            "A SparseTensor is immutable. For stored entries write A.with_values(A.values.at[slot].set(x))."
+        )
+
+
+def _no_number(kind: str) -> DTypeError:
+    return DTypeError(f"{kind}(A) of a SparseTensor is not a number. Write {kind}(A.sum()), or {kind}(A.todense()).")
+
+
+def _comparison(symbol: str) -> DTypeError:
+    return DTypeError(
+        f"A {symbol} x of a SparseTensor would be dense. Write A.values {symbol} x for its stored entries, or "
+        f"A.todense() {symbol} x; tensors themselves are compared by identity."
+    )
+
+
+def _on_values(what: str, instead: str) -> DTypeError:
+    return DTypeError(
+        f"{what} is not defined for a SparseTensor. Write A.with_values({instead}) for its stored entries, or use "
+        f"A.todense()."
+    )

@@ -1,0 +1,105 @@
+"""More entries than there is room for: eager calls raise, traced ones give NaN, and it stays known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse.errors import PatternError
+from jsparse.intake import asarray
+from jsparse.tensor import SparseTensor
+
+FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"]
+
+
+def overflowed(dense, format="csr"):
+    A = jax.jit(lambda x: asarray(x, format, dynamic=True, nse=7))(dense)
+    assert A.overflowed
+    return A
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_everything_that_follows_is_nan(dense, format):
+    A = overflowed(dense, format)
+    assert A.nse == 7
+    assert A.nnz > 7
+    x = jnp.ones(7)
+    for found in (
+        A.values,
+        A.todense(),
+        A @ x,
+        x[:5] @ A,
+        A.T @ x[:5],
+        A.sum(0),
+        (2 * A).values,
+        (A * np.ones((5, 7))).values,
+        A.with_values(jnp.ones(7)).values,
+        A.with_values(jnp.ones(7)) @ x,
+        A.asformat("coo").values,
+        A.asformat("csr", nse=35).values,
+        A.asformat("dense").values,
+        A.with_transpose() @ x,
+        A.dynamic(30).values,
+        jsparse.einsum("ik,jk->ij", jnp.ones((5, 2)), jnp.ones((7, 2)), out_format=A).values,
+    ):
+        assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("target", FORMATS)
+def test_results_stay_overflowed(dense, target):
+    A = overflowed(dense)
+    for B in (A.asformat(target, nse=35), 2 * A, A.T, A.astype(jnp.int32), jax.jit(lambda A: A.asformat(target))(A)):
+        assert B.overflowed
+        assert B.nnz > B.nse
+        with pytest.raises(PatternError, match=r"there are \d+"):
+            B.validate()
+        with pytest.raises(PatternError):
+            B.static()
+
+
+def test_integers_keep_what_there_was_room_for(dense):
+    A = overflowed(dense.astype(np.int32))
+    assert A.overflowed
+    assert set(A.values.tolist()) <= set(dense.ravel().astype(int).tolist())
+
+
+def test_gradients_are_nan(dense):
+    A = overflowed(dense)
+    gradient = jsparse.grad(lambda A: A.todense().sum())(A)
+    assert np.isnan(gradient.values).all()
+    coords = np.array([[0, 1, 2], [0, 1, 2]])
+    loss = lambda v: SparseTensor.from_coords(coords, v, (3, 3), nse=2).values.sum()  # noqa: E731
+    assert np.isnan(jax.jit(jax.value_and_grad(loss))(jnp.ones(3))[0])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: asarray(x, dynamic=True, nse=3),
+        lambda x: asarray(x, dynamic=True).dynamic(3),
+        lambda x: asarray(x).dynamic(3),
+        lambda x: asarray(x, dynamic=True).asformat("coo", nse=3),
+        lambda x: SparseTensor.from_coords(np.nonzero(x), x[np.nonzero(x)], x.shape, nse=3),
+    ],
+)
+def test_concrete_calls_raise(dense, make):
+    with pytest.raises(PatternError, match=r"nse=3\b"):
+        make(dense)
+
+
+def test_infinities_and_signs_pass_unharmed():
+    values = np.array([np.inf, -np.inf, -0.0, 3, complex(np.inf, 1)], np.complex64)
+    A = SparseTensor.from_coords(np.arange(5)[None], np.ones(5, np.complex64), (5,), nse=5)
+    np.testing.assert_array_equal(A.with_values(values).values, values)
+    real = A.with_values(values.real).values
+    np.testing.assert_array_equal(real, values.real)
+    assert np.signbit(real[2])
+
+
+def test_each_pattern_of_a_batch_by_itself(dense):
+    batch = jax.vmap(lambda x: asarray(x, dynamic=True, nse=12))(jnp.stack([dense, 0 * dense, dense + 1]))
+    assert batch.overflowed.tolist() == [False, False, True]
+    products = jax.vmap(lambda A: A @ jnp.ones(7))(batch)
+    np.testing.assert_array_equal(products[:2], [dense.sum(1), np.zeros(5)])
+    assert np.isnan(products[2]).all()

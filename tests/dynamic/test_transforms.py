@@ -1,0 +1,165 @@
+"""A dynamic tensor is a pytree like any other: through JAX's transformations, optimizers, pickles, checkpoints."""
+
+import copy
+import pickle
+
+import cloudpickle
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from jsparse.dynamic import DynamicPattern
+from jsparse.intake import asarray
+from jsparse.tensor import SparseTensor
+
+
+@pytest.fixture(params=["static", "dynamic", "with_transpose"])
+def tensor(request, dense):
+    A = asarray(dense)
+    return {"static": A, "dynamic": A.dynamic(20), "with_transpose": A.dynamic(20).with_transpose()}[request.param]
+
+
+def same(A, B):
+    assert A.is_dynamic == B.is_dynamic
+    assert jax.tree.structure(A) == jax.tree.structure(B)
+    for a, b in zip(jax.tree.leaves(A), jax.tree.leaves(B), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_leaves(tensor):
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tensor)]
+    assert paths[0] == ".values"
+    assert all(path.startswith(".pattern.") for path in paths[1:])
+    assert len(set(paths)) == len(paths)
+    assert (len(paths) > 1) == tensor.is_dynamic
+
+
+@pytest.mark.parametrize("leaf", [None, object(), 3, "x", jax.ShapeDtypeStruct((2, 3), np.int8)])
+def test_unflattening_never_validates(tensor, leaf):
+    leaves, tree = jax.tree.flatten(tensor)
+    built = jax.tree.unflatten(tree, [leaf] * len(leaves))
+    assert isinstance(built, SparseTensor)
+    assert built.values is leaf
+    repr(built)
+    assert jax.tree.structure(built, is_leaf=lambda x: x is None) == tree
+    assert isinstance(repr(SparseTensor._unchecked(leaf, leaf)), str)
+
+
+def test_abstract_evaluation(tensor, dense):
+    shapes = jax.eval_shape(lambda A: 2 * A, tensor)
+    assert (shapes.shape, shapes.nse, shapes.dtype) == (dense.shape, tensor.nse, np.float32)
+    assert isinstance(shapes.values, jax.ShapeDtypeStruct)
+    lowered = jax.jit(lambda A: A.todense()).lower(shapes).compile()
+    np.testing.assert_array_equal(lowered(tensor), dense)
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [
+        copy.copy,
+        copy.deepcopy,
+        lambda A: pickle.loads(pickle.dumps(A)),
+        lambda A: cloudpickle.loads(cloudpickle.dumps(A)),
+    ],
+)
+def test_copies(tensor, dense, duplicate):
+    found = duplicate(tensor)
+    assert found is not tensor
+    same(found, tensor)
+    np.testing.assert_array_equal(found.todense(), dense)
+
+
+def test_argument_result_and_closure(tensor, dense):
+    same(jax.jit(lambda A: A)(tensor), tensor)
+    np.testing.assert_array_equal(jax.jit(lambda x: tensor @ x)(jnp.ones(7)), dense.sum(1))
+    np.testing.assert_array_equal(jax.jit(lambda A: A.T @ jnp.ones(5))(tensor), dense.sum(0))
+
+
+def test_carries(tensor, dense):
+    carried, sums = jax.lax.scan(lambda A, s: (A * s, A.sum()), tensor, jnp.array([2.0, 3.0]))
+    np.testing.assert_array_equal(carried.todense(), 6 * dense)
+    np.testing.assert_array_equal(sums, [dense.sum(), 2 * dense.sum()])
+    found = jax.lax.while_loop(lambda A: A.sum() < 1000, lambda A: 2 * A, tensor)
+    assert 1000 <= found.sum() < 2000
+    chosen = jax.jit(lambda A, flag: jax.lax.cond(flag, lambda A: A, lambda A: -A, A))(tensor, False)
+    np.testing.assert_array_equal(chosen.todense(), -dense)
+
+
+def test_operand_of_vmap(tensor, dense):
+    stacked = jax.tree.map(lambda x: jnp.stack([x, x]), tensor)
+    np.testing.assert_array_equal(jax.vmap(lambda A: A @ jnp.ones(7))(stacked), [dense.sum(1)] * 2)
+    by_values = jax.vmap(lambda s: tensor.with_values(s * tensor.values).todense())(jnp.arange(3.0))
+    np.testing.assert_array_equal(by_values, np.arange(3)[:, None, None] * dense)
+    np.testing.assert_array_equal(jax.vmap(lambda x: tensor @ x)(jnp.ones((2, 7))), [dense.sum(1)] * 2)
+
+
+def test_patterns_that_differ_in_a_batch(dense):
+    patterns = [dense, 0 * dense, dense[::-1]]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *(asarray(x, dynamic=True, nse=20) for x in patterns))
+    found = jax.jit(jax.vmap(lambda A: (A.todense(), A.asformat("coo").todense(), A.nnz)))(stacked)
+    np.testing.assert_array_equal(found[0], patterns)
+    np.testing.assert_array_equal(found[1], patterns)
+    assert found[2].tolist() == [np.count_nonzero(x) for x in patterns]
+
+
+def test_donated(tensor, dense):
+    given = jax.tree.map(jnp.copy, tensor)
+    doubled = jax.jit(lambda A: 2 * A, donate_argnums=0)(given)
+    assert given.values.is_deleted()
+    np.testing.assert_array_equal(doubled.todense(), 2 * dense)
+
+
+def test_checkpointed(tensor, dense):
+    loss = jax.checkpoint(lambda v: ((tensor.with_values(v) @ jnp.ones(7)) ** 2).sum())
+    plain = jax.grad(lambda v: ((tensor.with_values(v) @ jnp.ones(7)) ** 2).sum())(tensor.values)
+    np.testing.assert_array_equal(jax.grad(loss)(tensor.values), plain)
+
+
+def test_tangents(tensor, dense):
+    f = lambda v: tensor.with_values(v) @ jnp.arange(7.0)  # noqa: E731
+    value, tangent = jax.jvp(f, (tensor.values,), (tensor.values,))
+    np.testing.assert_array_equal(value, tangent)
+
+
+def test_optax_updates_the_values(tensor):
+    params = {"A": tensor.values}
+    optimizer = optax.adam(0.5)
+    state = optimizer.init(params)
+    loss = lambda p: (tensor.with_values(p["A"]).todense() ** 2).sum()  # noqa: E731
+    before = loss(params)
+    for _ in range(3):
+        updates, state = optimizer.update(jax.grad(loss)(params), state, params)
+        params = optax.apply_updates(params, updates)
+    assert loss(params) < before
+
+
+def test_checkpoints_restore_by_path(tensor, dense):
+    """What Orbax and its like do: arrays are written by their path, and read back into a target of the same tree."""
+    state = {"A": tensor, "opt": optax.adam(0.1).init(jnp.zeros(3))}
+    written = {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+    }
+    assert "A.values" in written
+    target = jax.eval_shape(lambda: jax.tree.map(jnp.zeros_like, state))
+    restored = jax.tree_util.tree_map_with_path(
+        lambda path, like: jnp.asarray(written[jax.tree_util.keystr(path, simple=True, separator=".")], like.dtype),
+        target,
+    )
+    same(restored["A"], tensor)
+    np.testing.assert_array_equal(restored["A"].todense(), dense)
+
+
+def test_flax_modules_hold_dynamic_tensors(dense):
+    nnx = pytest.importorskip("flax.nnx")
+    A = asarray(dense, dynamic=True)
+
+    class Layer(nnx.Module):
+        def __init__(self):
+            self.graph = A
+
+    layer = Layer()
+    assert isinstance(layer.graph.pattern, DynamicPattern)
+    np.testing.assert_array_equal(nnx.jit(lambda layer, x: layer.graph @ x)(layer, jnp.ones(7)), dense.sum(1))

@@ -1,0 +1,82 @@
+"""`A.validate()` says what was expected, what came and where."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsparse.errors import PatternError, ShapeError
+from jsparse.intake import asarray
+from jsparse.tensor import SparseTensor
+
+
+def corrupted(A, place, change):
+    arrays = [np.array(array) for array in A.pattern.arrays]
+    arrays[place] = change(arrays[place])
+    return SparseTensor(A.values, replace(A.pattern, arrays=tuple(map(jnp.asarray, arrays))))
+
+
+def put(at, value):
+    def change(array):
+        array[at] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "format, place, change, message",
+    [
+        ("csr", 1, put(0, 7), r"coordinates of level 1 to lie in \[0, 7\), but coordinate 7 came at 0"),
+        ("csr", 1, put(1, -1), r"but coordinate -1 came at 1"),
+        ("csr", 0, put(1, 99), r"pointers of level 1 never to decrease, but 99 is followed by \d+ at 2"),
+        ("csr", 0, put(0, 1), "pointers of level 1 to start at 0, but they start at 1"),
+        ("csr", 0, put(-1, 99), r"at most 20 entries in a level, as nse=20 allows, but there are 99"),
+        ("csr", 1, put(slice(0, 2), 3), r"coordinates of dimensions \(1,\) to increase .* repeat"),
+        ("csr", 1, put(slice(0, 2), [3, 2]), "are out of order"),
+        ("coo", 1, put(slice(0, 2), [4, 0]), "are out of order"),
+        ("csr", 1, lambda a: a[:-1], r"coordinates of level 1 to have shape \(20,\) .* as nse=20 asks, but got .*19"),
+        ("csr", 0, lambda a: a.astype(np.int16), "dtype int32, as nse=20 asks, but got .* int16"),
+        ("dcsr", 0, put(1, 6), "at most 5 entries in a level"),
+    ],
+)
+def test_faults(dense, format, place, change, message):
+    A = asarray(dense, format, dynamic=True, nse=20)
+    A.validate()
+    with pytest.raises(PatternError, match=message):
+        corrupted(A, place, change).validate()
+
+
+def test_what_is_behind_the_count_may_be_anything(dense):
+    A = asarray(dense, dynamic=True, nse=20)
+    corrupted(A, 1, put(-1, -77)).validate()
+
+
+def test_static_tensors_and_values(dense):
+    A = asarray(dense)
+    A.validate()
+    with pytest.raises(ShapeError, match=r"values of shape \(12,\)|values of shape \(\d+,\), but got \(3,\)"):
+        SparseTensor._unchecked(jnp.ones(3), A.pattern).validate()
+
+
+def test_batches_and_derived_indices(dense):
+    A = asarray(dense, dynamic=True, nse=20).with_transpose()
+    A.validate()
+    (derived,) = A.pattern.derived
+    wrong = replace(derived, arrays=(derived.arrays[0], derived.arrays[1].at[0].set(99)))
+    with pytest.raises(PatternError, match="but coordinate 99 came at 0"):
+        SparseTensor(A.values, replace(A.pattern, derived=(wrong,))).validate()
+    parts = [asarray(dense, dynamic=True, nse=20), corrupted(asarray(dense, dynamic=True, nse=20), 1, put(0, 7))]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *parts)
+    with pytest.raises(PatternError, match=r"In pattern \(1,\) of the batch: Expected .* coordinate 7 came at 0"):
+        stacked.validate()
+
+
+def test_traced_arrays_cannot_be_checked(dense):
+    A = asarray(dense, dynamic=True)
+    with pytest.raises(PatternError, match="index arrays that are known, but those of DynamicPattern.* are traced"):
+        jax.jit(lambda A: A.validate())(A)
+    with pytest.raises(PatternError, match="Make the tensor static outside jit"):
+        jax.jit(lambda A: A.static().values)(A)

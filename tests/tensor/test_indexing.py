@@ -1,0 +1,105 @@
+import jax
+import numpy as np
+import pytest
+
+from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.intake import asarray
+from jsparse.tensor import SparseTensor
+
+MATRIX_FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "dense", "(i, j) -> (i : compressed, j : dense)"]
+INDICES = [
+    0,
+    -1,
+    np.int64(2),
+    slice(2, 5),
+    slice(None),
+    slice(9, 2),
+    slice(-3, None, 2),
+    (1, 2),
+    (0, slice(None)),
+    (slice(None), 3),
+    (slice(0, 5, 2), slice(1, 6, 3)),
+    (..., 2),
+    (1, ...),
+    (None, 1),
+    (slice(None), None, 2),
+    (1, 2, None),
+    None,
+    (..., None),
+    (None, ..., None, 1),
+]
+
+
+@pytest.mark.parametrize("format", MATRIX_FORMATS)
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_matrices(dense, format, index):
+    found = asarray(dense, format)[index]
+    assert found.shape == dense[index].shape
+    if isinstance(found, SparseTensor):
+        found.validate()
+        found = found.todense()
+    np.testing.assert_array_equal(found, dense[index])
+
+
+@pytest.mark.parametrize("format", ["coo", "csf", "(i, j, k) -> (i : compressed(nonunique), j : singleton, k : dense)"])
+@pytest.mark.parametrize(
+    "index", [1, (slice(None), 2), (..., 3), (1, slice(1, 3)), (0, ..., slice(None, None, 2)), (2, 1, 1)], ids=str
+)
+def test_tensors_of_three_dimensions(format, index):
+    x = np.random.default_rng(0).integers(0, 3, (3, 4, 5)).astype(np.float32)
+    found = asarray(x, format)[index]
+    np.testing.assert_array_equal(found.todense() if isinstance(found, SparseTensor) else found, x[index])
+
+
+@pytest.mark.parametrize(
+    "format, index, left",
+    [("csr", 0, "coo"), ("csr", slice(0, 2), "csr"), ("coo", 0, "coo"), ("csr", (slice(None), 0), "coo")],
+)
+def test_formats_that_are_left(dense, format, index, left):
+    assert asarray(dense, format)[index].format.name == left
+
+
+def test_gradients_come_back_to_their_slots(dense):
+    A = asarray(dense)
+    gradient = jax.grad(lambda A: (A[1:4].todense() ** 2).sum())(A)
+    expected = 2 * dense
+    expected[[0, 4]] = 0
+    np.testing.assert_array_equal(gradient.todense(), expected)
+    np.testing.assert_array_equal(jax.jit(lambda A: A[:, 2].todense())(A), dense[:, 2])
+
+
+def test_nothing_is_proportional_to_a_dimension():
+    A = SparseTensor.from_coords([[3, 10**9 - 1], [5, 10**8]], np.ones(2, np.float32), (10**9, 10**9))
+    assert A[10**8 :].shape == (9 * 10**8, 10**9)
+    assert A[10**8 :].nse == A[3].nse == A[-1, 10**8] == 1
+
+
+def test_the_whole_tensor_is_itself(dense):
+    A = asarray(dense)
+    B = asarray(dense, dynamic=True)
+    assert A[...] is A[:] is A[:, :] is A
+    assert B[...] is B
+
+
+@pytest.mark.parametrize(
+    "index", [slice(None, None, -1), [1, 2], np.array([1, 2]), True, "a", 1.5, slice("a", 2), np.ones((5, 7), bool)]
+)
+def test_other_forms_are_refused(dense, index):
+    with pytest.raises(
+        NotYetSupportedError, match="Indexing a SparseTensor with .* is not supported yet: use integers"
+    ):
+        asarray(dense)[index]
+
+
+def test_refusals(dense):
+    A = asarray(dense)
+    with pytest.raises(ShapeError, match=r"from -5 to 4 for dimension 0 of a tensor of shape \(5, 7\), but got 5"):
+        A[5]
+    with pytest.raises(ShapeError, match="at most 2 indices and one '...'"):
+        A[1, 2, 3]
+    with pytest.raises(ShapeError, match="and one '...'"):
+        A[..., ...]
+    with pytest.raises(NotYetSupportedError, match="dynamic pattern is not supported yet"):
+        A.dynamic()[0]
+    with pytest.raises(NotYetSupportedError, match="Tracer"):
+        jax.jit(lambda n: A[n].values)(1)

@@ -1,0 +1,74 @@
+"""What Python may ask of an array and a sparse tensor refuses, by name."""
+
+import math
+import operator
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsparse.errors import DTypeError, JsparseError
+from jsparse.intake import asarray
+
+REFUSED = {
+    "A.shape.0., or A.nse": len,
+    "neither true nor false": bool,
+    "not iterable": iter,
+    "A.values, or in A.todense": lambda A: 3 in A,
+    "float": float,
+    "int": int,
+    "complex": complex,
+    "round": round,
+    "A < x": lambda A: A < 1,
+    "A > x": lambda A: A > A,
+    "A <= x": lambda A: operator.le(A, np.ones(7)),
+    "A >= x": lambda A: operator.le(jnp.ones(7), A),
+    "A == x": lambda A: A == 0,
+    "A != x": lambda A: operator.ne(A, np.zeros(3)),
+    "x / A.values": lambda A: 2 / A,
+    "x / A.todense": lambda A: np.ones(7) / A,
+    "x / A is": lambda A: jnp.ones(7) / A,
+    "A // x": lambda A: A // 2,
+    "x // A": lambda A: 2 // A,
+    "A % x": lambda A: A % 2,
+    "x % A": lambda A: 2 % A,
+    "divmod.A, x": lambda A: divmod(A, 2),
+    "divmod.x, A": lambda A: divmod(2, A),
+    "x .. A": lambda A: 2**A,
+    "A & x": lambda A: A & 1,
+    "A . x": lambda A: A | A,
+    "x .. A.values": lambda A: 2**A,
+    "A << x": lambda A: A << 1,
+    "A >> x": lambda A: A >> 1,
+    "x << A": lambda A: 1 << A,
+    "x >> A": lambda A: 1 >> A,
+    "~A": operator.invert,
+    "Call A.todense": np.asarray,
+    "asarray.S. @ A": jnp.asarray,
+    "immutable": lambda A: operator.setitem(A, 0, 1),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_each_refusal_says_what_to_write(dense, message, dynamic):
+    A = asarray(dense, dynamic=dynamic)
+    with pytest.raises(DTypeError, match=message) as caught:
+        REFUSED[message](A)
+    assert isinstance(caught.value, JsparseError)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_identity_is_what_equality_is(dense):
+    A = asarray(dense)
+    assert A == A
+    assert not A == asarray(dense)  # noqa: SIM201, SIM300
+    assert A is not None
+    assert (A == None) is False  # noqa: E711
+    assert A in [asarray(dense), A]
+    assert {A: 1}[A] == 1
+
+
+def test_other_protocols_are_python_s(dense):
+    with pytest.raises(TypeError):
+        math.floor(asarray(dense))
