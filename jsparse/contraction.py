@@ -18,7 +18,7 @@ from jsparse.dynamic import DynamicPattern
 from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, ShapeError, SubscriptError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment, IndexVar, parse_einsum
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import Spec, Term, Walked
 from jsparse.signature import Core, Signature, StoredOn, signature, stored_on
 from jsparse.tensor import SparseTensor
 
@@ -27,6 +27,7 @@ __all__ = ["Contraction", "OutFormat", "as_array", "clear_cache", "contraction",
 SUPPORTED_DTYPES = ("float32", "float64", "int32", "int64")
 REMEMBERED = 256  # statements; each holds its patterns
 
+WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
 OutFormat: TypeAlias = str | Format | SparseTensor | None
 
 
@@ -39,7 +40,7 @@ class Contraction:
         alone: for each operand the einsum that sums what only it carries, None if there is nothing to do.
         spec: what the primitive computes; None if no level is left to walk and dense arrays do.
         result: the pattern of a sparse result, None for a dense one.
-        index_from: the operand (-1: `out_format`) whose dynamic pattern is walked; None if that is static.
+        index_from: for each dynamic pattern that is walked, the operand (-1: `out_format`) that lies on it.
     """
 
     subscripts: str
@@ -48,19 +49,23 @@ class Contraction:
     alone: tuple[str | None, ...]
     spec: Spec | None
     result: Pattern | DynamicType | None
-    index_from: int | None = None
+    index_from: tuple[int, ...] = ()
 
     def arrays(self, operands: Sequence[Any]) -> list[Any]:
         """The operands as the primitive (or the dense einsum) takes them."""
         return [self._array(x, n) for n, x in enumerate(operands)]
 
-    def walked(self, operands: Sequence[Any], out_format: OutFormat) -> DynamicPattern | None:
-        """The dynamic pattern that is walked, if it is one."""
-        if self.index_from is None:
+    def walked(self, operands: Sequence[Any], out_format: OutFormat) -> list[DynamicPattern]:
+        """The dynamic patterns that are walked."""
+        tensors = [out_format if n < 0 else operands[n] for n in self.index_from]
+        return [x.pattern for x in tensors if isinstance(x, SparseTensor) and isinstance(x.pattern, DynamicPattern)]
+
+    def stored_like(self, walked: Sequence[DynamicPattern]) -> DynamicPattern | None:
+        """Which of them a dynamic result lies on."""
+        if self.spec is None or self.spec.result.on is None:
             return None
-        tensor = out_format if self.index_from < 0 else operands[self.index_from]
-        assert isinstance(tensor, SparseTensor)
-        return tensor.pattern if isinstance(tensor.pattern, DynamicPattern) else None
+        dynamic = [n for n, walk in enumerate(self.spec.walks) if not isinstance(walk.pattern, Pattern)]
+        return walked[dynamic.index(self.spec.result.on)] if self.spec.result.on in dynamic else None
 
     def _array(self, x: Any, place: int) -> Any:
         if isinstance(x, SparseTensor) and not x.format.is_dense:
@@ -153,13 +158,17 @@ class _Statement:
             self.text.replace(" ", ""), self.assignment, dtype, texts, spec, pattern, self._index_from(spec)
         )
 
-    def _index_from(self, spec: Spec | None) -> int | None:
-        """Whose index arrays are walked; of several, one that brings its transposed index."""
-        if spec is None or isinstance(spec.pattern, Pattern):
-            return None
-        cores = [(n, x.core) for n, x in enumerate(self.operands)]
-        cores.append((-1, self.out.core if isinstance(self.out, StoredOn) else None))
-        return next(n for n, core in cores if core is not None and core.derived == spec.derived)
+    def _index_from(self, spec: Spec | None) -> tuple[int, ...]:
+        """Whose index arrays each dynamic pattern's are (-1: `out_format`'s); of several, one that brings the most."""
+        if spec is None:
+            return ()
+        lying = [(n, x.core, t.on) for n, (x, t) in enumerate(zip(self.operands, spec.factors, strict=True))]
+        lying.append((-1, self.out.core if isinstance(self.out, StoredOn) else None, spec.result.on))
+        return tuple(
+            next(n for n, core, on in lying if on == number and core is not None and core.derived == walk.derived)
+            for number, walk in enumerate(spec.walks)
+            if not isinstance(walk.pattern, Pattern)
+        )
 
     def _sizes(self) -> dict[IndexVar, int]:
         """The size of each index, the same wherever it stands."""
@@ -206,18 +215,21 @@ class _Statement:
                 f"einsum does not assemble a result in format {Format.of(self.out, len(self.kept)).name} yet, as "
                 f"'{self.text}' asks. Pass out_format='dense', or a SparseTensor on whose pattern to compute it."
             )
+        several = (
+            len(self._walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])) > 1
+        )
         carried: set[IndexVar] = set()
         for x, indices in zip(self.operands, self.indices, strict=True):
             if x.stored is None:
                 continue
             carried |= set(indices)
             if set(indices) <= set(self.kept):
+                if several:
+                    raise self._unassembled("its result is sparse, where several patterns meet")
                 if len(set(indices)) < len(indices):
                     raise self._unassembled("the diagonal of a sparse operand has a new pattern")
                 return self._extended(x.stored, indices)
         if len(self.kept) >= 2 and set(self.kept) <= carried:
-            if len({(x.core.pattern, x.core.group) for x in self.operands if x.core}) > 1:
-                raise self._unmerged()
             raise self._unassembled("its result is sparse and has a new pattern")
         return None
 
@@ -227,12 +239,6 @@ class _Statement:
             f"or a SparseTensor on whose pattern the result is computed."
         )
 
-    def _unmerged(self) -> NotYetSupportedError:
-        return NotYetSupportedError(
-            f"'{self.text}' has sparse tensors on different patterns, which einsum does not merge yet. Make all "
-            f"but one of them dense with .todense()."
-        )
-
     def _extended(self, on: StoredOn, indices: tuple[IndexVar, ...]) -> StoredOn:
         """The operand's levels, then dense levels for the indices of the result that it lacks."""
         added = [v for v in self.kept if v not in indices]
@@ -240,22 +246,34 @@ class _Statement:
         return on.extended([self.sizes[v] for v in added], [names.index(v) for v in self.kept])
 
     def _spec(self, dense_names: list[tuple[IndexVar, ...]], result: StoredOn | None) -> Spec | None:
-        """The terms over the one pattern that is walked; None if there is no such pattern."""
+        """The terms over the patterns that are walked; None if there is none."""
         on_core = [self._levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
         target = self._levels(result, self.kept)
-        walked = [(core, levels[: core.ndim]) for core, levels in filter(None, (*on_core, target))]
-        if len({(core.pattern, core.group, walk) for core, walk in walked}) > 1:
-            raise self._unmerged()
-        if not walked:
+        stored = [(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
+        walks = self._walks([*stored, (result, self.kept)])
+        if not walks:
             return None
-        core, walk = max(walked, key=lambda found: len(found[0].derived))
-        terms = [
-            Term(names) if on is None else Term((), True, on[1][core.ndim :])
-            for names, on in zip(dense_names, on_core, strict=True)
-        ]
-        out = Term(self.kept) if target is None else Term((), True, target[1][core.ndim :])
+        numbers = {key: n for n, key in enumerate(walks)}
+
+        def term(dense: tuple[IndexVar, ...], on: tuple[Core, tuple[IndexVar, ...]] | None) -> Term:
+            if on is None:
+                return Term(dense)
+            core, levels = on
+            return Term((), numbers[core.pattern, core.group, levels[: core.ndim]], levels[core.ndim :])
+
+        factors = tuple(term(names, on) for names, on in zip(dense_names, on_core, strict=True))
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
-        return Spec(tuple(terms), out, walk, core.pattern, sizes, core.derived)
+        return Spec(factors, term(self.kept, target), tuple(walks.values()), sizes)
+
+    def _walks(self, tensors: Sequence[tuple[StoredOn | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, Walked]:
+        """The patterns that are walked, once for every way; of tensors on one, with the most transposed indices."""
+        walks: dict[WalkKey, Walked] = {}
+        for core, levels in filter(None, (self._levels(on, indices) for on, indices in tensors)):
+            walk = Walked(levels[: core.ndim], core.pattern, core.derived)
+            key = (core.pattern, core.group, walk.indices)
+            if len(walk.derived) >= len(walks.setdefault(key, walk).derived):
+                walks[key] = walk
+        return walks
 
     def _levels(self, on: StoredOn | None, indices: tuple[IndexVar, ...]) -> tuple[Core, tuple[IndexVar, ...]] | None:
         """The core of a tensor's pattern and the index of each level; None for a dense tensor."""

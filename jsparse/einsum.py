@@ -74,22 +74,24 @@ def _refuse(subscripts: str, **options: Any) -> None:
             raise NotYetSupportedError(f"einsum does not take {name}= yet; leave it out of '{subscripts}'.")
 
 
-def _compute(work: Contraction, operands: Sequence[Any], walked: DynamicPattern | None) -> jax.Array | SparseTensor:
+def _compute(work: Contraction, operands: Sequence[Any], walked: list[DynamicPattern]) -> jax.Array | SparseTensor:
     arrays = work.arrays(operands)
     if work.spec is None:
         return _dense_levels(jnp.einsum(work.subscripts, *arrays), work.result)
     if work.spec.factors == (work.spec.result,):
         out = arrays[0]  # the same values, perhaps under other names of dimensions
     else:
-        index = () if walked is None else walked.operands()
+        index = [array for pattern in walked for array in pattern.operands()]
         out = einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec)
-        out = out if walked is None else walked.poisoned(out)
+        for pattern in walked:
+            out = pattern.poisoned(out)
     if work.result is None or work.result.format.is_dense:
         return _dense_levels(out, work.result)
     if isinstance(work.result, Pattern):
         return SparseTensor._unchecked(out, work.result)
-    assert walked is not None
-    return SparseTensor._unchecked(out, walked.retyped(work.result))
+    like = work.stored_like(walked)
+    assert like is not None
+    return SparseTensor._unchecked(out, like.retyped(work.result))
 
 
 def _dense_levels(out: jax.Array, pattern: Pattern | DynamicType | None) -> jax.Array | SparseTensor:

@@ -81,9 +81,11 @@ class Explanation:
     def _patterns(self, plan: Plan) -> str:
         assert self.contraction is not None
         assert self.contraction.spec is not None
-        (used,), given = plan.patterns, self.contraction.spec.pattern
-        how = "as given" if used == given else f"transposed index of {given!r}, kept with the pattern"
-        return f"P0: {used!r}, {how}"
+        lines = []
+        for n, (used, walk) in enumerate(zip(plan.patterns, self.contraction.spec.walks, strict=True)):
+            how = "as given" if used == walk.stored else f"transposed index of {walk.pattern!r}, kept with the pattern"
+            lines.append(f"P{n}: {used!r}, {how}")
+        return "\n".join(lines)
 
     def __str__(self) -> str:
         if self.plan is None:

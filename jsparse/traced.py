@@ -21,7 +21,7 @@ from jsparse.formats.retype import core_type
 from jsparse.formats.validate import checked_shape
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import Spec, Term, Walked
 from jsparse.tensor import SparseTensor
 
 __all__ = [
@@ -238,7 +238,7 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
     matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))
     inner = "t" * len(rest)
     sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
-    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), ("q", "k"), matrix, sizes, (transposed,))
+    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), (Walked(("q", "k"), matrix, (transposed,)),), sizes)
     ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
     operands = (values, made.starts, made.order, ones, made.slots, made.slots, made.slots)
     return einsum_p.bind(*same_varying(operands), spec=spec)

@@ -54,7 +54,8 @@ class PatternType:
 
     Attributes:
         padded: index arrays have room for more entries than are in use, and their content is only known at run time:
-            loops stop at the count in use or at the capacity, and pass over coordinates out of range.
+            loops stop at the count in use or at the capacity, and pass over coordinates out of range. What is in use
+            is sorted, as in every pattern; whatever the arrays hold, nothing outside them is read or written.
         lead: how many leading axes the index arrays have: as many patterns as these axes have places, walked alike.
     """
 

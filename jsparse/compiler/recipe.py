@@ -51,6 +51,7 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
         sizes = tuple((str(var), None if size is None else int(size)) for var, size in value["sizes"])
         schedule = value["schedule"]
         schedule |= {name: tuple(schedule[name]) for name in ("order", "summed")}
+        schedule |= {"drivers": tuple((str(var), int(pattern)) for var, pattern in schedule["drivers"])}
         return Problem(assignment, tensors, patterns, sizes, walks), Schedule(**schedule)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from jsparse.compiler.routine import is_routine, read_routine
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.timing import stage
 
-__all__ = ["TARGET", "KernelCall", "bind", "call_of", "clear_cache", "kernel_of", "resolve", "run_on_host"]
+__all__ = ["OPERAND", "TARGET", "KernelCall", "bind", "call_of", "clear_cache", "kernel_of", "resolve", "run_on_host"]
 
 TARGET = "jsparse_kernel"
+OPERAND = "-"
 KEPT_KERNELS = 1024  # compiled kernels kept although no program holds them
 
 _kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
@@ -32,7 +34,8 @@ _lock = threading.RLock()
 class KernelCall:
     """The three attributes of the custom call: what runs, and on which bound index arrays.
 
-    `bound` are names (see `compiler.bound`), separated by spaces; they stand where the kernel's index arrays stand.
+    `bound` are names (see `compiler.bound`), separated by spaces, of the kernel's last index arrays; one that comes as
+    an operand is `OPERAND` there.
     """
 
     recipe: str
@@ -74,15 +77,19 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         routine = read_routine(call.recipe)
         return _native.bind_call(call.key, routine.address, routine.slots, [routine.bound()], None, pin=pin)
     kernel = kernel_of(call.recipe)
-    arrays = [find_array(name) for name in call.bound.split()]
-    return _native.bind_call(call.key, kernel.address, _slots(call, len(arrays)), arrays, kernel, pin=pin)
+    arrays = [find_array(name) for name in call.bound.split() if name != OPERAND]
+    return _native.bind_call(call.key, kernel.address, _slots(call), arrays, kernel, pin=pin)
 
 
-def _slots(call: KernelCall, bound: int) -> list[int]:
-    """The kernel's buffers are: operands, then bound index arrays, then the result (see `lower.storage`)."""
+def _slots(call: KernelCall) -> list[int]:
+    """The kernel's buffers are: factors, index arrays, the result (see `lower.storage`)."""
     problem, _ = read_recipe(call.recipe)
-    operands = len(kernel_buffers(problem)) - 1 - bound
-    return [*range(operands), *(-1 - n for n in range(bound)), operands]
+    names = call.bound.split()
+    operands = itertools.count()
+    bound = itertools.count(-1, -1)
+    slots = [next(operands) for _ in range(len(kernel_buffers(problem)) - 1 - len(names))]
+    slots += [next(operands) if name == OPERAND else next(bound) for name in names]
+    return [*slots, next(operands)]
 
 
 def resolve(key: str, recipe: str, bound: str) -> None:

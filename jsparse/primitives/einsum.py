@@ -31,8 +31,7 @@ __all__ = ["einsum_p"]
 
 
 def _abstract(*operands: Any, spec: Spec) -> Any:
-    shape = spec.result.shape(dict(spec.sizes), spec.slots)
-    return _compat.output_aval(shape, operands[0].dtype, operands)
+    return _compat.output_aval(spec.shape(spec.result), operands[0].dtype, operands)
 
 
 def _bind(operands: Sequence[Any], spec: Spec) -> jax.Array:
@@ -51,14 +50,15 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
 
 
 def _transpose(cotangent: Any, *operands: Any, spec: Spec) -> Any:
-    factors, index = spec.split(operands)
+    factors, _ = spec.split(operands)
     (place,) = (n for n, factor in enumerate(factors) if _compat.is_undefined(factor))
     out: list[Any] = [None] * len(operands)
     if type(cotangent) is _compat.Zero:
         out[place] = _compat.Zero(factors[place].aval)
         return out
     known = [factor for n, factor in enumerate(factors) if n != place]
-    out[place] = _bind((*known, cotangent, *index), spec.exchanged(place))
+    arrays = operands[len(factors) :]
+    out[place] = _bind((*known, cotangent, *arrays), spec.exchanged(place))
     return out
 
 
@@ -78,14 +78,13 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec) -
         at = 0 if behind_positions else axis
         moved.append(jnp.moveaxis(factor, axis, 0) if behind_positions else factor)
         terms.append(replace(term, before=(*term.before[:at], name, *term.before[at:])))
-    lead = spec.lead
-    if any(axis is not None for axis in index_axes):
-        lead = (name, *lead)
-        index = [_led(x, axis, size) for x, axis in zip(index, index_axes, strict=True)]
+    walks = []
+    for walk, arrays, places in zip(spec.walks, index, index_axes, strict=True):
+        batched = any(axis is not None for axis in places)
+        walks.append(replace(walk, lead=(name, *walk.lead)) if batched else walk)
+        moved += [_led(x, axis, size) for x, axis in zip(arrays, places, strict=True)] if batched else arrays
     result = replace(spec.result, before=(name, *spec.result.before))
-    sizes = (*spec.sizes, (name, size))
-    batched = replace(spec, factors=tuple(terms), result=result, sizes=sizes, lead=lead)
-    return _bind((*moved, *index), batched), 0
+    return _bind(moved, Spec(tuple(terms), result, tuple(walks), (*spec.sizes, (name, size)))), 0
 
 
 def _led(index: Any, axis: int | None, size: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -13,13 +13,14 @@ import numpy as np
 
 from jsparse.compiler.bound import array_names
 from jsparse.compiler.problem import Dense, TensorType
-from jsparse.compiler.runtime import KernelCall, call_of
+from jsparse.compiler.runtime import OPERAND, KernelCall, call_of
 from jsparse.compiler.schedule import Plan, plan
+from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.timing import stage
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import Pattern, Relayout
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.regather import gather_slots, regather
-from jsparse.primitives.spec import Spec, Term, problem_of, stored_pattern
+from jsparse.primitives.spec import Spec, Term, Walked, problem_of
 
 __all__ = ["execute", "make_plan"]
 
@@ -28,73 +29,82 @@ __all__ = ["execute", "make_plan"]
 def make_plan(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
     """The plan for `spec` and its call; `dtypes` are those of the result and of the factors."""
     with stage("schedule"):
-        chosen = plan(problem_of(spec, dtypes), (stored_pattern(spec),))
-    (used,) = chosen.patterns
-    bound: tuple[str, ...] = ()
-    if isinstance(used, Pattern) and isinstance(spec.pattern, Pattern):
-        bound = array_names(used, spec.pattern)
-    return chosen, call_of(chosen.problem, chosen.schedule, bound)
+        chosen = plan(problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks))
+    bound: list[str] = []
+    for used, walk in zip(chosen.patterns, spec.walks, strict=True):
+        if isinstance(used, Pattern) and isinstance(walk.pattern, Pattern):
+            bound += array_names(used, walk.pattern)
+        else:
+            bound += [OPERAND] * len(used.format.arrays)
+    return chosen, call_of(chosen.problem, chosen.schedule, tuple(bound))
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
-    """Values to the pattern's order of storage, dense arrays to theirs, the kernel, and back."""
+    """Values to their pattern's order of storage, dense arrays to theirs, the kernel, and back."""
     factors, index = spec.split(operands)
     chosen, call = make_plan(spec, tuple(np.dtype(x.dtype).name for x in (factors[0], *factors)))
-    move = _movement(spec, chosen, index)
+    inner = dict(spec.sizes)
+    moves = [
+        _Movement(walk, used, arrays) for walk, used, arrays in zip(spec.walks, chosen.patterns, index, strict=True)
+    ]
+
+    def moved(x: Any, term: Term, back: bool) -> Any:
+        return moves[term.on or 0].apply(x, len(term.before), prod(inner[v] for v in term.behind), back)
+
     result, *tensors = chosen.problem.tensors
     stored = [
-        move(x, term, False) if term.on_pattern else _transposed(x, _order(tensor))
+        _transposed(x, _order(tensor)) if term.on is None else moved(x, term, back=False)
         for x, term, tensor in zip(factors, spec.factors, tensors, strict=True)
     ]
-    shape = spec.result.shape(dict(spec.sizes), spec.slots)
-    held = (spec.pattern,) if isinstance(spec.pattern, Pattern) else ()
-    order = tuple(range(len(shape))) if spec.result.on_pattern else _order(result)
-    arrays = (*stored, *_walked_arrays(spec, chosen, index))
+    shape = spec.shape(spec.result)
+    held = tuple(walk.pattern for walk in spec.walks if isinstance(walk.pattern, Pattern))
+    order = _order(result) if spec.result.on is None else tuple(range(len(shape)))
+    arrays = (*stored, *(array for move in moves for array in move.arrays))
     out = call_kernel(call, arrays, tuple(shape[n] for n in order), factors[0].dtype, held)
-    return move(out, spec.result, True) if spec.result.on_pattern else _transposed(out, _inverse(order))
+    return _transposed(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
 
 
-def _walked_arrays(spec: Spec, chosen: Plan, index: Sequence[Any]) -> Sequence[Any]:
-    """The index arrays of the dynamic pattern that the loops walk."""
-    for type_, arrays, _ in _dynamic(spec, index):
-        if type_ == chosen.patterns[0].type:  # type: ignore[union-attr]
-            return arrays
-    return ()
+class _Movement:
+    """How values move between the order in which tensors store them and the one in which the loops walk them.
 
+    Attributes:
+        arrays: the index arrays of a dynamic pattern that the loops walk.
+    """
 
-def _dynamic(spec: Spec, index: Sequence[Any]) -> Iterator[tuple[DynamicType, Sequence[Any], Sequence[Any]]]:
-    """Of the dynamic pattern and of each of its transposed indices: the type, index arrays, (gather, scatter)."""
-    if isinstance(spec.pattern, Pattern):
-        return
-    own = len(spec.pattern.array_lengths)
-    yield spec.pattern, index[:own], ()
-    index = index[own:]
-    for type_ in spec.derived:
-        count = len(type_.array_lengths)
-        yield type_, index[:count], index[count : count + 2]
-        index = index[count + 2 :]
+    def __init__(self, walk: Walked, used: Stored, index: Sequence[Any]) -> None:
+        self.arrays: Sequence[Any] = ()
+        self.relayout: Relayout | None = None
+        self.places: Sequence[Any] = ()  # gather and scatter of a dynamic transposed index
+        if isinstance(used, Pattern):
+            assert isinstance(walk.pattern, Pattern)
+            relayout = walk.pattern.relayout_to(used.format)
+            self.relayout = None if relayout.is_identity else relayout
+            return
+        own, *others = _divided(index, walk.array_counts)
+        self.arrays = own
+        for type_, arrays in zip(walk.derived, others, strict=True):
+            if type_ == used.type and type_ != walk.pattern:
+                *self.arrays, gather, scatter = arrays
+                self.places = (gather, scatter)
 
-
-def _movement(spec: Spec, chosen: Plan, index: Sequence[Any]) -> Callable[[Any, Term, bool], Any]:
-    """How values move between the order in which tensors store them and the one in which the loops walk them."""
-    (walked,) = chosen.patterns
-
-    def moved(x: Any, term: Term, back: bool, apply: Callable[[Any, int], Any]) -> Any:
-        inner = prod(dict(spec.sizes)[v] for v in term.behind)
-        axis = len(term.before)
+    def apply(self, x: Any, axis: int, inner: int, back: bool) -> Any:
+        """Values with the positions at `axis`, `inner` elements a slot, moved (or moved back)."""
+        if self.relayout is None and not self.places:
+            return x
         blocks = x.reshape(*x.shape[:axis], -1 if inner else 0, inner)
-        return apply(blocks, axis).reshape(*x.shape[:axis], -1)
+        if self.relayout is not None:
+            out = regather(blocks, self.relayout, back, axis)
+        else:
+            out = gather_slots(blocks, self.places[back], axis)
+        return out.reshape(*x.shape[:axis], -1)
 
-    if isinstance(walked, Pattern):
-        assert isinstance(spec.pattern, Pattern)
-        relayout = spec.pattern.relayout_to(walked.format)
-        if relayout.is_identity:
-            return lambda x, term, back: x
-        return lambda x, term, back: moved(x, term, back, lambda v, axis: regather(v, relayout, back, axis))
-    found = [movement for type_, _, movement in _dynamic(spec, index) if type_ == walked.type and len(movement)]
-    if not found:
-        return lambda x, term, back: x
-    return lambda x, term, back: moved(x, term, back, lambda v, axis: gather_slots(v, found[0][back], axis))
+
+def _divided(arrays: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
+    parts = []
+    for count in counts:
+        parts.append(arrays[:count])
+        arrays = arrays[count:]
+    return parts
 
 
 def _transposed(x: Any, order: tuple[int, ...]) -> Any:

@@ -14,91 +14,109 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["Spec", "Term", "problem_of", "stored_pattern"]
+__all__ = ["Spec", "Term", "Walked", "problem_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The indices of an array's axes. On the pattern, its positions stand between `before` and `behind`:
+    """The indices of an array's axes. On a pattern, its positions stand between `before` and `behind`:
 
-    a dense array has shape (before…); values on the pattern have shape (before…, slots · behind…), flat behind the
-    positions as `SparseTensor.values` is.
+    a dense array has shape (before…); values on pattern number `on` have shape (before…, slots · behind…), flat behind
+    the positions as `SparseTensor.values` is.
     """
 
     before: tuple[IndexVar, ...]
-    on_pattern: bool = False
+    on: int | None = None
     behind: tuple[IndexVar, ...] = ()
-
-    def shape(self, sizes: dict[IndexVar, int], slots: int) -> tuple[int, ...]:
-        """The array's shape where the pattern's core has that many slots."""
-        outer = tuple(sizes[v] for v in self.before)
-        return (*outer, slots * prod(sizes[v] for v in self.behind)) if self.on_pattern else outer
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
-    """What is computed.
+class Walked:
+    """A pattern and how it is walked.
 
     Attributes:
-        factors, result: the terms.
-        walk: the index of each level of `pattern`, which is a core (see `formats.pattern.core_of`).
+        indices: the index of each level of `pattern`, which is a core (see `formats.pattern.core_of`).
         pattern: static, or the type of a dynamic one, whose index arrays are then operands behind the factors.
-        sizes: of every index.
         derived: of a dynamic pattern, the transposed indices that come along. The operands of each are its index
             arrays, then how values are gathered into its order and scattered back.
         lead: the indices of leading axes of the index arrays: a batch of dynamic patterns.
     """
 
-    factors: tuple[Term, ...]
-    result: Term
-    walk: tuple[IndexVar, ...]
+    indices: tuple[IndexVar, ...]
     pattern: Pattern | DynamicType
-    sizes: tuple[tuple[IndexVar, int], ...]
     derived: tuple[DynamicType, ...] = ()
     lead: tuple[IndexVar, ...] = ()
 
     @property
-    def slots(self) -> int:
-        """The slots of the core."""
-        return self.pattern.nse
+    def array_counts(self) -> tuple[int, ...]:
+        """How many operands the pattern has, and each of its transposed indices."""
+        if isinstance(self.pattern, Pattern):
+            return ()
+        return (len(self.pattern.array_lengths), *(len(other.array_lengths) + 2 for other in self.derived))
+
+    @property
+    def stored(self) -> Stored:
+        """What the scheduler sees. Batched transposed indices are not used: their values would move one by one."""
+        if isinstance(self.pattern, Pattern):
+            return self.pattern
+        return TracedPattern(self.pattern, () if self.lead else self.derived)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is computed: the terms, the patterns on which some of them lie, and the size of every index."""
+
+    factors: tuple[Term, ...]
+    result: Term
+    walks: tuple[Walked, ...]
+    sizes: tuple[tuple[IndexVar, int], ...]
+
+    def shape(self, term: Term) -> tuple[int, ...]:
+        """The shape of a term's array."""
+        sizes = dict(self.sizes)
+        outer = tuple(sizes[v] for v in term.before)
+        if term.on is None:
+            return outer
+        return (*outer, self.walks[term.on].pattern.nse * prod(sizes[v] for v in term.behind))
 
     def exchanged(self, place: int) -> Spec:
         """The transpose in one factor: it becomes the result, and the result the last factor."""
         others = (*self.factors[:place], *self.factors[place + 1 :])
         return replace(self, factors=(*others, self.result), result=self.factors[place])
 
-    def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        """The factors' arrays, and the index arrays."""
-        return operands[: len(self.factors)], operands[len(self.factors) :]
+    def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:
+        """The factors' arrays, and the index arrays of each pattern."""
+        left = operands[len(self.factors) :]
+        index = []
+        for walk in self.walks:
+            count = sum(walk.array_counts)
+            index.append(left[:count])
+            left = left[count:]
+        return operands[: len(self.factors)], index
 
 
-def _axes(term: Term, walk: tuple[IndexVar, ...]) -> tuple[Axis, ...]:
-    if not term.on_pattern:
+def _axes(term: Term, walks: tuple[Walked, ...]) -> tuple[Axis, ...]:
+    if term.on is None:
         return tuple(Dense(n) for n in range(len(term.before)))
-    outer, middle = len(term.before), len(walk)
+    outer, middle = len(term.before), len(walks[term.on].indices)
     behind = (Dense(outer + middle + n) for n in range(len(term.behind)))
-    return (*(Dense(n) for n in range(outer)), Positions(0, tuple(range(outer, outer + middle))), *behind)
+    return (*(Dense(n) for n in range(outer)), Positions(term.on, tuple(range(outer, outer + middle))), *behind)
 
 
 def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
+    """The compiler's problem; `dtypes` are those of the result and of the factors."""
     terms = (spec.result, *spec.factors)
     names = (operand_name(len(spec.factors)), *(operand_name(n) for n in range(len(spec.factors))))
 
     def access(name: str, term: Term) -> Access:
-        return Access(name, (*term.before, *spec.walk, *term.behind) if term.on_pattern else term.before)
+        levels = () if term.on is None else spec.walks[term.on].indices
+        return Access(name, (*term.before, *levels, *term.behind))
 
     accesses = [access(name, term) for name, term in zip(names, terms, strict=True)]
-    tensors = tuple(TensorType(n, d, _axes(t, spec.walk)) for n, d, t in zip(names, dtypes, terms, strict=True))
+    tensors = tuple(TensorType(n, d, _axes(t, spec.walks)) for n, d, t in zip(names, dtypes, terms, strict=True))
     assignment = Assignment(accesses[0], tuple(accesses[1:]))
     known = dict(spec.sizes)
-    variables = dict.fromkeys((*assignment.variables(), *spec.lead, *spec.walk))
-    pattern = pattern_type(stored_pattern(spec), len(spec.lead))
-    sizes = tuple((v, known[v]) for v in variables)
-    return Problem(assignment, tensors, (pattern,), sizes, ((*spec.lead, *spec.walk),))
-
-
-def stored_pattern(spec: Spec) -> Stored:
-    """What the scheduler sees. Batched transposed indices are not used: their values would move one by one."""
-    if isinstance(spec.pattern, Pattern):
-        return spec.pattern
-    return TracedPattern(spec.pattern, () if spec.lead else spec.derived)
+    walks = tuple((*walk.lead, *walk.indices) for walk in spec.walks)
+    variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
+    patterns = tuple(pattern_type(walk.stored, len(walk.lead)) for walk in spec.walks)
+    return Problem(assignment, tensors, patterns, tuple((v, known[v]) for v in variables), walks)

@@ -51,13 +51,13 @@ def on_host(text, A, dense, threads):
     chosen, call = make_plan(work.spec, (work.dtype.name,) * (1 + len(arrays)))
     result, *factors = chosen.problem.tensors
     for n, (tensor, term) in enumerate(zip(factors, work.spec.factors, strict=True)):
-        if term.on_pattern:
-            relayout = work.spec.pattern.relayout_to(chosen.patterns[0].format)
+        if term.on is not None:
+            relayout = work.spec.walks[0].pattern.relayout_to(chosen.patterns[0].format)
             arrays[n] = np.where(relayout.gather >= 0, arrays[n][relayout.gather], 0).astype(np.float32)
         else:
             arrays[n] = np.ascontiguousarray(arrays[n].transpose([axis.dim for axis in tensor.axes]))
     order = [axis.dim for axis in result.axes]
-    shape = work.spec.result.shape(dict(work.spec.sizes), work.spec.pattern.nse)
+    shape = work.spec.shape(work.spec.result)
     out = np.full([shape[n] for n in order], np.nan, np.float32)
     run_on_host(call, arrays, out, threads)
     return out.transpose(np.argsort(order)) if order else out

@@ -9,9 +9,10 @@ from einsum.hlo import compiled_text
 
 import jsparse
 from jsparse.contraction import contraction
+from jsparse.formats import DynamicType, Format
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.execute import make_plan
-from jsparse.primitives.spec import Term
+from jsparse.primitives.spec import Spec, Term, Walked
 
 
 def spec_of(case):
@@ -32,11 +33,13 @@ def test_exchanging_a_factor_twice_changes_nothing(case):
 
 
 def test_shapes_of_terms():
-    sizes = {"b": 2, "i": 3, "k": 5}
-    assert Term(("b", "i")).shape(sizes, 100) == (2, 3)
-    assert Term((), True).shape(sizes, 100) == (100,)
-    assert Term(("b",), True, ("i", "k")).shape(sizes, 100) == (2, 1500)
-    assert Term(()).shape(sizes, 100) == ()
+    pattern = DynamicType((7, 9), Format.of("csr", 2), 50)
+    sizes = (("b", 2), ("i", 3), ("k", 5), ("p", 7), ("q", 9))
+    spec = Spec((), Term(()), (Walked(("p", "q"), pattern),), sizes)
+    assert spec.shape(Term(("b", "i"))) == (2, 3)
+    assert spec.shape(Term((), 0)) == (50,)
+    assert spec.shape(Term(("b",), 0, ("i", "k"))) == (2, 750)
+    assert spec.shape(Term(())) == ()
 
 
 @pytest.mark.parametrize("case", FEW, ids=str)

@@ -81,11 +81,13 @@ class _Stages:
         if work.result is None or work.result.format.is_dense:
             return self.program.expected
         found = self.program.expected[tuple(work.result.to_coords())]
-        return found.reshape(spec.result.shape(dict(spec.sizes), spec.pattern.nse))
+        return found.reshape(spec.shape(spec.result))
 
     def stages_of(self, case: Case, name: str, expected: np.ndarray | None) -> None:
         self.stage = f"{name}problem"
-        given = meaning(case.plan.given, case.given_arrays(), case.spec.pattern.arrays, case.shape(case.plan.given))
+        given = meaning(
+            case.plan.given, case.given_arrays(), case.spec.walks[0].pattern.arrays, case.shape(case.plan.given)
+        )
         if expected is not None:
             self.same(given.reshape(expected.shape), expected)
         run = case.run()
@@ -171,25 +173,25 @@ class Case:
             problem = with_unknown_size(problem, rng)
         if rng.random() < 0.2:
             problem, arrays = _mixed(problem, arrays, rng)
-        plan = some_plan(problem, self.spec.pattern, rng)
+        plan = some_plan(problem, self.spec.walks[0].pattern, rng)
         wide, padded = (rng.random(2) < (0.3, 0.25)).tolist()
         return Case(self.spec, arrays, plan, fine_grained(plan.schedule, rng), wide, padded)
 
     def integers(self, term: Term, rng: np.random.Generator, spec: Spec | None = None) -> np.ndarray:
         """Random integers in the shape of a term."""
-        shape = term.shape(dict((spec or self.spec).sizes), self.spec.pattern.nse)
+        shape = (spec or self.spec).shape(term)
         return rng.integers(-4, 5, shape).astype(self.arrays[0].dtype)
 
     @property
     def relayout(self):
         """How the values move to the pattern that the loops walk."""
-        return relayout_between(self.spec.pattern, self.plan.patterns[0])
+        return relayout_between(self.spec.walks[0].pattern, self.plan.patterns[0])
 
     @property
     def work(self) -> int:
         """About how many multiply-adds the program is."""
         sizes = dict(self.spec.sizes)
-        dense = prod(size for v, size in sizes.items() if v not in self.spec.walk)
+        dense = prod(size for v, size in sizes.items() if v not in self.spec.walks[0].indices)
         return max(self.plan.patterns[0].nse, 1) * dense + prod(self.shape(self.plan.problem))
 
     def shape(self, problem: Problem) -> tuple[int, ...]:
@@ -201,7 +203,7 @@ class Case:
     def storage(self, problem: Problem, tensor: TensorType, pattern=None) -> tuple[int, ...]:
         """One size per storage axis."""
         access = next(a for a in problem.assignment.accesses if a.tensor == tensor.name)
-        sizes, nse = dict(self.spec.sizes), (pattern or self.spec.pattern).nse
+        sizes, nse = dict(self.spec.sizes), (pattern or self.spec.walks[0].pattern).nse
         return tuple(sizes[str(access.indices[a.dim])] if isinstance(a, Dense) else nse for a in tensor.axes)
 
     def given_arrays(self) -> dict[str, np.ndarray]:

@@ -185,6 +185,9 @@ def _padded(type_, problem: Problem, pattern, rng: np.random.Generator) -> tuple
             arrays.append(np.append(pointers, [pointers[-1]] * (parents + 1 - len(pointers))))
             parents = len(rest[0]) + room
         coordinates = rest.pop(0)
-        garbage = rng.choice([-1, size, size + 5], parents - len(coordinates))
+        # In use, coordinates are sorted, so that those too large stand at the end; out of use they are anything.
+        garbage = np.sort(rng.choice([size, size + 5], parents - len(coordinates)))
+        if level.kind is LevelKind.COMPRESSED and arrays[-1][-1] == len(coordinates):
+            garbage = rng.choice([-1, 0, size, size + 5], len(garbage))
         arrays.append(np.append(coordinates, garbage))
     return arrays, parents

@@ -49,6 +49,38 @@ def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
     return _Builder(problem, schedule).build()
 
 
+class _Walk:
+    """How far each pattern has been walked while variables are bound one after the other."""
+
+    def __init__(self, problem: Problem, drivers: dict[IndexVar, int]) -> None:
+        self.problem, self.drivers = problem, drivers
+        self.levels = [list(enumerate(names)) for names in problem.level_variables]
+        self.bound: set[IndexVar] = set()
+
+    def bind(self, var: IndexVar) -> list[_Loop]:
+        """The loops over `var`: one over a level that meets it, then the lookups in all levels whose variable is bound.
+
+        A sparse level drives, since a dense one can be located; of several, the one that the schedule names.
+        """
+        ready = [n for n, left in enumerate(self.levels) if left and left[0][1] == var]
+        ready.sort(key=lambda n: (self._kind(n) is LevelKind.DENSE, n != self.drivers.get(var, n)))
+        loops = [_Loop(var, Stored(n, self.levels[n].pop(0)[0])) for n in ready[:1]]
+        self.bound.add(var)
+        for n, left in enumerate(self.levels):
+            while left and left[0][1] in self.bound:
+                level, name = left.pop(0)
+                loops.append(_Loop(name, Stored(n, level, bound=True)))
+        return loops
+
+    def _kind(self, pattern: int) -> LevelKind:
+        return self.problem.patterns[pattern].levels[self.levels[pattern][0][0]].kind
+
+    def check(self) -> None:
+        """All levels are walked."""
+        if any(self.levels):
+            raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
+
+
 class _Builder:
     def __init__(self, problem: Problem, schedule: Schedule) -> None:
         self.problem, self.schedule = problem, schedule
@@ -67,29 +99,20 @@ class _Builder:
     def _sequence(self) -> tuple[list[_Loop], list[_Loop], int]:
         """The loops in order; those summed first, apart; and the place where the latter stand."""
         scalar = self.schedule.order[:-1] if self.vector else self.schedule.order
-        levels = [(n, v) for n, names in enumerate(self.problem.level_variables) for v in enumerate(names)]
+        walk = _Walk(self.problem, dict(self.schedule.drivers))
         loops: list[_Loop] = []
         summed: list[_Loop] = []
-        sum_at, bound = 0, set[IndexVar]()
+        sum_at = 0
         for place, var in enumerate((*scalar, None)):
             if self.vector and place == self.schedule.tile:
                 loops.append(_Loop(self.vector, Tiles(self.schedule.lanes)))
             if var is None:
                 break
             into = summed if var in self.schedule.summed else loops
-            if levels and levels[0][1][1] == var:
-                pattern, (level, _) = levels.pop(0)
-                into.append(_Loop(var, Stored(pattern, level)))
-                bound.add(var)
-                while levels and levels[0][1][1] in bound:
-                    pattern, (level, name) = levels.pop(0)
-                    into.append(_Loop(name, Stored(pattern, level, bound=True)))
-                sum_at = len(loops)
-            else:
-                loops.append(_Loop(var, Range()))
-                bound.add(var)
-        if levels:
-            raise ValueError(f"schedule {self.schedule.order} does not visit the levels of {self.problem} in order")
+            met = walk.bind(var)
+            into += met or [_Loop(var, Range())]
+            sum_at = len(loops) if met else sum_at
+        walk.check()
         return loops, summed, sum_at
 
     def _reduces(self, loop: _Loop) -> bool:
@@ -115,15 +138,17 @@ class _Builder:
         if len(set(self.target.indices)) < len(self.target.indices):
             return False
         positions = self.problem.type_of[self.target.tensor].positions
-        if positions is not None:
-            return not self.problem.patterns[positions.pattern].padded
-        return all(self._is_dense(loop) or self._reduces(loop) for loop in self.loops[: self.register_at])
+        own = None if positions is None else positions.pattern
+        if own is not None and self.problem.patterns[own].padded:
+            return False
+        return all(self._visits_all(loop, own) for loop in self.loops[: self.register_at])
 
-    def _is_dense(self, loop: _Loop) -> bool:
-        if not isinstance(loop.domain, Stored):
+    def _visits_all(self, loop: _Loop, own: int | None) -> bool:
+        """Whether the loop leaves out nothing of the target, which lies on pattern `own` or is dense."""
+        if not isinstance(loop.domain, Stored) or self._reduces(loop):
             return True
         level = self.problem.patterns[loop.domain.pattern].levels[loop.domain.level]
-        return level.kind is LevelKind.DENSE and not loop.domain.bound
+        return level.kind is LevelKind.DENSE or (loop.domain.pattern == own and not loop.domain.bound)
 
     @property
     def _in_registers(self) -> bool:

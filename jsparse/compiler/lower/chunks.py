@@ -71,14 +71,14 @@ def in_chunks(
     return chunked(scope, size, grain, part, partials)
 
 
-def lower_bound(scope: Scope, size: Expr, reaches: Callable[[Expr], Expr]) -> tuple[Stmt, Var]:
-    """The smallest n in [0, size] for which `reaches(n)` holds (false, …, false, true, …), by bisection."""
+def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr], Expr]) -> tuple[Stmt, Var]:
+    """The smallest n in [first, stop] for which `reaches(n)` holds (false, …, false, true, …), by bisection."""
     lo, hi, mid = scope.fresh("lo"), scope.fresh("hi"), scope.fresh("mid")
     body = block(
         Let(mid, floor_div(add(lo, hi), const(2))),
         If(reaches(mid), Set(hi, mid), Set(lo, add(mid, const(1)))),
     )
-    return block(Declare(lo, const(0)), Declare(hi, size), While(Compare("<", lo, hi), body)), lo
+    return block(Declare(lo, first), Declare(hi, stop), While(Compare("<", lo, hi), body)), lo
 
 
 def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt:

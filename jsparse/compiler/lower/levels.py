@@ -77,7 +77,21 @@ class _Level:
         if self.kind is LevelKind.SINGLETON and self.above.stop is None:
             return self.one(self.above.first, body)
         first, stop, prelude = self.bounds()
+        if self.domain.bound:
+            return block(*prelude, self.lookup(first, stop, body))
         return block(*prelude, self.stored_loop(first, stop, body))
+
+    def lookup(self, first: Expr, stop: Expr, body: Body) -> Stmt:
+        """The entry of the coordinate that is already bound, by bisection of a segment that is sorted."""
+        wanted = self.scope.indices[self.var]
+        search, found = lower_bound(self.scope, first, stop, lambda n: Compare("<=", wanted, self.coordinate(n)))
+        end = self.scope.fresh("end")
+        here = Compare("==", self.coordinate(found), wanted)
+        if not self.repeats:
+            return block(search, If(less(found, stop), If(here, body(Entry(wanted, Span(found))))))
+        rest, behind = lower_bound(self.scope, found, stop, lambda n: less(wanted, self.coordinate(n)))
+        run = block(rest, Let(end, behind), body(Entry(wanted, Span(found, end))))
+        return block(search, If(less(found, stop), If(here, run)))
 
     def bounds(self) -> tuple[Expr, Expr, list[Stmt]]:
         """The positions below the span above."""
@@ -189,7 +203,7 @@ class _Level:
 
     def boundary(self, chunk: Expr, chunks: Expr, total: Expr, size: Expr) -> tuple[Stmt, Var]:
         goal = self.scope.fresh("goal")
-        search, found = lower_bound(self.scope, size, lambda n: Compare("<=", goal, self.weight(n)))
+        search, found = lower_bound(self.scope, const(0), size, lambda n: Compare("<=", goal, self.weight(n)))
         before: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]
         if self.repeats:
             before.append(self.to_run_start(found, size))

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
+from itertools import islice, permutations
 
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.visits import walked_as
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
@@ -23,7 +24,8 @@ __all__ = ["Candidate", "candidates"]
 REGISTER_BYTES = 256  # of one register tile: 8 vectors of 32 bytes, half of AVX2's registers
 SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
 SHARED_LANES = 16  # but none narrower than a cache line of float32
-MAX_PERMUTED = 4  # variables of a pattern up to which every order is priced
+MAX_PERMUTED = 4  # variables of patterns up to which every order is priced
+MAX_WALKS = 120  # orders tried beyond that, where several patterns have to agree
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Candidate:
         """The target's scalar loops over dense indices."""
         return tuple(v for v in self.dense if v in self.kept and v != self.vector and v not in self.lead)
 
+    @property
+    def owns_tiles(self) -> bool:
+        """Whether threads can only own tiles of the vector variable: what is outermost is summed over."""
+        return self.scatters and self.vector in self.kept and self.walk[0] not in self.kept
+
     @cached_property
     def scatters(self) -> bool:
         """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
@@ -115,15 +122,15 @@ class Candidate:
             return 0
         target = self.problem.type_of[self.problem.assignment.target.tensor]
         room, size = REGISTER_BYTES // np.dtype(target.dtype).itemsize, self.problem.size[self.vector] or 0
-        if self.scatters and self.vector in self.kept:
+        if self.owns_tiles:
             room = min(room, max(SHARED_LANES, -(-size // SHARED_TILES)))
         return min(room, size)
 
     @property
     def tile(self) -> int:
-        """Where the loop over register tiles stands: around the reductions if the target carries the lanes. When sums
-        are added up in memory that is outside everything, so that threads own tiles of the target."""
-        if self.scatters and self.vector in self.kept:
+        """Where the loop over register tiles stands: around the reductions if the target carries the lanes; outside
+        everything when threads own tiles of the target."""
+        if self.owns_tiles:
             return len(self.lead)
         inner = len(self.contracted) + (0 if self.sums_all else len(self.tail))
         return len(self.order) - 1 - (inner if self.vector in self.kept else 0)
@@ -139,23 +146,44 @@ def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Ca
 
 
 def _walks(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[IndexVar, ...]]:
-    levels = [v for names in problem.level_variables for v in names]
-    stored = tuple(dict.fromkeys(levels))
-    yield stored
-    if len(stored) != len(levels) or len(problem.patterns) > 1:
-        return  # a repeated index is looked up below its first level: the stored order is the only one walked
-    for pattern in patterns:
-        if isinstance(pattern, TracedPattern):
-            yield from (tuple(levels[n] for n in order) for order in pattern.orders)
-            return
-    if len(stored) <= MAX_PERMUTED:
-        yield from permutations(stored)
-        return
+    """Orders of all variables that patterns carry, in which each pattern can be walked."""
+    every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
+    orders = [_orders(names, n, patterns) for n, names in enumerate(problem.level_variables)]
+    if len(orders) == 1:
+        own = tuple(dict.fromkeys(problem.level_variables[0]))
+        yield own
+    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_walks(problem, every):
+        if all(_walkable(names, walk, legal) for names, legal in zip(problem.level_variables, orders, strict=True)):
+            yield walk
+
+
+def _walkable(names: Sequence[IndexVar], walk: Sequence[IndexVar], legal: set[tuple[IndexVar, ...]] | None) -> bool:
+    """Whether a pattern can be walked along, in a legal order of its own that takes variables as `walk` does."""
+    order = walked_as(names, walk)
+    first = tuple(dict.fromkeys(order))
+    return (legal is None or order in legal) and first == tuple(sorted(first, key=walk.index))
+
+
+def _orders(names: Sequence[IndexVar], n: int, patterns: Sequence[Stored]) -> set[tuple[IndexVar, ...]] | None:
+    """The orders in which a pattern can be walked; None for any."""
+    pattern = patterns[n] if patterns else None
+    if len(set(names)) < len(names):
+        return {tuple(names)}
+    if isinstance(pattern, TracedPattern):
+        return {tuple(names), *(tuple(names[level] for level in order) for order in pattern.orders)}
+    return None
+
+
+def _some_walks(problem: Problem, every: tuple[IndexVar, ...]) -> Iterator[tuple[IndexVar, ...]]:
+    """Where there are too many orders to price: the stored one, the target's variables first, each of them first."""
     target = problem.assignment.target.variables()
-    first = [v for v in stored if v in target]
-    yield (*first, *(v for v in stored if v not in target))
-    yield (*(v for v in target if v in stored), *(v for v in stored if v not in target))
-    yield from ((v, *(w for w in stored if w != v)) for v in first)
+    first = [v for v in every if v in target]
+    yield every
+    yield (*first, *(v for v in every if v not in target))
+    yield (*(v for v in target if v in every), *(v for v in every if v not in target))
+    yield from ((v, *(w for w in every if w != v)) for v in first)
+    if len(problem.level_variables) > 1:
+        yield from islice(permutations(every), MAX_WALKS)
 
 
 def _vectorizes(problem: Problem, var: IndexVar, walk: Sequence[IndexVar]) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from jsparse.compiler.problem import Positions, Problem
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.visits import UNKNOWN, visits, walked_as
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
@@ -25,7 +26,6 @@ CLEAR = 0.25  # an element of the target set to zero
 MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
 SHARED = 2.0  # work that threads cannot share counts this many times
-UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,7 +58,7 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     summed into registers, of which every chunk can have its own.
     """
     order, kept = candidate.order, candidate.kept
-    if candidate.scatters and candidate.vector in kept and not candidate.lead:
+    if candidate.owns_tiles and not candidate.lead:
         return str(candidate.vector), "owned"
     tiles_first = candidate.vector is not None and candidate.tile == 0
     outermost = order[0] if order else None
@@ -88,15 +88,15 @@ def moved_dense(candidate: Candidate) -> tuple[str, ...]:
 
 def estimate(candidate: Candidate, patterns: tuple[Stored, ...]) -> Cost:
     """Price a candidate."""
-    entries = _entries(candidate, patterns)
-    leaf = entries[-1] if entries else 1.0
+    walked = visits(candidate.problem, candidate.walk, patterns)
+    entries = list(walked.entries)
     work = _work(candidate, entries)
-    visits = _visits(candidate, entries)
+    visited = _visited(candidate, list(walked.looked))
     serial = sharing(candidate) is None
-    target = _target_traffic(candidate, patterns, leaf)
-    moves = _moves(candidate, leaf)
-    running = work + visits + target
-    return Cost(running * (SHARED if serial else 1.0) + moves, work, visits, target, moves, serial)
+    target = _target_traffic(candidate, patterns, entries)
+    moves = _moves(candidate, patterns)
+    running = work + visited + target
+    return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
 
 
 def _work(candidate: Candidate, entries: list[float]) -> float:
@@ -109,34 +109,20 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
     return work / (LANES if candidate.vector is not None else 1.0)
 
 
-def _visits(candidate: Candidate, entries: list[float]) -> float:
+def _visited(candidate: Candidate, looked: list[float]) -> float:
     """Coordinates loaded. Loops around part of the walk make it walked again for each of their turns."""
     around = 1 if candidate.sums_all else extent(candidate.problem, candidate.spread)
-    heads, tail = sum(entries[: len(candidate.head)]), sum(entries[len(candidate.head) :])
+    heads, tail = sum(looked[: len(candidate.head)]), sum(looked[len(candidate.head) :])
     tiles = -(-extent(candidate.problem, (candidate.vector,)) // candidate.lanes) if candidate.vector else 1
-    if candidate.scatters and candidate.vector in candidate.kept:
+    if candidate.owns_tiles:
         heads *= tiles
     return VISIT * extent(candidate.problem, candidate.lead) * (heads + tail * around)
 
 
-def _entries(candidate: Candidate, patterns: tuple[Stored, ...]) -> list[float]:
-    """Stored entries after each variable of the walk."""
-    stored = [v for names in candidate.problem.level_variables for v in names]
-    if tuple(dict.fromkeys(stored)) == candidate.walk:
-        sizes = patterns[0].level_sizes if patterns else ()
-        return [float(sizes[stored.index(v)]) for v in candidate.walk]
-    nse = patterns[0].level_sizes[len(stored) - 1]
-    bounds, product = [], 1.0
-    for var in candidate.walk:
-        product *= candidate.problem.size[var] or UNKNOWN
-        bounds.append(min(float(nse), product))
-    return bounds
-
-
-def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], leaf: float) -> float:
+def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], entries: list[float]) -> float:
     problem = candidate.problem
     written = extent(problem, tuple(v for v in candidate.dense if v in candidate.kept))
-    heads = _entries(candidate, patterns)[: len(candidate.head)]
+    heads, leaf = entries[: len(candidate.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
     if candidate.scatters:
         stores = max(stores, leaf * written) * MEMORY
@@ -148,21 +134,25 @@ def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], leaf: fl
 
 
 def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:
-    """Whether some of the target's coordinates are not visited because the pattern does not store them."""
+    """Whether some of the target's coordinates are not visited because no pattern stores them."""
     if not patterns:
         return False
-    kinds = dict(zip(patterns[0].format.order, (level.kind for level in patterns[0].format.levels), strict=True))
-    return len(candidate.head) > 1 or any(kind is not LevelKind.DENSE for kind in list(kinds.values())[:1])
+    outermost = patterns[0].format.levels[:1]
+    return len(candidate.head) > 1 or any(level.kind is not LevelKind.DENSE for level in outermost)
 
 
-def _moves(candidate: Candidate, leaf: float) -> float:
+def _moves(candidate: Candidate, patterns: tuple[Stored, ...]) -> float:
+    """Values gathered into the order in which their pattern is walked, dense tensors stored with lanes innermost."""
     problem = candidate.problem
-    stored = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
     moved = 0.0
     for access in problem.assignment.accesses:
-        on_pattern = any(isinstance(axis, Positions) for axis in problem.type_of[access.tensor].axes)
-        if on_pattern and candidate.walk != stored:
-            moved += MOVE * leaf * extent(problem, tuple(v for v in access.variables() if v not in stored))
+        axis = problem.type_of[access.tensor].positions
+        if axis is None:
+            continue
+        names = problem.level_variables[axis.pattern]
+        if walked_as(names, candidate.walk) != names:
+            inner = extent(problem, tuple(v for v in access.variables() if v not in names))
+            moved += MOVE * patterns[axis.pattern].nse * inner
     for name in moved_dense(candidate):
         access = next(a for a in problem.assignment.accesses if a.tensor == name)
         moved += COPY * extent(problem, access.variables())

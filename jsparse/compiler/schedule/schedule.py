@@ -22,6 +22,7 @@ class Schedule:
         parallel: the variable whose loop is divided over threads.
         mode: whether its iterations own their part of the target, or chunks are reduced (see `loops.nest.Parallel`).
         grain: stored entries (or iterations) a chunk should have at least.
+        drivers: where several patterns meet at a variable, which of them the loop walks; the others are searched.
         prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
     """
 
@@ -33,6 +34,7 @@ class Schedule:
     mode: Literal["owned", "reduced"] = "owned"
     grain: int = 1
     prefetch: int = 0
+    drivers: tuple[tuple[IndexVar, int], ...] = ()
 
     def __str__(self) -> str:
         lines = [f"loops {' '.join(self.order)}"]
@@ -42,6 +44,7 @@ class Schedule:
             lines.append(f"{' '.join(self.summed)} summed first")
         if self.parallel is not None:
             lines.append(f"{self.parallel} in parallel, {self.mode}, ≥ {self.grain:,} entries a chunk")
+        lines += [f"{var} walks P{pattern} and looks it up in the others" for var, pattern in self.drivers]
         if self.prefetch:
             lines.append(f"prefetch {self.prefetch} entries ahead")
         return "\n".join(lines)

@@ -14,6 +14,7 @@ from jsparse.compiler.schedule.cost import Cost, estimate, extent, moved_dense, 
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.visits import visits, walked_as
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import IndexVar
 
@@ -51,28 +52,31 @@ def plan_as(
 ) -> Plan:
     reordered, problem = _reordered(candidate, patterns)
     problem = _with_lanes_innermost(problem, candidate)
-    return Plan(candidate.problem, problem, _schedule(candidate, problem, cost), reordered, cost, rejected)
+    drivers = visits(candidate.problem, candidate.walk, patterns).drivers
+    schedule = replace(_schedule(candidate, problem, cost), drivers=drivers)
+    return Plan(candidate.problem, problem, schedule, reordered, cost, rejected)
 
 
 def _reordered(candidate: Candidate, patterns: tuple[Stored, ...]) -> tuple[tuple[Stored, ...], Problem]:
-    """The problem with its pattern stored in the order in which the candidate walks it."""
+    """The problem with its patterns stored in the order in which the candidate walks them."""
     problem = candidate.problem
-    stored = tuple(v for names in problem.level_variables for v in names)
-    if tuple(dict.fromkeys(stored)) == candidate.walk:
-        return patterns, problem
-    moved = [stored.index(v) for v in candidate.walk]  # new level n stores what level moved[n] stored
-    (pattern,) = patterns
-    order = (*(pattern.format.order[n] for n in moved), *pattern.format.order[len(moved) :])
-    derived = pattern.with_order(order)
-    tensors = tuple(replace(t, axes=tuple(_moved_axis(axis, moved) for axis in t.axes)) for t in problem.tensors)
-    walks = ((*problem.lead_variables[0], *(stored[n] for n in moved)),)
-    return (derived,), replace(
-        problem, tensors=tensors, patterns=(pattern_type(derived, problem.patterns[0].lead),), walks=walks
-    )
+    used, moves, walks = [], [], []
+    for pattern, names, lead in zip(patterns, problem.level_variables, problem.lead_variables, strict=True):
+        walked = walked_as(names, candidate.walk)
+        same = walked == names
+        moved = list(range(len(names))) if same else [names.index(v) for v in walked]  # the level that stands there now
+        used.append(pattern if same else pattern.with_order(tuple(pattern.format.order[n] for n in moved)))
+        moves.append(moved)
+        walks.append((*lead, *walked))
+    tensors = tuple(replace(t, axes=tuple(_moved_axis(axis, moves) for axis in t.axes)) for t in problem.tensors)
+    types = tuple(pattern_type(p, t.lead) for p, t in zip(used, problem.patterns, strict=True))
+    return tuple(used), replace(problem, tensors=tensors, patterns=types, walks=tuple(walks))
 
 
-def _moved_axis(axis: Axis, moved: list[int]) -> Axis:
-    return replace(axis, dims=tuple(axis.dims[n] for n in moved)) if isinstance(axis, Positions) else axis
+def _moved_axis(axis: Axis, moves: list[list[int]]) -> Axis:
+    if not isinstance(axis, Positions):
+        return axis
+    return replace(axis, dims=tuple(axis.dims[n] for n in moves[axis.pattern]))
 
 
 def _with_lanes_innermost(problem: Problem, candidate: Candidate) -> Problem:

@@ -1,0 +1,83 @@
+"""How many entries a walk over one or several patterns visits, and which pattern leads where they meet.
+
+A variable at which several patterns have a level multiplies the visits by the entries of the one walked, and by the
+chance of finding its coordinates in each other, as if they were spread evenly. Counts of stored entries are the
+pattern's own where it is walked as stored, and bounded by nse and by the sizes otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import log2
+from operator import mul
+
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["UNKNOWN", "Visits", "visits", "walked_as"]
+
+UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
+DERIVED_DENSE = 4  # a transposed index starts with a dense level where that is at most so many times nse long
+SEARCH = 1.0  # a step of a bisection, against a coordinate loaded in a loop
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """Of each variable of the walk: coordinates looked at, entries left; and who leads where patterns meet."""
+
+    looked: tuple[float, ...]
+    entries: tuple[float, ...]
+    drivers: tuple[tuple[IndexVar, int], ...]
+
+
+def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
+    """A pattern's level variables in the order of the walk; a repeated one makes it keep its own order."""
+    return tuple(names) if len(set(names)) < len(names) else tuple(sorted(names, key=walk.index))
+
+
+def visits(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> Visits:
+    """Count the visits of a walk in the order of `walk`."""
+    left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
+    bound: set[IndexVar] = set()
+    looked, entries, drivers = [], [], []
+    count = 1.0
+    for var in walk:
+        met = [(fan, n) for n, fans in enumerate(left) if fans and fans[0][0] == var for fan in [fans[0][1:]]]
+        size = max(problem.size[var] or UNKNOWN, 1)
+        sparse = sorted((fan, n) for (fan, dense), n in met if not dense)
+        (fan, driver), *others = sparse or [(float(size), met[0][1] if met else 0)]
+        searched = sum(SEARCH * log2(1 + other) for other, _ in others)
+        looked.append(count * fan * (1 + searched))
+        count *= fan
+        for other, _ in others:
+            count *= min(other / size, 1.0)
+        entries.append(count)
+        if others:
+            drivers.append((var, driver))
+        bound.add(var)
+        for fans in left:
+            while fans and fans[0][0] in bound:
+                fans.pop(0)
+    return Visits(tuple(looked), tuple(entries), tuple(drivers))
+
+
+def _fans(
+    problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored
+) -> list[tuple[IndexVar, float, bool]]:
+    """Of each level in the order walked: its variable, the entries below one of the level above, if it is dense."""
+    order = walked_as(names, walk)
+    if order == tuple(names):
+        kinds = [level.kind is LevelKind.DENSE for level in pattern.format.levels]
+        counts = [float(size) for size in pattern.level_sizes]
+    else:
+        sizes = [float(problem.size[var] or UNKNOWN) for var in order]
+        dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # as `formats.derived_format` decides, nearly
+        kinds = [dense_outermost, *[False] * (len(order) - 1)]
+        counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
+        counts[0] = sizes[0] if dense_outermost else counts[0]
+    above = [1.0, *counts]
+    return [(v, c / max(a, 1.0), d) for v, c, a, d in zip(order, counts, above, kinds, strict=False)]

@@ -1,0 +1,101 @@
+"""Products of several sparse operands: dense results, and results on a given pattern."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+
+SIZES = {"i": 6, "j": 5, "k": 7, "l": 4}
+PRODUCTS = [
+    "ij,jk->ik",
+    "ij,jk->ki",
+    "ij,kj->ik",
+    "ji,jk->ik",
+    "ij,ij->",
+    "ij,ij->j",
+    "ij,jk->",
+    "ij,jk,kl->il",
+    "ij,jk,ik->",
+]
+FORMATS = list(itertools.product(["csr", "csc", "coo", "dcsr"], ["csr", "csc", "coo"]))
+
+
+def operand(term, format, seed):
+    """Small integers on about a third of the places."""
+    rng = np.random.default_rng(seed)
+    shape = [SIZES[v] for v in term]
+    dense = (rng.integers(-4, 5, shape) * (rng.random(shape) < 0.35)).astype(np.float32)
+    return dense, jsparse.asarray(dense, format=format)
+
+
+def operands(text, formats):
+    """The dense arrays and the sparse tensors of an expression's operands."""
+    terms = text.split("->")[0].split(",")
+    made = [operand(term, format, n) for n, (term, format) in enumerate(zip(terms, formats, strict=False))]
+    return zip(*made, strict=True)
+
+
+@pytest.mark.parametrize("formats", FORMATS, ids="-".join)
+@pytest.mark.parametrize("text", PRODUCTS)
+def test_dense_results(text, formats):
+    dense, sparse = operands(text, (*formats, "csr"))
+    result = jsparse.einsum(text, *sparse, out_format="dense")
+    np.testing.assert_array_equal(np.asarray(result), np.einsum(text, *dense))
+
+
+@pytest.mark.parametrize("formats", [("csr", "csr"), ("coo", "csc"), ("csc", "dcsr")], ids="-".join)
+def test_sampled_results(formats):
+    (D, E), (A, B) = operands("ij,jk->ik", formats)
+    F, like = operand("ik", "csr", 7)
+    result = jsparse.einsum("ij,jk->ik", A, B, out_format=like)
+    assert result.pattern == like.pattern
+    np.testing.assert_array_equal(np.asarray(result.todense()), np.where(F != 0, D @ E, 0))
+    G, other = operand("ij", formats[1], 8)
+    product = jsparse.einsum("ij,ij->ij", A, other, out_format=A)
+    np.testing.assert_array_equal(np.asarray(product.todense()), D * G)
+
+
+@pytest.mark.parametrize("text", PRODUCTS)
+def test_gradients_live_on_the_patterns(text):
+    dense, sparse = operands(text, ("csr", "coo", "csc"))
+
+    def loss(values):
+        tensors = [A.with_values(v) for A, v in zip(sparse, values, strict=True)]
+        return jnp.sum(jsparse.einsum(text, *tensors, out_format="dense") ** 2)
+
+    got = jax.jit(jax.grad(loss))([A.values for A in sparse])
+    want = jax.grad(lambda arrays: jnp.sum(jnp.einsum(text, *arrays) ** 2))([jnp.asarray(D) for D in dense])
+    for A, values, whole in zip(sparse, got, want, strict=True):
+        np.testing.assert_array_equal(np.asarray(values), np.asarray(whole)[tuple(A.to_coords()[0])])
+
+
+def test_with_dense_operands_and_batches():
+    (D, E), (A, B) = operands("ij,jk->ik", ("csr", "coo"))
+    X = jnp.asarray(np.random.default_rng(3).integers(-4, 5, (2, 7, 3)).astype(np.float32))
+    result = jax.vmap(lambda x: jsparse.einsum("ij,jk,kd->id", A, B, x))(X)
+    np.testing.assert_array_equal(np.asarray(result), np.einsum("ij,jk,bkd->bid", D, E, X))
+    values = jnp.stack([A.values, 2 * A.values])
+    result = jax.vmap(lambda v: jsparse.einsum("ij,jk->ik", A.with_values(v), B, out_format="dense"))(values)
+    np.testing.assert_array_equal(np.asarray(result), np.stack([D @ E, 2 * D @ E]))
+
+
+def test_static_and_dynamic_patterns_meet():
+    (D, E), (A, B) = operands("ij,jk->ik", ("csr", "csr"))
+    multiply = jax.jit(lambda a, b: jsparse.einsum("ij,jk->ik", a, b, out_format="dense"))
+    traced = A.dynamic(30)
+    for a, b in [(traced, B), (A, B.dynamic(30)), (traced, B.dynamic(33)), (traced.with_transpose(), B)]:
+        np.testing.assert_array_equal(np.asarray(multiply(a, b)), D @ E)
+
+
+def test_large_dimensions_cost_nothing():
+    n, rng = 10**8, np.random.default_rng(0)
+    A, B = (
+        jsparse.SparseTensor.from_coords(rng.integers(0, n, (2, 50)), np.ones(50, np.float32), (n, n), "coo")
+        for _ in range(2)
+    )
+    assert float(jsparse.einsum("ij,ij->", A, A.asformat("dcsr"))) == 50
+    assert float(jsparse.einsum("ij,ij->", A, B)) == 0
