@@ -127,7 +127,12 @@ def _repeats(step: Step, target: float = 2e-3) -> int:
 
 
 def _sample(name: str, step: Step, repeats: int) -> dict[str, float]:
-    """Seconds of one run, by row of the table."""
+    """Seconds of one run, by row of the table.
+
+    An untimed run comes first, so that nobody pays for what the candidate before leaves behind: threads that still
+    spin, and gigabytes that are still being returned to the system.
+    """
+    step()
     start = time.perf_counter()
     for _ in range(repeats):
         result = step()
