@@ -51,7 +51,7 @@ class Pattern:
         if isinstance(format, str):
             format = Format.of(format, len(shape))
         sizes = checked_shape(shape, format)
-        given = [np.asarray(array) for array in arrays]
+        given = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
         check_arrays(sizes, format, given)
         dtype = _dtype(sizes, format, given)
         return cls.of_arrays(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
