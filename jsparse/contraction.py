@@ -85,7 +85,7 @@ def contraction(subscripts: str, operands: Sequence[Any], out_format: OutFormat)
 
     Raises:
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
-        NotYetSupportedError: patterns would have to be merged, or a new pattern assembled.
+        NotYetSupportedError: a new pattern would have to be assembled.
     """
     if not isinstance(subscripts, str):
         raise SubscriptError(

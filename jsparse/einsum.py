@@ -40,8 +40,8 @@ def einsum(
         subscripts: a term of letters for each operand, separated by commas, and `->` with the indices of the result.
             Indices that the result lacks are summed. Without `->` the result has those that appear once, sorted. An
             index may stand twice in a term (a diagonal).
-        operands: SparseTensors and arrays, of dtypes that promote to float32 or float64. Those sparse must lie on one
-            pattern. An entry that is not stored contributes nothing, even against NaN or Inf.
+        operands: any number of SparseTensors and arrays, of dtypes that promote to float32, float64, int32 or int64. An
+            entry that is not stored contributes nothing, even against NaN or Inf.
         out_format: "dense" for an array; a SparseTensor to compute on its pattern only (its values play no part). By
             default the result is a SparseTensor if some sparse operand has none of its indices summed: then it has that
             operand's levels, and dense levels for indices added to them. Otherwise it is an array.
@@ -53,7 +53,7 @@ def einsum(
         SubscriptError: the subscripts do not follow the notation.
         ShapeError: ranks or sizes do not agree.
         DTypeError: the operands' dtypes are not supported.
-        NotYetSupportedError: several patterns would have to be merged, or a new pattern be assembled.
+        NotYetSupportedError: the result is sparse and its pattern is none of the operands'.
     """
     _refuse(subscripts, nse=nse, schedule=schedule, preferred_element_type=preferred_element_type)
     if semiring != "plus_times":
