@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import formats
 
 from jsparse.errors import FormatError
 from jsparse.formats import Format, Level, LevelKind
@@ -12,20 +13,6 @@ from jsparse.intake import asarray
 from jsparse.tensor import SparseTensor
 
 SHAPES = st.sampled_from([(3,), (4, 3), (3, 4, 2), (1, 5), (0, 3)])
-
-
-@st.composite
-def formats(draw, ndim):
-    levels = []
-    for dim in draw(st.permutations(range(ndim))):
-        kinds = [LevelKind.DENSE, LevelKind.COMPRESSED]
-        if levels and levels[-1].kind is not LevelKind.DENSE:
-            kinds.append(LevelKind.SINGLETON)
-        kind = draw(st.sampled_from(kinds))
-        if kind is LevelKind.SINGLETON:
-            levels[-1] = Level(levels[-1].kind, levels[-1].dim, unique=False)
-        levels.append(Level(kind, dim))
-    return Format(tuple(levels))
 
 
 @st.composite

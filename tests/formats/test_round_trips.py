@@ -6,25 +6,11 @@ import pickle
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import formats
 
-from jsparse.formats import Format, Level, LevelKind, Pattern, Relayout
+from jsparse.formats import Format, Pattern, Relayout
 
 SIZES = st.sampled_from([0, 1, 2, 3, 5, 7])
-
-
-@st.composite
-def formats(draw, ndim):
-    """Any format that holds any entries: what is above a singleton is nonunique."""
-    levels = []
-    for dim in draw(st.permutations(range(ndim))):
-        kinds = [LevelKind.DENSE, LevelKind.COMPRESSED]
-        if levels and levels[-1].kind is not LevelKind.DENSE:
-            kinds.append(LevelKind.SINGLETON)
-        kind = draw(st.sampled_from(kinds))
-        if kind is LevelKind.SINGLETON:
-            levels[-1] = Level(levels[-1].kind, levels[-1].dim, unique=False)
-        levels.append(Level(kind, dim, unique=kind is LevelKind.DENSE or draw(st.booleans())))
-    return Format(tuple(levels))
 
 
 @st.composite

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native import reference
+from strategies import formats
 
 from jsparse import _native
-from jsparse.formats import DynamicType, Format, Level, LevelKind
+from jsparse.formats import DynamicType, Format
 
 FORMATS = [
     "csr",
@@ -21,20 +22,6 @@ FORMATS = [
     "(i, j, k) -> (i : compressed, k : dense, j : compressed)",
     "(i, j, k) -> (k : compressed(nonunique), i : singleton, j : compressed)",
 ]
-
-
-@st.composite
-def formats(draw: st.DrawFn, ndim: int) -> Format:
-    levels: list[Level] = []
-    for dim in draw(st.permutations(range(ndim))):
-        kinds = [LevelKind.DENSE, LevelKind.COMPRESSED]
-        if levels and levels[-1].kind is not LevelKind.DENSE:
-            kinds.append(LevelKind.SINGLETON)
-        kind = draw(st.sampled_from(kinds))
-        if kind is LevelKind.SINGLETON:
-            levels[-1] = Level(levels[-1].kind, levels[-1].dim, unique=False)
-        levels.append(Level(kind, dim, unique=kind is LevelKind.DENSE or draw(st.booleans())))
-    return Format(tuple(levels))
 
 
 @st.composite

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 
-from jsparse.compiler.kernel.nodes import Expr, Stmt, Var
+from jsparse.compiler.kernel.nodes import Buffer, Expr, Stmt, Var
+from jsparse.compiler.kernel.types import Type
 
 __all__ = ["nodes", "variables"]
 
@@ -16,7 +17,7 @@ def nodes(node: object) -> Iterator[Expr | Stmt]:
     for field in fields(node):  # type: ignore[arg-type]
         value = getattr(node, field.name)
         for child in value if isinstance(value, tuple) else (value,):
-            if hasattr(child, "__dataclass_fields__") and type(child).__name__ not in {"Type", "Buffer"}:
+            if is_dataclass(child) and not isinstance(child, Type | Buffer):
                 yield from nodes(child)
 
 
