@@ -1,5 +1,7 @@
 #include "pages.h"
 
+#include "abi.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
@@ -50,6 +52,15 @@ void* borrow_memory(size_t* bytes) {
   if (data != nullptr) advise_huge_pages(data, *bytes);
   return data;
 }
+
+void* lend_zeros(Context* ctx, int64_t bytes) {
+  void* data = bytes < 0 ? nullptr : std::calloc(bytes > 0 ? static_cast<size_t>(bytes) : 1, 1);
+  static const char* const message = "no memory for a workspace";
+  if (data == nullptr) __atomic_store_n(&ctx->error, message, __ATOMIC_RELAXED);
+  return data;
+}
+
+void take_back(Context*, void* data) { std::free(data); }
 
 void return_memory(void* data, size_t bytes) {
   Block block{data, bytes};

@@ -1,55 +1,15 @@
 // Conversions inside XLA programs, on index arrays that only exist at run time. See params.h for what they are given.
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <new>
 
 #include "assemble.h"
 #include "expand.h"
-#include "params.h"
+#include "lists.h"
+#include "problems.h"
 
 namespace jsparse {
 namespace {
-
-struct Call {
-  const Params& params;
-  void* const* buffers;
-  const int64_t* const* dims;
-
-  int64_t length(size_t b) const { return dims[b][params.batched ? 1 : 0]; }
-  char* at(size_t b, int64_t problem, int64_t size) const { return static_cast<char*>(buffers[b]) + problem * size; }
-  int64_t place_bytes() const { return params.wide_places ? 8 : 4; }
-  int64_t index_bytes() const { return params.wide ? 8 : 4; }
-
-  // The index arrays of a problem from buffer `first` on, which is moved behind them.
-  std::vector<IndexArray> arrays(size_t* first, int64_t problem) const {
-    std::vector<IndexArray> found;
-    for (const LevelOf& level : params.layout.levels) {
-      for (int64_t n = level.kind == kDense ? 0 : level.kind == kCompressed ? 2 : 1; n > 0; --n) {
-        found.push_back({at(*first, problem, length(*first) * index_bytes()), length(*first)});
-        ++*first;
-      }
-    }
-    return found;
-  }
-};
-
-// Slots that the index arrays have room for, at most nse.
-int64_t slots_with_room(const Params& params, const std::vector<IndexArray>& arrays) {
-  const int core = params.layout.core();
-  int64_t room = core > 0 ? arrays.back().length : 1;
-  for (int l = core; l < params.layout.count(); ++l) {
-    if (__builtin_mul_overflow(room, params.layout.at(l).size, &room)) return params.nse;
-  }
-  return std::min(room, params.nse);
-}
-
-// keys[l] = the row of level l's dimension
-std::vector<Key> keys_of(const Layout& layout, const char* rows, bool wide, int64_t n) {
-  std::vector<Key> keys;
-  for (const LevelOf& level : layout.levels) keys.push_back({rows + level.dim * n * (wide ? 8 : 4), wide, level.size});
-  return keys;
-}
 
 void assemble_one(Context* ctx, const Call& call, int64_t problem) {
   const Params& p = call.params;
@@ -165,26 +125,7 @@ void validate_one(Context* ctx, const Call& call, int64_t problem) {
   *reinterpret_cast<int32_t*>(call.at(b, problem, 4)) = find_faults(ctx, p.layout, given, false);
 }
 
-// One problem has all threads; several have one each.
 using One = void (*)(Context*, const Call&, int64_t problem);
-
-int run_problems(Context* ctx, const Call& call, One one) {
-  if (call.params.batch == 1) {
-    one(ctx, call, 0);
-    return 0;
-  }
-  std::atomic<bool> failed{false};
-  each(ctx, call.params.batch, [&](int64_t problem) {
-    try {
-      Context serial = serial_context();
-      one(&serial, call, problem);
-    } catch (const std::exception&) {
-      failed.store(true, std::memory_order_relaxed);
-    }
-  });
-  if (failed.load()) throw std::bad_alloc();
-  return 0;
-}
 
 template <One one, bool dense_input>
 int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
@@ -195,7 +136,9 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
       ctx->error = "expected elements of 1, 2, 4 or 8 bytes, and no more than 64 bits count";
     }
     if (ctx->error != nullptr) return 1;
-    return run_problems(ctx, {params, buffers, dims}, one);
+    const Call call{params, buffers, dims};
+    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) { one(inner, call, problem); });
+    return 0;
   } catch (const std::exception&) {
     ctx->error = "no memory for converting indices";
     return 2;
@@ -209,6 +152,7 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "expand") == 0) return routine<expand_one, false>;
   if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, true>;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, false>;
+  if (std::strcmp(name, "lists") == 0) return assemble_lists;
   return nullptr;
 }
 

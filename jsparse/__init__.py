@@ -9,6 +9,7 @@ from jsparse.errors import NotYetSupportedError as NotYetSupportedError
 from jsparse.errors import PatternError as PatternError
 from jsparse.errors import ShapeError as ShapeError
 from jsparse.errors import SubscriptError as SubscriptError
+from jsparse.evaluate import evaluate as evaluate
 from jsparse.explain import explain as explain
 from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern

@@ -99,9 +99,9 @@ def register_cpu_lowering(primitive: Primitive, rule: Callable[..., Any]) -> Non
     mlir.register_lowering(primitive, rule, platform="cpu")
 
 
-def lower_as(function: Callable[..., Any]) -> Callable[..., Any]:
+def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
     """The lowering rule that traces `function` in place of the primitive."""
-    rule: Callable[..., Any] = mlir.lower_fun(function, multiple_results=False)
+    rule: Callable[..., Any] = mlir.lower_fun(function, multiple_results=multiple_results)
     return rule
 
 

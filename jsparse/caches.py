@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jsparse import contraction
+from jsparse.algebra import contraction, summation
 from jsparse.compiler import runtime
+from jsparse.primitives import entries, lists
 from jsparse.primitives.execute import make_plan
 
 __all__ = ["clear_cache"]
@@ -17,3 +18,6 @@ def clear_cache() -> None:
     runtime.clear_cache()
     make_plan.cache_clear()
     contraction.clear_cache()
+    summation.clear_cache()
+    lists.clear_cache()
+    entries.clear_cache()

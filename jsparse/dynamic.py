@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import PatternError
+from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, LevelKind, Pattern
 from jsparse.formats.dynamic import pad, trim
 from jsparse.formats.retype import core_type, transposed_type
 
-__all__ = ["Derived", "DynamicPattern", "same_entries"]
+__all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries"]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["arrays", "gather", "scatter"], meta_fields=["type"])
@@ -110,6 +110,15 @@ class DynamicPattern:
         last, below = self._last
         return _poisoned(x, self.arrays[last], room=self.nse // max(below, 1))
 
+    def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
+        """This pattern; if `source` overflowed, the last pointers say so too, with the entries that it asked for."""
+        last, below = self._last
+        pointers, room = self.arrays[last], self.nse // max(below, 1)
+        asked = jnp.maximum(source.count // max(below, 1), room + 1).astype(pointers.dtype)
+        at_end = (pointers == pointers[..., -1:]) & (jnp.arange(pointers.shape[-1]) > 0)
+        spread = jnp.where(source.overflowed & at_end, jnp.maximum(asked, pointers), pointers)
+        return replace(self, arrays=(*self.arrays[:last], spread, *self.arrays[last + 1 :]))
+
     @property
     def concrete(self) -> bool:
         """Whether the index arrays are known now."""
@@ -145,6 +154,31 @@ class DynamicPattern:
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"DynamicPattern({self.format.name}, {shape}, nse={self.nse:,})"
+
+
+def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
+    """The type with room for `nse` slots: whole blocks of trailing dense levels, no more than there are positions."""
+    if nse < 0:
+        raise ShapeError(f"Expected nse >= 0, but got {nse}.")
+    if not format.levels or format.is_dense:
+        raise NotYetSupportedError(
+            f"A dynamic pattern needs a level that stores coordinates, but {format.name} has none. Use a static tensor."
+        )
+    sizes = tuple(int(size) for size in shape)
+    trailing = prod(sizes[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
+    core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
+    type_ = DynamicType(sizes, format, core * trailing)
+    check_width(type_.index_dtype, f"a dynamic tensor of shape {sizes} with nse {type_.nse:,}")
+    return type_
+
+
+def check_width(index_dtype: np.dtype, what: str) -> None:
+    """Raises DTypeError if jax would cut the index arrays of `what` to 32 bits."""
+    if index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
+        raise DTypeError(
+            f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
+            "jax.config.update('jax_enable_x64', True)."
+        )
 
 
 @partial(jax.jit, static_argnames="room", inline=True)

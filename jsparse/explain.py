@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from jsparse.algebra.contraction import Contraction, OutFormat, contraction
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
-from jsparse.contraction import Contraction, OutFormat, contraction
+from jsparse.notation import read_sublists
 from jsparse.primitives.execute import make_plan
 from jsparse.tensor import SparseTensor
 
@@ -19,14 +20,16 @@ __all__ = ["Explanation", "explain"]
 REJECTED_SHOWN = 5
 
 
-def explain(subscripts: str, *operands: Any, out_format: OutFormat = None) -> Explanation:
+def explain(subscripts: Any, *operands: Any, out_format: OutFormat = None, nse: int | None = None) -> Explanation:
     """What `einsum` of the same arguments does: formats, loop order with costs, tiles, loop nest, kernel, LLVM IR.
 
     Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` does.
     """
+    if not isinstance(subscripts, str):
+        subscripts, operands = read_sublists((subscripts, *operands))
     if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
         return Explanation(subscripts, None, None)
-    work, _ = contraction(subscripts, operands, out_format)
+    work, _ = contraction(subscripts, operands, out_format, nse)
     if work.spec is None:
         return Explanation(subscripts, work, None)
     chosen, _ = make_plan(work.spec, (work.dtype.name,) * (1 + len(work.spec.factors)))

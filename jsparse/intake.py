@@ -72,7 +72,8 @@ def _with_room(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTe
 
 
 def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
-    from jsparse.traced import dense_levels, dynamic_type, from_traced_dense  # which are built on einsum
+    from jsparse.dynamic import dynamic_type
+    from jsparse.traced import dense_levels, from_traced_dense  # which are built on einsum
 
     _check_numbers(x.dtype)
     layout = _resolved(format, x.ndim)

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.dynamic import DynamicPattern
+from jsparse.dynamic import DynamicPattern, check_width
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import Format
 from jsparse.primitives.routine import expand
 from jsparse.tensor import SparseTensor
-from jsparse.traced import check_width, dense_levels, from_coordinate_blocks
+from jsparse.traced import dense_levels, from_coordinate_blocks
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR

@@ -35,7 +35,7 @@ class Operators:
     def __rmatmul__(self, other: Any) -> Any:
         return matmul(other, _tensor(self))
 
-    def __mul__(self, other: Any) -> SparseTensor:
+    def __mul__(self, other: Any) -> Any:
         return multiply(_tensor(self), other)
 
     __rmul__ = __mul__
@@ -55,16 +55,16 @@ class Operators:
     def __abs__(self) -> SparseTensor:
         return (tensor := _tensor(self)).with_values(abs(tensor.values))
 
-    def __add__(self, other: Any) -> SparseTensor:
+    def __add__(self, other: Any) -> Any:
         return add(_tensor(self), other)
 
-    def __radd__(self, other: Any) -> SparseTensor:
+    def __radd__(self, other: Any) -> Any:
         return add(other, _tensor(self))
 
-    def __sub__(self, other: Any) -> SparseTensor:
+    def __sub__(self, other: Any) -> Any:
         return subtract(_tensor(self), other)
 
-    def __rsub__(self, other: Any) -> SparseTensor:
+    def __rsub__(self, other: Any) -> Any:
         return subtract(other, _tensor(self))
 
 
@@ -93,40 +93,35 @@ def matmul(lhs: Any, rhs: Any) -> Any:
     return _einsum(_matmul_subscripts(lhs.ndim, rhs.ndim), lhs, rhs)
 
 
-def multiply(tensor: SparseTensor, other: Any) -> SparseTensor:
-    """`tensor * other` on the tensor's pattern, `other` being a scalar or a dense array that broadcasts to its shape;
-    of two sparse tensors of one shape, their product by einsum.
+def multiply(tensor: SparseTensor, other: Any) -> Any:
+    """`tensor * other`, `other` being a scalar or an array, dense or sparse, that broadcasts with it. The result is
+    sparse, on `tensor`'s pattern if `other` is dense, unless broadcasting repeats a dimension of the tensor.
 
-    Raises ShapeError if it does not broadcast to that shape.
+    Raises ShapeError if they do not broadcast.
     """
     other = _as_operand(other)
-    if _is_sparse(other):
-        _check_same_shape("*", tensor, other)
-        letters = _LETTERS[: tensor.ndim]
-        return _einsum(f"{letters},{letters}->{letters}", tensor, other)
-    shape = tensor.shape[tensor.ndim - other.ndim :]
-    fits = other.ndim <= tensor.ndim and all(size in (1, whole) for size, whole in zip(other.shape, shape, strict=True))
-    if not fits:
-        raise ShapeError(
-            f"Expected the factor of a sparse tensor of shape {tensor.shape} to broadcast to that shape, "
-            f"but got {other.shape}."
-        )
-    kept = [axis for axis, size in enumerate(other.shape) if size != 1]
-    if not kept:
+    if _is_scalar(other, tensor.ndim):
         return tensor.with_values(tensor.values * other.reshape(()))
-    letters = _LETTERS[: tensor.ndim]
-    factor = "".join(letters[tensor.ndim - other.ndim + axis] for axis in kept)
-    return _einsum(f"{letters},{factor}->{letters}", tensor, other.reshape([other.shape[axis] for axis in kept]))
+    from jsparse.elementwise import multiplied  # which is built on tensors
+
+    return multiplied(tensor, other)
 
 
 def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
-    """`tensor / other` for a scalar. Raises NotYetSupportedError for anything else."""
+    """`tensor / other` on the tensor's pattern, for a scalar or a dense array that broadcasts to its shape.
+
+    Raises ShapeError if it does not, DTypeError for a sparse divisor: it is 0 where it stores nothing.
+    """
     other = _as_operand(other)
-    if _is_sparse(other) or other.size != 1 or other.ndim > tensor.ndim:
-        raise NotYetSupportedError(
-            "A SparseTensor is divided by scalars only, so far. For a dense array x write A * (1 / x)."
-        )
-    return tensor.with_values(tensor.values / other.reshape(()))
+    if _is_scalar(other, tensor.ndim):
+        return tensor.with_values(tensor.values / other.reshape(()))
+    from jsparse.elementwise import divided
+
+    return divided(tensor, other)
+
+
+def _is_scalar(other: Any, ndim: int) -> bool:
+    return not _is_sparse(other) and other.size == 1 and other.ndim <= ndim
 
 
 def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
@@ -142,36 +137,29 @@ def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
     return tensor.with_values(tensor.values**exponent)
 
 
-def add(lhs: Any, rhs: Any) -> SparseTensor:
-    """`lhs + rhs` of sparse tensors on one pattern. Raises NotYetSupportedError for anything else."""
+def add(lhs: Any, rhs: Any) -> Any:
+    """`lhs + rhs`, one of them sparse, with numpy's broadcasting: a SparseTensor on the union of their patterns if both
+    are sparse, an array if one is dense (or a number other than 0). Raises ShapeError if they do not broadcast."""
     return _combined("+", operator.add, lhs, rhs)
 
 
-def subtract(lhs: Any, rhs: Any) -> SparseTensor:
-    """`lhs - rhs` of sparse tensors on one pattern. Raises NotYetSupportedError for anything else."""
+def subtract(lhs: Any, rhs: Any) -> Any:
+    """`lhs - rhs`, as `add`."""
     return _combined("-", operator.sub, lhs, rhs)
 
 
-def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> SparseTensor:
+def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
+    if isinstance(rhs, int | float) and not rhs:
+        return lhs
+    if isinstance(lhs, int | float) and not lhs:  # where Python's sum() begins
+        return rhs if symbol == "+" else -rhs
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
-    if not (_is_sparse(lhs) and _is_sparse(rhs)):
-        a, b, dense = ("A", "x", "A.todense() {} x") if _is_sparse(lhs) else ("x", "A", "x {} A.todense()")
-        raise NotYetSupportedError(
-            f"{a} {symbol} {b} of a sparse tensor and a dense one is not supported yet: it is dense. "
-            f"Write {dense.format(symbol)}."
-        )
-    _check_same_shape(symbol, lhs, rhs)
-    if lhs.format != rhs.format or not same_entries(lhs.pattern, rhs.pattern):
-        raise NotYetSupportedError(
-            f"A {symbol} B of two sparse tensors on different patterns is not supported yet. Join their to_coords() in "
-            "SparseTensor.from_coords, which sums duplicates."
-        )
-    return lhs.with_values(combine(lhs.values, rhs.values))
+    alike = _is_sparse(lhs) and _is_sparse(rhs) and lhs.format == rhs.format
+    if alike and lhs.shape == rhs.shape and same_entries(lhs.pattern, rhs.pattern):
+        return lhs.with_values(combine(lhs.values, rhs.values))
+    from jsparse.elementwise import summed
 
-
-def _check_same_shape(symbol: str, lhs: SparseTensor, rhs: SparseTensor) -> None:
-    if lhs.shape != rhs.shape:
-        raise ShapeError(f"Expected A {symbol} B of sparse tensors of one shape, but got {lhs.shape} and {rhs.shape}.")
+    return summed(symbol, lhs, rhs)
 
 
 def sum_over(tensor: SparseTensor, axis: int | Sequence[int] | None) -> Any:

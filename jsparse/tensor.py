@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import operators
-from jsparse.dynamic import DynamicPattern
+from jsparse.dynamic import DynamicPattern, dynamic_type
 from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
@@ -167,7 +167,7 @@ class SparseTensor(operators.Operators, Refusing):
         Raises FormatError and SubscriptError for the format, PatternError if there is no room.
         """
         if isinstance(self.pattern, DynamicPattern):
-            from jsparse.traced import converted, dense_levels, dynamic_type
+            from jsparse.traced import converted, dense_levels
 
             target = Format.of(format, self.ndim)
             if target.is_dense:
@@ -258,7 +258,7 @@ class SparseTensor(operators.Operators, Refusing):
 
         Raises PatternError if there is no room, NotYetSupportedError for formats that store no coordinates.
         """
-        from jsparse.traced import converted, dynamic_type
+        from jsparse.traced import converted
 
         if isinstance(self.pattern, DynamicPattern):
             type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from string import ascii_letters
 from typing import Any, cast
@@ -13,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.contraction import SUPPORTED_DTYPES
-from jsparse.dynamic import Derived, DynamicPattern
-from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
+from jsparse.algebra.contraction import SUPPORTED_DTYPES
+from jsparse.dynamic import Derived, DynamicPattern, dynamic_type
+from jsparse.errors import PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
 from jsparse.formats.retype import core_type
 from jsparse.formats.validate import checked_shape
@@ -25,10 +24,8 @@ from jsparse.primitives.spec import Spec, Term, Walked
 from jsparse.tensor import SparseTensor
 
 __all__ = [
-    "check_width",
     "converted",
     "dense_levels",
-    "dynamic_type",
     "from_coordinate_blocks",
     "from_coords",
     "from_traced_coords",
@@ -36,31 +33,6 @@ __all__ = [
     "scatter_sums",
     "with_derived",
 ]
-
-
-def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
-    """The type with room for `nse` slots: whole blocks of trailing dense levels, no more than there are positions."""
-    if nse < 0:
-        raise ShapeError(f"Expected nse >= 0, but got {nse}.")
-    if not format.levels or format.is_dense:
-        raise NotYetSupportedError(
-            f"A dynamic pattern needs a level that stores coordinates, but {format.name} has none. Use a static tensor."
-        )
-    sizes = tuple(int(size) for size in shape)
-    trailing = prod(sizes[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
-    core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
-    type_ = DynamicType(sizes, format, core * trailing)
-    check_width(type_.index_dtype, f"a dynamic tensor of shape {sizes} with nse {type_.nse:,}")
-    return type_
-
-
-def check_width(index_dtype: np.dtype, what: str) -> None:
-    """Raises DTypeError if jax would cut the index arrays of `what` to 32 bits."""
-    if index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
-        raise DTypeError(
-            f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
-            "jax.config.update('jax_enable_x64', True)."
-        )
 
 
 def from_coords(
@@ -255,15 +227,5 @@ def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | Non
         )
     known = already is None or isinstance(already.overflowed, jax.core.Tracer)
     if already is not None and (known or bool(np.any(already.overflowed))):
-        pattern = replace(pattern, arrays=_count_spread(pattern, already))
+        pattern = pattern.overflowed_with(already)
     return SparseTensor._unchecked(pattern.poisoned(values), pattern)
-
-
-def _count_spread(pattern: DynamicPattern, source: DynamicPattern) -> tuple[Any, ...]:
-    """The index arrays; if `source` overflowed, their last pointers say so too, with the entries that it asked for."""
-    last, below = pattern._last
-    pointers, room = pattern.arrays[last], pattern.nse // max(below, 1)
-    asked = jnp.maximum(source.count // max(below, 1), room + 1).astype(pointers.dtype)
-    at_end = (pointers == pointers[-1]) & (jnp.arange(len(pointers)) > 0)
-    spread = jnp.where(source.overflowed & at_end, jnp.maximum(asked, pointers), pointers)
-    return (*pattern.arrays[:last], spread, *pattern.arrays[last + 1 :])

@@ -7,18 +7,18 @@ it, so that it contributes nothing even against NaN; the rest is added to the ta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jsparse.compiler.problem import Dense, PatternType, Problem
+from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem
 from jsparse.formats.level import LevelKind
-from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["interpret_problem"]
+__all__ = ["interpret_listing", "interpret_problem"]
 
 Array = NDArray[Any]
 
@@ -51,6 +51,55 @@ def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: S
     elif total.size:
         total[...] = np.sum(np.broadcast_to(product, space.shape)[kept])
     target[...] = total.astype(target.dtype)
+
+
+def interpret_listing(
+    problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]
+) -> dict[tuple[int, ...], float]:
+    """Of a problem with terms, the coordinates of the target that some term reaches, in order, with their values.
+
+    Without factors these are how many combinations of entries reach them.
+    """
+    target = problem.assignment.target
+    found: dict[tuple[int, ...], float] = {}
+    for term in problem.terms:
+        space = _Space(_alone(problem, term), arrays, [patterns[n] for n in term.patterns])
+        product, defined = np.full((), term.coefficient, np.float64), np.ones((), np.bool_)
+        for slots in space.slots:
+            defined = defined & (slots >= 0)
+        for factor in space.problem.assignment.factors:
+            where, stored = space.locate(factor)
+            product, defined = product * space.read(factor, where).astype(np.float64), defined & stored
+        everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in target.indices]
+        kept = np.broadcast_to(defined, space.shape)
+        values = np.broadcast_to(product, space.shape)[kept]
+        for *place, value in zip(*(axis[kept].tolist() for axis in everywhere), values.tolist(), strict=True):
+            found[tuple(place)] = found.get(tuple(place), 0.0) + value
+    return dict(sorted(found.items()))
+
+
+def _alone(problem: Problem, term: Addend) -> Problem:
+    """One term as a problem of its own, whose patterns are numbered as it names them."""
+    numbers = {n: place for place, n in enumerate(term.patterns)}
+    types = {problem.assignment.target.tensor, *(factor.tensor for factor in term.factors)}
+    tensors = tuple(
+        replace(
+            t, axes=tuple(replace(a, pattern=numbers[a.pattern]) if isinstance(a, Positions) else a for a in t.axes)
+        )
+        for t in problem.tensors
+        if t.name in types
+    )
+    assignment = Assignment(problem.assignment.target, term.factors)
+    own = {*assignment.variables(), *(v for n in term.patterns for v in problem.walks[n])}
+    return replace(
+        problem,
+        assignment=assignment,
+        sizes=tuple((v, size) for v, size in problem.sizes if v in own),
+        tensors=tensors,
+        patterns=tuple(problem.patterns[n] for n in term.patterns),
+        walks=tuple(problem.walks[n] for n in term.patterns),
+        terms=(),
+    )
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,30 @@ a tuple of storage axes, outermost first:
     csr, values batched      [n][p]            Dense(0), Positions(0, (1, 2))
 
 so that batching, blocks and storage orders are the same thing to every later stage.
+
+Where the target's pattern is what is wanted, the target is a list of coordinates, one column for every combination of
+entries that the loops reach, in the order in which they reach them, repeats included. Two problems that differ in
+`Wanted` alone tell how many columns there are, and write them.
+
+A problem with `terms` is a sum of products whose columns come in order and each once, with their values if these are
+wanted as well.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType"]
+__all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "Wanted"]
+
+# values: the target's. counts: int64, of the columns that each chunk of the outermost loop reaches. coordinates:
+# [dimension][column]; where each chunk's columns begin is then an operand. entries: coordinates, and a value for each.
+# listed values: only the latter.
+Wanted: TypeAlias = Literal["values", "counts", "coordinates", "entries", "listed values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +103,30 @@ class TensorType:
         return next((axis for axis in self.axes if isinstance(axis, Positions)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Addend:
+    """One of several products that are added, and the patterns that its factors lie on.
+
+    The factors are left out where values are not wanted.
+    """
+
+    coefficient: float
+    factors: tuple[Access, ...]
+    patterns: tuple[int, ...]
+
+    def __str__(self) -> str:
+        shown = [str(self.coefficient)] * (self.coefficient != 1) + [str(factor) for factor in self.factors]
+        return f"{' * '.join(shown) or '1'} on {', '.join(f'P{n}' for n in self.patterns) or 'no pattern'}"
+
+
 @dataclass(frozen=True)
 class Problem:
     """An assignment with the type of each of its tensors (the target's first) and the size of each index variable.
 
     A size of None is known only at run time, from the shape of a buffer. `walks` names, for each pattern, the index
     variables of its index arrays' leading axes and of its levels; by default those of the tensors that lie on it.
+    Unless values are `wanted`, the assignment has no factors, and the target's type no axes: a sum's are in `terms`.
+    `column_dtype` is that of coordinates which are written beside values.
     """
 
     assignment: Assignment
@@ -104,6 +134,9 @@ class Problem:
     patterns: tuple[PatternType, ...]
     sizes: tuple[tuple[IndexVar, int | None], ...]
     walks: tuple[tuple[IndexVar, ...], ...] = ()
+    wanted: Wanted = "values"
+    terms: tuple[Addend, ...] = ()
+    column_dtype: str = "int32"
 
     def __post_init__(self) -> None:
         if not self.walks:
@@ -115,6 +148,8 @@ class Problem:
         lines = [str(self.assignment), *(f"  {tensor}" for tensor in self.tensors)]
         lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
+        lines += [f"  + {term}" for term in self.terms]
+        lines += [f"  {self.wanted} of {self.assignment.target}"] if self.wanted != "values" else []
         return "\n".join(lines)
 
     @cached_property
@@ -137,10 +172,20 @@ class Problem:
         """For each pattern, the index variables of its index arrays' leading axes."""
         return tuple(walk[: type_.lead] for walk, type_ in zip(self.walks, self.patterns, strict=True))
 
+    @property
+    def lists(self) -> bool:
+        """Whether the target's pattern is what is wanted."""
+        return self.wanted != "values"
+
+    @property
+    def wants_values(self) -> bool:
+        """Whether the factors' values are read."""
+        return self.wanted in ("values", "entries", "listed values")
+
     def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, how the tensors on it are accessed: all alike. Empty where no tensor lies on it."""
         found: dict[int, tuple[IndexVar, ...]] = {}
-        for access in self.assignment.accesses:
+        for access in (*self.assignment.accesses, *(factor for term in self.terms for factor in term.factors)):
             axis = self.type_of[access.tensor].positions
             if axis is None:
                 continue

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
-from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Addend, Axis, Dense, PatternType, Positions, Problem, TensorType, Wanted
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.errors import JsparseError
 from jsparse.formats.level import Level, LevelKind
@@ -19,7 +19,7 @@ from jsparse.notation.assignment import Access, Assignment, Index
 
 __all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 1
+VERSION = 2
 
 
 def write_recipe(problem: Problem, schedule: Schedule) -> str:
@@ -33,6 +33,9 @@ def write_recipe(problem: Problem, schedule: Schedule) -> str:
         "patterns": [_write_pattern(pattern) for pattern in problem.patterns],
         "walks": problem.walks,
         "sizes": problem.sizes,
+        "wanted": problem.wanted,
+        "columns": problem.column_dtype,
+        "terms": [[t.coefficient, [_write_access(f) for f in t.factors], t.patterns] for t in problem.terms],
         "schedule": asdict(schedule),
     }
     return json.dumps(value, separators=(",", ":"))
@@ -52,7 +55,13 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
         schedule = value["schedule"]
         schedule |= {name: tuple(schedule[name]) for name in ("order", "summed")}
         schedule |= {"drivers": tuple((str(var), int(pattern)) for var, pattern in schedule["drivers"])}
-        return Problem(assignment, tensors, patterns, sizes, walks), Schedule(**schedule)
+        wanted = value["wanted"]
+        if wanted not in get_args(Wanted):
+            raise JsparseError(f"Expected one of {get_args(Wanted)} to be wanted, but got {wanted!r}.")
+        terms = tuple(_read_addend(term) for term in value["terms"])
+        schedule |= {"own": tuple(map(tuple, schedule["own"]))}
+        columns = str(value["columns"])
+        return Problem(assignment, tensors, patterns, sizes, walks, wanted, terms, columns), Schedule(**schedule)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
@@ -75,6 +84,13 @@ def _read_access(value: Any) -> Access:
     name, indices = value
     read: tuple[Index, ...] = tuple(_read_access(i) if isinstance(i, list) else str(i) for i in indices)
     return Access(str(name), read)
+
+
+def _read_addend(value: Any) -> Addend:
+    coefficient, factors, patterns = value
+    if not isinstance(coefficient, int | float):
+        raise JsparseError(f"Expected a number as coefficient, but got {coefficient!r}.")
+    return Addend(coefficient, tuple(_read_access(f) for f in factors), tuple(map(int, patterns)))
 
 
 def _write_axis(axis: Axis) -> Any:

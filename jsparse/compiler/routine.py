@@ -52,6 +52,11 @@ class Routine:
         return [-1, *range(self.operands + self.results)]
 
     @property
+    def bound(self) -> str:
+        """No index array is bound."""
+        return ""
+
+    @property
     def is_batched(self) -> bool:
         """Whether buffers have a leading axis."""
         return bool(self.params[1] & BATCHED)
@@ -63,7 +68,7 @@ class Routine:
         params[BATCH_AT] *= size
         return Routine(self.name, tuple(params), self.operands, self.results)
 
-    def bound(self) -> np.ndarray:
+    def table(self) -> np.ndarray:
         """The parameters as the routine reads them."""
         return np.array(self.params, np.int64)
 

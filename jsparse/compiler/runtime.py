@@ -11,6 +11,7 @@ import numpy as np
 
 from jsparse import _native
 from jsparse.compiler.bound import find_array
+from jsparse.compiler.lists import is_lists, read_lists
 from jsparse.compiler.llvm import CompiledKernel, compile_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import kernel_buffers, lower
@@ -75,7 +76,12 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         return known
     if is_routine(call.recipe):
         routine = read_routine(call.recipe)
-        return _native.bind_call(call.key, routine.address, routine.slots, [routine.bound()], None, pin=pin)
+        return _native.bind_call(call.key, routine.address, routine.slots, [routine.table()], None, pin=pin)
+    if is_lists(call.recipe):
+        lists = read_lists(call.recipe)
+        tables, alive = lists.tables(kernel_of)
+        arrays = [*tables, *(find_array(name) for name in call.bound.split())]
+        return _native.bind_call(call.key, lists.address, lists.slots, arrays, alive, pin=pin)
     kernel = kernel_of(call.recipe)
     arrays = [find_array(name) for name in call.bound.split() if name != OPERAND]
     return _native.bind_call(call.key, kernel.address, _slots(call), arrays, kernel, pin=pin)

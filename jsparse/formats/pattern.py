@@ -108,11 +108,18 @@ class Pattern:
         return pattern, built.slots() if sizes else np.zeros(np.shape(coords)[-1], np.int64)
 
     @classmethod
-    def from_rows(cls, rows: Sequence[np.ndarray], shape: Sequence[int], format: Format) -> tuple[Self, Built]:
-        """As `from_coordinates`, of one array (n,) per dimension; the second says where each of the entries went."""
+    def from_rows(
+        cls,
+        rows: Sequence[np.ndarray],
+        shape: Sequence[int],
+        format: Format,
+        sorted_by: Sequence[int] | None = None,
+    ) -> tuple[Self, Built]:
+        """As `from_coordinates`, of one array (n,) per dimension; the second says where each of the entries went.
+        `sorted_by` promises that they are distinct, and sorted lexicographically by these dimensions."""
         sizes = checked_shape(shape, format)
         try:
-            built = build(checked_rows(rows), sizes, format)
+            built = build(checked_rows(rows), sizes, format, sorted_by)
         except OutsideError:
             check_bounds(rows, sizes)
             raise

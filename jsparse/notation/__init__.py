@@ -1,6 +1,19 @@
-"""From text to `Assignment`."""
+"""From text to `Assignment` (an einsum) and `Statement` (tensor index notation)."""
 
 from jsparse.notation.assignment import Access, Assignment, Index, IndexVar
 from jsparse.notation.einsum import parse_einsum
+from jsparse.notation.evaluate import parse_statement
+from jsparse.notation.statement import Product, Statement
+from jsparse.notation.sublists import read_sublists
 
-__all__ = ["Access", "Assignment", "Index", "IndexVar", "parse_einsum"]
+__all__ = [
+    "Access",
+    "Assignment",
+    "Index",
+    "IndexVar",
+    "Product",
+    "Statement",
+    "parse_einsum",
+    "parse_statement",
+    "read_sublists",
+]

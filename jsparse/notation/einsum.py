@@ -1,20 +1,26 @@
 """numpy's einsum grammar, read into an `Assignment`.
 
-    subscripts := term ("," term)* ["->" term]        term := letter*
+    subscripts := term ("," term)* ["->" term]        term := letter* ["..." letter*]
 
-Operands are called A, B, C, …; the result takes the next letter. Without an arrow the result carries, in alphabetical
-order, the indices that appear exactly once (numpy's rule).
+Operands are called A, B, C, …; the result takes the next letter. Without an arrow the result carries the dimensions of
+`...`, then in alphabetical order the indices that appear exactly once (numpy's rule).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
+from jsparse.errors import ShapeError, SubscriptError
 from jsparse.notation.assignment import Access, Assignment
+from jsparse.notation.ellipsis import ELLIPSIS, without_ellipsis
+from jsparse.notation.sublists import no_text
+from jsparse.notation.tokens import pointed
 
 __all__ = ["operand_name", "parse_einsum"]
+
+_TOKEN = re.compile(r"\.\.\.|->|.", re.DOTALL)
 
 
 def operand_name(position: int) -> str:
@@ -22,62 +28,69 @@ def operand_name(position: int) -> str:
     return chr(ord("A") + position)
 
 
-def parse_einsum(subscripts: str, ranks: Sequence[int]) -> Assignment:
-    """Read `subscripts` for operands of the given ranks.
+def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignment:
+    """Read `subscripts` for operands of the given shapes. Sizes of letters are not compared, those of `...` are.
 
     Raises:
         SubscriptError: text outside the grammar; the message points at the place.
-        ShapeError: a term's length is not its operand's rank, or the number of terms is not that of operands.
-        NotYetSupportedError: `...`.
+        ShapeError: a term does not fit its operand's rank, the number of terms is not that of operands, or dimensions
+            of `...` do not broadcast.
+        NotYetSupportedError: `...` needs more letters than there are.
     """
     if not isinstance(subscripts, str):
-        raise SubscriptError(
-            f"Expected einsum's subscripts as text such as 'ij,jk->ik' in front of the operands, but the first "
-            f"argument is of type {type(subscripts).__name__}."
-        )
+        raise no_text(subscripts)
     text = subscripts.replace(" ", "")
-    if "." in text:
-        raise NotYetSupportedError(
-            f"einsum does not read '...' yet, but '{subscripts}' has it. Write the broadcast indices as letters."
-        )
+    _check_characters(text)
     left, arrow, right = text.partition("->")
-    _check_letters(text, left, right)
     terms = left.split(",")
-    if len(terms) != len(ranks):
+    if len(terms) != len(shapes):
         raise ShapeError(
-            f"Expected as many operands as terms, but '{subscripts}' has {len(terms)} terms and {len(ranks)} operands "
+            f"Expected as many operands as terms, but '{subscripts}' has {len(terms)} terms and {len(shapes)} operands "
             f"came."
         )
-    for position, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
-        if len(term) != rank:
-            raise ShapeError(
-                f"Expected operand {operand_name(position)} of '{subscripts}' to have rank {len(term)}, one dimension "
-                f"an index of '{term}', but it has rank {rank}."
-            )
+    for position, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        _check_rank(subscripts, position, term, len(shape))
     result = right if arrow else _implicit_result(left)
     _check_result(subscripts, left, result)
+    if ELLIPSIS in text:
+        terms, result = without_ellipsis(text, terms, result, shapes)
     factors = tuple(Access(operand_name(n), tuple(term)) for n, term in enumerate(terms))
     return Assignment(Access(operand_name(len(terms)), tuple(result)), factors)
 
 
 def _implicit_result(left: str) -> str:
-    counts = Counter(left.replace(",", ""))
-    return "".join(sorted(letter for letter, count in counts.items() if count == 1))
+    counts = Counter(left.replace(",", "").replace(ELLIPSIS, ""))
+    once = sorted(letter for letter, count in counts.items() if count == 1)
+    return ELLIPSIS * (ELLIPSIS in left) + "".join(once)
 
 
-def _check_letters(text: str, left: str, right: str) -> None:
-    for offset, character in enumerate(text):
-        in_arrow = text[offset : offset + 2] == "->" or text[max(offset - 1, 0) : offset + 1] == "->"
-        legal = (character.isascii() and character.isalpha()) or (character == "," and offset < len(left)) or in_arrow
-        if not legal or (in_arrow and "->" in right):
+def _check_characters(text: str) -> None:
+    arrows, ellipses, in_result = text.count("->"), 0, False
+    for found in _TOKEN.finditer(text):
+        token, place = found.group(), found.start()
+        ellipses = 0 if token in (",", "->") else ellipses + (token == ELLIPSIS)
+        letter = token.isascii() and token.isalpha()
+        legal = letter or (token == "," and not in_result) or (token == "->" and arrows == 1)
+        if not (legal or (token == ELLIPSIS and ellipses == 1)):
             raise SubscriptError(
-                f"Expected subscripts such as 'ij,jk->ik' (letters, ',' between operands, at most one '->'), but "
-                f"{character!r} stands at position {offset}:\n    {text}\n    {' ' * offset}^"
+                f"Expected subscripts such as 'ij,jk->ik' (letters, at most one '...' a term, ',' between operands, at "
+                f"most one '->'), but {token[0]!r} stands at position {place}:\n{pointed(text, place)}"
             )
+        in_result |= token == "->"
+
+
+def _check_rank(subscripts: str, position: int, term: str, rank: int) -> None:
+    letters = term.replace(ELLIPSIS, "")
+    if rank != len(letters) and (rank < len(letters) or letters == term):
+        least = "" if letters == term else "at least "
+        raise ShapeError(
+            f"Expected operand {operand_name(position)} of '{subscripts}' to have rank {least}{len(letters)}, one "
+            f"dimension an index of '{term}', but it has rank {rank}."
+        )
 
 
 def _check_result(subscripts: str, left: str, result: str) -> None:
-    for letter, count in Counter(result).items():
+    for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
         if count > 1:
             raise SubscriptError(
                 f"Expected each index once after '->', but '{letter}' stands {count} times in '{subscripts}'."

@@ -22,7 +22,7 @@ from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.regather import gather_slots, regather
 from jsparse.primitives.spec import Spec, Term, Walked, problem_of
 
-__all__ = ["execute", "make_plan"]
+__all__ = ["Movement", "execute", "make_plan"]
 
 
 @lru_cache(maxsize=256)
@@ -45,7 +45,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     chosen, call = make_plan(spec, tuple(np.dtype(x.dtype).name for x in (factors[0], *factors)))
     inner = dict(spec.sizes)
     moves = [
-        _Movement(walk, used, arrays) for walk, used, arrays in zip(spec.walks, chosen.patterns, index, strict=True)
+        Movement(walk, used, arrays) for walk, used, arrays in zip(spec.walks, chosen.patterns, index, strict=True)
     ]
 
     def moved(x: Any, term: Term, back: bool) -> Any:
@@ -64,7 +64,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     return _transposed(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
 
 
-class _Movement:
+class Movement:
     """How values move between the order in which tensors store them and the one in which the loops walk them.
 
     Attributes:

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
+from jsparse.compiler.lists import Lists
 from jsparse.compiler.routine import Routine, parameters, places_dtype
 from jsparse.compiler.runtime import KernelCall
 from jsparse.errors import DTypeError
 from jsparse.formats import DynamicType
 from jsparse.primitives.kernel import custom_call
 
-__all__ = ["Assembled", "assemble", "expand", "nonzero", "routine_p"]
+__all__ = ["Assembled", "array_results", "assemble", "expand", "nonzero", "routine_p"]
 
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
@@ -45,7 +46,7 @@ def assemble(coords: Any, type_: DynamicType) -> Assembled:
     inputs = coords.shape[-1]
     places = places_dtype(type_, inputs)
     params = parameters(type_, inputs=inputs, coordinates=np.dtype(coords.dtype))
-    results = (*_arrays(type_), ((inputs,), places), ((type_.nse + 1,), places), ((inputs,), places))
+    results = (*array_results(type_), ((inputs,), places), ((type_.nse + 1,), places), ((inputs,), places))
     *arrays, order, starts, slots = _bind("assemble", params, (coords,), results)
     return Assembled(tuple(arrays), order, starts, slots)
 
@@ -59,11 +60,12 @@ def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
 def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
     """Index arrays of the elements of `x` that are not zero (NaN is not)."""
     x = jax.lax.stop_gradient(x)
-    results = (*_arrays(type_), ((type_.nse,), places_dtype(type_, x.size)))
+    results = (*array_results(type_), ((type_.nse,), places_dtype(type_, x.size)))
     return tuple(_bind("nonzero", parameters(type_, element=np.dtype(x.dtype)), (x,), results)[:-1])
 
 
-def _arrays(type_: DynamicType) -> tuple[Result, ...]:
+def array_results(type_: DynamicType) -> tuple[Result, ...]:
+    """Shapes and dtypes of the index arrays. Raises DTypeError if jax would cut them to 32 bits."""
     if type_.index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
             f"Expected dimensions and nse that int32 counts, but a dynamic tensor of shape {type_.shape} with nse "
@@ -74,16 +76,18 @@ def _arrays(type_: DynamicType) -> tuple[Result, ...]:
 
 def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results: tuple[Result, ...]) -> Sequence[Any]:
     routine = Routine(name, params, len(operands), len(results))
-    out: Sequence[Any] = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results)
+    out: Sequence[Any] = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, held=())
     return out
 
 
-def _abstract(*operands: Any, routine: Routine, results: tuple[Result, ...]) -> Any:
+def _abstract(*operands: Any, results: tuple[Result, ...], **params: Any) -> Any:
     return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
 
 
-def _lower(ctx: Any, *operands: Any, routine: Routine, results: tuple[Result, ...]) -> Any:
-    return custom_call(ctx, operands, KernelCall(routine.recipe, ""))
+def _lower(
+    ctx: Any, *operands: Any, routine: Routine | Lists, results: tuple[Result, ...], held: tuple[object, ...]
+) -> Any:
+    return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *held)
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -91,7 +95,9 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return out, [_compat.add_tangents((), x) for x in out]
 
 
-def _batch(operands: Any, axes: Any, *, routine: Routine, results: tuple[Result, ...]) -> Any:
+def _batch(
+    operands: Any, axes: Any, *, routine: Routine | Lists, results: tuple[Result, ...], held: tuple[object, ...]
+) -> Any:
     """A batch is one more leading axis; the routine knows one, into which further ones are folded."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     moved = [
@@ -102,7 +108,7 @@ def _batch(operands: Any, axes: Any, *, routine: Routine, results: tuple[Result,
     if inner:
         moved = [x.reshape(size * x.shape[1], *x.shape[2:]) for x in moved]
     flat = tuple(((size * s[0], *s[1:]) if inner else (size, *s), d) for s, d in results)
-    out = routine_p.bind(*moved, routine=routine.batched(size), results=flat)
+    out = routine_p.bind(*moved, routine=routine.batched(size), results=flat, held=held)
     return [x.reshape(size, *shape) for x, (shape, _) in zip(out, results, strict=True)], [0] * len(results)
 
 

@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from jsparse import SparseTensor
+from jsparse.algebra.contraction import contraction
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
-from jsparse.contraction import contraction
 from jsparse.primitives.execute import make_plan
 
 __all__ = ["CASES", "Case", "dense", "planned", "sparse"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from compiler.cases import dense, sparse
-from programs.host import HostRun, meaning
+from programs.host import HostRun
 
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
@@ -18,8 +18,8 @@ FORMATS = ["csr", "dcsr", "coo"]
 
 def agree(problem, schedule, arrays, pattern, shape):
     """Run every stage; the result, which is the definition's."""
-    run = HostRun(problem, schedule, arrays, pattern, shape)
-    want = meaning(problem, arrays, pattern, shape)
+    run = HostRun(problem, schedule, arrays, (pattern,) * len(problem.patterns), shape)
+    want = run.meaning()
     for got in (run.by_loops(), run.by_kernel(False), run.by_kernel(True), run.by_code(1), run.by_code(4)):
         np.testing.assert_array_equal(got, want)
     return want

@@ -28,7 +28,7 @@ def test_a_problem_prints_every_tensor_pattern_and_size():
 def test_a_size_known_at_run_time_prints_as_a_question_mark():
     vector = TensorType("A", "float32", (Dense(0),))
     target = TensorType("B", "float32", (Dense(0),))
-    problem = Problem(parse_einsum("i->i", (1,)), (target, vector), (), (("i", None),))
+    problem = Problem(parse_einsum("i->i", ((4,),)), (target, vector), (), (("i", None),))
     assert str(problem).splitlines()[-1] == "  i < ?"
 
 
@@ -36,7 +36,7 @@ def test_accesses_to_one_pattern_walk_it_alike():
     on = (Positions(0, (0, 1)),)
     tensors = (TensorType("C", "float32", ()), TensorType("A", "float32", on), TensorType("B", "float32", on))
     with pytest.raises(ValueError, match="is walked as"):
-        Problem(parse_einsum("ij,ji->", (2, 2)), tensors, (CSR,), (("i", 3), ("j", 3)))
+        Problem(parse_einsum("ij,ji->", ((3, 3), (3, 3))), tensors, (CSR,), (("i", 3), ("j", 3)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -99,3 +99,30 @@ def test_large_dimensions_cost_nothing():
     )
     assert float(jsparse.einsum("ij,ij->", A, A.asformat("dcsr"))) == 50
     assert float(jsparse.einsum("ij,ij->", A, B)) == 0
+
+
+@pytest.mark.parametrize("text", ["iji,jij->", "iji,jij->ij", "iji,kij->jk", "edcba,abcdea->ce"])
+def test_diagonals_stored_in_contradicting_orders(text):
+    terms = text.split("->")[0].split(",")
+    rng = np.random.default_rng(5)
+    dense = [rng.integers(-4, 5, [3] * len(term)) * (rng.random([3] * len(term)) < 0.4) for term in terms]
+    sparse = [jsparse.asarray(D.astype(np.float32), format="csf") for D in dense]
+    result = jsparse.einsum(text, *sparse, out_format="dense")
+    np.testing.assert_array_equal(np.asarray(result), np.einsum(text, *dense))
+
+
+def test_many_indices_and_a_dynamic_pattern():
+    rng = np.random.default_rng(6)
+    shapes = [(2,) * 5, (3, 4), (4, 2)]
+    D, E, F = (rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes)
+    A, B, C = (jsparse.asarray(x, format=f) for x, f in [(D, "csf"), (E, "csr"), (F, "csr")])
+    result = jsparse.einsum("abcde,fg,ga->bcf", A, B, C.dynamic(20), out_format="dense")
+    np.testing.assert_array_equal(np.asarray(result), np.einsum("abcde,fg,ga->bcf", D, E, F))
+
+
+def test_dynamic_patterns_in_contradicting_orders():
+    (D, E), (A, B) = operands("ij,ji->", ("csr", "csr"))
+    with pytest.raises(jsparse.NotYetSupportedError, match=r"contradicting orders.*with_transpose"):
+        jsparse.einsum("ij,ji->", A.dynamic(30), B.dynamic(30))
+    result = jsparse.einsum("ij,ji->", A.dynamic(30), B.dynamic(30).with_transpose())
+    assert float(result) == np.einsum("ij,ji->", D, E)

@@ -13,8 +13,8 @@ import pytest
 
 import jsparse
 from jsparse import SparseTensor
+from jsparse.algebra.contraction import contraction
 from jsparse.compiler.runtime import run_on_host
-from jsparse.contraction import contraction
 from jsparse.primitives.execute import make_plan
 
 ROWS, COLUMNS = 3000, 40_000

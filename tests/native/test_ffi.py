@@ -79,7 +79,7 @@ def test_parallel_loops(target: str, rows: int) -> None:
 def test_context_names_the_pool(target: str) -> None:
     call = bind(kernels.INSPECT, [0])
     out = caller(target, call.key, int32_pairs(2))()
-    assert as_int64(out)[0] == 1
+    assert as_int64(out)[0] == 2
     assert as_int64(out)[1] >= 1
 
 
@@ -160,6 +160,7 @@ def test_set_resolver_returns_the_previous_one(resolver: Callable[..., Any]) -> 
 def test_a_call_lives_as_long_as_its_handles() -> None:
     code, array = kernels.Compiled(kernels.DOUBLE), np.zeros(3, np.float32).view(_Referable)
     owner, kept = weakref.ref(code), weakref.ref(array)
+    gc.collect()  # of programs that are done with but were part of a cycle
     before = _native.live_calls()
     first = _native.bind_call(fresh_key(), code.address, [-1, 0], [array], code)
     key = first.key

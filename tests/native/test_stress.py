@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SOURCES = ["assemble", "direct", "expand", "nonzero", "order", "packing", "pages", "parallel", "routines", "sort"]
+SOURCES = [
+    "assemble",
+    "direct",
+    "expand",
+    "lists",
+    "nonzero",
+    "order",
+    "packing",
+    "pages",
+    "parallel",
+    "routines",
+    "sort",
+]
 
 
 def test_garbage_under_sanitizers(tmp_path: Path) -> None:

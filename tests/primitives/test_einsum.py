@@ -8,7 +8,7 @@ from einsum.cases import FEW, SIZES, Case
 from einsum.hlo import compiled_text
 
 import jsparse
-from jsparse.contraction import contraction
+from jsparse.algebra.contraction import contraction
 from jsparse.formats import DynamicType, Format
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.execute import make_plan

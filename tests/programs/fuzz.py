@@ -1,39 +1,96 @@
-"""Runs random programs at every stage: `python tests/programs/fuzz.py --count 1000`. Exits with 1 on failure."""
+"""Runs random programs on every core: `python tests/programs/fuzz.py --count 1000`. Exits with 1 on failure."""
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from programs.check import WrongResultError, check_program
+from programs.check import FAST, THOROUGH, Effort, WrongResultError, check_program
 from programs.generate import random_program
+from programs.sums import HAS_EVALUATE, random_sum
 
-JAX_EVERY = 10  # compiling a program with XLA takes as long as all else
+BLOCK = 25  # programs that a process runs between two reports
+BLOCKS_EACH = 50  # before a process is replaced by a fresh one, since compiled programs add up
+JAX_EVERY = 40  # compiling a program with XLA takes as long as all else
+SUM_EVERY = 4  # once there is `evaluate`, every so many programs are sums of products
+
+_begun: Any = None  # in a worker: for each block how many of its programs have begun
 
 
 def main() -> int:
     """Print a reproducer of each failure and the stage at which it first went wrong."""
+    options = _options()
+    stop = options.start + options.count
+    blocks = [range(first, min(first + BLOCK, stop)) for first in range(options.start, stop, BLOCK)]
+    failures = 0
+    with tqdm(total=options.count, unit="program", mininterval=1, dynamic_ncols=True) as bar:
+        for first in range(0, len(blocks), BLOCKS_EACH * options.jobs):
+            for done, messages in _results(options, blocks[first : first + BLOCKS_EACH * options.jobs]):
+                failures += len(messages)
+                for message in messages:
+                    bar.write(message)
+                bar.update(done)
+                bar.set_postfix(failures=failures, refresh=False)
+    print(f"{options.count:,} programs, {failures:,} failures")
+    return 1 if failures else 0
+
+
+def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple[int, list[str]]]:
+    """How many programs are done, and what is to be said of them, block by block, from fresh processes."""
+    context = multiprocessing.get_context("spawn")
+    begun = context.RawArray("i", len(blocks))
+    effort = THOROUGH if options.thorough else FAST
+    with ProcessPoolExecutor(options.jobs, context, _initialize, (begun,)) as pool:
+        futures = {pool.submit(_run_block, options.seed, n, block, effort): n for n, block in enumerate(blocks)}
+        try:
+            for future in as_completed(futures):
+                yield len(blocks[futures[future]]), future.result()
+        except BrokenProcessPool:
+            unfinished = [n for future, n in futures.items() if future.exception() is not None and begun[n]]
+            died = [blocks[n][begun[n] - 1] for n in unfinished]
+            yield 0, [f"a process died in one of the programs {died} of seed {options.seed}"]
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000, help="how many programs")
     parser.add_argument("--seed", type=int, default=0, help="programs of another seed are others")
     parser.add_argument("--start", type=int, default=0, help="the number of the first program")
-    options = parser.parse_args()
-    failures = 0
-    bar = tqdm(range(options.start, options.start + options.count), unit="program", mininterval=1, dynamic_ncols=True)
-    for n in bar:
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--thorough", action="store_true", help="run each program in several ways, as the tests do")
+    return parser.parse_args()
+
+
+def _initialize(begun: Any) -> None:
+    global _begun
+    _begun = begun
+
+
+def _run_block(seed: int, number: int, block: range, effort: Effort) -> list[str]:
+    failures = []
+    for place, n in enumerate(block):
+        _begun[number] = place + 1
+        is_sum = HAS_EVALUATE and n % SUM_EVERY == SUM_EVERY - 1
         try:
-            check_program(random_program(options.seed, n), through_jax=n % JAX_EVERY == 0)
+            check_program(
+                random_sum(seed, n) if is_sum else random_program(seed, n),
+                through_jax=n % JAX_EVERY == 0,
+                effort=effort,
+            )
         except WrongResultError as wrong:
-            failures += 1
-            bar.write(f"program {n} of seed {options.seed} failed\n{wrong}")
-        bar.set_postfix(failures=failures, refresh=False)
-    print(f"{options.count:,} programs, {failures:,} failures")
-    return 1 if failures else 0
+            failures.append(f"program {n} of seed {seed} failed\n{wrong}")
+    return failures
 
 
 if __name__ == "__main__":

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
+from dataclasses import replace
 from string import ascii_lowercase
 
-import numpy as np
+from programs.draw import Draw
 from programs.program import DenseOperand, Program, SparseOperand
-
-from jsparse import Format, FormatError, Pattern
-from jsparse.formats import Level, LevelKind
 
 __all__ = ["random_program"]
 
-SIZES = (0, 1, 2, 3, 5, 7, 8, 9, 17)
-SIZE_WEIGHTS = (0.02, 0.08, 0.15, 0.2, 0.15, 0.1, 0.1, 0.1, 0.1)
-WIDE = (17, 33, 70, 130, 1030)  # for indices that only dense tensors carry: several register tiles, and what is left
 SPACE = 40_000  # points of the iteration space: the definition of a program is computed over all of it
-DENSITIES = (0.0, 0.1, 0.5, 1.0)
-DTYPES = ("float32", "float64", "int32", "int64")
-DTYPE_WEIGHTS = (0.6, 0.25, 0.1, 0.05)
-FAMILIES = ("one", "kept", "sampled", "pair")
-FAMILY_WEIGHTS = (0.6, 0.12, 0.16, 0.12)
+LARGEST = (4, 4, 4, 4, 4, 3, 2)  # values by the number of operands: float32 holds any sum of their products
+FAMILIES = ("one", "kept", "sampled", "pair", "several")
+FAMILY_WEIGHTS = (0.3, 0.06, 0.09, 0.07, 0.48)
 
 
 def random_program(*seed: int) -> Program:
     """The program of a seed: the same in every process."""
-    return _Draw(seed).program()
+    draw = _Product(seed)
+    family = draw.choice(FAMILIES, FAMILY_WEIGHTS)
+    return draw.several() if family == "several" else draw.on_one_pattern(family)
 
 
-class _Draw:
-    def __init__(self, seed: tuple[int, ...]) -> None:
-        self.seed, self.rng = seed, np.random.default_rng(seed)
-        self.sizes: dict[str, int] = {}
-
-    def chance(self, probability: float) -> bool:
-        return bool(self.rng.random() < probability)
-
-    def choice(self, options, weights=None):
-        return options[int(self.rng.choice(len(options), p=weights))]
-
-    def program(self) -> Program:
-        family = self.choice(FAMILIES, FAMILY_WEIGHTS)
-        order = self.choice((1, 2, 3, 4, 5), (0.17, 0.4, 0.23, 0.12, 0.08))
+class _Product(Draw):
+    def on_one_pattern(self, family: str) -> Program:
+        """One sparse operand, or several on one pattern; kept, sampled: and the result."""
+        order = self.choice((1, 2, 3, 4, 5, 6), (0.17, 0.39, 0.22, 0.12, 0.06, 0.04))
         stored = self.indices(order, distinct=family in ("kept", "sampled"))
         dense = self.dense_terms(stored, family)
-        self.draw_sizes(stored, dense)
+        self.draw_sizes(stored, "".join(dense), SPACE)
         sparse = self.sparse(stored)
         terms: list[str] = [] if family == "sampled" else [stored]
         operands: list[SparseOperand | DenseOperand] = [] if family == "sampled" else [sparse]
@@ -56,16 +41,81 @@ class _Draw:
         for term in dense:
             terms.append(term)
             operands.append(self.dense(term))
+        if family in ("kept", "sampled"):
+            kept, out = self.transposed(stored, sparse)
+            return self.finished(terms, operands, kept, out)
+        kept = self.kept(terms)
+        return self.finished(terms, operands, kept, *self.out_format([stored], kept, several=False))
+
+    def several(self) -> Program:
+        """Two to six operands, at least two of them sparse on patterns of their own."""
+        count = self.choice((2, 3, 4, 5, 6), (0.4, 0.27, 0.17, 0.1, 0.06))
+        self.largest = LARGEST[count]
+        letters = list(self.rng.permutation(list(ascii_lowercase[:8])))
+        shared = self.choice((1, 2, 3, 4, 5, 6), (0.06, 0.22, 0.3, 0.22, 0.12, 0.08))
+        is_sparse = [n < 2 or self.chance(0.45) for n in range(count)]
+        terms = [self.term(letters, shared) if s else self.dense_term(letters[:shared]) for s in is_sparse]
+        stored = "".join(term for term, s in zip(terms, is_sparse, strict=True) if s)
+        self.draw_sizes(stored, "".join(terms), SPACE)
+        operands: list[SparseOperand | DenseOperand] = []
+        for term, s in zip(terms, is_sparse, strict=True):
+            operands.append(self.on_some_pattern(term, operands) if s else self.dense(term))
+        kept = self.kept(terms)
+        if kept and self.chance(0.4):
+            return self.finished(terms, operands, *self.given_result(kept, terms, operands))
+        sparse_terms = [term for term, s in zip(terms, is_sparse, strict=True) if s]
+        return self.finished(terms, operands, kept, *self.out_format(sparse_terms, kept, several=True))
+
+    def term(self, letters: Sequence[str], shared: int) -> str:
+        """The indices of a sparse operand, mostly among the first `shared` letters, which makes patterns meet."""
+        order = self.choice((1, 2, 3, 4, 5, 6), (0.2, 0.45, 0.2, 0.08, 0.04, 0.03))
+        left = list(self.rng.permutation(list(letters[: max(shared, order)])))
+        found: list[str] = []
+        for _ in range(order):
+            repeat = bool(found) and (not left or self.chance(0.06))
+            found.append(self.choice(found) if repeat else left.pop())
+        return "".join(found)
+
+    def dense_term(self, letters: Sequence[str]) -> str:
+        """The indices of a dense operand: none, some, and perhaps one that sparse operands lack."""
+        added = [v for v in ascii_lowercase[8:10] if self.chance(0.25)]
+        chosen = [v for v in letters if self.chance(0.4)][:4] + added
+        chosen += [self.choice(chosen)] if chosen and self.chance(0.08) else []
+        return "".join(self.rng.permutation(chosen)) if chosen else ""
+
+    def on_some_pattern(self, term: str, others: Sequence[SparseOperand | DenseOperand]) -> SparseOperand:
+        """A sparse operand; sometimes it lies on the pattern of another, under other indices."""
+        same = [x for x in others if isinstance(x, SparseOperand) and x.shape == self.shape(term)]
+        if same and self.chance(0.3):
+            operand = self.choice(same)
+            return replace(operand, values=self.values(len(operand.values)), dtype=self.dtype())
+        return self.sparse(term)
+
+    def given_result(
+        self, kept: str, terms: Sequence[str], operands: Sequence[SparseOperand | DenseOperand]
+    ) -> tuple[str, SparseOperand]:
+        """The result on a pattern of its own, or on an operand's."""
+        named = [
+            (term, x)
+            for term, x in zip(terms, operands, strict=True)
+            if isinstance(x, SparseOperand) and len(set(term)) == len(term)
+        ]
+        if named and self.chance(0.35):
+            return self.transposed(*self.choice(named))
+        return kept, self.sparse(kept)
+
+    def finished(
+        self, terms: list[str], operands: list, kept: str, out: SparseOperand | str | None, new: bool = False
+    ) -> Program:
+        """The program, its operands in any order, the result's indices written or implied."""
         shuffled = self.rng.permutation(len(terms))
         terms, operands = [terms[n] for n in shuffled], [operands[n] for n in shuffled]
-        kept, out = self.result(family, stored, sparse, terms)
-        text = ",".join(terms) + "->" + kept
-        implicit = _implicit(terms)
-        if out is None and self.chance(0.3) and kept == implicit:
-            text = ",".join(terms)
-        return Program(self.seed, text, tuple(operands), out)
+        implied = kept == _implicit(terms) and self.chance(0.3)
+        text = ",".join(terms) + ("" if implied else "->" + kept)
+        return Program(self.seed, text, tuple(operands), out, new)
 
     def indices(self, order: int, distinct: bool) -> str:
+        """The indices of the only sparse operand."""
         letters = list(self.rng.permutation(list(ascii_lowercase[:8])))
         found: list[str] = []
         for _ in range(order):
@@ -74,6 +124,7 @@ class _Draw:
         return "".join(found)
 
     def dense_terms(self, stored: str, family: str) -> list[str]:
+        """The indices of the dense operands beside one pattern."""
         counts = {
             "one": (0.25, 0.65, 0.1),
             "kept": (0.1, 0.75, 0.15),
@@ -84,105 +135,40 @@ class _Draw:
         added = list(ascii_lowercase[8:11])[: self.choice((0, 1, 2), (0.4, 0.45, 0.15))]
         terms = []
         for _ in range(count):
-            if self.chance(0.05):
-                terms.append("")
-                continue
             chosen = [v for v in dict.fromkeys(stored) if self.chance(0.5)]
             chosen += [v for v in added if self.chance(0.75)]
             chosen += [self.choice(chosen)] if chosen and self.chance(0.08) else []
+            chosen = [] if self.chance(0.05) else chosen
             terms.append("".join(self.rng.permutation(chosen)) if chosen else "")
         if family == "sampled":  # the result's indices must belong to an operand
-            missing = [v for v in stored if v not in "".join(terms)]
-            for v in missing:
-                n = int(self.rng.integers(count))
-                terms[n] = terms[n] + v
+            for v in stored:
+                terms[int(self.rng.integers(count))] += v if v not in "".join(terms) else ""
         return terms
 
-    def draw_sizes(self, stored: str, dense: list[str]) -> None:
-        for v in dict.fromkeys(stored + "".join(dense)):
-            wide = v not in stored and self.chance(0.3)
-            self.sizes[v] = self.choice(WIDE) if wide else self.choice(SIZES, SIZE_WEIGHTS)
-        while prod(max(size, 1) for size in self.sizes.values()) > SPACE:
-            largest = max(self.sizes, key=lambda v: (self.sizes[v], self.rng.random()))
-            self.sizes[largest] = self.choice([s for s in (1, 2, 3, 5, 7, 9, 17, 70) if s < self.sizes[largest]])
-
-    def shape(self, term: str) -> tuple[int, ...]:
-        return tuple(self.sizes[v] for v in term)
-
-    def dtype(self) -> str:
-        base = np.random.default_rng((*self.seed, 1)).choice(len(DTYPES), p=DTYPE_WEIGHTS)  # one for all operands
-        return self.choice(DTYPES, DTYPE_WEIGHTS) if self.chance(0.1) else DTYPES[base]
-
-    def values(self, count: int) -> tuple[int, ...]:
-        return tuple(self.rng.integers(-4, 5, count).tolist())
-
-    def dense(self, term: str) -> DenseOperand:
-        return DenseOperand(self.values(prod(self.shape(term))), self.shape(term), self.dtype())
-
-    def sparse(self, term: str) -> SparseOperand:
-        shape = self.shape(term)
-        while True:
-            format = self.format(len(term))
-            mask = self.rng.random(shape) < self.choice(DENSITIES, (0.04, 0.26, 0.5, 0.2))
-            coords = self.rng.permutation(np.argwhere(mask), axis=0)
-            if self.chance(0.2) and any(level.kind is LevelKind.SINGLETON for level in format.levels):
-                coords = _thinned(coords, format)
-            try:
-                pattern, _ = Pattern.from_coordinates(coords.T, shape, format)
-            except FormatError:
-                continue
-            del pattern
-            rows = tuple(tuple(row) for row in coords.T.tolist())
-            return SparseOperand(rows, self.values(len(coords)), shape, format.notation, self.dtype())
-
-    def format(self, order: int) -> Format:
-        """Any levels that may follow each other, in any storage order."""
-        levels: list[Level] = []
-        for dim in self.rng.permutation(order).tolist():
-            kinds = [(LevelKind.DENSE, True), (LevelKind.COMPRESSED, True), (LevelKind.COMPRESSED, False)]
-            if levels and levels[-1].kind is not LevelKind.DENSE:
-                kinds += [(LevelKind.SINGLETON, True), (LevelKind.SINGLETON, False)]
-            kind, unique = self.choice(kinds)
-            levels.append(Level(kind, dim, unique))
-        return Format(tuple(levels))
-
-    def transposed(self, term: str, operand: SparseOperand) -> tuple[str, SparseOperand]:
-        """Another tensor on the operand's pattern, its dimensions perhaps in another order."""
-        axes = self.rng.permutation(len(term)).tolist() if self.chance(0.5) else list(range(len(term)))
-        format = Format.of(operand.format, len(term)).transposed(axes).notation
-        rows = tuple(operand.coords[axis] for axis in axes)
-        shape = tuple(operand.shape[axis] for axis in axes)
-        values = self.values(len(operand.values))
-        return "".join(term[axis] for axis in axes), SparseOperand(rows, values, shape, format, self.dtype())
-
-    def result(self, family: str, stored: str, sparse: SparseOperand, terms: list[str]):
-        """The result's indices, and where it is stored."""
-        if family in ("kept", "sampled"):
-            return self.transposed(stored, sparse)
+    def kept(self, terms: Sequence[str]) -> str:
+        """The indices of the result."""
+        if self.chance(0.1):
+            return _implicit(terms)
         everything = list(dict.fromkeys("".join(terms)))
         share = self.choice((0.0, 0.4, 0.7, 1.0), (0.15, 0.4, 0.3, 0.15))
-        kept = "".join(self.rng.permutation([v for v in everything if self.chance(share)] or [""]))
-        if self.chance(0.1):
-            kept = _implicit(terms)
-        out = "dense" if self.chance(0.3) or _unassembled(stored, kept) else None
-        return kept, out
+        return "".join(self.rng.permutation([v for v in everything if self.chance(share)] or [""]))
+
+    def out_format(self, sparse: Sequence[str], kept: str, several: bool) -> tuple[str | None, bool]:
+        """How a result is asked for that lies on no given pattern, and whether it then has a new one."""
+        if not _unassembled(sparse, kept, several):
+            return ("dense" if self.chance(0.3) else None), False
+        out = self.assembled(len(kept))
+        return out, out != "dense"
 
 
-def _implicit(terms: list[str]) -> str:
+def _implicit(terms: Sequence[str]) -> str:
     letters = "".join(terms)
     return "".join(sorted(v for v in set(letters) if letters.count(v) == 1))
 
 
-def _unassembled(stored: str, kept: str) -> bool:
+def _unassembled(sparse: Sequence[str], kept: str, several: bool) -> bool:
     """Whether the default result would be sparse with a pattern of its own."""
-    if set(stored) <= set(kept):
-        return len(set(stored)) < len(stored)
-    return len(kept) >= 2 and set(kept) <= set(stored)
-
-
-def _thinned(coords: np.ndarray, format: Format) -> np.ndarray:
-    """One entry for each coordinate of the first level that has a singleton below: some formats hold nothing else."""
-    level = next(n for n, level in enumerate(format.levels) if level.kind is LevelKind.SINGLETON) - 1
-    dims = [above.dim for above in format.levels[: level + 1]]
-    _, first = np.unique(coords[:, dims], axis=0, return_index=True)
-    return coords[first]
+    for term in sparse:
+        if set(term) <= set(kept):
+            return several or len(set(term)) < len(term)
+    return len(kept) >= 2 and set(kept) <= set("".join(sparse))

@@ -66,12 +66,19 @@ class DenseOperand:
 
 @dataclass(frozen=True)
 class Program:
-    """`jsparse.einsum(subscripts, *operands, out_format=out_format)`; `seed` is what it was drawn from."""
+    """`jsparse.einsum(subscripts, *operands, out_format=out_format)`.
+
+    Attributes:
+        seed: what it was drawn from.
+        out_format: a tensor on whose pattern the result is asked for, "dense", a format's notation, or None.
+        has_new_pattern: whether the result is sparse, and on no pattern that is given.
+    """
 
     seed: tuple[int, ...]
     subscripts: str
     operands: tuple[SparseOperand | DenseOperand, ...]
     out_format: SparseOperand | str | None
+    has_new_pattern: bool = False
 
     @property
     def needs_x64(self) -> bool:
@@ -98,10 +105,11 @@ class Program:
         """What numpy's einsum gives on dense arrays of exact integers."""
         return np.asarray(np.einsum(self.subscripts, *(operand.array for operand in self.operands)))
 
-    def arguments(self) -> tuple[list[object], object]:
-        """The operands and `out_format`."""
+    def arguments(self, array=np.asarray) -> tuple[list[object], object]:
+        """The operands and `out_format`; `array` makes the dense ones."""
         out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
-        return [operand.tensor() for operand in self.operands], out
+        made = [x.tensor() if isinstance(x, SparseOperand) else array(x.tensor()) for x in self.operands]
+        return made, out
 
     def run(self) -> object:
         """What `jsparse.einsum` gives."""
@@ -122,6 +130,7 @@ class Program:
         )
         lines.append(f"want = np.einsum('{self.subscripts}', {dense})")
         lines.append("if isinstance(got, jsparse.SparseTensor):")
-        lines.append("    want, got = want[tuple(got.to_coords()[0])], got.values")
+        lines += ["    want, got = want[tuple(got.to_coords()[0])], got.values"] if not self.has_new_pattern else []
+        lines += ["    got = got.todense()"] if self.has_new_pattern else []
         lines.append("np.testing.assert_array_equal(got, want)")
         return "\n".join(lines)

@@ -1,10 +1,20 @@
 """Random programs, each run at every stage of the compiler and compared with numpy's einsum."""
 
+import numpy as np
 import pytest
 from programs.check import check_program
+from programs.draw import Draw
 from programs.generate import random_program
+from programs.program import SparseOperand
+from programs.results import check_assembled
+from programs.sums import HAS_EVALUATE, random_sum
+
+import jsparse
+from jsparse import Format, Pattern
+from jsparse.formats import LevelKind
 
 COUNT, BATCH = 1000, 50
+SUMS = 200
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
@@ -13,8 +23,16 @@ def test_every_stage_agrees_with_numpy(first):
         check_program(random_program(0, n), through_jax=n % 10 == 0)
 
 
+@pytest.mark.skipif(not HAS_EVALUATE, reason="sums of products are not computed yet")
+@pytest.mark.parametrize("first", range(0, SUMS, BATCH))
+def test_sums_of_products_agree_with_numpy(first):
+    for n in range(first, first + BATCH):
+        check_program(random_sum(0, n))
+
+
 def test_a_program_is_the_same_in_every_process():
     assert str(random_program(3, 14)) == str(random_program(3, 14))
+    assert str(random_sum(3, 14)) == str(random_sum(3, 14))
 
 
 def test_a_program_prints_as_source_that_runs():
@@ -22,3 +40,41 @@ def test_a_program_prints_as_source_that_runs():
         program = random_program(1, n)
         if not program.needs_x64:
             exec(str(program), {})
+
+
+def test_programs_are_of_all_kinds():
+    programs = [random_program(2, n) for n in range(400)]
+    sparse = [[x for x in p.operands if isinstance(x, SparseOperand)] for p in programs]
+    several = [len({(x.coords, x.format, x.shape) for x in operands}) >= 2 for operands in sparse]
+    assert sum(several) >= len(programs) / 3
+    assert {len(p.operands) for p in programs} == set(range(1, 7))
+    assert {len(x.shape) for p in programs for x in p.operands} == set(range(7))
+    assert {size for p in programs for x in p.operands for size in x.shape} >= {0, 1, 2, 3, 5, 7, 8, 9, 17}
+    assert any(len(set(term)) < len(term) for p in programs for term in p.terms)
+    kinds = {"dense" if p.out_format == "dense" else type(p.out_format) for p in programs}
+    assert kinds == {"dense", SparseOperand, type(None)}
+
+
+def test_formats_for_any_entries_hold_them():
+    for n in range(100):
+        draw = Draw((4, n))
+        format = draw.format(3, any_entries=True)
+        coords = np.argwhere(draw.rng.random((3, 4, 2)) < 0.7).T
+        assert Pattern.from_coordinates(coords, (3, 4, 2), format)[0].format == format
+    drawn = [Draw((5, n)).format(3) for n in range(100)]
+    assert any(level.kind is LevelKind.SINGLETON for format in drawn for level in format.levels)
+
+
+def test_assembled_results_are_checked():
+    want = np.array([[0, 2, 0], [3, 0, 0]])
+    good = jsparse.asarray(want.astype(np.float32), format="csc")
+    check_assembled(good, want, Format.of("csc", 2).notation)
+    check_assembled(good, want, None)
+    for wrong in (want + 1, np.where(want == 2, 5, want), want.T):
+        with pytest.raises(AssertionError):
+            check_assembled(good, wrong, None)
+    with pytest.raises(AssertionError):
+        check_assembled(good, want, Format.of("csr", 2).notation)
+    unsorted = Pattern.of_arrays((2, 3), Format.of("csr", 2), (np.array([0, 1, 3]), np.array([1, 2, 0])))
+    with pytest.raises(jsparse.PatternError):
+        check_assembled(jsparse.SparseTensor(np.ones(3, np.float32), unsorted), want, None)

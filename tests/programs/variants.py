@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,16 +15,26 @@ from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as
 from jsparse.primitives.spec import Spec
 
-__all__ = ["batched", "fine_grained", "some_plan", "with_unknown_size"]
+__all__ = ["batched", "fine_grained", "some_plan", "with_other_drivers", "with_unknown_size"]
 
 
-def some_plan(problem: Problem, pattern: Pattern, rng: np.random.Generator) -> Plan:
+def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Generator) -> Plan:
     """The plan of a random candidate, in vector lanes more often than not if there is one."""
-    found = list(candidates(problem, (pattern,)))
+    known = tuple(patterns)
+    found = list(candidates(problem, known))
     vectorized = [candidate for candidate in found if candidate.vector is not None]
     found = vectorized if vectorized and rng.random() < 0.7 else found
     chosen = found[int(rng.integers(len(found)))]
-    return plan_as(chosen, estimate(chosen, (pattern,)), (pattern,), ())
+    return plan_as(chosen, estimate(chosen, known), known, ())
+
+
+def with_other_drivers(plan: Plan, rng: np.random.Generator) -> Schedule:
+    """The plan's schedule with any pattern in the lead where several meet; one that is not sparse there cannot lead."""
+    met = {
+        var: [n for n, names in enumerate(plan.problem.level_variables) if var in names]
+        for var, _ in plan.schedule.drivers
+    }
+    return replace(plan.schedule, drivers=tuple((var, int(rng.choice(numbers))) for var, numbers in met.items()))
 
 
 def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:

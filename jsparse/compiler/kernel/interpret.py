@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,
+    Borrow,
     Buffer,
     Cast,
     Compare,
@@ -26,8 +27,10 @@ from jsparse.compiler.kernel.nodes import (
     Let,
     Load,
     LocalArray,
+    LowestBit,
     Parallel,
     Prefetch,
+    Select,
     Set,
     Splat,
     Stmt,
@@ -49,6 +52,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "max": max,
     "&": operator.and_,
     "|": operator.or_,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
     "<": operator.lt,
     "<=": operator.le,
     "==": operator.eq,
@@ -100,6 +105,10 @@ class _Machine:
                     self.run(body, env | {var.name: n})
             case LocalArray(buffer=buffer, length=length):
                 self.flat[buffer.name] = np.full(length, -77, buffer.type.dtype)
+            case Borrow(buffer=buffer, length=length, body=body):
+                self.flat[buffer.name] = np.zeros(self.value(length, env), buffer.type.dtype)
+                self.run(body, env)
+                del self.flat[buffer.name]
             case Prefetch():
                 pass
 
@@ -122,6 +131,11 @@ class _Machine:
                 return env[name]
             case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
                 return _OPERATORS[op](self.value(left, env), self.value(right, env))
+            case LowestBit(value=value):
+                bits = self.value(value, env)
+                return (bits & -bits).bit_length() - 1
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                return self.value(then, env) if self.value(condition, env) else self.value(otherwise, env)
             case Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.place(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded.item() if buffer.type.dtype.startswith("int") else loaded

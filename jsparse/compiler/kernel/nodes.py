@@ -14,6 +14,7 @@ from jsparse.compiler.kernel.types import BOOL, I64, Type
 __all__ = [
     "Binary",
     "Block",
+    "Borrow",
     "Buffer",
     "Cast",
     "Compare",
@@ -28,8 +29,10 @@ __all__ = [
     "Let",
     "Load",
     "LocalArray",
+    "LowestBit",
     "Parallel",
     "Prefetch",
+    "Select",
     "Set",
     "Splat",
     "Stmt",
@@ -68,9 +71,9 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Arithmetic on operands of one type. `//` and `%` are for non-negative integers; `&` and `|` for bool."""
+    """Arithmetic on operands of one type. `//` and `%` are for non-negative integers; `&` and `|` for bool and bits."""
 
-    op: Literal["+", "-", "*", "//", "%", "min", "max", "&", "|"]
+    op: Literal["+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>"]
     left: Expr
     right: Expr
 
@@ -90,6 +93,30 @@ class Compare:
     @property
     def type(self) -> Type:
         return BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class LowestBit:
+    """The number of the lowest bit that is set in an integer other than 0."""
+
+    value: Expr
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """One of two values; both are computed."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def type(self) -> Type:
+        return self.then.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +191,7 @@ class Extent:
         return I64
 
 
-Expr: TypeAlias = Const | Var | Binary | Compare | Load | Cast | Splat | Widen | Fold | Extent
+Expr: TypeAlias = Const | Var | Binary | Compare | LowestBit | Select | Load | Cast | Splat | Widen | Fold | Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +283,25 @@ class LocalArray:
 
 
 @dataclass(frozen=True, slots=True)
+class Borrow:
+    """Run the body with `length` elements of zero, which the run time lends, named by `buffer` (whose slot is -1).
+
+    If there is no memory, the body is left out and the kernel reports so.
+    """
+
+    buffer: Buffer
+    length: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """Statements one after the other."""
 
     stmts: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = Let | Declare | Set | Store | For | While | If | Parallel | Prefetch | LocalArray | Block
+Stmt: TypeAlias = Let | Declare | Set | Store | For | While | If | Parallel | Prefetch | LocalArray | Borrow | Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,
+    Borrow,
     Cast,
     Compare,
     Const,
@@ -20,8 +21,10 @@ from jsparse.compiler.kernel.nodes import (
     Let,
     Load,
     LocalArray,
+    LowestBit,
     Parallel,
     Prefetch,
+    Select,
     Set,
     Splat,
     Stmt,
@@ -53,6 +56,10 @@ def expr_text(expr: Expr) -> str:
             return f"({expr_text(left)} {op} {expr_text(right)})"
         case Load(buffer=buffer, index=index, lanes=lanes):
             return f"{buffer.name}[{expr_text(index)}{f' : {lanes}' if lanes else ''}]"
+        case LowestBit(value=value):
+            return f"lowest_bit({expr_text(value)})"
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return f"({expr_text(then)} if {expr_text(condition)} else {expr_text(otherwise)})"
         case Cast(value=value, dtype=dtype):
             return f"{dtype}({expr_text(value)})"
         case Splat(value=value, lanes=lanes):
@@ -85,6 +92,9 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
                 yield from _lines(otherwise, indent + "  ")
         case Parallel(var=var, count=count, body=body):
             yield f"{indent}parallel {var.name} < {expr_text(count)}:"
+            yield from _lines(body, indent + "  ")
+        case Borrow(buffer=buffer, length=length, body=body):
+            yield f"{indent}with {buffer.name}: {buffer.type}[{expr_text(length)}] of zero:"
             yield from _lines(body, indent + "  ")
         case _:
             yield indent + _simple(stmt)

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from jsparse.compiler.kernel.nodes import (
     Block,
+    Borrow,
     Buffer,
     Declare,
     For,
@@ -49,7 +50,9 @@ def emit_module(kernel: Kernel) -> ir.Module:
         buffers[buffer.name] = builder.load(slot, typ=POINTER)
     work = _Function(module, "work", kernel.buffers, {}, [])
     builder.call(work.function, [context, dims, *buffers.values()])
-    builder.ret(ir.Constant(I32, 0))
+    field = builder.gep(context, [ir.Constant(I32, 0), ir.Constant(I32, 3)], source_etype=CONTEXT)
+    failed = builder.icmp_unsigned("!=", builder.load(field, typ=POINTER), ir.Constant(POINTER, None))
+    builder.ret(builder.zext(failed, I32))
     work.emit(kernel.body)
     return module
 
@@ -104,6 +107,8 @@ class _Function:
                 self.parallel(stmt)
             case Prefetch():
                 self.prefetch(stmt)
+            case Borrow():
+                self.borrow(stmt)
             case LocalArray(buffer=buffer, length=length):
                 array = ir.ArrayType(llvm_type(buffer.type), length)
                 self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
@@ -172,6 +177,26 @@ class _Function:
             address = self.expr.address(stmt.buffer, self.builder.add(first, ir.Constant(I64, n)))
             self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3, 1))])
 
+    def borrow(self, stmt: Borrow) -> None:
+        """context->borrow(context, bytes), and, unless that is null, the body and context->give_back(context, data)"""
+        bytes_ = self.builder.mul(self.expr.value(stmt.length), ir.Constant(I64, bytes_of(stmt.buffer.type)))
+        data = self.call_context(4, [self.context, bytes_])
+        with self.builder.if_then(self.builder.icmp_unsigned("!=", data, ir.Constant(POINTER, None))):
+            self.expr.buffers[stmt.buffer.name] = data
+            self.arrays.append(stmt.buffer.name)
+            self.stmt(stmt.body)
+            self.arrays.remove(stmt.buffer.name)
+            self.call_context(5, [self.context, data])
+
+    def call_context(self, field: int, arguments: list[Any]) -> Any:
+        """Call a function that the context points to."""
+        function = _LoadedFunction(
+            self.builder.block, self.field(self.builder, self.context, CONTEXT, field), typ=POINTER
+        )
+        function.function_type = _CONTEXT_FUNCTIONS[field]
+        self.builder._insert(function)
+        return self.builder.call(function, arguments)
+
     def parallel(self, loop: Parallel) -> None:
         """context->parallel_for(context, count, trampoline, &captured values)"""
         used = variables(loop.body)
@@ -191,9 +216,7 @@ class _Function:
         for n, value in enumerate(passed):
             self.builder.store(value, self.field(self.builder, frame, struct, n))
         run = self.trampoline(struct, work.function, len(shared))
-        scheduler = _LoadedFunction(self.builder.block, self.field(self.builder, self.context, CONTEXT, 2), typ=POINTER)
-        self.builder._insert(scheduler)
-        self.builder.call(scheduler, [self.context, self.expr.value(loop.count), run, frame])
+        self.call_context(2, [self.context, self.expr.value(loop.count), run, frame])
         work.emit(loop.body)
 
     def current(self, name: str) -> Any:
@@ -222,6 +245,13 @@ class _Function:
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """`parallel_for` of the context. llvmlite asks a callee for its signature; an opaque pointer does not know it."""
+    """A function of the context. llvmlite asks a callee for its signature; an opaque pointer does not know it."""
 
-    function_type = ir.FunctionType(ir.VoidType(), [POINTER, I64, POINTER, POINTER])
+    function_type: ir.FunctionType | None = None
+
+
+_CONTEXT_FUNCTIONS = {
+    2: ir.FunctionType(ir.VoidType(), [POINTER, I64, POINTER, POINTER]),  # parallel_for
+    4: ir.FunctionType(POINTER, [POINTER, I64]),  # borrow
+    5: ir.FunctionType(ir.VoidType(), [POINTER, POINTER]),  # give_back
+}

@@ -17,6 +17,8 @@ from jsparse.compiler.kernel.nodes import (
     Extent,
     Fold,
     Load,
+    LowestBit,
+    Select,
     Splat,
     Var,
     Widen,
@@ -55,6 +57,10 @@ class ExprEmitter:
             case Compare(op=op, left=left, right=right):
                 compare = self.builder.fcmp_ordered if left.type.is_float else self.builder.icmp_signed
                 return compare(op, self.value(left), self.value(right))
+            case LowestBit(value=value):
+                return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                return self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
             case Load(buffer=buffer, index=index):
                 address = self.address(buffer, self.value(index))
                 return self.builder.load(address, align=bytes_of(buffer.type), typ=llvm_type(expr.type))
@@ -107,6 +113,8 @@ class ExprEmitter:
             "%": build.urem,
             "&": build.and_,
             "|": build.or_,
+            "<<": build.shl,
+            ">>": build.lshr,
         }
 
     def cast(self, value: Any, source: Type, target: Type) -> Any:

@@ -16,6 +16,8 @@ from jsparse.compiler.llvm.emit import ENTRY, emit_module
 
 __all__ = ["CompiledKernel", "assembly", "compile_kernel", "link_object", "optimized_ir"]
 
+OPTIMIZED = 3  # of the levels 0 to 3
+
 _lock = threading.RLock()
 _names = count()
 
@@ -30,13 +32,13 @@ class CompiledKernel:
 
 
 @cache
-def _target_machine() -> llvm.TargetMachine:
+def _target_machine(level: int = OPTIMIZED) -> llvm.TargetMachine:
     """Code for this very CPU, with every feature it has."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic")
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=level, reloc="pic")
 
 
 @cache
@@ -44,21 +46,21 @@ def _linker() -> llvm.LLJIT:
     return llvm.create_lljit_compiler(_target_machine())
 
 
-def _optimize(module: ir.Module) -> llvm.ModuleRef:
-    machine = _target_machine()
+def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
+    machine = _target_machine(level)
     module.triple = machine.triple
     parsed = llvm.parse_assembly(str(module))
     parsed.data_layout = str(machine.target_data)
     parsed.verify()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=level))
     builder.getModulePassManager().run(parsed, builder)
     return parsed
 
 
-def compile_kernel(kernel: Kernel) -> CompiledKernel:
-    """Compile a kernel for this machine: about 10 to 40 ms."""
+def compile_kernel(kernel: Kernel, level: int = OPTIMIZED) -> CompiledKernel:
+    """Compile a kernel for this machine: about 10 to 40 ms; at optimisation level 0 a fifth of that, for tests."""
     with _lock:
-        return link_object(_target_machine().emit_object(_optimize(emit_module(kernel))))
+        return link_object(_target_machine(level).emit_object(_optimize(emit_module(kernel), level)))
 
 
 def link_object(object_code: bytes) -> CompiledKernel:

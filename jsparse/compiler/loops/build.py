@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jsparse.compiler.loops.assemble import assemble_loops
 from jsparse.compiler.loops.nest import (
+    Append,
     Assign,
     Domain,
     Fold,
@@ -46,6 +48,8 @@ def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
     lives in registers (the workspace `acc`) and is written once. If reductions also stand further out, the target is
     cleared and added to in memory.
     """
+    if problem.terms:
+        return assemble_loops(problem, schedule)
     return _Builder(problem, schedule).build()
 
 
@@ -92,9 +96,15 @@ class _Builder:
         self.register_at = self._register_place()
 
     def build(self) -> LoopNest:
+        if self.problem.lists:
+            return LoopNest(self.problem, False, self._listing(0))
         outer_reduction = any(self._reduces(loop) for loop in self.loops[: self.register_at])
         body = self._emit(0, outer_reduction, self.problem.assignment.factors)
         return LoopNest(self.problem, outer_reduction or not self._covers_target(), body)
+
+    def _listing(self, place: int) -> Stmt:
+        """All loops, whatever is summed: every combination of entries that they reach is listed."""
+        return self._loop(place, self._listing(place + 1)) if place < len(self.loops) else Append(self.target)
 
     def _sequence(self) -> tuple[list[_Loop], list[_Loop], int]:
         """The loops in order; those summed first, apart; and the place where the latter stand."""
@@ -174,7 +184,7 @@ class _Builder:
         if loop.var == self.schedule.parallel and not loop.filters:
             parallel = Parallel(self.schedule.mode, self.schedule.grain)
         innermost = max((n for n, other in enumerate(self.loops) if isinstance(other.domain, Stored)), default=-1)
-        prefetch = self.schedule.prefetch if place == innermost else 0
+        prefetch = self.schedule.prefetch if place == innermost and not self._sums_in_lanes else 0
         return Forall(loop.var, loop.domain, body, parallel, prefetch)
 
     def _registers(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
@@ -194,15 +204,24 @@ class _Builder:
             return self._innermost(into, True, factors)
         return self._loop(place, self._below(place + 1, into, factors))
 
+    @property
+    def _sums_in_lanes(self) -> bool:
+        """Whether factors that depend on the summed variables run in lanes."""
+        names = {loop.var for loop in self.summed if not loop.filters}
+        factors = (set(f.variables()) for f in self.problem.assignment.factors)
+        return any(self.vector in f and names & f for f in factors)
+
     def _sum_first(self, factors: tuple[Access, ...], consume: Callable[[tuple[Access, ...]], Stmt]) -> Stmt:
         """where(sub = Σ of the factors that depend on the summed variables, the rest of the product with sub)."""
         names = {loop.var for loop in self.summed if not loop.filters}
         inner = tuple(f for f in factors if names & set(f.variables()))
         outer = tuple(f for f in factors if not names & set(f.variables()))
-        sub = Workspace("sub", self.dtype)
-        producer: Stmt = Assign(sub.access(), True, inner)
+        in_lanes = self._sums_in_lanes
+        sub = Workspace("sub", self.dtype, *((self.vector, self.schedule.lanes) if in_lanes else ()))
+        producer = self._innermost(sub.access(), True, inner) if in_lanes else Assign(sub.access(), True, inner)
         for loop in reversed(self.summed):
-            producer = Forall(loop.var, loop.domain, producer)
+            ahead = self.schedule.prefetch if in_lanes and loop is self.summed[-1] else 0
+            producer = Forall(loop.var, loop.domain, producer, None, ahead)
         return Where(sub, producer, consume((sub.access(), *outer)))
 
     def _innermost(self, target: Access, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:

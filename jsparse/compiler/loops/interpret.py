@@ -8,12 +8,30 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from jsparse.compiler.loops.nest import Assign, Fold, Forall, Lanes, LoopNest, Range, Stmt, Stored, Tiles, Where
+from jsparse.compiler.loops.nest import (
+    Append,
+    Assign,
+    Fold,
+    Forall,
+    Lanes,
+    LoopNest,
+    Merged,
+    Present,
+    Range,
+    Row,
+    Stmt,
+    Stored,
+    Tiles,
+    Where,
+    Workspace,
+    Written,
+)
+from jsparse.compiler.loops.nest import Sequence as Sequence_
 from jsparse.compiler.problem import Dense, Positions
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access
 
-__all__ = ["interpret_loops"]
+__all__ = ["interpret_listing", "interpret_loops"]
 
 Array = NDArray[np.generic]
 Span = tuple[int, int]  # the positions [lo, hi) at which the present coordinates stand
@@ -32,6 +50,15 @@ def interpret_loops(nest: LoopNest, arrays: Mapping[str, Array], patterns: Seque
     machine.run(nest.body)
 
 
+def interpret_listing(
+    nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]
+) -> list[tuple[tuple[int, ...], float | None]]:
+    """The coordinates that a nest appends, in its order, each with its value if it has one."""
+    machine = _Machine(nest, dict(arrays), patterns)
+    machine.run(nest.body)
+    return machine.listed
+
+
 @dataclass
 class _Machine:
     nest: LoopNest
@@ -40,13 +67,30 @@ class _Machine:
     env: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
     spans: dict[tuple[int, int], Span] = field(default_factory=dict)
+    absent: dict[tuple[int, int], bool] = field(default_factory=dict)  # levels of merged loops without an entry
+    rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
+    listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
 
     def run(self, stmt: Stmt) -> None:
         match stmt:
             case Forall(var=var, domain=domain, body=body):
                 for _ in self.visit(var, domain):
                     self.run(body)
-            case Where(workspace=workspace, producer=producer, consumer=consumer):
+            case Sequence_(stmts=stmts):
+                for inner in stmts:
+                    self.run(inner)
+            case Present(term=term, body=body):
+                if not any(self.absent.get((n, 0)) for n in self.nest.problem.terms[term].patterns):
+                    self.run(body)
+            case Append(target=target, value=value):
+                here = tuple(self.env[str(v)] for v in target.indices)
+                self.listed.append((here, None if value is None else self.rows[value.tensor][self.row_place(value)]))
+            case Where(workspace=Row(name=name, var=var), producer=producer, consumer=consumer):
+                self.rows[name] = {}
+                self.run(producer)
+                if var is not None or self.rows[name]:
+                    self.run(consumer)
+            case Where(workspace=Workspace() as workspace, producer=producer, consumer=consumer):
                 size = () if workspace.var is None else (self.size(workspace.var),)
                 self.arrays[workspace.name] = np.zeros(size, workspace.dtype)
                 self.run(producer)
@@ -64,6 +108,12 @@ class _Machine:
                     yield
             case Lanes():
                 yield from (self.env.update({var: n}) for n in range(*self.tiles[var]))
+            case Merged(terms=terms):
+                yield from self.merged(var, terms)
+            case Written(workspace=workspace):
+                for place in sorted(self.rows[workspace]):
+                    self.env[var] = place[0]
+                    yield
             case Stored(pattern=pattern, level=level, bound=bound):
                 yield from self.entries(var, pattern, level, bound)
 
@@ -93,6 +143,37 @@ class _Machine:
                 yield
             lo = end
 
+    def merged(self, var: str, terms: Sequence[Sequence[Stored]]) -> Iterator[None]:
+        """Every coordinate at which all levels of some term have an entry; what has none is absent, and so is what
+        lies below."""
+        levels = list(dict.fromkeys(level for term in terms for level in term))
+        above = dict(self.absent)
+        found = {level: self.entries_below(var, level) for level in levels}
+        for coordinate in range(self.size(var)):
+            there = {level: coordinate in found[level] for level in levels}
+            if not any(all(there[level] for level in term) for term in terms):
+                continue
+            self.env[var], self.absent = coordinate, dict(above)
+            for level in levels:
+                if there[level]:
+                    self.spans[level.pattern, level.level] = found[level][coordinate]
+                else:
+                    self.absent[level.pattern, 0] = True
+            yield
+        self.absent = above
+
+    def entries_below(self, var: str, level: Stored) -> dict[int, Span]:
+        """The span of each coordinate of a level below the present position; none where that is absent."""
+        if self.absent.get((level.pattern, 0)):
+            return {}
+        found = {}
+        for _ in self.entries(var, level.pattern, level.level, bound=False):
+            found[self.env[var]] = self.spans[level.pattern, level.level]
+        return found
+
+    def row_place(self, access: Access) -> tuple[int, ...]:
+        return tuple(self.env[str(v)] for v in access.indices)
+
     def level_arrays(self, pattern: int, level: int) -> tuple[Array, Array]:
         """Pointers and coordinates of a level that has coordinates; the former are empty for a singleton."""
         chosen = tuple(self.env[v] for v in self.nest.problem.lead_variables[pattern])
@@ -121,6 +202,10 @@ class _Machine:
         for factor in stmt.factors:
             where = self.address(factor)
             value = None if where is None or value is None else value * self.arrays[factor.tensor][where]
+        if stmt.target.tensor in self.rows:
+            row, place = self.rows[stmt.target.tensor], self.row_place(stmt.target)
+            row[place] = row.get(place, 0) + stmt.coefficient * (0 if value is None else value)
+            return
         target, where = self.arrays[stmt.target.tensor], self.address(stmt.target)
         if where is None:
             return

@@ -1,8 +1,9 @@
 """The nodes of a loop nest: concrete index notation with domains, tiles and workspaces.
 
     LoopNest := [clear target] Stmt
-    Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|+=) Π factors
-    Domain   := Range | Stored | Tiles | Lanes | Fold
+    Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|+=) Π factors | append target
+              | Stmt; … ; Stmt | if term Stmt
+    Domain   := Range | Stored | Tiles | Lanes | Fold | Merged | Written
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
 
@@ -14,6 +15,17 @@ SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
               acc[k] += A[i, j] * B[j, k]
         ∀ k ∈ lanes of k₀
           C[i, k] = acc[k]
+
+and the product of two csr matrices, assembled row by row:
+
+    ∀ i ∈ P0.0 in parallel
+      row[k] = 0
+        if term 0
+          ∀ j ∈ P0.1
+            ∀ k ∈ P1.1
+              row[k] += A[i, j] * B[j, k]
+      ∀ k ∈ written row
+        append C[i, k] = row[k]
 """
 
 from __future__ import annotations
@@ -26,19 +38,25 @@ from jsparse.compiler.problem import Problem
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
+    "Append",
     "Assign",
     "Domain",
     "Fold",
     "Forall",
     "Lanes",
     "LoopNest",
+    "Merged",
     "Parallel",
+    "Present",
     "Range",
+    "Row",
+    "Sequence",
     "Stmt",
     "Stored",
     "Tiles",
     "Where",
     "Workspace",
+    "Written",
 ]
 
 
@@ -88,7 +106,31 @@ class Fold:
         return "folded lanes"
 
 
-Domain: TypeAlias = Range | Stored | Tiles | Lanes | Fold
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The coordinates at which some term has entries: a merge lattice of two layers (Kjolstad et al., 2017).
+
+    Of each term, the levels that meet here: they intersect; the terms unite. A term for which none are given, or only
+    dense ones, has every coordinate, so all are visited. Whatever is not there has no entries further in.
+    """
+
+    terms: tuple[tuple[Stored, ...], ...]
+
+    def __str__(self) -> str:
+        return " or ".join("(" + " and ".join(map(str, term)) + ")" if term else "all" for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The coordinates at which a workspace was written, in ascending order; it is empty afterwards."""
+
+    workspace: str
+
+    def __str__(self) -> str:
+        return f"written {self.workspace}"
+
+
+Domain: TypeAlias = Range | Stored | Tiles | Lanes | Fold | Merged | Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +164,42 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """A workspace over all coordinates of `var` that knows which of them were written; without `var`, a scalar that
+    knows whether it was. With dtype "" it holds no values."""
+
+    name: str
+    dtype: str
+    var: IndexVar | None
+
+    def access(self) -> Access:
+        """The notation of its use."""
+        return Access(self.name, () if self.var is None else (self.var,))
+
+
+@dataclass(frozen=True, slots=True)
 class Assign:
-    """`target (= | +=) Π factors`."""
+    """`target (= | +=) coefficient * Π factors`."""
 
     target: Access
     accumulate: bool
     factors: tuple[Access, ...]
+    coefficient: float = 1
 
     def __str__(self) -> str:
-        return f"{self.target} {'+=' if self.accumulate else '='} {' * '.join(map(str, self.factors)) or '1'}"
+        shown = [str(self.coefficient)] * (self.coefficient != 1) + [str(factor) for factor in self.factors]
+        return f"{self.target} {'+=' if self.accumulate else '='} {' * '.join(shown) or '1'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One more column of coordinates for the list that the target is, or one more to count; perhaps with a value."""
+
+    target: Access
+    value: Access | None = None
+
+    def __str__(self) -> str:
+        return f"append {self.target}{'' if self.value is None else f' = {self.value}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +219,33 @@ class Forall:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The producer fills the workspace from zero, then the consumer reads it."""
+class Sequence:
+    """One after the other."""
 
-    workspace: Workspace
+    stmts: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The body, if the levels of a term that merged loops have met so far all have an entry."""
+
+    term: int
+    body: Stmt
+
+    def __str__(self) -> str:
+        return f"if term {self.term}"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The producer fills the workspace from zero, then the consumer reads it; of a scalar row, if it was written."""
+
+    workspace: Workspace | Row
     producer: Stmt
     consumer: Stmt
 
 
-Stmt: TypeAlias = Forall | Where | Assign
+Stmt: TypeAlias = Forall | Where | Assign | Append | Sequence | Present
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +263,15 @@ class LoopNest:
 
 def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
     match stmt:
-        case Forall(body=body):
+        case Forall(body=body) | Present(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent + "  ")
+        case Sequence(stmts=stmts):
+            for inner in stmts:
+                yield from _lines(inner, indent)
         case Where(workspace=workspace, producer=producer, consumer=consumer):
             yield f"{indent}{workspace.access()} = 0"
             yield from _lines(producer, indent + "  ")
-            yield from _lines(consumer, indent)
-        case Assign():
+            yield from _lines(consumer, indent if isinstance(workspace, Workspace) or workspace.var else indent + "  ")
+        case Assign() | Append():
             yield indent + str(stmt)

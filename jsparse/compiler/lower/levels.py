@@ -17,6 +17,7 @@ from jsparse.compiler.kernel.nodes import (
     For,
     If,
     Let,
+    Select,
     Set,
     Stmt,
     Var,
@@ -30,7 +31,7 @@ from jsparse.compiler.problem import PatternType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Entry", "coordinate_ahead", "each_entry"]
+__all__ = ["Entry", "LevelWalk", "coordinate_ahead", "each_entry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def each_entry(
     scope: Scope, domain: Stored, var: IndexVar, parallel: Parallel | None, body: Body, partials: Partials | None
 ) -> Stmt:
     """The loop over the level's entries below the present span of the level above, divided over threads if asked."""
-    level = _Level(scope, domain, var)
+    level = LevelWalk(scope, domain, var)
     if parallel is None:
         return level.serial(body)
     return level.parallel(parallel.grain, body, partials)
@@ -58,11 +59,13 @@ def each_entry(
 
 def coordinate_ahead(scope: Scope, domain: Stored, var: IndexVar, position: Expr, distance: int) -> Expr:
     """The coordinate `distance` places behind a position of the level, across the ends of its parents' segments."""
-    level = _Level(scope, domain, var)
+    level = LevelWalk(scope, domain, var)
     return level.coordinate(minimum(add(position, const(distance)), add(level.capacity(), const(-1))))
 
 
-class _Level:
+class LevelWalk:
+    """How the entries of one level are reached from the present span of the level above."""
+
     def __init__(self, scope: Scope, domain: Stored, var: IndexVar) -> None:
         self.scope, self.domain, self.var = scope, domain, var
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
@@ -74,7 +77,7 @@ class _Level:
             if self.domain.bound:
                 return body(self.dense_entry(self.scope.indices[self.var]))
             return self.dense_loop(const(0), self.scope.storage.size(self.var), body)
-        if self.kind is LevelKind.SINGLETON and self.above.stop is None:
+        if self.kind is LevelKind.SINGLETON and self.above.stop is None and self.above.present is None:
             return self.one(self.above.first, body)
         first, stop, prelude = self.bounds()
         if self.domain.bound:
@@ -96,12 +99,16 @@ class _Level:
     def bounds(self) -> tuple[Expr, Expr, list[Stmt]]:
         """The positions below the span above."""
         if self.kind is LevelKind.SINGLETON:
-            assert self.above.stop is not None
-            return self.above.first, self.above.stop, []
+            first = self.above.first
+            stop = add(first, const(1)) if self.above.stop is None else self.above.stop
+            return first, stop if self.above.present is None else Select(self.above.present, stop, first), []
         pointers = self.scope.storage.pointers(self.domain.pattern, self.domain.level)
         first, stop = self.scope.fresh("first"), self.scope.fresh("stop")
         here, below = self.load(pointers, self.above.first), self.load(pointers, add(self.above.first, const(1)))
-        return first, stop, [Let(first, self.clamped(here)), Let(stop, self.clamped(below))]
+        if self.above.present is None:
+            return first, stop, [Let(first, self.clamped(here)), Let(stop, self.clamped(below))]
+        read = block(Set(first, self.clamped(here)), Set(stop, self.clamped(below)))
+        return first, stop, [Declare(first, const(0)), Declare(stop, const(0)), If(self.above.present, read)]
 
     def load(self, array: Buffer, place: Expr) -> Expr:
         """An element of one of the pattern's index arrays, of those that the leading indices choose."""
@@ -126,7 +133,7 @@ class _Level:
 
     def dense_entry(self, coordinate: Expr) -> Entry:
         size = self.scope.storage.size(self.var)
-        return Entry(coordinate, Span(add(mul(self.above.first, size), coordinate)))
+        return Entry(coordinate, Span(add(mul(self.above.first, size), coordinate), None, self.above.present))
 
     def dense_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
         n = self.scope.fresh(self.var)
@@ -227,5 +234,5 @@ class _Level:
                 leaf = mul(leaf, self.scope.storage.size(variables[depth]))
             elif kind is LevelKind.COMPRESSED:
                 leaf = self.load(self.scope.storage.pointers(self.domain.pattern, depth), leaf)
-                leaf = _Level(self.scope, replace(self.domain, level=depth), self.var).clamped(leaf)
+                leaf = LevelWalk(self.scope, replace(self.domain, level=depth), self.var).clamped(leaf)
         return add(position, leaf)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jsparse.compiler.kernel.algebra import block, both, const, less, mul, zero
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
@@ -26,10 +28,30 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.nodes import Fold as FoldLanes
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.loops.nest import Assign, Fold, Forall, Lanes, LoopNest, Range, Stored, Tiles, Where
+from jsparse.compiler.loops.nest import (
+    Append,
+    Assign,
+    Fold,
+    Forall,
+    Lanes,
+    LoopNest,
+    Merged,
+    Present,
+    Range,
+    Row,
+    Sequence,
+    Stored,
+    Tiles,
+    Where,
+    Workspace,
+    Written,
+)
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, coordinate_ahead, each_entry
+from jsparse.compiler.lower.listing import append, listing
+from jsparse.compiler.lower.merge import merged_loop
+from jsparse.compiler.lower.rows import add_to_row, is_row, row_where, written_loop
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense, Positions, Problem
@@ -48,6 +70,8 @@ def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
 def lower(nest: LoopNest) -> Kernel:
     """The kernel of a loop nest."""
     storage = Storage(nest.problem)
+    if nest.problem.lists:
+        return Kernel(storage.buffers, listing(nest, storage, _Lowerer(nest.problem, storage)))
     lowerer = _Lowerer(nest.problem, storage)
     body = lowerer.stmt(nest.body, Scope(storage))
     return Kernel(storage.buffers, block(lowerer.clear(), body) if nest.clear else body)
@@ -72,6 +96,15 @@ class _Lowerer:
         match stmt:
             case Assign():
                 return self.assign(stmt, scope)
+            case Append():
+                return append(stmt, scope)
+            case Sequence(stmts=stmts):
+                return block(*(self.stmt(inner, scope) for inner in stmts))
+            case Present(term=term, body=body):
+                inner = self.stmt(body, scope)
+                return If(scope.present[term], inner) if term in scope.present else inner
+            case Where(workspace=Row() as row):
+                return row_where(stmt, row, scope, self.stmt)
             case Where():
                 return self.where(stmt, scope)
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
@@ -81,6 +114,7 @@ class _Lowerer:
 
     def where(self, where: Where, scope: Scope) -> Stmt:
         workspace, lanes = where.workspace, 0
+        assert isinstance(workspace, Workspace)
         if workspace.var is not None:
             lanes = scope.lanes or workspace.lanes
         register = scope.fresh(workspace.name, Type(workspace.dtype, lanes))
@@ -99,6 +133,10 @@ class _Lowerer:
                 return self.tiles(loop, lanes, scope)
             case Stored():
                 return self.stored(loop, loop.domain, scope, partials)
+            case Merged():
+                return merged_loop(scope, loop, loop.domain, lambda inner: self.stmt(loop.body, inner), partials)
+            case Written():
+                return written_loop(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
             case Lanes() | Fold():
                 return self.stmt(loop.body, scope)
 
@@ -160,6 +198,8 @@ class _Lowerer:
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
         """Indices that are themselves loaded are checked: out of range, the product contributes nothing."""
+        if is_row(assign.target.tensor, scope):
+            return self.row_assign(assign, scope)
         prelude, guard, scope = self.indirect(assign, scope)
         lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
         value = self.product(assign, scope, lanes)
@@ -169,6 +209,13 @@ class _Lowerer:
         empty = None if assign.accumulate else self.put(assign, zero(value.type), scope)
         return block(*prelude, If(guard, store, empty))
 
+    def row_assign(self, assign: Assign, scope: Scope) -> Stmt:
+        """Add to a row; where rows hold no values, mark it."""
+        indices = assign.target.indices
+        index = scope.indices[str(indices[0])] if indices else None
+        value = self.product(assign, scope, 0) if self.problem.wants_values else None
+        return add_to_row(assign.target.tensor, index, value, scope)
+
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
         return any(scope.tiled in access.variables() for access in (assign.target, *assign.factors)) and bool(
             scope.lanes
@@ -176,6 +223,8 @@ class _Lowerer:
 
     def element(self, access: Access, scope: Scope) -> Type:
         register = scope.registers.get(access.tensor)
+        if access.tensor in scope.rows:
+            return self.storage.target.type
         return register.type if register is not None else Type(self.problem.type_of[access.tensor].dtype)
 
     def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
@@ -193,6 +242,10 @@ class _Lowerer:
     def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
         """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor."""
         dtype = self.element(assign.target, scope).dtype
+        if assign.coefficient != 1:
+            number = Const(assign.coefficient, Type(dtype))
+            rest = replace(assign, coefficient=1)
+            return self.multiply([number, self.product(rest, scope, lanes)]) if assign.factors else number
         values = [self.factor(factor, scope, dtype) for factor in assign.factors]
         scalars = [v for v in values if not v.type.lanes]
         vectors = [v for v in values if v.type.lanes]

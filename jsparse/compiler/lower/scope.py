@@ -6,21 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from jsparse.compiler.kernel.algebra import both
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Var
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.loops.nest import Stored
 from jsparse.compiler.lower.storage import Storage
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Scope", "Span"]
+__all__ = ["RowStore", "Scope", "Span"]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The positions `first <= p < stop` of a level of the present coordinates; just `first` if `stop` is None."""
+    """The positions `first <= p < stop` of a level of the present coordinates; just `first` if `stop` is None.
+
+    `present`: whether there are any; None if that is certain. Below what is not there, nothing is.
+    """
 
     first: Expr
     stop: Expr | None = None
+    present: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowStore:
+    """A row in borrowed memory: values, a bit for each in `bits`, and of long rows one for each word of these."""
+
+    values: Buffer | None
+    bits: Buffer
+    words: Buffer | None
 
 
 @dataclass(frozen=True)
@@ -35,6 +49,8 @@ class Scope:
     accumulator: str | None = None  # the innermost workspace being produced
     tiled: IndexVar | None = None
     lanes: int = 0
+    present: Mapping[int, Expr] = field(default_factory=dict)  # of a sum, the terms that may be missing here
+    rows: Mapping[str, RowStore] = field(default_factory=dict)
     names: count[int] = field(default_factory=count)
 
     def fresh(self, base: str, type_: Type = I64) -> Var:
@@ -56,6 +72,15 @@ class Scope:
     def with_register(self, name: str, register: Var) -> Scope:
         """Where the workspace `name` is `register`."""
         return replace(self, registers={**self.registers, name: register}, accumulator=name)
+
+    def with_present(self, term: int, condition: Expr) -> Scope:
+        """Where a term of a sum is there if `condition` holds, besides those that held further out."""
+        known = self.present.get(term)
+        return replace(self, present={**self.present, term: condition if known is None else both(known, condition)})
+
+    def with_row(self, name: str, row: RowStore) -> Scope:
+        """Where a row lies in `row`."""
+        return replace(self, rows={**self.rows, name: row})
 
     def with_indirect(self, access: Access, value: Expr) -> Scope:
         """Where the index that `access` reads is `value`."""

@@ -28,6 +28,9 @@ class Storage:
         target, *factors = self.problem.tensors
         names = [(t.name, t.dtype, False) for t in factors]
         names += [(name, dtype, False) for name, dtype in self._index_arrays()]
+        starts = {"coordinates": "int64", "entries": "int64", "listed values": "int32"}.get(self.problem.wanted)
+        names += [("starts", starts, False)] if starts else []
+        names += [("columns", self.problem.column_dtype, True)] if self.problem.wanted == "entries" else []
         names.append((target.name, target.dtype, True))
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
 
@@ -45,6 +48,16 @@ class Storage:
     def by_name(self) -> dict[str, Buffer]:
         """Name → buffer."""
         return {buffer.name: buffer for buffer in self.buffers}
+
+    @property
+    def columns(self) -> Buffer:
+        """The coordinates that are listed."""
+        return self.by_name["columns"] if self.problem.wanted == "entries" else self.target
+
+    @property
+    def target(self) -> Buffer:
+        """The target's values, or what else is wanted of it."""
+        return self.buffers[-1]
 
     def pointers(self, pattern: int, level: int) -> Buffer:
         """Where the children of each position of the level above begin."""

@@ -7,16 +7,15 @@ innermost, the loops over dense indices of the target go around it, so that the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, permutations
 
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.schedule.stored import Stored, TracedPattern
-from jsparse.compiler.schedule.visits import walked_as
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.walks import walks
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
@@ -24,8 +23,6 @@ __all__ = ["Candidate", "candidates"]
 REGISTER_BYTES = 256  # of one register tile: 8 vectors of 32 bytes, half of AVX2's registers
 SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
 SHARED_LANES = 16  # but none narrower than a cache line of float32
-MAX_PERMUTED = 4  # variables of patterns up to which every order is priced
-MAX_WALKS = 120  # orders tried beyond that, where several patterns have to agree
 
 
 @dataclass(frozen=True)
@@ -35,11 +32,13 @@ class Candidate:
     Attributes:
         walk: the pattern's variables in the order visited.
         vector: the variable to run in vector lanes, if any.
+        factored: whether the innermost reduction is summed in lanes before the factors that lack it are multiplied in.
     """
 
     problem: Problem
     walk: tuple[IndexVar, ...]
     vector: IndexVar | None
+    factored: bool = False
 
     @cached_property
     def kept(self) -> frozenset[IndexVar]:
@@ -92,6 +91,8 @@ class Candidate:
     @cached_property
     def summed(self) -> tuple[IndexVar, ...]:
         """The last of `tail` that only factors without dense indices carry: Σ (a·b) = (Σ a)·b where b lacks them."""
+        if self.factored:
+            return self.tail[-1:]
         chosen: tuple[IndexVar, ...] = ()
         factors = self.problem.assignment.factors
         for start in range(len(self.tail) - 1, -1, -1):
@@ -102,16 +103,35 @@ class Candidate:
             chosen = self.tail[start:]
         return chosen if self.dense else ()
 
+    @property
+    def inner_lanes(self) -> tuple[int, int]:
+        """Of the factors that run in lanes, how many carry the innermost reduction and how many do not."""
+        last = self.tail[-1:]
+        carried = [
+            set(last) <= set(f.variables()) for f in self.problem.assignment.factors if self.vector in f.variables()
+        ]
+        return sum(carried), len(carried) - sum(carried)
+
+    @property
+    def can_factor(self) -> bool:
+        """Whether Σ (a·b) = (Σ a)·b saves anything in lanes: where b, which lacks the summed index, runs in them."""
+        if self.vector not in self.kept or not self.tail or len(self.walk) < 2 or self.contracted or self.problem.lists:
+            return False
+        factors = self.problem.assignment.factors
+        inner = [f for f in factors if self.tail[-1] in f.variables()]
+        others = set(self.dense) - {self.vector}
+        return self.inner_lanes[1] > 0 and bool(inner) and not any(set(f.variables()) & others for f in inner)
+
     @cached_property
     def sums_all(self) -> bool:
-        """Whether nothing of the tail is left once `summed` is taken out."""
-        return bool(self.summed) and self.summed == self.tail
+        """Whether nothing of the tail is left once `summed` is taken out, so that no dense loop stands around it."""
+        return bool(self.summed) and self.summed == self.tail and not self.factored
 
     @cached_property
     def order(self) -> tuple[IndexVar, ...]:
         """All loops, outermost first; the vector variable last."""
         last = () if self.vector is None else (self.vector,)
-        if self.sums_all:
+        if self.sums_all or self.problem.lists:
             return (*self.lead, *self.head, *self.tail, *self.spread, *self.contracted, *last)
         return (*self.lead, *self.head, *self.spread, *self.tail, *self.contracted, *last)
 
@@ -137,59 +157,22 @@ class Candidate:
 
 
 def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
-    """The candidates, the order in which the pattern is stored first."""
-    walks = list(dict.fromkeys(_walks(problem, patterns)))
-    vectors: list[IndexVar | None] = [v for v in problem.assignment.variables() if _vectorizes(problem, v, walks[0])]
-    for walk in walks:
+    """The candidates, the order in which the pattern is stored first; none if patterns cannot be walked together."""
+    walked = {v for names in problem.level_variables for v in names}
+    named = () if problem.lists else problem.assignment.variables()
+    vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
+    for walk in dict.fromkeys(walks(problem, patterns)):
         for vector in (*vectors, None):
-            yield Candidate(problem, walk, vector)
+            candidate = Candidate(problem, walk, vector)
+            yield candidate
+            if candidate.can_factor:
+                yield replace(candidate, factored=True)
 
 
-def _walks(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[IndexVar, ...]]:
-    """Orders of all variables that patterns carry, in which each pattern can be walked."""
-    every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
-    orders = [_orders(names, n, patterns) for n, names in enumerate(problem.level_variables)]
-    if len(orders) == 1:
-        own = tuple(dict.fromkeys(problem.level_variables[0]))
-        yield own
-    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_walks(problem, every):
-        if all(_walkable(names, walk, legal) for names, legal in zip(problem.level_variables, orders, strict=True)):
-            yield walk
-
-
-def _walkable(names: Sequence[IndexVar], walk: Sequence[IndexVar], legal: set[tuple[IndexVar, ...]] | None) -> bool:
-    """Whether a pattern can be walked along, in a legal order of its own that takes variables as `walk` does."""
-    order = walked_as(names, walk)
-    first = tuple(dict.fromkeys(order))
-    return (legal is None or order in legal) and first == tuple(sorted(first, key=walk.index))
-
-
-def _orders(names: Sequence[IndexVar], n: int, patterns: Sequence[Stored]) -> set[tuple[IndexVar, ...]] | None:
-    """The orders in which a pattern can be walked; None for any."""
-    pattern = patterns[n] if patterns else None
-    if len(set(names)) < len(names):
-        return {tuple(names)}
-    if isinstance(pattern, TracedPattern):
-        return {tuple(names), *(tuple(names[level] for level in order) for order in pattern.orders)}
-    return None
-
-
-def _some_walks(problem: Problem, every: tuple[IndexVar, ...]) -> Iterator[tuple[IndexVar, ...]]:
-    """Where there are too many orders to price: the stored one, the target's variables first, each of them first."""
-    target = problem.assignment.target.variables()
-    first = [v for v in every if v in target]
-    yield every
-    yield (*first, *(v for v in every if v not in target))
-    yield (*(v for v in target if v in every), *(v for v in every if v not in target))
-    yield from ((v, *(w for w in every if w != v)) for v in first)
-    if len(problem.level_variables) > 1:
-        yield from islice(permutations(every), MAX_WALKS)
-
-
-def _vectorizes(problem: Problem, var: IndexVar, walk: Sequence[IndexVar]) -> bool:
+def _vectorizes(problem: Problem, var: IndexVar, walked: Collection[IndexVar]) -> bool:
     """Whether every tensor that carries `var` can store it innermost, once."""
     size = problem.size[var]
-    if var in walk or size is None or size < 2:
+    if var in walked or size is None or size < 2:
         return False
     return all(
         _innermost(problem.type_of[a.tensor], a, var) for a in problem.assignment.accesses if var in a.variables()

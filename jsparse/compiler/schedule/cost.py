@@ -58,6 +58,8 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     summed into registers, of which every chunk can have its own.
     """
     order, kept = candidate.order, candidate.kept
+    if candidate.problem.lists:
+        return (order[0], "owned") if order else None
     if candidate.owns_tiles and not candidate.lead:
         return str(candidate.vector), "owned"
     tiles_first = candidate.vector is not None and candidate.tile == 0
@@ -102,7 +104,13 @@ def estimate(candidate: Candidate, patterns: tuple[Stored, ...]) -> Cost:
 def _work(candidate: Candidate, entries: list[float]) -> float:
     """Multiply-adds; in vector lanes they cost less."""
     leaf, dense = (entries[-1] if entries else 1.0), extent(candidate.problem, candidate.dense)
-    if candidate.sums_all:
+    inner, outer = candidate.inner_lanes if candidate.can_factor else (0, 0)
+    if candidate.factored:
+        above = entries[-2] if len(entries) > 1 else 1.0
+        work = (leaf * max(inner, 1) + above * (outer + 1)) * dense
+    elif inner + outer > 1:
+        work = leaf * (inner + outer) * dense
+    elif candidate.sums_all:
         work = leaf + (entries[len(candidate.head) - 1] if candidate.head else 1.0) * dense
     else:
         work = leaf * dense

@@ -14,11 +14,12 @@ from jsparse.compiler.schedule.cost import Cost, estimate, extent, moved_dense, 
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored, TracedPattern
-from jsparse.compiler.schedule.visits import visits, walked_as
+from jsparse.compiler.schedule.visits import visits, walked_levels
+from jsparse.errors import NotYetSupportedError
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["pattern_type", "plan", "plan_as"]
+__all__ = ["CHUNK_WORK", "moved_axis", "pattern_type", "plan", "plan_as"]
 
 CHUNK_WORK = 1 << 15  # scalar multiply-adds worth waking a thread for
 PREFETCH_AHEAD = 16  # stored entries; gathered rows arrive from memory in about that time
@@ -35,9 +36,17 @@ def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
 
 
 def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
-    """The cheapest plan for `problem`, whose patterns are stored as `patterns` say."""
+    """The cheapest plan for `problem`, whose patterns are stored as `patterns` say.
+
+    Raises NotYetSupportedError if patterns whose index arrays are data store shared indices in contradicting orders.
+    """
     known = tuple(patterns)
     priced = [(estimate(c, known), n, c) for n, c in enumerate(candidates(problem, known))]
+    if not priced:
+        raise NotYetSupportedError(
+            f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
+            f"and are not sorted anew inside a program yet. Call .with_transpose() on one of them."
+        )
     best = min(priced, key=lambda entry: entry[:2])
     others = sorted((entry for entry in priced if entry is not best), key=lambda entry: entry[:2])
     return plan_as(best[2], best[0], known, tuple((_name(c), cost) for cost, _, c in others))
@@ -62,18 +71,18 @@ def _reordered(candidate: Candidate, patterns: tuple[Stored, ...]) -> tuple[tupl
     problem = candidate.problem
     used, moves, walks = [], [], []
     for pattern, names, lead in zip(patterns, problem.level_variables, problem.lead_variables, strict=True):
-        walked = walked_as(names, candidate.walk)
-        same = walked == names
-        moved = list(range(len(names))) if same else [names.index(v) for v in walked]  # the level that stands there now
+        moved = walked_levels(names, candidate.walk)  # the level that stands there now
+        same = moved == tuple(range(len(names)))
         used.append(pattern if same else pattern.with_order(tuple(pattern.format.order[n] for n in moved)))
         moves.append(moved)
-        walks.append((*lead, *walked))
-    tensors = tuple(replace(t, axes=tuple(_moved_axis(axis, moves) for axis in t.axes)) for t in problem.tensors)
+        walks.append((*lead, *(names[level] for level in moved)))
+    tensors = tuple(replace(t, axes=tuple(moved_axis(axis, moves) for axis in t.axes)) for t in problem.tensors)
     types = tuple(pattern_type(p, t.lead) for p, t in zip(used, problem.patterns, strict=True))
     return tuple(used), replace(problem, tensors=tensors, patterns=types, walks=tuple(walks))
 
 
-def _moved_axis(axis: Axis, moves: list[list[int]]) -> Axis:
+def moved_axis(axis: Axis, moves: list[tuple[int, ...]]) -> Axis:
+    """A storage axis where the levels of pattern `n` stand in the order `moves[n]`."""
     if not isinstance(axis, Positions):
         return axis
     return replace(axis, dims=tuple(axis.dims[n] for n in moves[axis.pattern]))

@@ -18,7 +18,7 @@ from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["UNKNOWN", "Visits", "visits", "walked_as"]
+__all__ = ["UNKNOWN", "Visits", "visits", "walked_as", "walked_levels"]
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 DERIVED_DENSE = 4  # a transposed index starts with a dense level where that is at most so many times nse long
@@ -34,9 +34,18 @@ class Visits:
     drivers: tuple[tuple[IndexVar, int], ...]
 
 
+def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
+    """A pattern's levels in the order of the walk; those of a repeated variable meet unless all can stay in place."""
+    first = list(dict.fromkeys(names))
+    levels = range(len(names))
+    return tuple(
+        levels if first == sorted(first, key=walk.index) else sorted(levels, key=lambda n: walk.index(names[n]))
+    )
+
+
 def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
-    """A pattern's level variables in the order of the walk; a repeated one makes it keep its own order."""
-    return tuple(names) if len(set(names)) < len(names) else tuple(sorted(names, key=walk.index))
+    """A pattern's level variables in the order of the walk."""
+    return tuple(names[level] for level in walked_levels(names, walk))
 
 
 def visits(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> Visits:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from jsparse import NotYetSupportedError, ShapeError, SubscriptError
+from jsparse import ShapeError, SubscriptError
 from jsparse.notation import Access, Assignment, parse_einsum
 
 
 def test_terms_become_accesses():
-    read = parse_einsum(" ij, jk -> ik ", (2, 2))
+    read = parse_einsum(" ij, jk -> ik ", ((3, 4), (4, 5)))
     assert read == Assignment(Access("C", ("i", "k")), (Access("A", ("i", "j")), Access("B", ("j", "k"))))
     assert str(read) == "C[i, k] = A[i, j] * B[j, k]"
     assert (read.variables(), read.reductions()) == (("i", "k", "j"), ("j",))
@@ -26,21 +26,25 @@ def test_terms_become_accesses():
     ],
 )
 def test_implicit_result_is_numpys(text, ranks, result):
-    assert "".join(parse_einsum(text, ranks).target.indices) == result
     arrays = [np.zeros([2] * rank) for rank in ranks]
+    assert "".join(parse_einsum(text, [x.shape for x in arrays]).target.indices) == result
     assert np.einsum(text, *arrays).ndim == len(result)
 
 
 def test_scalars_and_repeats():
-    assert str(parse_einsum("ii,->", (2, 0))) == "C = A[i, i] * B"
+    assert str(parse_einsum("ii,->", ((3, 3), ()))) == "C = A[i, i] * B"
 
 
 @pytest.mark.parametrize(
-    "text, place", [("i1,j", 1), ("ij;jk", 2), ("ij->i->j", 2), ("ij-i", 2), ("i,j->i,j", 6), ("é", 0)]
-)
+    "text, place",
+    [
+        ("i1,j", 1), ("ij;jk", 2), ("ij->i->j", 2), ("ij-i", 2), ("i,j->i,j", 6), ("é", 0), ("i..,j", 1), (".i,j", 0),
+        ("....i,j", 3), ("...i...,j", 4), ("......,j", 3), ("...,j->......", 10),
+    ],
+)  # fmt: skip
 def test_a_caret_points_at_what_is_outside_the_grammar(text, place):
     with pytest.raises(SubscriptError) as caught:
-        parse_einsum(text, (2, 1))
+        parse_einsum(text, ((2, 2), (2,)))
     *_, line, caret = str(caught.value).split("\n")
     assert line.strip() == text
     assert caret == "    " + " " * place + "^"
@@ -53,13 +57,14 @@ def test_a_caret_points_at_what_is_outside_the_grammar(text, place):
         ("ij->k", (2,), SubscriptError, "'k' of 'ij->k' does not"),
         ("ij,jk->ik", (2,), ShapeError, "2 terms and 1 operands"),
         ("ij->i", (3,), ShapeError, "operand A of 'ij->i' to have rank 2.*rank 3"),
-        ("...i->i", (2,), NotYetSupportedError, "does not read '...' yet"),
+        ("...ij->...", (1,), ShapeError, "operand A of '...ij->...' to have rank at least 2.*rank 1"),
+        ("i...,j->ij", (3, 1), SubscriptError, r"'...' behind '->' too.*sizes \(2, 2\)"),
         (np.zeros(2), (), SubscriptError, "first argument is of type ndarray"),
     ],
 )
 def test_errors_say_what_came(text, ranks, kind, message):
     with pytest.raises(kind, match=message):
-        parse_einsum(text, ranks)
+        parse_einsum(text, [(2,) * rank for rank in ranks])
 
 
 def test_indirect_accesses_print_and_list_their_variables():

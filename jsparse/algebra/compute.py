@@ -1,0 +1,140 @@
+"""Runs what is stated on operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse._compat import same_varying
+from jsparse.algebra.assembly import Assembly
+from jsparse.algebra.contraction import NEW_PATTERN, Contraction, OutFormat, asked, stated
+from jsparse.algebra.product import subscripts_of
+from jsparse.algebra.signature import StoredOn, stored_on
+from jsparse.dynamic import DynamicPattern
+from jsparse.formats import DynamicType, Pattern
+from jsparse.notation import Access, Assignment
+from jsparse.notation.einsum import operand_name
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.entries import Entries, entries_p
+from jsparse.tensor import SparseTensor
+
+__all__ = ["computed", "fused_entries", "product_values", "result_pattern", "wrapped"]
+
+
+def result_pattern(work: Contraction, operands: Sequence[Any], out_format: object) -> DynamicPattern | None:
+    """The dynamic pattern on which the result lies, if it is one: that of `out_format`, of an operand, or a new one."""
+    if work.assembly is not None:
+        return work.assembly.pattern(operands)
+    given = out_format.pattern if isinstance(out_format, SparseTensor) else None
+    given = given if isinstance(given, DynamicPattern) else None
+    return work.stored_like(work.walked(operands, given))
+
+
+def computed(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None = None) -> Any:
+    """The result of one product: an array or a SparseTensor."""
+    if work.steps:
+        return _stepwise(work, operands, out_format, nse)
+    if work.entries is not None and work.assembly is not None:
+        return fused_entries(work.entries, work.assembly, [(work, operands)], operands)
+    on = result_pattern(work, operands, out_format)
+    return wrapped(product_values(work, operands, on), work.result, on)
+
+
+def _stepwise(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Any:
+    """Each step is a product of its own; the last one is stored where all of it would be."""
+    factors = dict(enumerate(work.assignment.factors))
+    values = dict(enumerate(operands))
+    for number, step in enumerate(work.steps, start=len(operands)):
+        target = Access(operand_name(number), step.indices)
+        assignment = Assignment(target, tuple(factors.pop(place) for place in step.places))
+        taken = [values.pop(place) for place in step.places]
+        signatures, _ = asked(work.subscripts, taken, None)
+        one = stated(work.subscripts, assignment, signatures, "dense" if step.is_dense else None, None)
+        factors[number], values[number] = target, computed(one, taken, None)
+    last = Assignment(work.assignment.target, tuple(factors.values()))
+    if out_format is None and isinstance(work.place, StoredOn):
+        out_format = _like(work.place, operands)
+    left = list(values.values())
+    signatures, out = asked(work.subscripts, left, out_format)
+    if out is None:
+        out = "dense" if work.place is None else NEW_PATTERN
+    one = stated(work.subscripts, last, signatures, out, nse)
+    return computed(one, left, out_format, nse)
+
+
+def _like(place: StoredOn, operands: Sequence[Any]) -> SparseTensor:
+    """A tensor without values on a pattern that follows from an operand's."""
+    if isinstance(place.pattern, Pattern):
+        return SparseTensor._unchecked(None, place.pattern)
+    dynamic = (x.pattern for x, on in zip(operands, stored_on(operands), strict=True) if on and on.core == place.core)
+    return SparseTensor._unchecked(None, next(dynamic).retyped(place.pattern))
+
+
+def fused_entries(
+    entries: Entries,
+    assembly: Assembly,
+    terms: Sequence[tuple[Contraction, Sequence[Any]]],
+    operands: Sequence[Any],
+) -> SparseTensor:
+    """A sparse result on a pattern of its own, found and computed at once: of terms with the operands of each, and all
+    operands."""
+    factors = [x for work, of in terms for x in work.arrays(of)]
+    index = [array for arrays in assembly.index(operands) for array in arrays]
+    *arrays, values = entries_p.bind(*same_varying((*factors, *index)), work=entries)
+    on = assembly.pattern(operands, arrays)
+    if on is not None:
+        values = on.poisoned(values)
+    result: SparseTensor = wrapped(values, assembly.result, on)
+    return result
+
+
+def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
+    """The dense result, or its values on the pattern where it is stored, which is `on` if that is dynamic. NaN if a
+    dynamic pattern overflowed."""
+    arrays = work.arrays(operands)
+    if work.spec is None:
+        return _dense(work, arrays)
+    if work.spec.factors == (work.spec.result,):
+        return arrays[0]  # the same values, perhaps under other names of dimensions
+    walked = work.walked(operands, on)
+    index = [array for pattern in walked for array in pattern.operands()]
+    out = einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec)
+    for pattern in walked:
+        out = pattern.poisoned(out)
+    return out
+
+
+def _dense(work: Contraction, arrays: Sequence[Any]) -> jax.Array:
+    """What XLA computes: nothing is left to walk. Indices that no operand carries are broadcast."""
+    carried = {v for factor in work.assignment.factors for v in factor.variables()}
+    target = [str(v) for v in work.assignment.target.indices]
+    kept = [v for v in target if v in carried]
+    *terms, result = subscripts_of(*(tuple(map(str, f.indices)) for f in work.assignment.factors), kept)
+    out: jax.Array = jnp.einsum(",".join(terms) + "->" + result, *arrays)
+    if kept == target:
+        return out
+    sizes = dict(zip(target, work.shape, strict=True))
+    spread = jnp.expand_dims(out, [n for n, v in enumerate(target) if v not in carried])
+    return jnp.broadcast_to(spread, [sizes[v] for v in target])
+
+
+def wrapped(out: jax.Array, result: Pattern | DynamicType | None, on: DynamicPattern | None) -> Any:
+    """An array, or values as a tensor on the pattern of the result."""
+    if result is None or result.format.is_dense:
+        return _dense_levels(out, result)
+    if isinstance(result, Pattern):
+        return SparseTensor._unchecked(out, result)
+    assert on is not None
+    return SparseTensor._unchecked(out, on.retyped(result))
+
+
+def _dense_levels(out: jax.Array, pattern: Pattern | DynamicType | None) -> jax.Array | SparseTensor:
+    """The array itself, or as the values of a tensor whose levels are all dense."""
+    if pattern is None:
+        return out
+    pattern = Pattern.of_arrays(pattern.shape, pattern.format, ())
+    stored = jnp.transpose(out, pattern.format.order) if out.ndim else out
+    return SparseTensor._unchecked(stored.reshape(-1), pattern)

@@ -1,0 +1,143 @@
+"""One product of operands, its indices checked: what is walked, and what the primitive computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from string import ascii_letters
+from typing import TypeAlias
+
+from jsparse.algebra.signature import Core, Signature, StoredOn
+from jsparse.errors import ShapeError
+from jsparse.formats import DynamicType, Pattern
+from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.primitives.spec import Spec, Term, Walked
+
+__all__ = ["Product", "WalkKey", "checked_sizes", "subscripts_of"]
+
+WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """The operands of one term and how they are accessed.
+
+    Attributes:
+        sizes: of every index variable, those of other terms included.
+    """
+
+    assignment: Assignment
+    operands: tuple[Signature, ...]
+    sizes: Mapping[IndexVar, int]
+
+    @cached_property
+    def indices(self) -> tuple[tuple[IndexVar, ...], ...]:
+        """Of each operand."""
+        return tuple(tuple(map(str, factor.indices)) for factor in self.assignment.factors)
+
+    @cached_property
+    def kept(self) -> tuple[IndexVar, ...]:
+        """The result's indices."""
+        return self.assignment.target.variables()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result."""
+        return tuple(self.sizes[v] for v in self.kept)
+
+    @cached_property
+    def walks(self) -> dict[WalkKey, Walked]:
+        """The patterns that the operands are stored on."""
+        return _walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])
+
+    def extended(self, place: int) -> StoredOn:
+        """What an operand is stored on, then dense levels for the indices of the result that it lacks."""
+        on, indices = self.operands[place].stored, self.indices[place]
+        assert on is not None
+        added = [v for v in self.kept if v not in indices]
+        names = (*indices, *added)
+        return on.extended([self.sizes[v] for v in added], [names.index(v) for v in self.kept])
+
+    def alone(self, place: int) -> tuple[tuple[IndexVar, ...], str | None]:
+        """The indices of an operand, and if it is dense the einsum that sums those that only it carries and takes its
+        diagonals before the product: Σ a·b = a·Σ b."""
+        names = self.indices[place]
+        if self.operands[place].core is not None:
+            return names, None
+        others = {v for n, other in enumerate(self.indices) if n != place for v in other} | set(self.kept)
+        left = tuple(v for v in dict.fromkeys(names) if v in others)
+        return left, None if left == names else "->".join(subscripts_of(names, left))
+
+    def spec(self, result: StoredOn | None) -> Spec | None:
+        """What the primitive computes, its result dense or on a pattern; None if no pattern is walked."""
+        on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
+        stored = [(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
+        walks = _walks([*stored, (result, self.kept)])
+        if not walks:
+            return None
+        numbers = {key: n for n, key in enumerate(walks)}
+
+        def term(dense: tuple[IndexVar, ...], on: tuple[Core, tuple[IndexVar, ...]] | None) -> Term:
+            if on is None:
+                return Term(dense)
+            core, levels = on
+            return Term((), numbers[core.pattern, core.group, levels[: core.ndim]], levels[core.ndim :])
+
+        factors = tuple(term(self.alone(n)[0], on) for n, on in enumerate(on_core))
+        sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
+        return Spec(factors, term(self.kept, _levels(result, self.kept)), tuple(walks.values()), sizes)
+
+
+def _walks(tensors: Sequence[tuple[StoredOn | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, Walked]:
+    """The patterns that are walked, once for every way; of tensors on one, with the most transposed indices."""
+    walks: dict[WalkKey, Walked] = {}
+    for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
+        walk = Walked(levels[: core.ndim], core.pattern, core.derived)
+        key = (core.pattern, core.group, walk.indices)
+        if len(walk.derived) >= len(walks.setdefault(key, walk).derived):
+            walks[key] = walk
+    return walks
+
+
+def _levels(on: StoredOn | None, indices: tuple[IndexVar, ...]) -> tuple[Core, tuple[IndexVar, ...]] | None:
+    """The core of a tensor's pattern and the index of each level; None for a dense tensor."""
+    core = None if on is None else on.core
+    if on is None or core is None:
+        return None
+    return core, tuple(indices[level.dim] for level in on.pattern.format.levels)
+
+
+def checked_sizes(
+    text: str, places: Sequence[tuple[Access, Sequence[int]]], out: tuple[Access, Sequence[int]] | None = None
+) -> dict[IndexVar, int]:
+    """The size of each index, the same wherever it stands: in operands of these shapes, and in `out_format`.
+
+    Raises ShapeError if ranks or sizes do not agree.
+    """
+    if out is not None and len(out[1]) != len(out[0].indices):
+        raise ShapeError(
+            f"Expected out_format of '{text}' to have rank {len(out[0].indices)}, an index of the result each "
+            f"dimension, but it has shape {tuple(out[1])}."
+        )
+    found: dict[IndexVar, tuple[int, str]] = {}
+    named = [(access, shape, f"operand {access.tensor}") for access, shape in places]
+    named += [] if out is None else [(*out, "out_format")]
+    for access, shape, role in named:
+        for dim, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
+            here = f"{size} in dimension {dim} of {role} of shape {tuple(shape)}"
+            known = found.setdefault(str(index), (int(size), here))
+            if known[0] != size:
+                raise ShapeError(
+                    f"Expected index '{index}' of '{text}' to have one size, but it is {known[1]} and {here}."
+                )
+    return {var: size for var, (size, _) in found.items()}
+
+
+def subscripts_of(*terms: Sequence[IndexVar]) -> list[str]:
+    """Index names of any length as terms of letters."""
+    names = dict.fromkeys(v for term in terms for v in term)
+    taken = {v for v in names if len(v) == 1 and v in ascii_letters}
+    free = (letter for letter in ascii_letters if letter not in taken)
+    letters = {v: v if v in taken else next(free) for v in names}
+    return ["".join(letters[v] for v in term) for term in terms]

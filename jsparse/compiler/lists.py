@@ -1,0 +1,168 @@
+"""Patterns that come out of other patterns: all places that products of sparse operands reach.
+
+    for each term: count the columns of coordinates, chunk by chunk; write them; then sort all, each place once
+
+The loops that count and write are kernels like any other (`lower.listing`); sorting is the extension's
+(`csrc/lists.cc`). Nothing is as large as a dimension, whatever the formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jsparse import _native
+from jsparse.compiler.llvm import CompiledKernel
+from jsparse.compiler.problem import Problem, TensorType
+from jsparse.compiler.recipe import write_recipe
+from jsparse.compiler.routine import BATCH_AT, BATCHED
+from jsparse.compiler.schedule import Plan
+from jsparse.errors import JsparseError
+
+__all__ = ["ListTerm", "Lists", "counting", "is_lists", "list_term", "read_lists"]
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ListTerm:
+    """The two kernels of one term, as recipes, and the bytes of an element of each index array they walk."""
+
+    counts: str
+    columns: str
+    widths: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The call that finds the pattern of a sum of terms.
+
+    Attributes:
+        params: the pattern's type, as `compiler.routine.parameters` says it.
+        operands: of all terms' index arrays, those that come as operands.
+        is_ordered: the one term gives its columns in the pattern's order, each once; else they are sorted.
+        bound: the names of the others, which are no part of the recipe.
+        factors: operands in front of the index arrays, whose products are the values, of so many bytes each, that are
+            the last result; 0 where only the pattern is found.
+    """
+
+    params: tuple[int, ...]
+    terms: tuple[ListTerm, ...]
+    operands: tuple[bool, ...]
+    results: int
+    is_ordered: bool = False
+    bound: str = ""
+    factors: int = 0
+    value_bytes: int = 0
+
+    @property
+    def recipe(self) -> str:
+        """The call as text."""
+        terms = [[term.counts, term.columns, term.widths] for term in self.terms]
+        return json.dumps(
+            [
+                "lists",
+                VERSION,
+                self.params,
+                terms,
+                self.operands,
+                self.results,
+                self.is_ordered,
+                self.factors,
+                self.value_bytes,
+            ],
+            separators=(",", ":"),
+        )
+
+    @property
+    def address(self) -> int:
+        """Where the code that runs the terms lies in this process."""
+        return _native.routine("lists")
+
+    @property
+    def slots(self) -> list[int]:
+        """Bound in front: the parameters, the table of terms; then index arrays, each an operand or bound."""
+        count = self.factors + sum(self.operands)
+        operands, bound = iter(range(self.factors, count)), iter(range(-3, -3 - len(self.operands), -1))
+        arrays = [next(operands) if operand else next(bound) for operand in self.operands]
+        return [-1, -2, *range(self.factors), *arrays, *range(count, count + self.results)]
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether operands and results have a leading axis."""
+        return bool(self.params[1] & BATCHED)
+
+    def batched(self, size: int) -> Lists:
+        """`size` of these at once, on operands with one leading axis."""
+        params = list(self.params)
+        params[1] |= BATCHED
+        params[BATCH_AT] *= size
+        return replace(self, params=tuple(params))
+
+    def tables(self, kernel_of: Callable[[str], CompiledKernel]) -> tuple[list[np.ndarray], list[CompiledKernel]]:
+        """The parameters and the table of terms as the code reads them (see `csrc/lists.h`), and what has to stay alive
+        for the latter."""
+        table, alive, at = (
+            [int(self.is_ordered), self.factors, self.value_bytes, len(self.terms)],
+            list[CompiledKernel](),
+            0,
+        )
+        for term in self.terms:
+            kernels = (kernel_of(term.counts), kernel_of(term.columns))
+            alive += kernels
+            taken = self.operands[at : at + len(term.widths)]
+            at += len(term.widths)
+            table += [*(kernel.address for kernel in kernels), len(term.widths)]
+            table += [width * taken_ for width, taken_ in zip(term.widths, taken, strict=True)]
+        return [np.array(self.params, np.int64), np.array(table, np.int64)], alive
+
+
+def list_term(plan: Plan, index_dtype: str) -> ListTerm:
+    """The kernels of a plan: one that counts columns, and one for what the plan's problem wants (coordinates, where
+    that is counts), coordinates being written in `index_dtype`."""
+    dtypes = (pattern.index_dtype for pattern in plan.problem.patterns)
+    widths = (
+        np.dtype(dtype).itemsize for dtype, used in zip(dtypes, plan.patterns, strict=True) for _ in used.format.arrays
+    )
+    counts = write_recipe(counting(plan.problem), plan.schedule)
+    return ListTerm(counts, write_recipe(_columns(plan.problem, index_dtype), plan.schedule), tuple(widths))
+
+
+def counting(problem: Problem) -> Problem:
+    """The problem of counting the columns of another."""
+    target = problem.tensors[0]
+    terms = tuple(replace(term, coefficient=1, factors=()) for term in problem.terms)
+    tensors = (TensorType(target.name, "int64", ()),)
+    return replace(problem, wanted="counts", tensors=tensors, terms=terms, column_dtype="int32")
+
+
+def _columns(problem: Problem, index_dtype: str) -> Problem:
+    if problem.wanted == "listed values":
+        return problem
+    if any(term.factors for term in problem.terms):
+        return replace(problem, wanted="entries", column_dtype=index_dtype)
+    target = problem.tensors[0]
+    return replace(problem, wanted="coordinates", tensors=(TensorType(target.name, index_dtype, ()),))
+
+
+def is_lists(recipe: str) -> bool:
+    """Whether a recipe is that of a `Lists`."""
+    return recipe.startswith('["lists"')
+
+
+def read_lists(recipe: str) -> Lists:
+    """The call of a recipe. Raises JsparseError for any other text."""
+    try:
+        _, version, params, terms, operands, results, ordered, *values = json.loads(recipe)
+        if version != VERSION:
+            raise JsparseError(f"Expected lists of version {VERSION}, but got version {version}.")
+        read = tuple(ListTerm(str(counts), str(columns), tuple(map(int, widths))) for counts, columns, widths in terms)
+        flags, (factors, value_bytes) = tuple(map(bool, operands)), map(int, values)
+        return Lists(tuple(map(int, params)), read, flags, int(results), bool(ordered), "", factors, value_bytes)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, JsparseError):
+            raise
+        raise JsparseError(f"Expected the recipe of lists, but got {recipe[:80]!r}: {error}") from error

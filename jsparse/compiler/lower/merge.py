@@ -1,0 +1,188 @@
+"""The loop over the coordinates at which some term of a sum has entries.
+
+Every sparse level that meets here keeps a position and its coordinate, the size of the index variable once it has no
+more. The next coordinate is the smallest at which a term may still have entries: of a product, that of a factor only as
+long as all factors have some left. A level is there if that is its coordinate; then it moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Compare,
+    Declare,
+    Expr,
+    For,
+    If,
+    Let,
+    Select,
+    Set,
+    Stmt,
+    Var,
+    While,
+)
+from jsparse.compiler.kernel.types import BOOL
+from jsparse.compiler.loops.nest import Forall, Merged, Stored
+from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
+from jsparse.compiler.lower.levels import LevelWalk
+from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.formats.level import LevelKind
+
+__all__ = ["merged_loop"]
+
+Body = Callable[[Scope], Stmt]
+
+
+def merged_loop(scope: Scope, loop: Forall, domain: Merged, body: Body, partials: Partials | None) -> Stmt:
+    """The loop, divided over threads if asked; `body` is given the scope in which each level has its span."""
+    merge = _Merge(scope, loop, domain, body)
+    if loop.parallel is None:
+        return merge.between(const(0), scope.storage.size(loop.var), whole=True)
+    return merge.parallel(loop.parallel.grain, partials)
+
+
+@dataclass(frozen=True)
+class _Cursor:
+    """Where a sparse level stands."""
+
+    walk: LevelWalk
+    level: Stored
+    position: Var
+    coordinate: Var
+    stop: Expr
+
+
+class _Merge:
+    def __init__(self, scope: Scope, loop: Forall, domain: Merged, body: Body) -> None:
+        self.scope, self.var, self.domain, self.body = scope, loop.var, domain, body
+        self.levels = list(dict.fromkeys(level for term in domain.terms for level in term))
+        self.walks = {level: LevelWalk(scope, level, loop.var) for level in self.levels}
+        self.sparse = [level for level in self.levels if self.walks[level].kind is not LevelKind.DENSE]
+        self.full = any(all(level not in self.sparse for level in term) for term in domain.terms)
+        self.size = scope.storage.size(loop.var)
+
+    def between(self, lo: Expr, hi: Expr, whole: bool = False) -> Stmt:
+        """All coordinates from `lo` to `hi`."""
+        prelude: list[Stmt] = []
+        cursors: list[_Cursor] = []
+        for level in self.sparse:
+            start, cursor = self.cursor(level, None if whole else (lo, hi))
+            prelude += start
+            cursors.append(cursor)
+        if self.full:
+            n = self.scope.fresh(self.var)
+            return block(*prelude, For(n, lo, hi, self.visit(n, cursors)))
+        here = self.scope.fresh(self.var)
+        found = self.scope.fresh("found")
+        step = block(Let(found, here), self.visit(found, cursors), Set(here, self.next(cursors)))
+        return block(*prelude, Declare(here, self.next(cursors)), While(less(here, hi), step))
+
+    def cursor(self, level: Stored, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
+        """The level's segment, or the part of it between two coordinates, and the registers that run through it."""
+        walk = self.walks[level]
+        first, stop, start = walk.bounds()
+        if between is not None or walk.type.padded:
+            lo, hi = between or (const(0), self.size)
+            search, begin = lower_bound(self.scope, first, stop, lambda n: Compare("<=", lo, walk.coordinate(n)))
+            rest, end = lower_bound(self.scope, begin, stop, lambda n: Compare("<=", hi, walk.coordinate(n)))
+            start += [search, rest]
+            first, stop = begin, end
+        position, coordinate = self.scope.fresh("p"), self.scope.fresh(f"{self.var}_of")
+        cursor = _Cursor(walk, level, position, coordinate, stop)
+        start += [Declare(position, first), Declare(coordinate, self.size), self.read(cursor)]
+        return start, cursor
+
+    def read(self, cursor: _Cursor) -> Stmt:
+        """The coordinate at the cursor's position; the size if there is none."""
+        load = Set(cursor.coordinate, cursor.walk.coordinate(cursor.position))
+        return If(less(cursor.position, cursor.stop), load, Set(cursor.coordinate, self.size))
+
+    def next(self, cursors: list[_Cursor]) -> Expr:
+        """The smallest coordinate at which a term may have entries; the size if no term has any left."""
+        of_terms = []
+        for term in self.domain.terms:
+            own: list[Expr] = [c.coordinate for c in cursors if c.level in term]
+            least = reduce(minimum, own)
+            greatest = reduce(lambda a, b: Binary("max", a, b), own)
+            of_terms.append(least if len(own) == 1 else Select(less(greatest, self.size), least, self.size))
+        return reduce(minimum, of_terms)
+
+    def visit(self, here: Expr, cursors: list[_Cursor]) -> Stmt:
+        """The body at one coordinate; then the levels that are there move on."""
+        scope, start, advance = self.scope.with_index(self.var, here), list[Stmt](), list[Stmt]()
+        present: dict[Stored, Expr] = {}
+        for cursor in cursors:
+            there, position, stop = (
+                self.scope.fresh("there", BOOL),
+                self.scope.fresh("at"),
+                self.scope.fresh("end"),
+            )
+            present[cursor.level] = there
+            start += [Let(there, Compare("==", cursor.coordinate, here)), Let(position, cursor.position)]
+            start += self.run_end(cursor, position, stop, there)
+            scope = scope.with_span(cursor.level, Span(position, stop if cursor.walk.repeats else None, there))
+            advance.append(If(there, block(Set(cursor.position, stop), self.read(cursor))))
+        for level in self.levels:
+            if level not in self.sparse:
+                scope = scope.with_span(level, self.walks[level].dense_entry(here).span)
+        for n, term in enumerate(self.domain.terms):
+            for level in term:
+                if level in present:
+                    scope = scope.with_present(n, present[level])
+        return block(*start, self.guarded(self.body(scope), present), *advance)
+
+    def run_end(self, cursor: _Cursor, position: Var, stop: Var, there: Expr) -> list[Stmt]:
+        """Behind the positions that share the coordinate."""
+        if not cursor.walk.repeats:
+            return [Let(stop, add(position, const(1)))]
+        same = Compare("==", cursor.walk.coordinate(minimum(stop, add(cursor.stop, const(-1)))), cursor.coordinate)
+        more = While(Binary("&", less(stop, cursor.stop), same), Set(stop, add(stop, const(1))))
+        return [Declare(stop, add(position, const(1))), If(both(there, less(stop, cursor.stop)), more)]
+
+    def guarded(self, body: Stmt, present: dict[Stored, Expr]) -> Stmt:
+        """The body where a whole term is there; certain if every term is one level, or has every coordinate."""
+        if self.full or all(len([level for level in term if level in present]) == 1 for term in self.domain.terms):
+            return body
+        terms = [reduce(both, [present[level] for level in term if level in present]) for term in self.domain.terms]
+        return If(reduce(lambda a, b: Binary("|", a, b), terms), body)
+
+    def parallel(self, grain: int, partials: Partials | None) -> Stmt:
+        """Chunks of about equal numbers of entries, all of them bounded by coordinates."""
+        if not self.levels:
+            return in_chunks(self.scope, self.size, grain, self.between, partials)
+        leader = self.sparse[0] if self.sparse else self.levels[0]
+        walk = self.walks[leader]
+        summed = [self.walks[level] for level in self.levels] if not self.sparse else [walk]
+        _, last, prelude = (const(0), self.size, list[Stmt]()) if not self.sparse else walk.bounds()
+
+        def weight(n: Expr) -> Expr:
+            return reduce(add, (of.weight(n) for of in summed))
+
+        total = self.scope.fresh("total")
+
+        def part(chunk: Expr, chunks: Expr) -> Stmt:
+            before, lo = self.boundary(chunk, chunks, total, last, weight, walk)
+            behind, hi = self.boundary(add(chunk, const(1)), chunks, total, last, weight, walk)
+            return block(*before, *behind, self.between(lo, hi))
+
+        return block(*prelude, Let(total, weight(last)), chunked(self.scope, total, grain, part, partials))
+
+    def boundary(
+        self, chunk: Expr, chunks: Expr, total: Expr, last: Expr, weight: Callable[[Expr], Expr], walk: LevelWalk
+    ) -> tuple[list[Stmt], Expr]:
+        """The coordinate where a chunk begins: 0 for the first, the size behind the last."""
+        goal = self.scope.fresh("goal")
+        search, found = lower_bound(self.scope, const(0), last, lambda n: Compare("<=", goal, weight(n)))
+        start: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]
+        if not self.sparse:
+            return start, found
+        bound = self.scope.fresh("bound")
+        within = Binary("max", minimum(walk.coordinate(found), self.size), const(0))
+        start += [Declare(bound, self.size), If(less(found, last), Set(bound, within))]
+        at_ends = Select(Compare("==", chunk, const(0)), const(0), Select(less(chunk, chunks), bound, self.size))
+        return start, at_ends

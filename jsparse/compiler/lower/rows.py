@@ -1,0 +1,150 @@
+"""Rows: workspaces that know where they were written, and are read in order.
+
+Beside the values lies a bit for each coordinate, in words of 32, and, for long rows, a bit for each word: so the
+coordinates come out sorted without being compared, and reading a row costs what was written, not its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jsparse.compiler.kernel.algebra import add, block, const, mul, zero
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Borrow,
+    Buffer,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    LowestBit,
+    Set,
+    Stmt,
+    Store,
+    While,
+)
+from jsparse.compiler.kernel.types import BOOL, I64, Type
+from jsparse.compiler.loops.nest import Forall, Row, Where, Written
+from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.scope import RowStore, Scope
+
+__all__ = ["add_to_row", "is_row", "new_row", "row_where", "with_memory", "written_loop"]
+
+WORD = 5  # bits of a coordinate that number the bits of a word
+SHORT = 4096  # coordinates up to which every word is looked at
+
+
+def new_row(scope: Scope, row: Row) -> Scope:
+    """The scope with a row, whose memory is still to be borrowed."""
+    assert row.var is not None
+    size = scope.storage.size(row.var)
+    values = Buffer(scope.fresh(row.name).name, Type(row.dtype), -1, True) if row.dtype else None
+    bits = Buffer(scope.fresh("bits").name, I64, -1, True)
+    short = isinstance(size, Const) and size.value <= SHORT
+    words = None if short else Buffer(scope.fresh("words").name, I64, -1, True)
+    return scope.with_row(row.name, RowStore(values, bits, words))
+
+
+def with_memory(scope: Scope, row: Row, body: Stmt) -> Stmt:
+    """The body with memory for the row, which is empty at first: every thread has one of its own."""
+    assert row.var is not None
+    size, store = scope.storage.size(row.var), scope.rows[row.name]
+    length = _shifted(add(size, const(31)))
+    if store.words is not None:
+        body = Borrow(store.words, _shifted(add(length, const(31))), body)
+    body = Borrow(store.bits, length, body)
+    return body if store.values is None else Borrow(store.values, size, body)
+
+
+def row_where(where: Where, row: Row, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
+    """Producer, then consumer; a scalar row is made here, and only read if it was written."""
+    if row.var is not None:
+        return block(lower(where.producer, scope), lower(where.consumer, scope))
+    written = scope.fresh("written", BOOL)
+    inner = scope.with_register(_written(row.name), written)
+    start: list[Stmt] = [Declare(written, zero(BOOL))]
+    if row.dtype:
+        value = scope.fresh(row.name, Type(row.dtype))
+        inner = inner.with_register(row.name, value)
+        start.append(Declare(value, zero(value.type)))
+    return block(*start, lower(where.producer, inner), If(written, lower(where.consumer, inner)))
+
+
+def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
+    """Add a value (none, where rows hold no values) at an index of the row (none, of a scalar), and mark it."""
+    if index is None:
+        mark = Set(scope.registers[_written(name)], Const(1, BOOL))
+        register = scope.registers.get(name)
+        return mark if value is None or register is None else block(Set(register, Binary("+", register, value)), mark)
+    row = scope.rows[name]
+    word = scope.fresh("word")
+    stmts: list[Stmt] = [Let(word, _shifted(index)), _mark(row.bits, word, index)]
+    if row.words is not None:
+        stmts.append(_mark(row.words, _shifted(word), word))
+    if value is not None and row.values is not None:
+        stmts.append(Store(row.values, index, value, accumulate=True))
+    return block(*stmts)
+
+
+def written_loop(loop: Forall, domain: Written, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+    """The body at each coordinate that was written, with the row's value; then it is empty."""
+    row = scope.rows[domain.workspace]
+    size = scope.storage.size(loop.var)
+
+    def at(coordinate: Expr) -> Stmt:
+        here = scope.fresh(loop.var)
+        inner = scope.with_index(loop.var, here)
+        if row.values is None:
+            return block(Let(here, coordinate), body(inner))
+        value = scope.fresh("value", row.values.type)
+        read: list[Stmt] = [
+            Let(here, coordinate),
+            Let(value, Load(row.values, here)),
+            Store(row.values, here, zero(value.type)),
+        ]
+        return block(*read, body(inner.with_register(domain.workspace, value)))
+
+    def of_word(word: Expr) -> Stmt:
+        return _each_bit(scope, row.bits, word, at)
+
+    n = scope.fresh("n")
+    length = _shifted(add(size, const(31)))
+    if row.words is None:
+        return For(n, const(0), length, of_word(n))
+    return For(n, const(0), _shifted(add(length, const(31))), _each_bit(scope, row.words, n, of_word))
+
+
+def _each_bit(scope: Scope, buffer: Buffer, place: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
+    """The body for the number of each bit that is set in a word, which is cleared."""
+    bits, number = scope.fresh("left"), scope.fresh("bit")
+    step = block(
+        Let(number, add(mul(place, const(32)), LowestBit(bits))),
+        Set(bits, Binary("&", bits, Binary("-", bits, const(1)))),
+        body(number),
+    )
+    some = Compare("!=", bits, const(0))
+    return block(Declare(bits, Load(buffer, place)), If(some, block(Store(buffer, place, const(0)), While(some, step))))
+
+
+def _mark(buffer: Buffer, place: Expr, number: Expr) -> Stmt:
+    bit = Binary("<<", const(1), Binary("&", number, const(31)))
+    return Store(buffer, place, Binary("|", Load(buffer, place), bit))
+
+
+def _shifted(number: Expr) -> Expr:
+    if isinstance(number, Const):
+        return const(int(number.value) >> WORD)
+    return Binary(">>", number, const(WORD))
+
+
+def _written(name: str) -> str:
+    return f"{name}'s mark"
+
+
+def is_row(name: str, scope: Scope) -> bool:
+    """Whether a workspace is a row."""
+    return name in scope.rows or _written(name) in scope.registers

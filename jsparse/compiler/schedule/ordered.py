@@ -1,0 +1,144 @@
+"""Loops that reach the entries of a sum in the order in which its result stores them.
+
+All terms share the loops over the target's outermost indices; inside, each has its own. Either every index of the
+target is shared, and what a term sums adds to a scalar; or all but the last, and it adds to a row (Gustavson, 1978).
+The cheaper of the two is taken, if patterns can be walked so at all and a row is not out of proportion to the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, permutations
+
+from jsparse.compiler.problem import Addend, PatternType, Positions, Problem
+from jsparse.compiler.schedule.cost import Cost
+from jsparse.compiler.schedule.plan import Plan
+from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.schedule.select import CHUNK_WORK, moved_axis, pattern_type
+from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.visits import UNKNOWN, visits, walked_levels
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["ordered_plan"]
+
+MAX_ORDERS = 120  # of a term's own loops that are priced
+SHORT_ROW = 1 << 16  # a row may always be so long
+ROW_WORK = 4  # else at most so many times the work
+SEVERAL = 1.0  # a coordinate compared while merging
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The loops of one term, and what they cost."""
+
+    own: tuple[IndexVar, ...]
+    cost: float
+    drivers: tuple[tuple[IndexVar, int], ...]
+    walked: tuple[tuple[int, tuple[int, ...]], ...]  # pattern, its levels in the order walked
+
+
+def ordered_plan(problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar]) -> Plan | None:
+    """The plan for a problem with terms, whose result stores its indices in `order`; None if there is none."""
+    found = [_with_shared(problem, tuple(patterns), tuple(order[:place])) for place in (len(order), len(order) - 1)]
+    plans = [plan for plan in found if plan is not None]
+    return min(plans, key=lambda plan: plan.cost, default=None)
+
+
+def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...]) -> Plan | None:
+    rest = [str(v) for v in problem.assignment.target.indices if v not in shared]
+    orders = [_best(problem, patterns, term, shared, rest) for term in problem.terms]
+    chosen = [order for order in orders if order is not None]
+    if len(chosen) < len(orders):
+        return None
+    walked: dict[int, tuple[int, ...]] = {}
+    for order in chosen:
+        for pattern, levels in order.walked:
+            if walked.setdefault(pattern, levels) != levels:
+                return None
+    work = sum(order.cost for order in chosen)
+    row = sum(problem.size[v] or UNKNOWN for v in rest)
+    if row > max(SHORT_ROW, ROW_WORK * work):
+        return None
+    schedule = Schedule(
+        shared,
+        parallel=shared[0] if shared else None,
+        grain=_grain(problem, patterns, shared, work),
+        drivers=tuple(dict.fromkeys(driver for order in chosen for driver in order.drivers)),
+        own=tuple(order.own for order in chosen),
+    )
+    cost = Cost(work, work, work, 0.0, 0.0, not shared)
+    return _stated(problem, patterns, walked, schedule, cost)
+
+
+def _best(
+    problem: Problem,
+    patterns: tuple[Stored, ...],
+    term: Addend,
+    shared: tuple[IndexVar, ...],
+    rest: Sequence[IndexVar],
+) -> _Order | None:
+    """The cheapest order of a term's own loops; None if its patterns cannot be walked behind the shared ones."""
+    names = [problem.level_variables[n] for n in term.patterns]
+    own = tuple(dict.fromkeys(v for v in (*rest, *(v for of in names for v in of)) if v not in shared))
+    if any(of.count(v) > 1 for of in names for v in shared):
+        return None
+    part = replace(
+        problem,
+        patterns=tuple(problem.patterns[n] for n in term.patterns),
+        walks=tuple(problem.walks[n] for n in term.patterns),
+        tensors=problem.tensors[:1],
+        terms=(),
+        wanted="counts",
+    )
+    known = tuple(patterns[n] for n in term.patterns)
+    found: list[_Order] = []
+    for order in islice(permutations(own), MAX_ORDERS):
+        levels = [walked_levels(of, (*shared, *order)) for of in names]
+        if all(_legal(pattern, of) for pattern, of in zip(known, levels, strict=True)):
+            counted = visits(part, (*shared, *order), known)
+            cost = SEVERAL * sum(counted.looked) + (counted.entries[-1] if counted.entries else 1.0)
+            drivers = tuple((v, term.patterns[n]) for v, n in counted.drivers if v not in shared)
+            found.append(_Order(order, cost, drivers, tuple(zip(term.patterns, levels, strict=True))))
+    return min(found, key=lambda order: order.cost, default=None)
+
+
+def _legal(pattern: Stored, levels: tuple[int, ...]) -> bool:
+    if not isinstance(pattern, TracedPattern) or levels == tuple(range(len(levels))):
+        return True
+    return tuple(pattern.format.order[n] for n in levels) in pattern.orders
+
+
+def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], work: float) -> int:
+    """Entries (of the patterns that the outermost loop meets) that are worth waking a thread for."""
+    if not shared:
+        return 1
+    met = [p.nse for p, names in zip(patterns, problem.level_variables, strict=True) if shared[0] in names]
+    whole = sum(met) + (problem.size[shared[0]] or UNKNOWN)
+    return max(1, round(whole * CHUNK_WORK / max(work, 1.0)))
+
+
+def _stated(
+    problem: Problem,
+    patterns: tuple[Stored, ...],
+    walked: dict[int, tuple[int, ...]],
+    schedule: Schedule,
+    cost: Cost,
+) -> Plan:
+    """The problem with its patterns stored in the order in which the loops walk them."""
+    moves = [walked.get(n, tuple(range(len(names)))) for n, names in enumerate(problem.level_variables)]
+    used = tuple(_moved(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
+    types: tuple[PatternType, ...] = tuple(map(pattern_type, used))
+    walks = tuple(tuple(names[n] for n in of) for names, of in zip(problem.level_variables, moves, strict=True))
+    tensors = tuple(
+        replace(t, axes=tuple(moved_axis(a, moves) if isinstance(a, Positions) else a for a in t.axes))
+        for t in problem.tensors
+    )
+    stated = replace(problem, tensors=tensors, patterns=types, walks=walks)
+    return Plan(problem, stated, schedule, used, cost)
+
+
+def _moved(pattern: Stored, levels: tuple[int, ...]) -> Stored:
+    if levels == tuple(range(len(levels))):
+        return pattern
+    return pattern.with_order(tuple(pattern.format.order[n] for n in levels))

@@ -1,0 +1,109 @@
+"""`jsparse.evaluate`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.algebra.contraction import OutFormat, as_array, asked
+from jsparse.algebra.summation import computed, summation
+from jsparse.errors import NotYetSupportedError, SubscriptError
+from jsparse.notation import Access
+from jsparse.notation.evaluate import parse_statement
+from jsparse.notation.statement import Statement
+from jsparse.tensor import SparseTensor
+
+__all__ = ["evaluate", "evaluated"]
+
+ONE = "1"  # the factor of a term that has none; no tensor can be called so
+
+
+def evaluate(
+    text: str,
+    /,
+    *,
+    out_format: OutFormat = None,
+    nse: int | None = None,
+    semiring: str = "plus_times",
+    schedule: Any = None,
+    preferred_element_type: Any = None,
+    shape: tuple[int, ...] | None = None,
+    **tensors: Any,
+) -> jax.Array | SparseTensor:
+    """Sums of products of sparse and dense tensors, in tensor index notation.
+
+        y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=A, x=x)
+        D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=A, B=B, E=E, F=F)
+
+    Each term is summed over the indices that the result lacks and that it carries itself; a term that lacks an index of
+    the result is the same along it. Compiled, and differentiable, as `einsum` is.
+
+    Args:
+        text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
+            without brackets is a tensor of rank 0. Division is by numbers.
+        tensors: what the names mean: SparseTensors, arrays, numbers.
+        out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
+            only. By default the result is sparse if every term is, as a product of einsum would be.
+        nse: the room of a sparse result with a dynamic pattern; by default, where operands bound it, theirs.
+
+    Returns:
+        An array of the result's shape, or a SparseTensor.
+
+    Raises:
+        SubscriptError: the text does not follow the notation (the message points at the place), or tensors are missing
+            or not named in it.
+        ShapeError, DTypeError, FormatError, PatternError: as einsum raises them.
+    """
+    given = {"schedule": schedule, "preferred_element_type": preferred_element_type, "shape": shape}
+    for name, value in given.items():
+        if value is not None:
+            raise NotYetSupportedError(f"evaluate does not take {name}= yet; leave it out of '{text}'.")
+    if semiring != "plus_times":
+        raise NotYetSupportedError(f"evaluate knows only 'plus_times' so far; '{text}' asks semiring={semiring!r}.")
+    statement = _parsed(text)
+    _check_names(text, statement, tensors)
+    return evaluated(text, statement, tensors, out_format, nse)
+
+
+def evaluated(text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, nse: int | None) -> Any:
+    """The result of a statement on tensors; `text` is for messages."""
+    statement, more = _with_factors(statement)
+    names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
+    every = {**tensors, **more}
+    operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
+    signatures, out = asked(text, operands, out_format)
+    work = summation(text, statement, names, signatures, out, nse)
+    return computed(work, operands, out_format)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Statement:
+    return parse_statement(text)
+
+
+def _with_factors(statement: Statement) -> tuple[Statement, dict[str, Any]]:
+    """A term that is a number only gets the factor 1, an operand."""
+    if all(term.factors for term in statement.terms):
+        return statement, {}
+    one = (Access(ONE, ()),)
+    terms = tuple(term if term.factors else replace(term, factors=one) for term in statement.terms)
+    return replace(statement, terms=terms), {ONE: jnp.asarray(1)}
+
+
+def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:
+    wanted = statement.tensors()
+    missing = [name for name in wanted if name not in tensors]
+    if missing:
+        raise SubscriptError(
+            f"Expected a tensor for every name in '{text}', but {', '.join(missing)} did not come. Pass "
+            f"{', '.join(f'{name}=...' for name in missing)}."
+        )
+    unknown = [name for name in tensors if name not in wanted]
+    if unknown:
+        raise SubscriptError(
+            f"Expected tensors that '{text}' names ({', '.join(wanted)}), but {', '.join(unknown)} came as well."
+        )

@@ -1,0 +1,77 @@
+"""Writes the dimensions that `...` stands for as indices, by numpy's rules.
+
+They align at the right. Where sizes differ, those of 1 stretch: such a dimension gets an index of its own, which is
+summed over the one element it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from string import ascii_letters
+
+from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
+from jsparse.notation.tokens import pointed
+
+__all__ = ["ELLIPSIS", "without_ellipsis"]
+
+ELLIPSIS = "..."
+
+
+def without_ellipsis(
+    text: str, terms: Sequence[str], result: str, shapes: Sequence[tuple[int, ...]]
+) -> tuple[list[str], str]:
+    """The terms and the result in letters only; `shapes` have the ranks that the terms ask for.
+
+    Raises:
+        SubscriptError: the result has no `...` for the dimensions that broadcast.
+        ShapeError: sizes that do not broadcast.
+        NotYetSupportedError: no letters are left.
+    """
+    stretches = [_stretch(term, shape) for term, shape in zip(terms, shapes, strict=True)]
+    sizes = _broadcast(text, stretches)
+    if sizes and ELLIPSIS not in result:
+        raise SubscriptError(
+            f"Expected '...' behind '->' too, for the operands broadcast over sizes {sizes}; to sum over them, "
+            f"write letters instead of '...':\n{pointed(text, text.index('->') + 2, len(result))}"
+        )
+    fresh = _fresh(text)
+    common = [next(fresh) for _ in sizes]
+    letters = [_names(stretch, sizes, common, fresh) for stretch in stretches]
+    written = [term.replace(ELLIPSIS, names) for term, names in zip(terms, letters, strict=True)]
+    return written, result.replace(ELLIPSIS, "".join(common))
+
+
+def _stretch(term: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes that `...` stands for in a term."""
+    before, ellipsis, after = term.partition(ELLIPSIS)
+    return shape[len(before) : len(shape) - len(after)] if ellipsis else ()
+
+
+def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    sizes = [1] * max(map(len, stretches), default=0)
+    for stretch in stretches:
+        for place in range(-len(stretch), 0):
+            size = stretch[place]
+            if 1 not in (size, sizes[place]) and size != sizes[place]:
+                shown = ", ".join(map(str, stretches))
+                raise ShapeError(
+                    f"Expected what '...' of '{text}' stands for to broadcast, aligned at the right, but operands have "
+                    f"{shown} there: sizes {sizes[place]} and {size} differ, and neither is 1."
+                )
+            sizes[place] = size if sizes[place] == 1 else sizes[place]
+    return tuple(sizes)
+
+
+def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], fresh: Iterator[str]) -> str:
+    """The letters of one operand: the common ones, but new ones for dimensions that stretch."""
+    start = len(sizes) - len(stretch)
+    aligned = zip(stretch, sizes[start:], common[start:], strict=True)
+    return "".join(letter if mine == size else next(fresh) for mine, size, letter in aligned)
+
+
+def _fresh(text: str) -> Iterator[str]:
+    yield from (letter for letter in ascii_letters if letter not in text)
+    raise NotYetSupportedError(
+        f"einsum has {len(ascii_letters)} letters for indices, but '{text}' needs more, those that '...' stands for "
+        f"included. Reshape the operands so that fewer dimensions broadcast."
+    )

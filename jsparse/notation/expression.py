@@ -1,0 +1,131 @@
+"""The right-hand side of a statement.
+
+    sum     := ["-"] product (("+" | "-") product)*
+    product := factor ("*" factor | "/" factor)*
+    factor  := number | access | "(" sum ")"
+
+Behind "/" stands a number, or an expression of numbers only.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from jsparse.notation.access import read_access
+from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.terms import Number, Terms, as_number, bounded, is_finite, read_number, scaled, times
+from jsparse.notation.tokens import Reader, Token
+from jsparse.notation.unexpected import unexpected
+
+__all__ = ["Expression"]
+
+MAX_NESTING = 100  # parentheses inside one another
+MAX_TERMS = 1000  # once products are distributed
+MAX_FACTORS = 100  # of one term
+
+
+class Expression:
+    """Reads a sum, one method per rule, in which no tensor is named as `target`."""
+
+    def __init__(self, reader: Reader, target: str) -> None:
+        self.reader = reader
+        self.target = target
+        self.ranks: dict[str, int] = {}
+        self.carried: set[IndexVar] = set()  # by some term: no access that is read is lost
+        self.nesting = 0
+
+    def sum(self) -> Terms:
+        start = self.reader.peek()
+        terms = self.signed(self.reader.take("-"))
+        while operator := self.reader.take("+", "-"):
+            terms += self.signed(operator)
+            self.limit(len(terms), MAX_TERMS, "terms once products are distributed", operator)
+        return terms if any(factors for _, factors in terms) else [(self.total(terms, start), ())]
+
+    def total(self, numbers: Terms, place: Token) -> Number:
+        total: Number = Fraction(0)
+        for number, _ in numbers:
+            total = self.checked(total + number, place)
+        return total
+
+    def signed(self, sign: Token | None) -> Terms:
+        return scaled(self.product(), Fraction(-1 if sign and sign.text == "-" else 1))
+
+    def product(self) -> Terms:
+        start = self.reader.peek()
+        terms = self.factor()
+        scale: Number = Fraction(1)  # applied once, at the end: many numbers times many terms take no time
+        while operator := self.reader.take("*", "/"):
+            place = self.reader.peek()
+            right = self.factor()
+            number = as_number(right)
+            if operator.text == "/":
+                scale = self.checked(scale / self.divisor(number, place), operator)
+            elif number is not None:
+                scale = self.checked(scale * number, operator)
+            else:
+                terms = self.distributed(terms, right, operator)
+        return [(self.checked(c, start), factors) for c, factors in scaled(terms, scale)]
+
+    def divisor(self, number: Number | None, place: Token) -> Number:
+        if number:
+            return number
+        if number is not None:
+            raise self.reader.error(place, "Expected a divisor other than zero")
+        came = place if place.kind == "name" else "an expression with tensors"
+        message = f"Expected a number behind '/', but got {came}; multiply by a tensor of reciprocals instead"
+        raise self.reader.error(place, message)
+
+    def distributed(self, left: Terms, right: Terms, operator: Token) -> Terms:
+        self.limit(len(left) * len(right), MAX_TERMS, "terms once products are distributed", operator)
+        terms = [(self.checked(c, operator), factors) for c, factors in times(left, right)]
+        self.limit(max(len(factors) for _, factors in terms), MAX_FACTORS, "factors in a term", operator)
+        return terms
+
+    def factor(self) -> Terms:
+        before, token = self.reader.passed(), self.reader.peek()
+        if token.kind == "number":
+            self.reader.next()
+            return [(self.checked(read_number(token.text), token), ())]
+        if token.kind == "name":
+            return [(Fraction(1), (self.access(),))]
+        if token.text == "(":
+            return self.group()
+        if token.text in ("]", "="):
+            raise unexpected(self.reader, "")
+        advice = "; what is negative stands in parentheses, as in 2 * (-A[i])" if token.text == "-" else ""
+        message = f"Expected a tensor, a number or '(' behind {before}, but got {token}{advice}"
+        raise self.reader.error(token, message)
+
+    def group(self) -> Terms:
+        opened = self.reader.next()
+        self.nesting += 1
+        self.limit(self.nesting, MAX_NESTING, "parentheses inside one another", opened)
+        terms = self.sum()
+        if self.reader.take(")") is None:
+            raise unexpected(self.reader, "an operator or ')'")
+        self.nesting -= 1
+        return terms
+
+    def access(self) -> Access:
+        token = self.reader.peek()
+        access, _ = read_access(self.reader)
+        if access.tensor == self.target:
+            message = f"Expected {token}, the target, on the left only; give one of the two another name"
+            raise self.reader.error(token, message)
+        self.carried.update(access.variables())
+        rank = self.ranks.setdefault(access.tensor, len(access.indices))
+        if rank != len(access.indices):
+            message = f"Expected {token} to have as many indices as before, {rank}, but it has {len(access.indices)}"
+            raise self.reader.error(token, message)
+        return access
+
+    def checked(self, number: Number, place: Token) -> Number:
+        if not is_finite(number):
+            raise self.reader.error(place, "Expected numbers that a float64 holds, but the value here is too large")
+        return bounded(number)
+
+    def limit(self, count: int, most: int, what: str, place: Token) -> None:
+        if count > most:
+            message = f"Expected at most {most} {what}, but here are {count}: compute a part in a statement of its own"
+            raise self.reader.not_yet(place, message)

@@ -1,0 +1,63 @@
+"""A sum of products of accesses: what tensor index notation says once products are distributed over sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["Product", "Statement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`coefficient * Π factors`; a term without factors is its coefficient."""
+
+    coefficient: int | float | complex
+    factors: tuple[Access, ...]
+
+    def __str__(self) -> str:
+        factors = " * ".join(map(str, self.factors))
+        unit = isinstance(self.coefficient, int) and abs(self.coefficient) == 1
+        if factors and unit:
+            return factors if self.coefficient == 1 else f"-{factors}"
+        return f"{self.coefficient} * {factors}" if factors else str(self.coefficient)
+
+    def variables(self) -> tuple[IndexVar, ...]:
+        """Every index variable once, as they appear."""
+        return tuple(dict.fromkeys(v for factor in self.factors for v in factor.variables()))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`target = Σ terms`. Each term is summed over those of its own index variables that the target lacks.
+
+    An index variable of the target that a term lacks broadcasts the term.
+    """
+
+    target: Access
+    terms: tuple[Product, ...]
+
+    def __str__(self) -> str:
+        first, *others = map(str, self.terms or (Product(0, ()),))
+        signed = (f" - {text[1:]}" if text.startswith("-") else f" + {text}" for text in others)
+        return f"{self.target} = {first}{''.join(signed)}"
+
+    def variables(self) -> tuple[IndexVar, ...]:
+        """Every index variable once: the target's, then the others as they appear."""
+        accesses = (self.target, *(factor for term in self.terms for factor in term.factors))
+        return tuple(dict.fromkeys(v for access in accesses for v in access.variables()))
+
+    def tensors(self) -> tuple[str, ...]:
+        """The name of every tensor that is read, once, as they appear."""
+        factors = (factor for term in self.terms for factor in term.factors)
+        read = [*(index for index in self.target.indices if isinstance(index, Access)), *factors]
+        return tuple(dict.fromkeys(name for access in read for name in _names(access)))
+
+
+def _names(access: Access) -> Iterator[str]:
+    yield access.tensor
+    for index in access.indices:
+        if isinstance(index, Access):
+            yield from _names(index)

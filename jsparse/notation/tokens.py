@@ -1,0 +1,91 @@
+"""The tokens of tensor index notation, and errors that point at one of them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from jsparse.errors import NotYetSupportedError, SubscriptError
+
+__all__ = ["Reader", "Token", "pointed"]
+
+Kind: TypeAlias = Literal["number", "name", "symbol", "end"]
+
+# ASCII only: letters that merely look alike would name different tensors.
+_TOKEN = re.compile(
+    r"""(?P<number> (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
+      | (?P<name>   [A-Za-z_][A-Za-z0-9_]* )
+      | (?P<symbol> \*\* | // | == | [-+*/]= | [-+*/=,()\[\]] )
+      | (?P<other>  [^ \t\r\n] )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of text and where it starts; the last of a text is of kind "end"."""
+
+    kind: Kind
+    text: str
+    start: int
+
+    def __str__(self) -> str:
+        return f"'{self.text}'" if self.text else "the end"
+
+
+class Reader:
+    """Hands out the tokens of a text one by one. Raises SubscriptError if a character starts none."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [self._token(found) for found in _TOKEN.finditer(text)]
+        self.tokens.append(Token("end", "", len(text.rstrip(" \t\r\n"))))
+        self.at = 0
+
+    def _token(self, found: re.Match[str]) -> Token:
+        character, start = found.group(), found.start()
+        match found.lastgroup:
+            case "number" | "name" | "symbol" as kind:
+                return Token(kind, character, start)
+        name = unicodedata.name(character, f"U+{ord(character):04X}")
+        raise self.error(
+            Token("symbol", character, start),
+            f"Expected ASCII letters, digits, '_' and the symbols + - * / = , ( ) [ ], but got {character!a} ({name})",
+        )
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The token that comes, or the one `ahead` behind it."""
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def passed(self) -> Token:
+        """The last token that was passed."""
+        return self.tokens[self.at - 1]
+
+    def next(self) -> Token:
+        """The token that comes, which is passed; the end is never passed."""
+        token = self.peek()
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def take(self, *texts: str) -> Token | None:
+        """The token that comes, passed, if it is one of `texts`."""
+        return self.next() if self.peek().text in texts else None
+
+    def error(self, token: Token, message: str) -> SubscriptError:
+        """The error that says `message` and points at `token`."""
+        return SubscriptError(self._pointed(token, message))
+
+    def not_yet(self, token: Token, message: str) -> NotYetSupportedError:
+        """As `error`, for what later versions read."""
+        return NotYetSupportedError(self._pointed(token, message))
+
+    def _pointed(self, token: Token, message: str) -> str:
+        return f"{message}.\n{pointed(self.text, token.start, len(token.text))}"
+
+
+def pointed(text: str, start: int, length: int = 1) -> str:
+    """The text on a line of its own, and carets below the place."""
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return f"    {line}\n    {' ' * start}{'^' * max(length, 1)}"

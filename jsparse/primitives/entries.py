@@ -1,0 +1,238 @@
+"""`entries`: a sum of products on exactly the places that it reaches, found and computed in one walk.
+
+    R = Σₜ cₜ Σ X₁ · … · Xₙ
+
+It is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on that
+pattern, and there is nothing else to differentiate. Whatever this cannot do (batches) is done in two steps: the pattern
+by `primitives.lists`, then every term by `einsum` on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse import _compat
+from jsparse.compiler.assembly import chunk_counts
+from jsparse.compiler.bound import array_names
+from jsparse.compiler.lists import Lists, list_term
+from jsparse.compiler.problem import Addend, Dense, Positions, Problem, TensorType
+from jsparse.compiler.routine import parameters
+from jsparse.compiler.runtime import OPERAND, KernelCall
+from jsparse.compiler.schedule import Plan
+from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.formats import DynamicType, Pattern
+from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.notation.einsum import operand_name
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.execute import Movement
+from jsparse.primitives.kernel import call_kernel
+from jsparse.primitives.lists import Reached, find_places, listed_arrays
+from jsparse.primitives.routine import array_results, routine_p
+from jsparse.primitives.spec import Spec, Term
+
+__all__ = ["Entries", "clear_cache", "entries_p"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What is computed.
+
+    Attributes:
+        reached: the places, and the patterns that lead there.
+        coefficients: of each term.
+        specs: each term as an einsum on the result's pattern, which is the last of its walks; the walks before are
+            those that `reached.terms` names.
+        result: the pattern, or the type of one that is found as well: then the results are its index arrays and the
+            values; else just the values.
+    """
+
+    reached: Reached
+    coefficients: tuple[float, ...]
+    specs: tuple[Spec, ...]
+    result: Pattern | DynamicType
+
+    @property
+    def order(self) -> tuple[IndexVar, ...]:
+        """The result's indices as it stores them."""
+        return tuple(self.reached.kept[dim] for dim in self.result.format.order)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether there are loops that reach the result's places in its order, and no index for vector lanes."""
+        walked = {v for walk in self.reached.walks for v in walk.indices} | set(self.reached.kept)
+        dense = any(v not in walked for spec in self.specs for v, _ in spec.sizes)
+        if dense or self.result.format.trailing_dense or not self.reached.walks:
+            return False
+        return find_places(self.reached, self.order).is_ordered
+
+    def split(self, operands: Sequence[Any]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
+        """The factors of each term, and the index arrays of each pattern."""
+        factors, index, left = [], [], operands
+        for spec in self.specs:
+            factors.append(left[: len(spec.factors)])
+            left = left[len(spec.factors) :]
+        for walk in self.reached.walks:
+            count = sum(walk.array_counts)
+            index.append(left[:count])
+            left = left[count:]
+        return factors, index
+
+    def problem(self, dtype: str) -> Problem:
+        """The compiler's problem, of factors of one dtype."""
+        counting = self.reached.problem()
+        tensors = [TensorType("R", dtype, ())]
+        terms = []
+        for number, (spec, patterns) in enumerate(zip(self.specs, self.reached.terms, strict=True)):
+            named = [(f"{operand_name(n)}{number or ''}", term) for n, term in enumerate(spec.factors)]
+            factors = tuple(Access(name, _indices(term, spec)) for name, term in named)
+            tensors += [TensorType(name, dtype, _axes(term, spec, patterns)) for name, term in named]
+            terms.append(Addend(self.coefficients[number], factors, patterns))
+        known = {v for v, _ in counting.sizes}
+        more = {v: size for spec in self.specs for v, size in spec.sizes if v not in known}
+        return replace(
+            counting, tensors=tuple(tensors), terms=tuple(terms), sizes=(*counting.sizes, *more.items()),
+            assignment=Assignment(counting.assignment.target, ()),
+        )  # fmt: skip
+
+
+def _indices(term: Term, spec: Spec) -> tuple[IndexVar, ...]:
+    levels = () if term.on is None else spec.walks[term.on].indices
+    return (*term.before, *levels, *term.behind)
+
+
+def _axes(term: Term, spec: Spec, patterns: Sequence[int]) -> tuple[Dense | Positions, ...]:
+    if term.on is None:
+        return tuple(Dense(n) for n in range(len(term.before)))
+    levels = len(spec.walks[term.on].indices)
+    behind = (Dense(levels + n) for n in range(len(term.behind)))
+    return (Positions(patterns[term.on], tuple(range(levels))), *behind)
+
+
+@lru_cache(maxsize=256)
+def _plan(work: Entries, dtype: str) -> Plan:
+    found = ordered_plan(work.problem(dtype), work.reached.stored, work.order)
+    assert found is not None
+    return found
+
+
+def clear_cache() -> None:
+    """Forget all plans."""
+    _plan.cache_clear()
+
+
+def _abstract(*operands: Any, work: Entries) -> Any:
+    results = () if isinstance(work.result, Pattern) else array_results(work.result)
+    avals = [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
+    return [*avals, _compat.output_aval((work.result.nse,), operands[0].dtype, operands)]
+
+
+def _execute(*operands: Any, work: Entries) -> list[Any]:
+    """Values to the order in which their patterns are walked, then one call."""
+    dtype = np.dtype(operands[0].dtype)
+    chosen = _plan(work, dtype.name)
+    factors, index = work.split(operands)
+    moves = [
+        Movement(walk, used, arrays)
+        for walk, used, arrays in zip(work.reached.walks, chosen.patterns, index, strict=True)
+    ]
+    moved = []
+    for arrays, spec, patterns in zip(factors, work.specs, work.reached.terms, strict=True):
+        sizes = dict(spec.sizes)
+        for x, term in zip(arrays, spec.factors, strict=True):
+            inner = prod(sizes[v] for v in term.behind)
+            moved.append(x if term.on is None else moves[patterns[term.on]].apply(x, 0, inner, back=False))
+    taken = [array for move in moves for array in move.arrays]
+    bound: list[str] = []
+    for walk, used, move in zip(work.reached.walks, chosen.patterns, moves, strict=True):
+        static = isinstance(walk.pattern, Pattern) and isinstance(used, Pattern)
+        bound += array_names(used, walk.pattern) if static else [OPERAND] * len(move.arrays)  # type: ignore[arg-type]
+    held = tuple(walk.pattern for walk in work.reached.walks if isinstance(walk.pattern, Pattern))
+    if isinstance(work.result, Pattern):
+        return [_known_places(work.result, chosen, moved, bound, held, dtype)]
+    return _new_places(work.result, chosen, (*moved, *taken), bound, held, dtype)
+
+
+def _known_places(
+    result: Pattern, chosen: Plan, factors: Sequence[Any], bound: list[str], held: tuple[Pattern, ...], dtype: np.dtype
+) -> jax.Array:
+    """The values only, of patterns that are all known: so is where the values of each chunk begin."""
+    counts = chunk_counts(chosen)
+    starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
+    problem = replace(chosen.problem, wanted="listed values")
+    call = KernelCall(list_term(replace(chosen, problem=problem), "").columns, " ".join([*bound, OPERAND]))
+    return call_kernel(call, (*factors, starts), (result.nse,), dtype, (*held, result))
+
+
+def _new_places(
+    result: DynamicType, chosen: Plan, operands: Sequence[Any], bound: list[str], held: tuple[Pattern, ...], dtype: Any
+) -> list[Any]:
+    """Index arrays and values."""
+    term = list_term(chosen, result.index_dtype.name)
+    flags = tuple(name == OPERAND for name in bound)
+    named = " ".join(name for name in bound if name != OPERAND)
+    results = (*array_results(result), ((result.nse,), dtype))
+    factors = len(operands) - sum(flags)
+    lists = Lists(parameters(result), (term,), flags, len(results), True, named, factors, dtype.itemsize)
+    return list(routine_p.bind(*_compat.same_varying(operands), routine=lists, results=results, held=held))
+
+
+def _apart(*operands: Any, work: Entries) -> list[Any]:
+    """The same in two steps."""
+    _, index = work.split(operands)
+    arrays = () if isinstance(work.result, Pattern) else listed_arrays(work.reached, index, work.result)
+    return [*arrays, _values(operands, work, arrays)]
+
+
+def _values(operands: Sequence[Any], work: Entries, arrays: Sequence[Any]) -> Any:
+    """Every term on the result's pattern, which has these index arrays."""
+    factors, index = work.split(operands)
+    total = None
+    for coefficient, spec, own, patterns in zip(
+        work.coefficients, work.specs, factors, work.reached.terms, strict=True
+    ):
+        given = [index[n][: sum(walk.array_counts)] for n, walk in zip(patterns, spec.walks, strict=False)]
+        taken = (*own, *(array for of in given for array in of), *arrays)
+        out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
+        out = out if coefficient == 1 else out * np.asarray(coefficient, out.dtype)
+        total = out if total is None else total + out
+    return total
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> Any:
+    out = entries_p.bind(*primals, work=work)
+    arrays, (values,) = out[:-1], out[-1:]
+    count = sum(len(spec.factors) for spec in work.specs)
+    parts = []
+    for n, tangent in enumerate(tangents[:count]):
+        if type(tangent) is not _compat.Zero:
+            changed = (*primals[:n], tangent, *primals[n + 1 :])
+            parts.append(_values(changed, _only_term_of(work, n), arrays))
+    return out, [*(_compat.add_tangents((), x) for x in arrays), _compat.add_tangents(parts, values)]
+
+
+def _only_term_of(work: Entries, factor: int) -> Entries:
+    """The sum with all coefficients 0 but that of the term which the factor belongs to."""
+    coefficients = []
+    for spec, coefficient in zip(work.specs, work.coefficients, strict=True):
+        coefficients.append(coefficient if 0 <= factor < len(spec.factors) else 0)
+        factor -= len(spec.factors)
+    return replace(work, coefficients=tuple(coefficients))
+
+
+def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries) -> Any:
+    out = jax.vmap(lambda *x: _apart(*x, work=work), in_axes=tuple(axes))(*operands)
+    return out, [0] * len(out)
+
+
+entries_p = _compat.make_primitive("jsparse_entries", _abstract, multiple_results=True)
+_compat.register_jvp(entries_p, _jvp)
+_compat.register_batching(entries_p, _batch)
+_compat.register_cpu_lowering(entries_p, _compat.lower_as(_execute, multiple_results=True))

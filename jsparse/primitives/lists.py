@@ -1,0 +1,143 @@
+"""The pattern that products of sparse operands reach: found now where theirs are known, else in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jsparse import _compat
+from jsparse.compiler.assembly import listed_rows
+from jsparse.compiler.bound import array_names
+from jsparse.compiler.lists import Lists, list_term
+from jsparse.compiler.problem import Addend, Problem, TensorType
+from jsparse.compiler.routine import parameters
+from jsparse.compiler.schedule import Plan, plan
+from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.compiler.schedule.select import pattern_type
+from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.formats import DynamicType, Pattern
+from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.primitives.routine import array_results, routine_p
+from jsparse.primitives.spec import Walked
+
+__all__ = ["Reached", "clear_cache", "listed_arrays", "rows_of"]
+
+SORT = 25.0  # what sorting a column costs, against a multiply-add
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The places (of the indices `kept`) that a sum of products of tensors on patterns reaches, whatever their values.
+
+    Attributes:
+        walks: all patterns that are walked.
+        terms: for each product, which of them its factors lie on.
+    """
+
+    kept: tuple[IndexVar, ...]
+    walks: tuple[Walked, ...]
+    terms: tuple[tuple[int, ...], ...]
+    sizes: tuple[tuple[IndexVar, int], ...]
+
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        """What the scheduler sees of the patterns."""
+        return tuple(walk.stored for walk in self.walks)
+
+    def problem(self) -> Problem:
+        """The compiler's problem of counting the places, in order and each once."""
+        return replace(_counting(self, range(len(self.walks))), terms=tuple(Addend(1, (), term) for term in self.terms))
+
+    def listings(self) -> list[Plan]:
+        """For each term, the cheapest loops, whatever the order in which they reach the places."""
+        return [plan(_counting(self, term), tuple(self.walks[n].stored for n in term)) for term in self.terms]
+
+
+def _counting(reached: Reached, walks: Sequence[int]) -> Problem:
+    taken = [reached.walks[n] for n in walks]
+    named = {v for walk in taken for v in walk.indices} | set(reached.kept)
+    sizes = tuple((v, size) for v, size in reached.sizes if v in named)
+    target = Assignment(Access("R", reached.kept), ())
+    types = tuple(pattern_type(walk.stored) for walk in taken)
+    indices = tuple(walk.indices for walk in taken)
+    return Problem(target, (TensorType("R", "int64", ()),), types, sizes, indices, wanted="counts")
+
+
+@dataclass(frozen=True)
+class Found:
+    """How the places are found: by one plan that gives them in order, or by one for each term, to be sorted."""
+
+    plans: tuple[Plan, ...]
+    walks: tuple[tuple[int, ...], ...]
+    is_ordered: bool
+
+
+@lru_cache(maxsize=256)
+def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
+    """The cheaper way to find the places of a result that stores its indices in `order`."""
+    listed = reached.listings()
+    columns = sum(chosen.cost.work for chosen in listed)
+    unsorted = sum(chosen.cost.work + chosen.cost.visits for chosen in listed) + SORT * columns
+    ordered = ordered_plan(reached.problem(), reached.stored, order) if order else None
+    if ordered is not None and ordered.cost.total <= unsorted:
+        return Found((ordered,), (tuple(range(len(reached.walks))),), True)
+    return Found(tuple(listed), reached.terms, False)
+
+
+def clear_cache() -> None:
+    """Forget all plans."""
+    find_places.cache_clear()
+
+
+def rows_of(reached: Reached, order: tuple[IndexVar, ...], index_dtype: np.dtype) -> tuple[list[np.ndarray], bool]:
+    """The coordinates, one array for each of `kept`; and whether they are sorted by `order`, each once.
+
+    All patterns are static.
+    """
+    found = find_places(reached, order)
+    parts = [listed_rows(chosen, index_dtype.name) for chosen in found.plans]
+    rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
+    return rows, found.is_ordered
+
+
+def listed_arrays(reached: Reached, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
+    """The index arrays of a pattern of that type at all places that are reached.
+
+    Args:
+        index: for each pattern its index arrays, as `Walked.array_counts` says; empty for a static one.
+    """
+    found = find_places(reached, tuple(reached.kept[dim] for dim in type_.format.order))
+    operands: list[Any] = []
+    bound: list[str] = []
+    flags: list[bool] = []
+    for chosen, walks in zip(found.plans, found.walks, strict=True):
+        for number, used in zip(walks, chosen.patterns, strict=True):
+            walk = reached.walks[number]
+            if isinstance(walk.pattern, Pattern):
+                assert isinstance(used, Pattern)
+                names = array_names(used, walk.pattern)
+                bound += names
+                flags += [False] * len(names)
+            else:
+                taken = _arrays_of(walk, used, index[number])
+                operands += taken
+                flags += [True] * len(taken)
+    results = array_results(type_)
+    kernels = tuple(list_term(chosen, type_.index_dtype.name) for chosen in found.plans)
+    lists = Lists(parameters(type_), kernels, tuple(flags), len(results), found.is_ordered, " ".join(bound))
+    held = tuple(walk.pattern for walk in reached.walks if isinstance(walk.pattern, Pattern))
+    out = routine_p.bind(*_compat.same_varying(operands), routine=lists, results=results, held=held)
+    return tuple(out)
+
+
+def _arrays_of(walk: Walked, used: Stored, arrays: Sequence[Any]) -> Sequence[Any]:
+    """Of a dynamic pattern's arrays, those in the order in which it is walked."""
+    for type_, count in zip((walk.pattern, *walk.derived), walk.array_counts, strict=True):
+        own, arrays = arrays[:count], arrays[count:]
+        if isinstance(used, TracedPattern) and type_ == used.type:
+            return own if type_ == walk.pattern else own[:-2]
+    raise ValueError(f"{used} is none of {walk}")

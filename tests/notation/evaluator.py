@@ -1,0 +1,29 @@
+"""Slow, obvious values of what is parsed, by numpy's einsum."""
+
+import string
+
+import numpy as np
+
+__all__ = ["assignment_value", "product_value", "statement_value"]
+
+
+def product_value(factors, kept, arrays):
+    """Sum of the product over what `kept` lacks; an axis of size 1 for what of `kept` no factor carries."""
+    carried = dict.fromkeys(v for factor in factors for v in factor.indices)
+    letters = dict(zip(carried, string.ascii_letters, strict=False))
+    terms = ["".join(letters[v] for v in factor.indices) for factor in factors]
+    result = "".join(letters[v] for v in kept if v in carried)
+    value = np.einsum(f"{','.join(terms)}->{result}", *(arrays[factor.tensor] for factor in factors)) if factors else 1
+    return np.expand_dims(value, [n for n, v in enumerate(kept) if v not in carried])
+
+
+def statement_value(statement, arrays):
+    """The target of a Statement; every index is carried by some term, so the sum has all sizes."""
+    kept = statement.target.indices
+    return sum(term.coefficient * product_value(term.factors, kept, arrays) for term in statement.terms)
+
+
+def assignment_value(assignment, operands):
+    """The target of an einsum's Assignment."""
+    arrays = {factor.tensor: x for factor, x in zip(assignment.factors, operands, strict=True)}
+    return product_value(assignment.factors, assignment.target.indices, arrays)

@@ -1,0 +1,143 @@
+"""Tensor index notation that is refused: the error, its caret, and what it says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jsparse import JsparseError, NotYetSupportedError, SubscriptError
+from jsparse.notation import parse_statement
+
+# A '~' stands in front of the place that the caret points at.
+GRAMMAR = [
+    ("~", "but got the end"),
+    ("~  ", "but got the end"),
+    ("C[i]~", "Expected '=' behind the target, .* but got the end"),
+    ("C[i] ~+ A[i]", "Expected '=' behind the target, .* but got '\\+'"),
+    ("C[i] ~A[i]", "but got 'A'"),
+    ("C[i] ~== A[i]", "but got '=='"),
+    ("C[i] ~-= A[i]", "but got '-='"),
+    ("C[i]~, D[i] = A[i]", "but got ','"),
+    ("C[i]~[j] = A[i,j]", "but got '\\['"),
+    ("~= A[i]", "its target first, but got '='"),
+    ("~(C[i]) = A[i]", "its target first, but got '\\('"),
+    ("~2 = A", "its target first, but got '2'"),
+    ("~-C[i] = A[i]", "its target first, but got '-'"),
+    ("C[i~+1] = A[i]", "without arithmetic"),
+    ("C[i] =~", "behind '=', but got the end"),
+    ("C[i] = ~+A[i]", "behind '=', but got '\\+'"),
+    ("C[i] = A[i] + ~* B[i]", "behind '\\+', but got '\\*'"),
+    ("C[i] = A[i] * ~-B[i]", "what is negative stands in parentheses"),
+    ("C[i] = A[i] - ~-B[i]", "what is negative stands in parentheses"),
+    ("C[i] = A[i] *~", "behind '\\*', but got the end"),
+    ("C[i] = (~)", "behind '\\(', but got '\\)'"),
+    ("C[i] = (A[i]~", "an operator or '\\)', but got the end"),
+    ("C[i] = (A[i] ~B[i])", "an operator or '\\)', but got 'B'; products"),
+    ("C[i] = A[i]~)", "no '\\(' is open"),
+    ("C[i] = A[i]~]", "no '\\[' is open"),
+    ("C[i] = ~]", "no '\\[' is open"),
+    ("C[i] = A[i] ~B[i]", "products are written with '\\*'"),
+    ("C[i] = 2 ~A[i]", "products are written with '\\*'"),
+    ("C[i] = 1.5~.2 * A[i]", "but got '.2'"),
+    ("C[i] = 2~e * A[i]", "but got 'e'"),
+    ("C[i] = 2~(A[i])", "an operator before '\\('"),
+    ("C[i] = A~(i)", "indices stand in brackets, as in A\\[i\\]"),
+    ("C[i] = A[i]~, B[i]", "between indices in brackets only"),
+    ("C[i] = A[i] ~= B[i]", "one '=' only"),
+    ("C[i] = ~= B[i]", "one '=' only"),
+    ("C[i] = A[i]~[j]", "one pair of brackets"),
+    ("C[i] = A[i] ~** 2", "a square is written"),
+    ("C[i] = A[i] ~// 2", "quotients are not rounded"),
+    ("C[i] = A[i~+1]", "behind the index 'i', but got '\\+'; indices are variables, without arithmetic"),
+    ("C[i] = A[~-i]", "without arithmetic"),
+    ("C[i] = A[~0]", "slice the tensor"),
+    ("C[i] = A[i ~j]", "',' or '\\]' behind the index 'i', but got 'j'"),
+    ("C[i] = A[i~", "but got the end"),
+    ("C[i] = A[~", "but got the end"),
+    ("C[i] = A[i~)", "but got '\\)'"),
+    ("C[i,j] = A[i,~,j]", "behind ',', but got ','"),
+    ("C[i] = A[~,i]", "behind '\\[', but got ','"),
+    ("C[i] = A[i,~]", "behind ',', but got '\\]'"),
+    ("C = A[~]", "a tensor of order 0 has no brackets"),
+    ("C[i] = A[~(i)]", "behind '\\[', but got '\\('"),
+    ("C[i] = ~\u0410[i]", "CYRILLIC CAPITAL LETTER A"),
+    ("C[i] = A[~\u0131]", "DOTLESS I"),
+    ("C[i] = A[i] ~\u2212 B[i]", "MINUS SIGN"),
+    ("C[i]~\u00a0= A[i]", "NO-BREAK SPACE"),
+    ("C[i] = A[i] ~# B", "NUMBER SIGN"),
+    ("C[i] = A[i] ~@ B", "COMMERCIAL AT"),
+    ("C[i] = A~.T[i]", "FULL STOP"),
+    ("C[i] = A[i]~\x00", "U\\+0000"),
+    ("C[i] = A[i] / ~B[i]", "a number behind '/', but got 'B'; multiply by a tensor of reciprocals"),
+    ("C[i] = A[i] / ~(B + 1)", "an expression with tensors; multiply"),
+    ("C[i] = A[i] / ~0", "other than zero"),
+    ("C[i] = A[i] / ~(1 - 1.0)", "other than zero"),
+    ("C[i] = ~1e999 * A[i]", "numbers that a float64 holds"),
+    ("C[i] = A[i] * 1e300 ~* 1e300", "numbers that a float64 holds"),
+    ("C[i] = A[i] + 2 * (~1e308 + 1e308)", "numbers that a float64 holds"),
+    ("C[i] = ~" + "9" * 5000 + " * A[i]", "numbers that a float64 holds"),
+]  # fmt: skip
+MEANING = [
+    ("C[i,~i] = A[i]", "'i' comes again"),
+    ("C[i,~j] = A[i] + 1", "'j' stands in none"),
+    ("C[~i] = 3", "'i' stands in none"),
+    ("C[i] = A[i] + ~A[i,j]", "as before, 1, but it has 2"),
+    ("C[i] = A[i] * ~A", "as before, 1, but it has 0"),
+    ("C[i] = A[i] + ~C[i]", "the target, on the left only"),
+]
+LATER = [
+    ("C[i] ~+= A[i]", "other assignments"),
+    ("C[i] ~min= A[i,j]", "other assignments"),
+    ("C[i] ~max = A[i,j]", "other assignments"),
+    ("C[n] = A[~rows[p], n]", "rows\\[p\\] is no index yet"),
+    ("C[~rows[p]] = A[p]", "rows\\[p\\] is no index yet"),
+    ("C = " + "(" * 100 + "~(A" + ")" * 101, "at most 100 parentheses"),
+    ("C = " + "(" * 100 + "~" + "(" * 99_900, "at most 100 parentheses"),
+    ("C = " + "*".join(["(A+B)"] * 9) + "~*(A+B)", "at most 1000 terms"),
+    ("C = A" + "+A" * 999 + "~+A", "at most 1000 terms"),
+    ("C = A" + "*A" * 99 + "~*A", "at most 100 factors"),
+]
+
+
+@pytest.mark.parametrize(
+    "error, marked, message",
+    [
+        *((SubscriptError, *row) for row in GRAMMAR + MEANING),
+        *((NotYetSupportedError, *row) for row in LATER),
+    ],
+)
+def test_a_caret_points_at_the_place(error, marked, message):
+    text, column = marked.replace("~", ""), marked.index("~")
+    with pytest.raises(error, match=message) as caught:
+        parse_statement(text)
+    *_, line, carets = str(caught.value).split("\n")
+    assert line == "    " + "".join(c if c.isprintable() else " " for c in text)
+    assert carets.rstrip("^") == "    " + " " * column
+    assert carets.endswith("^")
+
+
+def test_the_limits_themselves_are_served():
+    assert len(parse_statement("C = " + "(" * 100 + "A" + ")" * 100).terms) == 1
+    assert len(parse_statement("C = A" + "+A" * 999).terms) == 1000
+    assert len(parse_statement("C = A" + "*A" * 99).terms[0].factors) == 100
+
+
+@pytest.mark.parametrize("text", [None, 3, b"C = A", ["C = A"]])
+def test_text_is_text(text):
+    with pytest.raises(SubscriptError, match=f"but it is of type {type(text).__name__}"):
+        parse_statement(text)
+
+
+WORDS = [*"ABij()[]+-*/=, \n", "**", "min=", "C[i] = ", "A[i, j]", "x[j]", "2", "1e300", ".5", "0", "é", "1e-300", "/3"]
+
+
+@given(st.one_of(st.text(max_size=30), st.lists(st.sampled_from(WORDS), max_size=25).map("".join)), st.booleans())
+def test_any_other_text_raises_errors_of_jsparse(text, begun):
+    text = f"C = {text}" if begun else text
+    try:
+        read = parse_statement(text)
+    except JsparseError as error:
+        *_, line, carets = str(error).split("\n")
+        assert len(line) == len(text) + 4
+        assert len(carets.rstrip("^")) <= len(text) + 4
+    else:
+        assert parse_statement(str(read)) == read

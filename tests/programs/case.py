@@ -1,0 +1,128 @@
+"""A spec with the arrays of its factors, and the ways to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from programs.host import HostRun, meaning, moved
+from programs.padding import with_int64
+from programs.variants import fine_grained, some_plan, with_other_drivers, with_unknown_size
+
+from jsparse import Pattern
+from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.formats import Relayout
+from jsparse.primitives.execute import make_plan
+from jsparse.primitives.spec import Spec, Term
+
+__all__ = ["Case"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec with the arrays of its factors, and how to run it."""
+
+    spec: Spec
+    arrays: tuple[np.ndarray, ...]
+    plan: Plan
+    schedule: Schedule
+    wide: bool = False
+    padded: bool = False
+
+    @staticmethod
+    def of(spec: Spec, arrays: tuple[np.ndarray, ...]) -> Case:
+        """The case as the primitive runs it."""
+        dtypes = (arrays[0].dtype.name, *(a.dtype.name for a in arrays))
+        plan, _ = make_plan(spec, dtypes)
+        return Case(spec, arrays, plan, plan.schedule)
+
+    def varied(self, rng: np.random.Generator, probability: float = 1.0) -> Case:
+        """By any candidate, in small chunks; perhaps with mixed dtypes, a size unknown, wide or padded indices."""
+        if rng.random() >= probability:
+            return self
+        problem, arrays = self.plan.given, self.arrays
+        if rng.random() < 0.2:
+            problem = with_unknown_size(problem, rng)
+        if rng.random() < 0.2:
+            problem, arrays = _mixed(problem, arrays, rng)
+        plan = some_plan(problem, self.stored, rng)
+        schedule = fine_grained(with_other_drivers(plan, rng), rng)
+        wide, padded = (rng.random(2) < (0.3, 0.25)).tolist()
+        return Case(self.spec, arrays, plan, schedule, wide, padded)
+
+    def integers(self, term: Term, rng: np.random.Generator, largest: int, spec: Spec | None = None) -> np.ndarray:
+        """Random integers in the shape of a term."""
+        shape = (spec or self.spec).shape(term)
+        return rng.integers(-largest, largest + 1, shape).astype(self.arrays[0].dtype)
+
+    @property
+    def stored(self) -> list[Pattern]:
+        """The patterns as they are given."""
+        return [walk.pattern for walk in self.spec.walks]
+
+    @property
+    def relayouts(self) -> list[Relayout]:
+        """How the values move to the patterns that the loops walk."""
+        return [given.relayout_to(used.format) for given, used in zip(self.stored, self.plan.patterns, strict=True)]
+
+    @property
+    def work(self) -> int:
+        """About how many steps the program takes, in scalar arithmetic."""
+        return round(self.plan.cost.work + self.plan.cost.visits) + prod(self.shape(self.plan.problem))
+
+    def shape(self, problem: Problem) -> tuple[int, ...]:
+        """The shape of the result's array in the storage of `problem`."""
+        return self.storage(
+            problem, problem.tensors[0], self.plan.patterns if problem is self.plan.problem else self.stored
+        )
+
+    def storage(self, problem: Problem, tensor: TensorType, patterns: Sequence[Pattern]) -> tuple[int, ...]:
+        """One size per storage axis."""
+        access = next(a for a in problem.assignment.accesses if a.tensor == tensor.name)
+        sizes = dict(self.spec.sizes)
+        return tuple(
+            sizes[str(access.indices[a.dim])] if isinstance(a, Dense) else patterns[a.pattern].nse for a in tensor.axes
+        )
+
+    def given_arrays(self) -> dict[str, np.ndarray]:
+        """The factors as the problem is stated."""
+        given = self.plan.given
+        named = zip(given.tensors[1:], self.arrays, strict=True)
+        return {t.name: array.reshape(self.storage(given, t, self.stored)) for t, array in named}
+
+    def meaning(self) -> np.ndarray:
+        """The result by the problem's definition, as the problem is stated."""
+        given = self.plan.given
+        return meaning(given, self.given_arrays(), [p.arrays for p in self.stored], self.shape(given))
+
+    def moved(self, result: np.ndarray) -> np.ndarray:
+        """A result of the problem as it is stated, in the storage of the problem as it runs."""
+        return moved(result, self.plan.given.tensors[0], self.plan.problem.tensors[0], self.relayouts)
+
+    def run(self, rng: np.random.Generator, level: int) -> HostRun:
+        """The factors in the storage of the problem as it runs."""
+        given, problem, relayouts = self.plan.given, self.plan.problem, self.relayouts
+        arrays = {
+            new.name: moved(array, old, new, relayouts)
+            for (array, old, new) in zip(
+                self.given_arrays().values(), given.tensors[1:], problem.tensors[1:], strict=True
+            )
+        }
+        stated = with_int64(problem, rng) if self.wide else problem
+        indices = tuple(pattern.arrays for pattern in self.plan.patterns)
+        return HostRun(stated, self.schedule, arrays, indices, self.shape(problem), level)
+
+
+def _mixed(
+    problem: Problem, arrays: tuple[np.ndarray, ...], rng: np.random.Generator
+) -> tuple[Problem, tuple[np.ndarray, ...]]:
+    """Factors of dtypes of their own, which the kernel casts to the result's."""
+    target, *factors = problem.tensors
+    dtypes = ["float32", "float64", "int32"] if target.dtype.startswith("float") else ["int32", "int64"]
+    drawn = [str(rng.choice(dtypes)) for _ in factors]
+    tensors = tuple(replace(t, dtype=d) for t, d in zip(factors, drawn, strict=True))
+    cast = tuple(a.astype(d) for a, d in zip(arrays, drawn, strict=True))
+    return replace(problem, tensors=(target, *tensors)), cast

@@ -1,0 +1,128 @@
+"""Random choices that all programs share: sizes, formats and operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from programs.program import DenseOperand, SparseOperand
+
+from jsparse import Format, FormatError, Pattern
+from jsparse.formats import Level, LevelKind
+
+__all__ = ["Draw"]
+
+SIZES = (1, 2, 3, 5, 7, 8, 9, 17)
+SIZE_WEIGHTS = (0.09, 0.16, 0.21, 0.16, 0.1, 0.1, 0.09, 0.09)
+WIDE = (17, 33, 70, 130, 1030)  # for indices that only dense tensors carry: several register tiles, and what is left
+EMPTY = 0.05  # of the programs have an index of size 0
+DENSITIES = (0.0, 0.1, 0.5, 1.0)
+DENSITY_WEIGHTS = (0.04, 0.26, 0.5, 0.2)
+ASSEMBLES = False  # whether results with new patterns are made; until then `out_format` avoids them
+DTYPES = ("float32", "float64", "int32", "int64")
+DTYPE_WEIGHTS = (0.6, 0.25, 0.1, 0.05)
+
+
+class Draw:
+    """What is drawn from a seed: the same in every process.
+
+    Attributes:
+        sizes: of each index, once they are drawn.
+        largest: values are integers of at most this magnitude.
+    """
+
+    def __init__(self, seed: tuple[int, ...]) -> None:
+        self.seed, self.rng = seed, np.random.default_rng(seed)
+        self.base = DTYPES[np.random.default_rng((*seed, 1)).choice(len(DTYPES), p=DTYPE_WEIGHTS)]
+        self.sizes: dict[str, int] = {}
+        self.largest = 4
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return bool(self.rng.random() < probability)
+
+    def choice(self, options, weights=None):
+        """One of the options."""
+        return options[int(self.rng.choice(len(options), p=weights))]
+
+    def draw_sizes(self, stored: Sequence[str], dense: Sequence[str], space: int) -> None:
+        """A size for every index; all of them together have at most `space` points."""
+        names = list(dict.fromkeys((*stored, *dense)))
+        same = self.choice(SIZES, SIZE_WEIGHTS) if self.chance(0.12) else None
+        for v in names:
+            wide = v not in stored and self.chance(0.3)
+            self.sizes[v] = self.choice(WIDE) if wide else same or self.choice(SIZES, SIZE_WEIGHTS)
+        while prod(self.sizes.values()) > space:
+            largest = max(self.sizes, key=lambda v: (self.sizes[v], self.rng.random()))
+            self.sizes[largest] = self.choice([s for s in (1, 2, 3, 5, 7, 9, 17, 70) if s < self.sizes[largest]])
+        if names and self.chance(EMPTY):
+            self.sizes[self.choice(names)] = 0
+
+    def shape(self, term: Sequence[str]) -> tuple[int, ...]:
+        """The shape of an operand with these indices."""
+        return tuple(self.sizes[v] for v in term)
+
+    def dtype(self) -> str:
+        """Nearly always the same for all operands."""
+        return self.choice(DTYPES, DTYPE_WEIGHTS) if self.chance(0.1) else self.base
+
+    def values(self, count: int) -> tuple[int, ...]:
+        """Small integers."""
+        return tuple(self.rng.integers(-self.largest, self.largest + 1, count).tolist())
+
+    def dense(self, term: Sequence[str]) -> DenseOperand:
+        """An array with these indices."""
+        return DenseOperand(self.values(prod(self.shape(term))), self.shape(term), self.dtype())
+
+    def sparse(self, term: Sequence[str]) -> SparseOperand:
+        """A sparse tensor with these indices, of any density and format."""
+        shape = self.shape(term)
+        while True:
+            format = self.format(len(term))
+            mask = self.rng.random(shape) < self.choice(DENSITIES, DENSITY_WEIGHTS)
+            coords = self.rng.permutation(np.argwhere(mask), axis=0)
+            if self.chance(0.2) and any(level.kind is LevelKind.SINGLETON for level in format.levels):
+                coords = _thinned(coords, format)
+            try:
+                Pattern.from_coordinates(coords.T, shape, format)
+            except FormatError:
+                continue
+            rows = tuple(tuple(row) for row in coords.T.tolist())
+            return SparseOperand(rows, self.values(len(coords)), shape, format.notation, self.dtype())
+
+    def format(self, order: int, any_entries: bool = False) -> Format:
+        """Any levels that may follow each other, in any storage order; `any_entries`: none that cannot hold some."""
+        levels: list[Level] = []
+        for dim in self.rng.permutation(order).tolist():
+            kinds = [(LevelKind.DENSE, True), (LevelKind.COMPRESSED, True), (LevelKind.COMPRESSED, False)]
+            if levels and levels[-1].kind is not LevelKind.DENSE:
+                kinds += [(LevelKind.SINGLETON, True), (LevelKind.SINGLETON, False)]
+            kind, unique = self.choice(kinds)
+            if any_entries and kind is LevelKind.SINGLETON:
+                levels[-1] = Level(levels[-1].kind, levels[-1].dim, unique=False)
+            levels.append(Level(kind, dim, unique))
+        return Format(tuple(levels))
+
+    def assembled(self, order: int) -> str | None:
+        """The `out_format` of a result that needs a new pattern: any format, the default, or dense."""
+        if not ASSEMBLES or self.chance(0.2):
+            return "dense"
+        return None if self.chance(0.4) else self.format(order, any_entries=True).notation
+
+    def transposed(self, term: str, operand: SparseOperand) -> tuple[str, SparseOperand]:
+        """Another tensor on the operand's pattern, its dimensions perhaps in another order."""
+        axes = self.rng.permutation(len(term)).tolist() if self.chance(0.5) else list(range(len(term)))
+        format = Format.of(operand.format, len(term)).transposed(axes).notation
+        rows = tuple(operand.coords[axis] for axis in axes)
+        shape = tuple(operand.shape[axis] for axis in axes)
+        values = self.values(len(operand.values))
+        return "".join(term[axis] for axis in axes), SparseOperand(rows, values, shape, format, self.dtype())
+
+
+def _thinned(coords: np.ndarray, format: Format) -> np.ndarray:
+    """One entry for each coordinate of the first level that has a singleton below: some formats hold nothing else."""
+    level = next(n for n, level in enumerate(format.levels) if level.kind is LevelKind.SINGLETON) - 1
+    dims = [above.dim for above in format.levels[: level + 1]]
+    _, first = np.unique(coords[:, dims], axis=0, return_index=True)
+    return coords[first]

@@ -1,0 +1,136 @@
+"""A sum of products as a value: one `evaluate` with its tensors, which prints as the Python source that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from string import ascii_letters
+
+import jax
+import numpy as np
+from programs.program import DenseOperand, SparseOperand
+
+import jsparse
+
+__all__ = ["Evaluation", "Leaf", "Product", "Sum"]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """`name[indices]`; a scalar is written without brackets."""
+
+    name: str
+    indices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A coefficient times factors."""
+
+    coefficient: int
+    factors: tuple[Leaf | Sum, ...]
+
+    def expanded(self) -> Iterator[tuple[int, tuple[Leaf, ...]]]:
+        """The products without parentheses that it is the sum of."""
+        found: list[tuple[int, tuple[Leaf, ...]]] = [(self.coefficient, ())]
+        for factor in self.factors:
+            choices = [(1, (factor,))] if isinstance(factor, Leaf) else list(factor.expanded())
+            found = [(a * b, (*left, *right)) for a, left in found for b, right in choices]
+        yield from found
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Products, added up."""
+
+    terms: tuple[Product, ...]
+
+    def expanded(self) -> Iterator[tuple[int, tuple[Leaf, ...]]]:
+        """Products without parentheses."""
+        for term in self.terms:
+            yield from term.expanded()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`jsparse.evaluate(text, out_format=out_format, **tensors)`; `expression` is what `text` says.
+
+    Each product is summed over the indices that the target lacks, once parentheses are expanded; it is the same for
+    every coordinate of a target's index that it lacks itself.
+    """
+
+    seed: tuple[int, ...]
+    text: str
+    target: Leaf
+    expression: Sum
+    tensors: tuple[tuple[str, SparseOperand | DenseOperand], ...]
+    out_format: SparseOperand | str | None
+
+    @property
+    def needs_x64(self) -> bool:
+        """Whether JAX must keep 64-bit dtypes."""
+        operands = [operand for _, operand in self.tensors]
+        operands += [self.out_format] if isinstance(self.out_format, SparseOperand) else []
+        return any(operand.dtype in ("float64", "int64") for operand in operands)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Of each index."""
+        shapes = {name: operand.shape for name, operand in self.tensors}
+        leaves = [leaf for _, product in self.expression.expanded() for leaf in product]
+        return {v: n for leaf in leaves for v, n in zip(leaf.indices, shapes[leaf.name], strict=True)}
+
+    @cached_property
+    def expected(self) -> np.ndarray:
+        """What numpy's einsum gives of each product on dense arrays of exact integers."""
+        arrays = {name: operand.array for name, operand in self.tensors}
+        total = np.zeros([self.sizes[v] for v in self.target.indices], np.int64)
+        for coefficient, product in self.expression.expanded():
+            text, ones = self._einsum(product)
+            total = total + coefficient * np.einsum(text, *(arrays[leaf.name] for leaf in product), *map(np.ones, ones))
+        return np.rint(total).astype(np.int64)
+
+    def _einsum(self, product: Sequence[Leaf]) -> tuple[str, list[int]]:
+        """A product for numpy, and the lengths of vectors of ones for the target's indices that it lacks."""
+        letter = dict(zip(self.sizes, ascii_letters, strict=False))
+        missing = [v for v in self.target.indices if not any(v in leaf.indices for leaf in product)]
+        terms = [leaf.indices for leaf in product] + [(v,) for v in missing]
+        written = ["".join(letter[v] for v in term) for term in (*terms, self.target.indices)]
+        return ",".join(written[:-1]) + "->" + written[-1], [self.sizes[v] for v in missing]
+
+    def run(self) -> object:
+        """What `jsparse.evaluate` gives."""
+        with jax.enable_x64(self.needs_x64):
+            out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
+            tensors = {name: operand.tensor() for name, operand in self.tensors}
+            return jsparse.evaluate(self.text, out_format=out, **tensors)
+
+    def __str__(self) -> str:
+        out = self.out_format.source() if isinstance(self.out_format, SparseOperand) else repr(self.out_format)
+        lines = ["import jax, jsparse, numpy as np", ""]
+        lines += ["jax.config.update('jax_enable_x64', True)"] if self.needs_x64 else []
+        lines.append("tensors = {}")
+        lines += [f"tensors['{name}'] = {operand.source()}" for name, operand in self.tensors]
+        lines.append(f"got = jsparse.evaluate('{self.text}', out_format={out}, **tensors)")
+        lines.append(f"want = {self._numpy_source()}")
+        on_pattern = isinstance(self.out_format, SparseOperand)
+        lines.append("if isinstance(got, jsparse.SparseTensor):")
+        lines.append(f"    {'want, got = want[tuple(got.to_coords()[0])], got.values' if on_pattern else _TO_DENSE}")
+        lines.append("np.testing.assert_array_equal(got, want)")
+        return "\n".join(lines)
+
+    def _numpy_source(self) -> str:
+        dense = {
+            name: f"tensors['{name}']" + (".todense()" if isinstance(operand, SparseOperand) else "")
+            for name, operand in self.tensors
+        }
+        products = []
+        for coefficient, product in self.expression.expanded():
+            text, ones = self._einsum(product)
+            arguments = [*(dense[leaf.name] for leaf in product), *(f"np.ones({size}, int)" for size in ones)]
+            products.append(f"{coefficient} * np.einsum('{text}', {', '.join(arguments)})")
+        return " + ".join(products)
+
+
+_TO_DENSE = "got = got.todense()"

@@ -1,0 +1,86 @@
+"""The same problem on padded patterns: room behind the entries in use, which kernels must pass over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from programs.host import HostRun, place_of
+
+from jsparse.compiler.problem import PatternType, Problem
+from jsparse.formats import LevelKind
+
+__all__ = ["in_use", "with_int64", "with_room"]
+
+
+def with_int64(problem: Problem, rng: np.random.Generator) -> Problem:
+    """The problem with wide index arrays of one pattern or more."""
+    wide = _some(len(problem.patterns), rng)
+    patterns = tuple(replace(p, index_dtype="int64") if n in wide else p for n, p in enumerate(problem.patterns))
+    return replace(problem, patterns=patterns)
+
+
+def with_room(run: HostRun, rng: np.random.Generator) -> HostRun:
+    """The same, one pattern or more padded: unused room behind each level, and entries out of range in its last
+    segment. Positions that are in use keep their numbers.
+    """
+    chosen = _some(len(run.patterns), rng)
+    patterns, positions, types = list(run.patterns), {}, list(run.problem.patterns)
+    for n in chosen:
+        sizes = [run.problem.size[var] for var in run.problem.level_variables[n]]
+        patterns[n], positions[n] = _padded(types[n], sizes, run.patterns[n], rng)
+        types[n] = replace(types[n], padded=True)
+    grown = {}
+    for tensor in run.problem.tensors[1:]:
+        place, values = place_of(tensor), run.arrays[tensor.name]
+        if place is not None and tensor.positions.pattern in positions:
+            more = positions[tensor.positions.pattern] - values.shape[place]
+            shape = (*values.shape[:place], more, *values.shape[place + 1 :])
+            values = np.concatenate([values, rng.integers(1, 9, shape).astype(values.dtype)], axis=place)
+        grown[tensor.name] = values
+    target, shape = run.problem.tensors[0], list(run.shape)
+    if target.positions is not None and target.positions.pattern in positions:
+        shape[place_of(target)] = positions[target.positions.pattern]
+    problem = replace(run.problem, patterns=tuple(types))
+    return replace(run, problem=problem, arrays=grown, patterns=tuple(map(tuple, patterns)), shape=tuple(shape))
+
+
+def in_use(run: HostRun, result: np.ndarray) -> np.ndarray:
+    """The result of a padded run in the shape of `run`, which it was made from; the rest must be zero."""
+    place = place_of(run.problem.tensors[0])
+    if place is None:
+        return result
+    used, unused = np.split(result, [run.shape[place]], axis=place)
+    assert not unused.any()
+    return used
+
+
+def _some(count: int, rng: np.random.Generator) -> set[int]:
+    """Some numbers below `count`, at least one; none if there is none."""
+    chosen = {n for n in range(count) if rng.random() < 0.5}
+    return chosen or set(rng.integers(count, size=1).tolist() if count else [])
+
+
+def _padded(
+    type_: PatternType, sizes: list[int], pattern: tuple[np.ndarray, ...], rng: np.random.Generator
+) -> tuple[list[np.ndarray], int]:
+    """Index arrays with room, and the positions of the last level."""
+    rest, arrays, parents = list(pattern), [], 1
+    for level, size in zip(type_.levels, sizes, strict=True):
+        if level.kind is LevelKind.DENSE:
+            parents *= size
+            continue
+        room = int(rng.integers(0, 4))
+        if level.kind is LevelKind.COMPRESSED:
+            pointers = np.array(rest.pop(0))
+            if len(pointers) > 1 and rng.random() < 0.5:
+                pointers[-1] += room
+            arrays.append(np.append(pointers, [pointers[-1]] * (parents + 1 - len(pointers))))
+            parents = len(rest[0]) + room
+        coordinates = rest.pop(0)
+        # In use, coordinates are sorted, so that those too large stand at the end; out of use they are anything.
+        garbage = np.sort(rng.choice([size, size + 5], parents - len(coordinates)))
+        if level.kind is LevelKind.COMPRESSED and arrays[-1][-1] == len(coordinates):
+            garbage = rng.choice([-1, 0, size, size + 5], len(garbage))
+        arrays.append(np.append(coordinates, garbage))
+    return arrays, parents

@@ -1,0 +1,71 @@
+"""Whether what einsum gives is what numpy gives, stored where it should be."""
+
+from __future__ import annotations
+
+from math import prod
+
+import jax
+import numpy as np
+from programs.evaluation import Evaluation
+from programs.program import Program, SparseOperand
+
+import jsparse
+from jsparse import Format, Pattern
+
+__all__ = ["check_assembled", "check_result"]
+
+
+def check_result(program: Program | Evaluation, got: object) -> None:
+    """Raise AssertionError unless `got` is the program's result."""
+    if isinstance(got, jax.Array):
+        assert got.shape == program.expected.shape
+        np.testing.assert_array_equal(np.asarray(got), program.expected)
+        return
+    assert isinstance(got, jsparse.SparseTensor), type(got)
+    out = program.out_format
+    assert out != "dense"
+    if isinstance(out, SparseOperand):
+        assert got.pattern == out.tensor().pattern
+    elif isinstance(program, Evaluation) or program.has_new_pattern:
+        check_assembled(got, program.expected, out)
+        return
+    else:
+        _check_extended(program, got)
+    coords, values = got.to_coords()
+    np.testing.assert_array_equal(np.asarray(values), program.expected[tuple(coords)])
+
+
+def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str | None) -> None:
+    """Raise AssertionError unless `got` holds `want` on a sound pattern in the format that was requested, if any."""
+    assert got.shape == want.shape
+    assert requested is None or got.format == Format.of(requested, want.ndim), (got.format, requested)
+    Pattern(got.shape, got.format, got.pattern.arrays)  # checks what follows for each level by its table
+    coords, values = got.to_coords()
+    rows = np.asarray(coords, np.int64)
+    order = list(got.format.order)
+    if order:
+        places = np.ravel_multi_index(tuple(rows[order]), [want.shape[d] for d in order]) if want.size else rows[0]
+        assert (np.diff(places) > 0).all(), "coordinates repeat or are out of order"
+    np.testing.assert_array_equal(np.asarray(values), want[tuple(rows)])
+    left = np.array(want)
+    left[tuple(rows)] = 0
+    assert not left.any(), f"not stored: {np.argwhere(left)[:5].tolist()}"
+
+
+def _check_extended(program: Program, got: jsparse.SparseTensor) -> None:
+    """On an operand's levels, and dense ones for the indices added."""
+    kept = program.kept
+    term, operand = next(
+        (t, x)
+        for t, x in zip(program.terms, program.operands, strict=True)
+        if isinstance(x, SparseOperand) and set(t) <= set(kept)
+    )
+    levels = Format.of(operand.format, len(term)).levels
+    found = [(kept[level.dim], level.kind, level.unique) for level in got.format.levels[: len(term)]]
+    assert found == [(term[level.dim], level.kind, level.unique) for level in levels]
+    added = [v for v in kept if v not in term]
+    assert [kept[level.dim] for level in got.format.levels[len(term) :]] == added
+    stored = operand.tensor().pattern.to_coords()
+    slots = set(zip(*(got.pattern.to_coords()[kept.index(v)].tolist() for v in term), strict=True))
+    assert got.nse == 0 or slots == set(zip(*stored.tolist(), strict=True))
+    assert got.nse == stored.shape[1] * prod(got.shape[kept.index(v)] for v in added)

@@ -1,0 +1,107 @@
+"""Draws random sums of products for `evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from keyword import iskeyword
+from string import ascii_letters, digits
+
+from programs.draw import Draw
+from programs.evaluation import Evaluation, Leaf, Product, Sum
+from programs.program import DenseOperand, SparseOperand
+
+import jsparse
+
+__all__ = ["HAS_EVALUATE", "random_sum"]
+
+HAS_EVALUATE = hasattr(jsparse, "evaluate")
+SPACE = 2_000  # points of all indices together: float32 holds any sum of the products
+TAKEN = {"text", "nse", "sum", "min", "max", "exp", "log", "sqrt", "abs"}  # parameters, and what may name functions
+
+
+def random_sum(*seed: int) -> Evaluation:
+    """The sum of a seed: the same in every process."""
+    return _Sum((*seed, 7)).evaluation()
+
+
+class _Sum(Draw):
+    def __init__(self, seed: tuple[int, ...]) -> None:
+        super().__init__(seed)
+        self.largest = 3
+        self.tensors: dict[str, SparseOperand | DenseOperand] = {}
+        self.leaves: list[Leaf] = []
+        self.indices: list[str] = []
+
+    def evaluation(self) -> Evaluation:
+        """A target and one to three terms."""
+        for _ in range(int(self.rng.integers(1, 6))):
+            self.indices.append(self.name(self.indices, shortest=0.7))
+        self.draw_sizes(self.indices, [], SPACE)
+        terms = self.choice((1, 2, 3), (0.2, 0.4, 0.4))
+        expression = Sum(tuple(self.product(3, 0.2) for _ in range(terms)))
+        carried = {v for leaf in self.leaves for v in leaf.indices}
+        share = self.choice((0.0, 0.5, 1.0), (0.15, 0.55, 0.3))
+        kept = tuple(self.rng.permutation([v for v in self.indices if v in carried and self.chance(share)]).tolist())
+        target = Leaf(self.name([*self.tensors, *self.indices]), kept)
+        out = self.sparse(kept) if kept and self.chance(0.3) else self.assembled(len(kept))
+        tensors = tuple(self.tensors[name] for name in self.tensors)
+        named = tuple(zip(self.tensors, tensors, strict=True))
+        text = f"{self.written(target)}{self.spaced('=')}{self.written(expression)}"
+        return Evaluation(self.seed, text, target, expression, named, out)
+
+    def name(self, others: Sequence[str], shortest: float = 0.4) -> str:
+        """An identifier of one to six characters that is none of `others`."""
+        while True:
+            length = 1 if self.chance(shortest) else int(self.rng.integers(2, 7))
+            first, *rest = self.rng.integers(len(ascii_letters + digits + "_"), size=length)
+            found = ascii_letters[first % 52] + "".join((ascii_letters + digits + "_")[n] for n in rest)
+            if found not in others and found not in TAKEN and not iskeyword(found):
+                return found
+
+    def product(self, most: int, nested: float) -> Product:
+        """A coefficient and one to `most` factors, one of them perhaps a sum."""
+        coefficient = self.choice((1, -1, 2, -2, 3, -3), (0.45, 0.2, 0.15, 0.1, 0.05, 0.05))
+        count = int(self.rng.integers(1, most + 1))
+        inside = int(self.rng.integers(count)) if self.chance(nested) else None
+        factors = [Sum((self.product(2, 0), self.product(2, 0))) if n == inside else self.leaf() for n in range(count)]
+        return Product(coefficient, tuple(factors))
+
+    def leaf(self) -> Leaf:
+        """A tensor and its indices: one that is known, perhaps under other indices, or a new one."""
+        if self.leaves and self.chance(0.15):
+            known = self.choice(self.leaves)
+            turned = tuple(self.rng.permutation(known.indices).tolist()) if known.indices else ()
+            return Leaf(known.name, turned) if self.shape(turned) == self.shape(known.indices) else known
+        order = min(self.choice((0, 1, 2, 3, 4), (0.1, 0.3, 0.4, 0.15, 0.05)), len(self.indices))
+        term = self.rng.permutation(self.indices)[:order].tolist()
+        if order > 1 and self.chance(0.08):
+            term[0] = term[-1]
+        unused = [v for v in self.indices if v not in self.tensors]
+        like_index = bool(unused) and self.chance(0.12)
+        name = self.choice(unused) if like_index else self.name([*self.tensors, *self.indices])
+        self.tensors[name] = self.sparse(term) if order and self.chance(0.6) else self.dense(term)
+        self.leaves.append(Leaf(name, tuple(term)))
+        return self.leaves[-1]
+
+    def written(self, part: Leaf | Product | Sum) -> str:
+        """The text of a part, with spaces here and there."""
+        match part:
+            case Leaf(name=name, indices=indices):
+                return f"{name}[{(', ' if self.chance(0.3) else ',').join(indices)}]" if indices else name
+            case Product(coefficient=coefficient, factors=factors):
+                texts = [f"({self.written(f)})" if isinstance(f, Sum) else self.written(f) for f in factors]
+                if abs(coefficient) > 1:
+                    texts.insert(
+                        0 if self.chance(0.8) else int(self.rng.integers(len(texts) + 1)), str(abs(coefficient))
+                    )
+                return self.spaced("*").join(texts)
+            case Sum(terms=terms):
+                text = ""
+                for n, term in enumerate(terms):
+                    sign = "-" if term.coefficient < 0 else "+" if n else ""
+                    text += (self.spaced(sign) if n else sign) + self.written(term)
+                return text
+
+    def spaced(self, symbol: str) -> str:
+        """An operator, with a space on both sides more often than not."""
+        return f" {symbol} " if self.chance(0.7) else symbol
