@@ -87,7 +87,7 @@ def register_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
 def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
     """The sum of tangents; a symbolic zero of `primal` if there are none."""
     if not tangents:
-        return ad.Zero.from_primal_value(primal)  # type: ignore[attr-defined]
+        return ad.Zero(jax.typeof(primal).to_tangent_aval())
     total = tangents[0]
     for tangent in tangents[1:]:
         total = ad.add_jaxvals(total, tangent)

@@ -115,7 +115,8 @@ class DynamicPattern:
         last, below = self._last
         pointers, room = self.arrays[last], self.nse // max(below, 1)
         asked = jnp.maximum(source.count // max(below, 1), room + 1).astype(pointers.dtype)
-        at_end = (pointers == pointers[..., -1:]) & (jnp.arange(pointers.shape[-1]) > 0)
+        behind_first = jnp.arange(pointers.shape[-1]) >= min(1, pointers.shape[-1] - 1)  # there may be no other
+        at_end = (pointers == pointers[..., -1:]) & behind_first
         spread = jnp.where(source.overflowed & at_end, jnp.maximum(asked, pointers), pointers)
         return replace(self, arrays=(*self.arrays[:last], spread, *self.arrays[last + 1 :]))
 

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.algebra.contraction import OutFormat, as_array, asked
-from jsparse.algebra.summation import computed, summation
+from jsparse.algebra.summation import sorted_anew, summation, total
 from jsparse.errors import NotYetSupportedError, SubscriptError
+from jsparse.formats import Format
 from jsparse.notation import Access
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
@@ -76,8 +77,25 @@ def evaluated(text: str, statement: Statement, tensors: dict[str, Any], out_form
     every = {**tensors, **more}
     operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
     signatures, out = asked(text, operands, out_format)
-    work = summation(text, statement, names, signatures, out, nse)
-    return computed(work, operands, out_format)
+    anew, format = sorted_anew(text, statement, names, signatures, out, nse)
+    if anew:
+        statement, converted = _converted(statement, anew, every)
+        return evaluated(text, statement, {**every, **converted}, format or out_format, nse)
+    return total(summation(text, statement, names, signatures, out, nse), operands, out_format)
+
+
+def _converted(
+    statement: Statement, anew: tuple[tuple[int, int, Format], ...], tensors: dict[str, Any]
+) -> tuple[Statement, dict[str, Any]]:
+    """The statement with some factors in other formats, under names of their own."""
+    terms, converted = list(statement.terms), {}
+    for number, place, format in anew:
+        factors = list(terms[number].factors)
+        name = f"{factors[place].tensor}'{number}.{place}"
+        converted[name] = tensors[factors[place].tensor].asformat(format)
+        factors[place] = replace(factors[place], tensor=name)
+        terms[number] = replace(terms[number], factors=tuple(factors))
+    return replace(statement, terms=tuple(terms)), converted
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.algebra.inference import inferred_format
 from jsparse.algebra.product import Product, WalkKey
-from jsparse.algebra.rules import room_for
+from jsparse.algebra.rules import Stored, room_for
 from jsparse.algebra.signature import StoredOn
 from jsparse.dynamic import DynamicPattern, dynamic_type
 from jsparse.errors import PatternError
@@ -20,7 +20,7 @@ from jsparse.formats.build import index_dtype
 from jsparse.primitives.lists import Reached, listed_arrays, rows_of
 from jsparse.primitives.spec import Walked
 
-__all__ = ["NEW", "Assembly", "assembled"]
+__all__ = ["NEW", "Assembly", "assembled", "future_place"]
 
 NEW = -1  # the group of a dynamic pattern that is made on the way
 
@@ -93,12 +93,25 @@ def assembled(
                 f"Expected at most nse={nse:,} entries in the result of '{text}', but there are {pattern.nse:,}."
             )
         return StoredOn(pattern), Assembly(text, reached, sources, pattern)
-    shape = tuple(products[0].sizes[v] for v in products[0].kept)
+    type_ = _dynamic(text, products, format, nse)
+    return StoredOn(type_, NEW), Assembly(text, reached, sources, type_)
+
+
+def future_place(text: str, products: Sequence[Product], place: Stored | Format, nse: int | None) -> StoredOn | None:
+    """What a sum will be stored on, as far as that matters for how its dynamic patterns are walked."""
+    if place is None or isinstance(place, StoredOn):
+        return place
+    if all(isinstance(walk.pattern, Pattern) for product in products for walk in product.walks.values()):
+        return None
+    return StoredOn(_dynamic(text, products, place if isinstance(place, Format) else None, nse), NEW)
+
+
+def _dynamic(text: str, products: Sequence[Product], format: Format | None, nse: int | None) -> DynamicType:
+    shape = products[0].shape
     room = room_for(text, products) if nse is None else nse
     if format is None:
         format = inferred_format(products, room)
-    type_ = dynamic_type(shape, format, room if nse is not None else _with_blocks(room, shape, format, products))
-    return StoredOn(type_, NEW), Assembly(text, reached, sources, type_)
+    return dynamic_type(shape, format, room if nse is not None else _with_blocks(room, shape, format, products))
 
 
 def _reached(products: Sequence[Product], places: Sequence[Sequence[int]]) -> tuple[Reached, tuple[int | None, ...]]:

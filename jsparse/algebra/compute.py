@@ -14,7 +14,7 @@ from jsparse.algebra.contraction import NEW_PATTERN, Contraction, OutFormat, ask
 from jsparse.algebra.product import subscripts_of
 from jsparse.algebra.signature import StoredOn, stored_on
 from jsparse.dynamic import DynamicPattern
-from jsparse.formats import DynamicType, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment
 from jsparse.notation.einsum import operand_name
 from jsparse.primitives.einsum import einsum_p
@@ -35,18 +35,19 @@ def result_pattern(work: Contraction, operands: Sequence[Any], out_format: objec
 
 def computed(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None = None) -> Any:
     """The result of one product: an array or a SparseTensor."""
-    if work.steps:
-        return _stepwise(work, operands, out_format, nse)
+    if work.steps or work.resorted:
+        return _prepared(work, operands, out_format, nse)
     if work.entries is not None and work.assembly is not None:
         return fused_entries(work.entries, work.assembly, [(work, operands)], operands)
     on = result_pattern(work, operands, out_format)
     return wrapped(product_values(work, operands, on), work.result, on)
 
 
-def _stepwise(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Any:
-    """Each step is a product of its own; the last one is stored where all of it would be."""
+def _prepared(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Any:
+    """Conversions first, then each step as a product of its own; the last is stored where all of it would be."""
     factors = dict(enumerate(work.assignment.factors))
     values = dict(enumerate(operands))
+    values |= {place: operands[place].asformat(format) for place, format in work.resorted}
     for number, step in enumerate(work.steps, start=len(operands)):
         target = Access(operand_name(number), step.indices)
         assignment = Assignment(target, tuple(factors.pop(place) for place in step.places))
@@ -60,7 +61,7 @@ def _stepwise(work: Contraction, operands: Sequence[Any], out_format: OutFormat,
     left = list(values.values())
     signatures, out = asked(work.subscripts, left, out_format)
     if out is None:
-        out = "dense" if work.place is None else NEW_PATTERN
+        out = "dense" if work.place is None else work.place if isinstance(work.place, Format) else NEW_PATTERN
     one = stated(work.subscripts, last, signatures, out, nse)
     return computed(one, left, out_format, nse)
 

@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.algebra.assembly import Assembly, assembled
+from jsparse.algebra.assembly import NEW, Assembly, assembled, future_place
 from jsparse.algebra.path import Step, steps_of
 from jsparse.algebra.product import Product, checked_sizes
+from jsparse.algebra.resort import resorted
 from jsparse.algebra.rules import Stored, result_of
 from jsparse.algebra.signature import Signature, StoredOn, signature, stored_on
 from jsparse.dynamic import DynamicPattern
@@ -67,6 +68,7 @@ class Contraction:
         entries: how pattern and values are found together, if they are.
         steps: products that are computed before, one after the other; then `spec` says nothing, and `place` where the
             result is stored.
+        resorted: operands that are converted before, to other formats; then likewise.
     """
 
     subscripts: str
@@ -80,6 +82,7 @@ class Contraction:
     assembly: Assembly | None = None
     entries: Entries | None = None
     steps: tuple[Step, ...] = ()
+    resorted: tuple[tuple[int, Format], ...] = ()
     place: Stored | Format = None
 
     def arrays(self, operands: Sequence[Any]) -> list[Any]:
@@ -194,6 +197,12 @@ def stated(
     steps = steps_of(product, place == "new" or isinstance(place, Format))
     if steps:
         return Contraction(text, assignment, product.shape, dtype, (), None, None, steps=steps, place=place)
+    future = future_place(text, [product], place, nse)
+    moved = resorted(product, future)
+    if moved:
+        if future is not None and future.group == NEW:
+            place = future.pattern.format
+        return Contraction(text, assignment, product.shape, dtype, (), None, None, resorted=moved, place=place)
     on, assembly = result_place(text, [product], [range(len(operands))], place, nse)
     work = contracted(text, product, dtype, on)
     return replace(work, assembly=assembly, entries=fused(assembly, [(1, work)]))

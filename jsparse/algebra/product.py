@@ -51,6 +51,16 @@ class Product:
         """The patterns that the operands are stored on."""
         return _walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])
 
+    def walked(self, result: StoredOn | None) -> dict[WalkKey, Walked]:
+        """These patterns, and that of the result."""
+        stored = [(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)]
+        return _walks([*stored, (result, self.kept)])
+
+    def walk_of(self, place: int) -> Walked:
+        """How the pattern of one operand is walked."""
+        (walk,) = _walks([(self.operands[place].stored, self.indices[place])]).values()
+        return walk
+
     def extended(self, place: int) -> StoredOn:
         """What an operand is stored on, then dense levels for the indices of the result that it lacks."""
         on, indices = self.operands[place].stored, self.indices[place]
@@ -72,8 +82,7 @@ class Product:
     def spec(self, result: StoredOn | None) -> Spec | None:
         """What the primitive computes, its result dense or on a pattern; None if no pattern is walked."""
         on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
-        stored = [(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
-        walks = _walks([*stored, (result, self.kept)])
+        walks = self.walked(result)
         if not walks:
             return None
         numbers = {key: n for n, key in enumerate(walks)}

@@ -79,6 +79,11 @@ def _room(text: str, product: Product) -> int:
         for walk in product.walks.values()
         if set(needed) <= set(walk.indices)
     ]
+    rooms += [
+        x.stored.pattern.nse * places([v for v in product.kept if v not in indices])
+        for x, indices in zip(product.operands, product.indices, strict=True)
+        if x.stored is not None and set(needed) <= set(indices)
+    ]
     if not needed:
         return places(product.kept)
     if not rooms:

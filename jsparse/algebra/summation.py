@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 
-from jsparse.algebra.assembly import Assembly
-from jsparse.algebra.compute import fused_entries, product_values, result_pattern, wrapped
+from jsparse.algebra.assembly import NEW, Assembly, future_place
+from jsparse.algebra.compute import computed, fused_entries, product_values, result_pattern, wrapped
 from jsparse.algebra.contraction import (
     REMEMBERED,
     Contraction,
@@ -21,8 +21,10 @@ from jsparse.algebra.contraction import (
     fused,
     result_dtype,
     result_place,
+    stated,
 )
 from jsparse.algebra.product import Product, checked_sizes
+from jsparse.algebra.resort import resorted
 from jsparse.algebra.signature import Signature, StoredOn
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import ShapeError
@@ -31,7 +33,10 @@ from jsparse.notation import Access, Assignment
 from jsparse.notation.statement import Statement
 from jsparse.primitives.entries import Entries
 
-__all__ = ["Summation", "clear_cache", "computed", "summation"]
+__all__ = ["Summation", "clear_cache", "sorted_anew", "summation", "total"]
+
+
+Asked: TypeAlias = str | Format | StoredOn | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class Scaled:
 
     def values(self, operands: Sequence[Any], on: Any) -> jax.Array:
         """What the term adds, dense or on the result's pattern."""
-        out = product_values(self.work, [operands[n] for n in self.places], on)
+        taken = [operands[n] for n in self.places]
+        out = computed(self.work, taken, "dense") if self.work.steps else product_values(self.work, taken, on)
         if self.coefficient == 1:
             return out
         return -out if self.coefficient == -1 else out * np.asarray(self.coefficient, out.dtype)
@@ -60,7 +66,7 @@ class Summation:
     entries: Entries | None
 
 
-def computed(work: Summation, operands: Sequence[Any], out_format: object) -> Any:
+def total(work: Summation, operands: Sequence[Any], out_format: object) -> Any:
     """The result of a statement on its operands: an array or a SparseTensor."""
     if work.entries is not None and work.assembly is not None:
         of_terms = [(term.work, [operands[n] for n in term.places]) for term in work.terms]
@@ -79,6 +85,25 @@ def _pattern(work: Summation, operands: Sequence[Any], out_format: object) -> Dy
 def clear_cache() -> None:
     """Forget all statements."""
     summation.cache_clear()
+    sorted_anew.cache_clear()
+
+
+@lru_cache(maxsize=REMEMBERED)
+def sorted_anew(
+    text: str,
+    statement: Statement,
+    names: tuple[str, ...],
+    operands: tuple[Signature, ...],
+    out: Asked,
+    nse: int | None,
+) -> tuple[tuple[tuple[int, int, Format], ...], Format | None]:
+    """What has to be converted before: the number of a term, of a factor in it, and the format it gets; and then the
+    format of a new dynamic pattern that the result gets."""
+    products, _ = _products(text, statement, names, operands, out)
+    on = future_place(text, products, asked_place(text, products, out, None), nse)
+    found = ((n, place, to) for n, product in enumerate(products) for place, to in resorted(product, on))
+    anew = tuple(found)
+    return anew, on.pattern.format if anew and on is not None and on.group == NEW else None
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -87,32 +112,51 @@ def summation(
     statement: Statement,
     names: tuple[str, ...],
     operands: tuple[Signature, ...],
-    out: str | Format | StoredOn | None,
+    out: Asked,
     nse: int | None,
 ) -> Summation:
     """Check a statement whose tensors `names` have these signatures.
 
     Raises ShapeError, DTypeError, FormatError, PatternError as einsum does.
     """
+    products, places = _products(text, statement, names, operands, out)
+    coefficients = [term.coefficient for term in statement.terms]
+    dtype = result_dtype(text, operands, *(number for number in coefficients if not _is_one(number)))
+    on, assembly = result_place(text, products, places, asked_place(text, products, out, nse), nse)
+    terms = tuple(
+        Scaled(number, _term(text, product, dtype, on), where)
+        for number, product, where in zip(coefficients, products, places, strict=True)
+    )
+    entries = fused(assembly, [(term.coefficient, term.work) for term in terms])
+    return Summation(terms, None if on is None else on.pattern, assembly, entries)
+
+
+def _products(
+    text: str, statement: Statement, names: tuple[str, ...], operands: tuple[Signature, ...], out: Asked
+) -> tuple[list[Product], list[tuple[int, ...]]]:
+    """The terms with the signatures of their operands, and the numbers of these."""
     place = {name: n for n, name in enumerate(names)}
     factors = [factor for term in statement.terms for factor in term.factors]
     for factor in factors:
         _check_rank(text, factor, operands[place[factor.tensor]])
     shapes = [(factor, operands[place[factor.tensor]].shape) for factor in factors]
     sizes = checked_sizes(text, shapes, (statement.target, out.pattern.shape) if isinstance(out, StoredOn) else None)
-    dtype = result_dtype(text, operands, *(t.coefficient for t in statement.terms if not _is_one(t.coefficient)))
-    products, places = [], []
-    for term in statement.terms:
-        places.append(tuple(place[factor.tensor] for factor in term.factors))
-        taken = tuple(operands[n] for n in places[-1])
-        products.append(Product(Assignment(statement.target, term.factors), taken, sizes))
-    on, assembly = result_place(text, products, places, asked_place(text, products, out, nse), nse)
-    terms = tuple(
-        Scaled(term.coefficient, contracted(text, product, dtype, on), where)
-        for term, product, where in zip(statement.terms, products, places, strict=True)
-    )
-    entries = fused(assembly, [(term.coefficient, term.work) for term in terms])
-    return Summation(terms, None if on is None else on.pattern, assembly, entries)
+    places = [tuple(place[factor.tensor] for factor in term.factors) for term in statement.terms]
+    products = [
+        Product(Assignment(statement.target, term.factors), tuple(operands[n] for n in where), sizes)
+        for term, where in zip(statement.terms, places, strict=True)
+    ]
+    return products, places
+
+
+def _term(text: str, product: Product, dtype: np.dtype, on: StoredOn | None) -> Contraction:
+    """A term on the result's pattern, or dense: then perhaps in steps, if it carries all of the result's indices."""
+    carried = {v for indices in product.indices for v in indices}
+    if on is None and set(product.kept) <= carried:
+        work = stated(text, product.assignment, product.operands, "dense", None)
+        if work.dtype == dtype:
+            return work
+    return contracted(text, product, dtype, on)
 
 
 def _is_one(number: complex) -> bool:

@@ -118,11 +118,3 @@ def test_many_indices_and_a_dynamic_pattern():
     A, B, C = (jsparse.asarray(x, format=f) for x, f in [(D, "csf"), (E, "csr"), (F, "csr")])
     result = jsparse.einsum("abcde,fg,ga->bcf", A, B, C.dynamic(20), out_format="dense")
     np.testing.assert_array_equal(np.asarray(result), np.einsum("abcde,fg,ga->bcf", D, E, F))
-
-
-def test_dynamic_patterns_in_contradicting_orders():
-    (D, E), (A, B) = operands("ij,ji->", ("csr", "csr"))
-    with pytest.raises(jsparse.NotYetSupportedError, match=r"contradicting orders.*with_transpose"):
-        jsparse.einsum("ij,ji->", A.dynamic(30), B.dynamic(30))
-    result = jsparse.einsum("ij,ji->", A.dynamic(30), B.dynamic(30).with_transpose())
-    assert float(result) == np.einsum("ij,ji->", D, E)

@@ -9,6 +9,8 @@ from jsparse.errors import DTypeError, JsparseError, NotYetSupportedError, Shape
 from jsparse.intake import asarray
 from jsparse.tensor import SparseTensor
 
+FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"]
+
 
 def integers(*shape):
     return np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
@@ -111,21 +113,163 @@ def test_bcoo_partners(dense):
     np.testing.assert_array_equal((A + S).todense(), 2 * dense)
 
 
-def test_products_refuse(dense):
+# shapes that broadcast with one another, or not
+SHAPES = [(5, 7), (1, 7), (5, 1), (7,), (1,), (3, 1, 5, 1)]
+
+
+def some(shape, seed):
+    rng = np.random.default_rng(seed)
+    return (rng.integers(1, 4, shape) * rng.choice([-1, 1], shape) * (rng.random(shape) < 0.5)).astype(np.float32)
+
+
+def stored(shape, seed, format="csf"):
+    """A sparse tensor with a stored zero, and its dense array."""
+    x = some(shape, seed)
+    x.flat[-1] = 2
+    A = asarray(x, format)
+    A = A.with_values(A.values.at[0].set(0))
+    return A, np.asarray(A.todense())
+
+
+def mask(A):
+    found = np.zeros(A.shape, bool)
+    found[tuple(A.to_coords()[0])] = True
+    return found
+
+
+@pytest.mark.parametrize("left", SHAPES)
+def test_broadcasting_of_sparse_with_dense(left):
+    """Products are sparse unless a dimension of the sparse operand is repeated; sums are dense."""
+    A, a = stored(left, 0)
+    for right in SHAPES:
+        x = some(right, 1)
+        whole = np.broadcast_shapes(left, right)
+        for found, expected in [(A * x, a * x), (x * A, x * a), (A * jnp.asarray(x), a * x)]:
+            repeats = whole[len(whole) - len(left) :] != left
+            assert isinstance(found, SparseTensor) != repeats
+            assert found.shape == whole
+            np.testing.assert_array_equal(found.todense() if not repeats else found, expected)
+        for found, expected in [(A + x, a + x), (A - x, a - x), (x + A, x + a), (x - A, x - a)]:
+            assert isinstance(found, jax.Array)
+            np.testing.assert_array_equal(found, expected)
+        divisor = np.where(x, x, 4)
+        if whole == left:
+            quotient = A / divisor
+            assert quotient.pattern is A.pattern
+            np.testing.assert_allclose(quotient.todense(), a / divisor, rtol=1e-6)
+        else:
+            with pytest.raises(ShapeError, match="to broadcast to that shape"):
+                A / divisor
+
+
+@pytest.mark.parametrize("left", SHAPES)
+def test_broadcasting_of_sparse_with_sparse(left):
+    for right in SHAPES:
+        (A, a), (B, b) = stored(left, 0), stored(right, 1, "coo")
+        whole = np.broadcast_shapes(left, right)
+        repeats = [whole[len(whole) - len(shape) :] != shape for shape in (left, right)]
+        product = A * B
+        np.testing.assert_array_equal(product.todense() if isinstance(product, SparseTensor) else product, a * b)
+        if not all(repeats):
+            assert isinstance(product, SparseTensor)
+            np.testing.assert_array_equal(mask(product), mask(A) & mask(B))
+        for found, expected in [(A + B, a + b), (A - B, a - b)]:
+            sparse = isinstance(found, SparseTensor)
+            np.testing.assert_array_equal(found.todense() if sparse else found, expected)
+            if not any(repeats):
+                assert sparse
+                np.testing.assert_array_equal(mask(found), np.broadcast_to(mask(A), whole) | mask(B))
+
+
+@pytest.mark.parametrize("a", FORMATS)
+def test_sums_and_products_of_formats(dense, a):
+    other = np.roll(dense, 1, 1)
+    for b in FORMATS:
+        A, B = asarray(dense, a), asarray(other, b)
+        for found, expected in [(A + B, dense + other), (A - B, dense - other), (A * B, dense * other)]:
+            assert isinstance(found, SparseTensor)
+            np.testing.assert_array_equal(found.todense(), expected)
+        np.testing.assert_array_equal(mask(A + B), mask(A) | mask(B))
+        np.testing.assert_array_equal(mask(A * B), mask(A) & mask(B))
+        np.testing.assert_array_equal((A @ B.T).todense(), dense @ other.T)
+        np.testing.assert_array_equal((A + B.T.T - B).todense(), dense)
+
+
+def test_matmul_of_two_sparse_tensors():
+    for left, right in [
+        ((5,), (5,)),
+        ((5,), (5, 4)),
+        ((3, 5), (5,)),
+        ((3, 5), (5, 4)),
+        ((2, 3, 5), (5, 4)),
+        ((2, 3, 5), (5,)),
+        ((5,), (2, 5, 4)),
+        ((3, 5), (2, 5, 4)),
+        ((2, 3, 5), (2, 5, 4)),
+        ((2, 2, 3, 5), (2, 5, 4)),
+    ]:
+        x, y = some(left, 0), some(right, 1)
+        for A, B in [(asarray(x, "coo"), asarray(y, "csf")), (asarray(x, "csf"), y), (x, asarray(y, "coo"))]:
+            found = A @ B
+            np.testing.assert_array_equal(found.todense() if isinstance(found, SparseTensor) else found, x @ y)
+            if isinstance(A, SparseTensor) and isinstance(B, SparseTensor):
+                assert isinstance(found, SparseTensor) == (found.ndim > 1)
+
+
+def test_matmul_does_not_stretch_batches():
+    """Batch dimensions agree, where both operands have them."""
+    with pytest.raises(ShapeError, match="to have one size, but it is 1 in dimension 0 of operand A"):
+        asarray(some((1, 3, 5), 0)) @ asarray(some((2, 5, 4), 1))
+
+
+@pytest.mark.parametrize("scalar", [2, 0.5, np.float32(2), jnp.float32(-1), np.array([3.0], np.float32)])
+def test_sums_with_scalars_are_dense(dense, scalar):
     A = asarray(dense)
-    with pytest.raises(ShapeError, match=r"A \* B to broadcast, but got \(5, 7\) and \(5,\)"):
-        A * integers(5)
-    with pytest.raises(ShapeError, match=r"to broadcast, but got \(5, 7\) and \(7, 5\)"):
-        A * A.T
-    with pytest.raises(ShapeError, match=r"to broadcast to that shape, but got \(2, 5, 7\)"):
-        A / integers(2, 5, 7)
-    with pytest.raises(DTypeError, match="divides by zero wherever"):
+    for found, expected in [(A + scalar, dense + scalar), (scalar - A, scalar - dense), (A - scalar, dense - scalar)]:
+        assert isinstance(found, jax.Array)
+        np.testing.assert_array_equal(found, np.asarray(expected, found.dtype))
+
+
+def test_pythons_sum(dense):
+    A = asarray(dense)
+    np.testing.assert_array_equal(sum([A, A.asformat("csc"), 2 * A]).todense(), 4 * dense)
+    assert (A + 0) is A
+    assert (0.0 + A) is A
+    np.testing.assert_array_equal((0 - A).todense(), -dense)
+
+
+def test_dtypes_promote(dense):
+    A, n = asarray(dense), np.arange(7, dtype=np.int32)
+    B = asarray(dense.astype(np.int32), "csc")
+    for found in (A + B, B - A, A * B, B * A, A @ B.T, A * n, B / np.float32(2)):
+        assert found.dtype == np.float32
+    assert (B + B.asformat("csr")).dtype == np.int32
+    assert (2 * B).dtype == np.int32
+
+
+def test_quotients(dense):
+    A = asarray(dense)
+    zeros = np.where(dense, 2, 0).astype(np.float32)
+    np.testing.assert_array_equal((A / zeros).todense(), dense / 2)  # only what meets stored entries is used
+    np.testing.assert_array_equal((A / np.nan * 0).nse, A.nse)
+    with pytest.raises(DTypeError, match=r"divides by zero wherever the SparseTensor B stores nothing"):
         A / A
+    with pytest.raises(TypeError):
+        dense / A
 
 
-def test_sums_refuse(dense):
-    with pytest.raises(ShapeError, match=r"A - B to broadcast, but got"):
-        asarray(dense) - asarray(dense).T
+def test_refusals(dense):
+    A = asarray(dense)
+    for other in (integers(5), integers(3, 7), integers(2, 4, 7), A.T, asarray(integers(6, 1))):
+        for f in (lambda A, x: A * x, lambda A, x: A + x, lambda A, x: A - x, lambda A, x: A / x):
+            with pytest.raises((ShapeError, DTypeError), match=r"broadcast|divides by zero"):
+                f(A, other)
+    with pytest.raises(ShapeError, match=r"A \* B to broadcast, but got \(5, 7\) and \(7, 5\)"):
+        A * A.T
+    with pytest.raises(ShapeError, match=r"A - B to broadcast, but got \(5, 7\) and \(5,\)"):
+        A - integers(5)
+    with pytest.raises(ShapeError, match=r"A / B to broadcast, but got \(5, 7\) and \(3, 7\)"):
+        A / integers(3, 7)
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1), [-2], np.int64(1)])

@@ -65,8 +65,8 @@ class Candidate:
 
     @property
     def lead(self) -> tuple[IndexVar, ...]:
-        """The variables that choose among patterns: outside everything."""
-        return tuple(v for names in self.problem.lead_variables for v in names)
+        """The variables that choose among patterns, which may share them: outside everything."""
+        return tuple(dict.fromkeys(v for names in self.problem.lead_variables for v in names))
 
     @property
     def spread(self) -> tuple[IndexVar, ...]:

@@ -10,7 +10,7 @@ from jsparse.compiler.schedule.stored import Stored, TracedPattern
 from jsparse.compiler.schedule.visits import walked_as
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["walks"]
+__all__ = ["can_walk", "walks"]
 
 MAX_PERMUTED = 4  # variables of patterns up to which every order is priced
 MAX_WALKS = 120  # orders tried beyond that, where several patterns have to agree
@@ -28,6 +28,14 @@ def walks(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
         named = zip(problem.level_variables, legal, strict=True)
         if all(orders is None or walked_as(names, walk) in orders for names, orders in named):
             yield walk
+
+
+def can_walk(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
+    """Whether there is an order of all variables in which each pattern, whose levels have `names`, can be walked."""
+    every = tuple(dict.fromkeys(v for of in names for v in of))
+    legal = [_orders(of, pattern) for of, pattern in zip(names, patterns, strict=True)]
+    found = (next(_merged(every, chosen), None) for chosen in product(*(orders for orders in legal if orders)))
+    return any(walk is not None for walk in found)
 
 
 def _orders(names: Names, pattern: Stored | None) -> list[Names] | None:

@@ -1,0 +1,342 @@
+"""Sparse results whose patterns are only known at run time: their room, what fills it, and when there is too little."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from einsum.structure import MATRIX_FORMATS, drawn, integers, stored_in, whole
+
+import jsparse
+from jsparse import PatternError, ShapeError
+
+N = 6
+
+
+def pair(a="csr", b="csr", seed=0, density=0.3):
+    rng = np.random.default_rng(seed)
+    return stored_in(integers(rng, (N, N), density), a), stored_in(integers(rng, (N, N), density), b)
+
+
+def check(found, expected, nse):
+    """A dynamic result of this room with these entries, zeros among them, as its index arrays say."""
+    assert found.is_dynamic
+    assert not bool(found.overflowed)
+    assert found.nse == nse == found.values.shape[0]
+    found.pattern.validate()
+    assert int(found.nnz) == found.static().nse <= nse
+    np.testing.assert_array_equal(whole(found), expected)
+
+
+@pytest.mark.parametrize("a", MATRIX_FORMATS[:-1])
+@pytest.mark.parametrize("b", MATRIX_FORMATS[1:])
+def test_bounds_of_all_formats(a, b):
+    """Elementwise products have the room of the smaller operand, sums the sum, no more than there are places."""
+    A, B = pair(a, b)
+    x, y = whole(A), whole(B)
+    f = jax.jit(lambda A, B: (A * B, A - B, jsparse.einsum("ij,jk->ik", A, B, nse=N * N)))
+    rooms = A.nse + 6, B.nse + 12  # whole blocks where inner levels are dense
+    for operands in [(A.dynamic(rooms[0]), B.dynamic(rooms[1])), (A, B.dynamic(rooms[1])), (A.dynamic(rooms[0]), B)]:
+        product, difference, contraction = f(*operands)
+        both = sum(X.nse for X in operands)
+        check(product, x * y, product.nse)
+        blocks = "dense" in product.format.notation.partition(" : ")[2].partition(",")[2]
+        assert product.nse == min(*(X.nse for X in operands), N * N) or blocks
+        check(difference, x - y, min(both, N * N))
+        check(contraction, x @ y, N * N)
+
+
+@pytest.mark.parametrize("a, b", [("csr", "coo"), ("csc", "dcsc")])
+def test_formats_of_results(a, b):
+    A, B = pair(a, b)
+    expected = whole(A) @ whole(B)
+    for out_format in MATRIX_FORMATS:
+        f = jax.jit(lambda A, B, out=out_format: jsparse.einsum("ij,jk->ik", A, B, out_format=out, nse=36))
+        for operands in [(A.dynamic(20), B.dynamic(25)), (A, B.dynamic(25))]:
+            found = f(*operands)
+            check(found, expected, 36)
+            assert found.format == jsparse.Format.of(out_format, 2)
+
+
+EXPRESSIONS = [
+    ("ij,jk,kl->il", 36),
+    ("ijk,k->ij", 36),
+    ("ijk,ijk->ijk", None),
+    ("ijk,kji->ijk", None),
+    ("ijk->ki", 36),
+    ("ijk->ij", None),
+    ("ii->i", None),
+    ("iji->ij", None),
+    ("ii,i->i", None),
+    ("i,j->ij", 36),
+    ("ij,i->ij", None),
+    ("ijk,ij->ijk", None),
+    ("ij,ij,ij->ij", None),
+    ("ij,jk,ik->ik", None),
+]
+
+
+@pytest.mark.parametrize("text, nse", EXPRESSIONS, ids=[text for text, _ in EXPRESSIONS])
+def test_tensors(text, nse):
+    rng = np.random.default_rng(len(text))
+    terms = text.split("->")[0].split(",")
+    for round_ in range(2):
+        arrays = [integers(rng, (N,) * len(term), 0.3) for term in terms]
+        operands = [stored_in(x, drawn(rng, x.ndim) if round_ else "coo", zeros=1) for x in arrays]
+        expected = np.einsum(text, *map(whole, operands))
+        moved = [x if x.format.is_dense or rng.random() < 0.3 else x.dynamic(x.nse + 2 * N) for x in operands]
+        if not any(x.is_dynamic for x in moved):
+            continue
+        found = jax.jit(lambda *o: jsparse.einsum(text, *o, nse=nse))(*moved)
+        check(found, expected, found.nse)
+        assert nse is None or found.nse == nse
+
+
+def test_contractions_ask_for_room():
+    A, B = (X.dynamic(20) for X in pair())
+    v = stored_in(integers(np.random.default_rng(0), (N,), 0.5), "coo").dynamic(5)
+    for f in (
+        lambda: A @ B,
+        lambda: jax.jit(lambda A: A @ B)(A),
+        lambda: jsparse.einsum("i,j->ij", v, v),
+        lambda: jsparse.einsum("ij,jk->ik", A, pair()[0], out_format="csc"),
+        lambda: jsparse.evaluate("C[i,j] = A[i,k] * B[k,j] + A[i,j]", A=A, B=B),
+    ):
+        with pytest.raises(PatternError, match=r"Expected nse= for .*Pass nse=.*out_format='dense'"):
+            f()
+    for nse in (-1, 2.5, "3", True):
+        with pytest.raises(ShapeError, match="nse="):
+            jsparse.einsum("ij,jk->ik", A, B, nse=nse)
+
+
+def test_too_little_room():
+    A, B = (X.dynamic(20) for X in pair(density=0.4))
+    need = np.count_nonzero((whole(pair(density=0.4)[0]) != 0) @ (whole(pair(density=0.4)[1]) != 0))
+    made = lambda A, B, nse: jsparse.einsum("ij,jk->ik", A, B, nse=nse)  # noqa: E731
+    exact = int(made(A, B, 36).nnz)
+    assert exact >= need > 8
+    assert not jax.jit(made, static_argnums=2)(A, B, exact).overflowed
+    with pytest.raises(PatternError, match=rf"at most nse=8 .* 'ij,jk->ik', but there are {exact}. Pass nse={exact}"):
+        made(A, B, 8)
+    for nse in (0, 1, 8, exact - 1):
+        C = jax.jit(made, static_argnums=2)(A, B, nse)
+        assert C.overflowed
+        assert int(C.nnz) == exact
+        assert C.nse == nse
+        for found in (
+            C.values,
+            C.todense(),
+            C @ jnp.ones(N),
+            (C + A).values,
+            (A - C).values,
+            (C * A).values,
+            (C + np.ones((N, N))),
+            (C / 2).values,
+            jsparse.einsum("ij,jk->ik", C, B, nse=36).values,
+            jsparse.einsum("ii->i", C).values,
+            jsparse.evaluate("D[i,j] = C[j,i] + A[i,j]", A=A, C=C).values,
+            jsparse.evaluate("y[i] = C[i,j] * A[j,k]", A=A, C=C),
+            jsparse.einsum("ik,jk->ij", np.ones((N, 2)), np.ones((N, 2)), out_format=C).values,
+        ):
+            assert np.isnan(found).all()
+        for D in (C + A, C * A, A * C, jsparse.einsum("ij,jk->ik", C, B, nse=36), jax.jit(lambda C: C + C.T)(C)):
+            assert D.overflowed
+
+
+def test_integers_stay_numbers():
+    A, B = (X.astype(np.int32).dynamic(20) for X in pair(density=0.4))
+    full = jsparse.einsum("ij,jk->ik", A, B, nse=36)
+    C = jax.jit(lambda A, B: jsparse.einsum("ij,jk->ik", A, B, nse=5))(A, B)
+    assert C.overflowed
+    np.testing.assert_array_equal(C.values, full.values[:5])
+    with pytest.raises(PatternError):
+        jsparse.einsum("ij,jk->ik", A, B, nse=5)
+
+
+def test_gradients_of_overflowed_results_are_nan():
+    A, B = (X.dynamic(20) for X in pair(density=0.4))
+    loss = lambda A, B, nse: jsparse.einsum("ij,jk->ik", A, B, nse=nse).values.sum()  # noqa: E731
+    dA, dB = jax.jit(jsparse.grad(lambda A, B: loss(A, B, 5), (0, 1)))(A, B)
+    assert np.isnan(dA.values).any()
+    assert np.isnan(dB.values).any()
+    dA, _ = jax.jit(jsparse.grad(lambda A, B: loss(A, B, 36), (0, 1)))(A, B)
+    at = tuple(dA.to_coords()[0])
+    np.testing.assert_array_equal(dA.values[: len(at[0])], np.broadcast_to(whole(B).sum(1), (N, N))[at])
+
+
+PROGRAMS = {
+    "product": (lambda A, B: jsparse.einsum("ij,jk->ik", A, B, nse=36), lambda a, b: a @ b),
+    "sum": (lambda A, B: A + B, lambda a, b: a + b),
+    "elementwise": (lambda A, B: A * B, lambda a, b: a * b),
+    "statement": (
+        lambda A, B: jsparse.evaluate("C[i,j] = (A[i,k] - B[i,k]) * B[k,j] + 2 * A[i,j]", A=A, B=B, nse=36),
+        lambda a, b: (a - b) @ b + 2 * a,
+    ),
+    "vector": (lambda A, B: jsparse.evaluate("y[i] = A[i,j] * B[j,k]", A=A, B=B), lambda a, b: (a @ b).sum(1)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients(name):
+    f, g = PROGRAMS[name]
+    A, B = pair("csr", "coo")
+    weights = jnp.asarray(np.random.default_rng(0).integers(-3, 4, np.shape(g(whole(A), whole(B)))), jnp.float32)
+
+    def dense(x):
+        return x.todense() if isinstance(x, jsparse.SparseTensor) else x
+
+    expected = jax.grad(lambda a, b: (weights * g(a, b) ** 2).sum(), (0, 1))(whole(A), whole(B))
+    gradient = jax.jit(jsparse.grad(lambda A, B: (weights * dense(f(A, B)) ** 2).sum(), (0, 1)))
+    for operands in [(A.dynamic(20), B.dynamic(25)), (A, B.dynamic(30)), (A.dynamic(30).with_transpose(), B)]:
+        for found, want, X in zip(gradient(*operands), expected, (A, B), strict=True):
+            np.testing.assert_array_equal(whole(found), np.where(places(X), want, 0))
+    tangents = [X.with_values(jnp.ones_like(X.values)) for X in (A, B)]
+    value, tangent = jax.jvp(
+        lambda a, b: dense(f(A.dynamic(20).with_values(a), B.dynamic(25).with_values(b))),
+        (A.dynamic(20).values, B.dynamic(25).values),
+        (tangents[0].dynamic(20).values, tangents[1].dynamic(25).values),
+    )
+    wanted = jax.jvp(g, (whole(A), whole(B)), tuple(map(whole, tangents)))
+    np.testing.assert_array_equal(value, wanted[0])
+    np.testing.assert_array_equal(tangent, wanted[1])
+
+
+def places(X):
+    mask = np.zeros(X.shape, bool)
+    mask[tuple(X.to_coords()[0])] = True
+    return mask
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_program_serves_many_patterns(name):
+    f, g = PROGRAMS[name]
+    traces = []
+
+    @jax.jit
+    def program(A, B):
+        traces.append(None)
+        return f(A, B)
+
+    for seed in range(6):
+        A, B = pair("csr", "coo", seed, (0, 0.1, 0.5, 1)[seed % 4])
+        found = program(A.dynamic(36), B.dynamic(36))
+        np.testing.assert_array_equal(whole(found), g(whole(A), whole(B)))
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_batches_of_patterns(name):
+    f, g = PROGRAMS[name]
+    made = [pair("csr", "coo", seed, (0, 0.1, 0.5, 1)[seed]) for seed in range(4)]
+    expected = np.stack([g(whole(A), whole(B)) for A, B in made])
+    dense = lambda x: x.todense() if isinstance(x, jsparse.SparseTensor) else x  # noqa: E731
+    As, Bs = (jax.tree.map(lambda *x: jnp.stack(x), *(X.dynamic(36) for X in Xs)) for Xs in zip(*made, strict=True))
+    program = lambda A, B: dense(f(A, B))  # noqa: E731
+    np.testing.assert_array_equal(jax.jit(jax.vmap(program))(As, Bs), expected)
+    A = made[2][0]
+    for one in (A, A.dynamic(30)):
+        found = jax.vmap(program, in_axes=(None, 0))(one, Bs)
+        np.testing.assert_array_equal(found, [g(whole(A), whole(other)) for _, other in made])
+    gradient = jax.vmap(jax.grad(lambda v, A, B: program(A.with_values(v), B).sum()))
+    want = jax.vmap(jax.grad(lambda a, b: g(a, b).sum()))(*(jax.vmap(lambda X: X.todense())(Xs) for Xs in (As, Bs)))
+    found = gradient(As.values, As, Bs)
+    for n in range(4):
+        coords = made[n][0].to_coords()[0]
+        np.testing.assert_array_equal(found[n][: coords.shape[1]], want[n][tuple(coords)])
+
+
+def test_batches_of_patterns_without_a_common_order():
+    """Of rows and of columns: each pattern of the batch gets the transposed index that it needs."""
+    made = [pair("csr", "csc", seed, (0, 0.1, 0.5)[seed]) for seed in range(3)]
+    As, Bs = (jax.tree.map(lambda *x: jnp.stack(x), *(X.dynamic(36) for X in Xs)) for Xs in zip(*made, strict=True))
+    for f, g in [
+        (lambda A, B: A * B, lambda a, b: a * b),
+        (lambda A, B: A + B, lambda a, b: a + b),
+        (lambda A, B: jsparse.einsum("ij,jk->ik", A, A, out_format="csc", nse=36), lambda a, b: a @ a),
+    ]:
+        found = jax.jit(jax.vmap(lambda A, B, f=f: f(A, B).todense()))(As, Bs)
+        np.testing.assert_array_equal(found, [g(whole(A), whole(B)) for A, B in made])
+    gradient = jax.jit(jsparse.grad(lambda A: jax.vmap(lambda A, B: (A * B).todense())(A, Bs).sum()))(As)
+    for n, (A, B) in enumerate(made):
+        at = tuple(A.to_coords()[0])
+        np.testing.assert_array_equal(gradient.values[n][: A.nse], whole(B)[at])
+
+
+def test_many_indices_whose_orders_disagree():
+    rng = np.random.default_rng(0)
+    texts = ["ijk,kji->ijk", "ijkl,lkji->il", "ab,bc,cd,de,ea->ac", "abc,cde,eab->bd"]
+    for text in texts:
+        terms = text.split("->")[0].split(",")
+        operands = [stored_in(integers(rng, (3,) * len(term), 0.4), "csf") for term in terms]
+        expected = np.einsum(text, *map(whole, operands))
+        found = jax.jit(lambda *o, text=text: jsparse.einsum(text, *o, nse=81))(*(x.dynamic(90) for x in operands))
+        np.testing.assert_array_equal(whole(found), expected)
+
+
+def test_overflow_of_some_of_a_batch():
+    made = [pair("csr", "csr", seed, (0, 0.1, 1)[seed])[0] for seed in range(3)]
+    As = jax.tree.map(lambda *x: jnp.stack(x), *(X.dynamic(36) for X in made))
+    squares = jax.jit(jax.vmap(lambda A: jsparse.einsum("ij,jk->ik", A, A, nse=20)))(As)
+    assert squares.overflowed.tolist() == [False, False, True]
+    sums = jax.vmap(lambda C, A: (C + A).todense())(squares, As)
+    assert np.isnan(sums[2]).all()
+    for n in range(2):
+        x = whole(made[n])
+        np.testing.assert_array_equal(sums[n], x @ x + x)
+
+
+def test_room_of_static_patterns_is_a_bound():
+    """With nse= too, a result that is known stays static."""
+    A, B = pair()
+    found = jsparse.einsum("ij,jk->ik", A, B, nse=36)
+    assert not found.is_dynamic
+    assert found.nse == (A @ B).nse
+    assert jsparse.evaluate("C[i,j] = A[i,j] + B[i,j]", A=A, B=B, nse=36).nse == (A + B).nse
+    for f in (lambda A, B: A @ B, lambda A, B: A + B):
+        exact = f(A, B).nse
+        text = "C[i,j] = A[i,k] * B[k,j]" if f(A, B).nse == (A @ B).nse else "C[i,j] = A[i,j] + B[i,j]"
+        with pytest.raises(PatternError, match=rf"at most nse={exact - 1} "):
+            jax.jit(lambda A, B, text=text, room=exact - 1: jsparse.evaluate(text, A=A, B=B, nse=room))(A, B)
+
+
+def test_one_pattern_in_several_operands():
+    """Tensors that share index arrays are walked together, and stay on their pattern."""
+    A = pair()[0].dynamic(20)
+    x = whole(A)
+    f = jax.jit(lambda A: (A * (2 * A), A + 2 * A, jsparse.einsum("ij,kj->ik", A, 3 * A, nse=36), A - A))
+    product, total, gram, nothing = f(A)
+    for found, expected in [(product, 2 * x * x), (total, 3 * x), (gram, 3 * x @ x.T), (nothing, 0 * x)]:
+        np.testing.assert_array_equal(whole(found), expected)
+    assert product.nse == total.nse == nothing.nse == 20
+
+
+def test_padding_says_nothing():
+    """Whatever stands behind the entries in use, coordinates and values."""
+    A, B = pair("coo", "csr")
+    D = A.dynamic(20)
+    junk = [np.asarray(array).copy() for array in D.pattern.arrays]
+    junk[1][A.nse :] = 2**31 - 1
+    junk[2][A.nse :] = -7
+    values = np.asarray(D.values).copy()
+    values[A.nse :] = np.nan
+    leaves, tree = jax.tree.flatten(D)
+    dirty = jax.tree.unflatten(tree, [jnp.asarray(values), *map(jnp.asarray, junk)])
+    assert len(leaves) == 4
+    a, b = whole(A), whole(B)
+    f = jax.jit(lambda D, B: (D * B, D + B, jsparse.einsum("ij,jk->ik", D, B, nse=36), D + D.T))
+    for found, expected in zip(f(dirty, B), (a * b, a + b, a @ b, a + a.T), strict=True):
+        np.testing.assert_array_equal(whole(found), expected)
+
+
+def test_every_pair_of_kinds_in_one_statement():
+    A, B = pair("csr", "csc")
+    C = pair("coo", "csr", 5)[0]
+    a, b, c = map(whole, (A, B, C))
+    text = "D[i,j] = A[i,k] * B[k,j] - C[i,j] * A[i,j] + 3 * C[i,j]"
+    f = jax.jit(lambda A, B, C: jsparse.evaluate(text, A=A, B=B, C=C, nse=36))
+    for flags in itertools.product((True, False), repeat=3):
+        operands = [X.dynamic(20) if flag else X for X, flag in zip((A, B, C), flags, strict=True)]
+        found = f(*operands)
+        assert found.is_dynamic == any(flags)
+        np.testing.assert_array_equal(whole(found), a @ b - c * a + 3 * c)

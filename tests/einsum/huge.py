@@ -1,0 +1,66 @@
+"""Tensors with dimensions that nothing may be proportional to, and their algebra on dicts."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jsparse import SparseTensor
+
+__all__ = ["Entries", "entries", "huge", "product", "total"]
+
+Entries = dict[tuple[int, ...], float]
+
+
+def huge(shape: Sequence[int], format: str, seed: int = 0, nse: int = 50) -> SparseTensor:
+    """`nse` entries; in each large dimension at one of ten places, so that entries of several tensors meet."""
+    rng = np.random.default_rng(seed)
+    places = [np.linspace(0, size - 1, 10).astype(int) if size > 1000 else np.arange(size) for size in shape]
+    coords = np.stack([rng.choice(of_dim, 4 * nse) for of_dim in places])
+    coords = np.unique(coords, axis=1)
+    coords = coords[:, rng.permutation(coords.shape[1])[:nse]]
+    return SparseTensor.from_coords(coords, rng.integers(1, 4, coords.shape[1]).astype(np.float32), shape, format)
+
+
+def entries(x: Any) -> Entries:
+    """What a tensor stores; padding of a dynamic one apart."""
+    if not isinstance(x, SparseTensor):
+        return {at: float(value) for at, value in np.ndenumerate(np.asarray(x)) if value}
+    coords, values = x.to_coords()
+    found = dict(zip(map(tuple, coords.T.tolist()), values.tolist(), strict=True))
+    assert len(found) == len(values)
+    return found
+
+
+def product(text: str, *operands: Entries) -> Entries:
+    """The einsum of entries: every combination of them that agrees on all indices."""
+    left, right = text.split("->")
+    states: list[tuple[dict[str, int], float]] = [({}, 1.0)]
+    for term, operand in zip(left.split(","), operands, strict=True):
+        states = [
+            ({**names, **dict(zip(term, at, strict=True))}, product * value)
+            for (names, product), (at, value) in itertools.product(states, operand.items())
+            if _agrees(names, term, at)
+        ]
+    out: Entries = defaultdict(float)
+    for names, value in states:
+        out[tuple(names[v] for v in right)] += value
+    return dict(out)
+
+
+def _agrees(names: dict[str, int], term: str, at: tuple[int, ...]) -> bool:
+    own: dict[str, int] = {}
+    return all(names.get(v, c) == c == own.setdefault(v, c) for v, c in zip(term, at, strict=True))
+
+
+def total(*terms: tuple[float, Entries]) -> Entries:
+    """The sum of entries, each times a number."""
+    out: Entries = defaultdict(float)
+    for number, operand in terms:
+        for at, value in operand.items():
+            out[at] += number * value
+    return dict(out)

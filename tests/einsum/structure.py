@@ -1,0 +1,112 @@
+"""What a result has to be, found without jsparse's algebra: values by numpy, places from the operands' places."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from jsparse import Format, Pattern, SparseTensor
+from jsparse.formats import Level, LevelKind
+
+__all__ = ["MATRIX_FORMATS", "all_formats", "check_stored", "drawn", "integers", "reached", "stored_in", "whole"]
+
+MATRIX_FORMATS = [
+    "csr",
+    "csc",
+    "coo",
+    "dcsr",
+    "dcsc",
+    "(i, j) -> (i : compressed, j : dense)",
+    "(i, j) -> (j : compressed, i : dense)",
+]
+
+
+@cache
+def all_formats(ndim: int) -> list[Format]:
+    """Every storage order with dense, compressed and coordinate levels, repeats only where singletons need them."""
+    found = []
+    for order in itertools.permutations(range(ndim)):
+        for kinds in itertools.product(LevelKind, repeat=ndim):
+            above = [LevelKind.DENSE, *kinds][:ndim]
+            if any(k is LevelKind.SINGLETON and a is LevelKind.DENSE for k, a in zip(kinds, above, strict=True)):
+                continue
+            below = [*kinds, None][1:]
+            unique = [b is not LevelKind.SINGLETON for b in below]
+            found.append(Format(tuple(map(Level, kinds, order, unique))))
+    return found
+
+
+def drawn(rng: np.random.Generator, ndim: int) -> Format:
+    """One of all formats; from four dimensions on, csf or coo."""
+    options = all_formats(ndim) if ndim < 4 else [Format.of(name, ndim) for name in ("csf", "coo")]
+    return options[rng.integers(len(options))]
+
+
+def integers(rng: np.random.Generator, shape: Sequence[int], density: float = 1.0) -> np.ndarray:
+    """Integers from -3 to 3 without 0, in about `density` of the places."""
+    signs = rng.choice([-1, 1], shape)
+    return (signs * rng.integers(1, 4, shape) * (rng.random(shape) < density)).astype(np.float32)
+
+
+def stored_in(dense: np.ndarray, format: str | Format, zeros: int = 2) -> SparseTensor:
+    """A tensor of the entries that are not zero; the first `zeros` of them are stored as zeros."""
+    coords = np.stack(np.nonzero(dense)) if dense.ndim else np.zeros((0, 1), int)
+    values = dense[tuple(coords)].reshape(-1).copy()
+    values[: zeros if dense.ndim else 0] = 0
+    return SparseTensor.from_coords(coords, values, dense.shape, format)
+
+
+def whole(x: Any) -> np.ndarray:
+    """The dense array of a tensor, written entry by entry."""
+    if not isinstance(x, SparseTensor):
+        return np.asarray(x)
+    coords, values = x.to_coords()
+    out = np.zeros(x.shape, values.dtype)
+    out[tuple(coords)] = values if x.ndim else values[0]
+    return out
+
+
+def generic(x: Any, rng: np.random.Generator) -> np.ndarray:
+    """Numbers in general position where `x` stores something: no sum of products of them is 0 by chance."""
+    out = rng.uniform(0.5, 1.5, x.shape)
+    if isinstance(x, SparseTensor):
+        mask = np.zeros(x.shape, bool)
+        mask[tuple(x.to_coords()[0])] = True
+        out = out * mask
+    return out
+
+
+def reached(f: Callable[..., np.ndarray], operands: Sequence[Any]) -> np.ndarray:
+    """Where `f` of the operands can be other than 0, whatever their values."""
+    rng = np.random.default_rng(0)
+    return np.asarray(f(*(generic(x, rng) for x in operands))) != 0
+
+
+def closure(mask: np.ndarray, format: Format) -> np.ndarray:
+    """The slots that `format` stores for these places: a dense level stores every coordinate below each parent."""
+    order = format.order
+    turned = np.transpose(mask, order) if mask.ndim else mask
+    stored = np.ones((1,) * mask.ndim, bool)
+    for depth, level in enumerate(format.levels):
+        below = tuple(range(depth + 1, mask.ndim))
+        here = np.ones(turned.shape[depth], bool).reshape([-1 if n == depth else 1 for n in range(mask.ndim)])
+        stored = stored & (here if level.kind is LevelKind.DENSE else turned.any(below, keepdims=True))
+    stored = np.broadcast_to(stored, turned.shape)
+    return np.transpose(stored, np.argsort(order)) if mask.ndim else stored
+
+
+def check_stored(result: Any, mask: np.ndarray, format: str | Format | None = None) -> None:
+    """A static result stores these places, and what its format adds to them; sorted, without repeats."""
+    assert isinstance(result, SparseTensor)
+    assert result.shape == mask.shape
+    Pattern(result.shape, result.format, result.pattern.arrays)  # checks order, repeats and bounds
+    if format is not None:
+        assert result.format == Format.of(format, mask.ndim)
+    found = np.zeros(mask.shape, np.int64)
+    np.add.at(found, tuple(result.to_coords()[0]), 1)
+    np.testing.assert_array_equal(found, closure(mask, result.format) if format is not None else mask)
+    assert result.nse == found.sum() == result.values.shape[0]

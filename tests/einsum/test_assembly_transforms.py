@@ -1,0 +1,151 @@
+"""Results on patterns of their own under JAX's transformations, beside the same functions of dense arrays."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from einsum.structure import integers, stored_in, whole
+
+import jsparse
+from jsparse import SparseTensor
+
+
+def dense_of(A, values):
+    """The dense array of `values` on the pattern of A, differentiable."""
+    return jnp.zeros(A.shape, values.dtype).at[tuple(A.to_coords()[0])].set(values)
+
+
+# the function by jsparse, the same of dense arrays, the orders of its operands and their formats
+FUNCTIONS = {
+    "product": (lambda A, B: A @ B, lambda a, b: a @ b, (2, 2), ("csr", "coo")),
+    "product in csc": (
+        lambda A, B: jsparse.einsum("ij,jk->ik", A, B, out_format="csc"),
+        lambda a, b: a @ b,
+        (2, 2),
+        ("csr", "csr"),
+    ),
+    "square": (lambda A: A @ A.T, lambda a: a @ a.T, (2,), ("dcsr",)),
+    "chain": (lambda A, B, C: jsparse.einsum("ij,jk,kl->il", A, B, C), lambda a, b, c: a @ b @ c, (2, 2, 2),
+              ("csr", "csc", "csr")),
+    "elementwise": (lambda A, B: A * B, lambda a, b: a * b, (2, 2), ("csr", "csc")),
+    "with itself turned": (lambda A: A * A.T, lambda a: a * a.T, (2,), ("csr",)),
+    "diagonal": (lambda A: jsparse.einsum("ii->i", A), jnp.diagonal, (2,), ("csr",)),
+    "diagonal of three": (lambda A: jsparse.einsum("iji->ij", A), lambda a: jnp.einsum("iji->ij", a), (3,), ("csf",)),
+    "fibers": (lambda A, v: jsparse.einsum("ijk,k->ij", A, v), lambda a, v: a @ v, (3, 1), ("csf", None)),
+    "fibers of sparse": (lambda A, v: jsparse.einsum("ijk,k->ij", A, v), lambda a, v: a @ v, (3, 1), ("coo", "coo")),
+    "outer": (lambda u, v: jsparse.einsum("i,j->ij", u, v), jnp.outer, (1, 1), ("coo", "csf")),
+    "sum": (lambda A, B: A + B, lambda a, b: a + b, (2, 2), ("csr", "csc")),
+    "difference": (lambda A, B: A - 2 * B.T, lambda a, b: a - 2 * b.T, (2, 2), ("dcsc", "csr")),
+    "sum with dense": (lambda A, x: (A + x) * A, lambda a, x: (a + x) * a, (2, 2), ("csr", None)),
+    "broadcast": (lambda A, v: A * v, lambda a, v: a * v, (2, 1), ("csr", "coo")),
+    "quotient": (lambda A, v: A / (v + 5), lambda a, v: a / (v + 5), (2, 1), ("csr", None)),
+    "statement": (
+        lambda A, B: jsparse.evaluate("C[i,j] = (A[i,k] + B[i,k]) * B[k,j] - A[j,i] / 2", A=A, B=B),
+        lambda a, b: (a + b) @ b - a.T / 2,
+        (2, 2),
+        ("csr", "coo"),
+    ),
+    "three terms": (
+        lambda A, B, C: jsparse.evaluate("D[i,j] = A[i,j] - 3 * B[i,j] + C[i,k] * A[k,j]", A=A, B=B, C=C),
+        lambda a, b, c: a - 3 * b + c @ a,
+        (2, 2, 2),
+        ("csr", "coo", "dcsc"),
+    ),
+    "dense statement": (
+        lambda A, x: jsparse.evaluate("y[i] = x[i] - 2 * A[i,j] * A[j,k] * x[k]", A=A, x=x),
+        lambda a, x: x - 2 * a @ (a @ x),
+        (2, 1),
+        ("csc", None),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=FUNCTIONS, ids=list(FUNCTIONS))
+def pair(request):
+    """(f, g, leaves): f by jsparse and g of dense arrays, both of the stored values and dense arrays, giving arrays."""
+    by_jsparse, by_numpy, orders, formats = FUNCTIONS[request.param]
+    rng = np.random.default_rng(len(request.param))
+    arrays = [integers(rng, (4,) * order, 0.5 if format else 1) for order, format in zip(orders, formats, strict=True)]
+    operands = [x if f is None else stored_in(x, f, zeros=1) for x, f in zip(arrays, formats, strict=True)]
+    leaves = [x.values if isinstance(x, SparseTensor) else jnp.asarray(x) for x in operands]
+    result = by_jsparse(*operands)
+    where = tuple(result.to_coords()[0]) if isinstance(result, SparseTensor) else ...
+
+    def f(*leaves):
+        given = [x.with_values(v) if isinstance(x, SparseTensor) else v for x, v in zip(operands, leaves, strict=True)]
+        out = by_jsparse(*given)
+        return out.values if isinstance(out, SparseTensor) else out
+
+    def g(*leaves):
+        given = [dense_of(x, v) if isinstance(x, SparseTensor) else v for x, v in zip(operands, leaves, strict=True)]
+        return by_numpy(*given)[where]
+
+    return f, g, leaves
+
+
+def close(found, expected):
+    """Equal trees; quotients apart, all numbers are small integers or halves of them."""
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), found, expected)
+
+
+def test_derivatives(pair):
+    f, g, leaves = pair
+    every = tuple(range(len(leaves)))
+    weights = jnp.asarray(np.random.default_rng(0).integers(-3, 4, f(*leaves).shape).astype(np.float32))
+    loss = lambda h: lambda *leaves: (weights * h(*leaves) ** 2).sum()  # noqa: E731
+    close(jax.jit(jax.grad(loss(f), every))(*leaves), jax.grad(loss(g), every)(*leaves))
+    tangents = [jnp.asarray(np.random.default_rng(n).integers(-3, 4, x.shape), x.dtype) for n, x in enumerate(leaves)]
+    close(jax.jvp(f, leaves, tangents), jax.jvp(g, leaves, tangents))
+    close(jax.vjp(f, *leaves)[1](weights), jax.vjp(g, *leaves)[1](weights))
+
+
+def test_second_derivatives(pair):
+    f, g, leaves = pair
+    loss = lambda h: lambda leaves: (h(*leaves) ** 2).sum()  # noqa: E731
+    directions = [jnp.ones_like(x) for x in leaves]
+    forward = [jax.jvp(jax.grad(loss(h)), (leaves,), (directions,))[1] for h in (f, g)]
+    close(*forward)
+
+
+def test_batches(pair):
+    f, g, leaves = pair
+    stacked = [jnp.stack([x, 2 * x, 0 * x]) for x in leaves]
+    close(jax.jit(jax.vmap(f))(*stacked), jax.vmap(g)(*stacked))
+    axes = (0, *[None] * (len(leaves) - 1))
+    gradient = lambda h: jax.vmap(jax.grad(lambda *o: h(*o).sum()), in_axes=axes)(stacked[0], *leaves[1:])  # noqa: E731
+    close(gradient(f), gradient(g))
+
+
+def test_hessians_and_jacobians():
+    A = stored_in(integers(np.random.default_rng(0), (3, 4), 0.5), "csr", zeros=1)
+    B = stored_in(integers(np.random.default_rng(1), (4, 3), 0.5), "coo", zeros=0)
+    f = lambda a, b: ((A.with_values(a) @ B.with_values(b)).values ** 2).sum()  # noqa: E731
+    g = lambda a, b: ((dense_of(A, a) @ dense_of(B, b)) ** 2).sum()  # noqa: E731
+    close(jax.hessian(f, (0, 1))(A.values, B.values), jax.hessian(g, (0, 1))(A.values, B.values))
+
+
+def test_gradients_are_tensors_on_the_operands_patterns():
+    A = stored_in(integers(np.random.default_rng(0), (4, 4), 0.5), "csr")
+    B = stored_in(integers(np.random.default_rng(1), (4, 4), 0.5), "csc")
+    for f in (lambda A, B: A @ B, lambda A, B: A + B, lambda A, B: A * B):
+        loss = lambda A, B, f=f: (f(A, B).values ** 2).sum()  # noqa: E731
+        for grad in (jax.grad, jsparse.grad):
+            dA, dB = jax.jit(grad(loss, (0, 1)))(A, B)
+            assert dA.pattern is A.pattern
+            assert dB.pattern is B.pattern
+
+
+def test_results_leave_and_enter_programs():
+    """A pattern found while tracing is a pattern like any other."""
+    A = stored_in(integers(np.random.default_rng(0), (5, 5), 0.4), "csr")
+    step = jax.jit(lambda A, B: {"product": A @ B, "sum": A + B})
+    found = step(A, A.T)
+    again = step(found["product"], found["sum"])
+    a = whole(A)
+    np.testing.assert_array_equal(whole(again["product"]), a @ a.T @ (a + a.T))
+    np.testing.assert_array_equal(whole(again["sum"]), a @ a.T + a + a.T)
+    assert (A @ A.T).pattern is found["product"].pattern
+    shapes = jax.eval_shape(lambda A: A @ A, A)
+    assert shapes.pattern is (A @ A).pattern
+    carried, _ = jax.lax.scan(lambda B, _: ((A * B) + 0 * A, None), A, length=2)
+    np.testing.assert_array_equal(whole(carried), a**3)

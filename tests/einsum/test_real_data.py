@@ -1,0 +1,165 @@
+"""Tensors and matrices of other projects, beside scipy and numpy."""
+
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+
+import jsparse
+from jsparse import SparseTensor
+
+FOLDERS = [folder / "shared" / "data" for folder in Path(__file__).parents]
+DATA = next((folder for folder in FOLDERS if folder.is_dir()), None)
+LARGEST = 30_000  # entries of a matrix, and of a product of two
+
+
+@pytest.fixture(scope="module")
+def tensor():
+    """A third-order tensor: its coordinates, its values as float64, and a SparseTensor."""
+    if DATA is None or not (DATA / "med3.npz").exists():
+        pytest.skip("no shared data here")
+    with np.load(DATA / "med3.npz") as file:
+        coords, values, shape = file["coords"], file["values"], tuple(file["shape"].tolist())
+    return coords, values, shape, SparseTensor.from_coords(coords, values, shape, "csf")
+
+
+def sums(shape, coords, terms):
+    """Terms (n, …) added up at coordinates, in double precision."""
+    out = np.zeros((*shape, *terms.shape[1:]))
+    np.add.at(out, tuple(coords), terms)
+    return out
+
+
+def close(found, expected):
+    """To the rounding of float32 sums: relative to the largest element."""
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("format", ["csf", "coo"])
+def test_matricized_products_in_all_modes(tensor, format):
+    coords, values, shape, A = tensor
+    A, rng, rank = A.asformat(format), np.random.default_rng(0), 8
+    factors = [rng.random((size, rank), np.float32) for size in shape]
+    for mode, text in enumerate(("ijk,jr,kr->ir", "ijk,ir,kr->jr", "ijk,ir,jr->kr")):
+        others = [n for n in range(3) if n != mode]
+        found = jax.jit(lambda A, *f, text=text: jsparse.einsum(text, A, *f))(A, *(factors[n] for n in others))
+        terms = values[:, None].astype(float) * np.prod([factors[n][coords[n]] for n in others], axis=0)
+        close(found, sums(shape[mode : mode + 1], coords[[mode]], terms))
+
+
+def test_products_with_vectors_and_matrices(tensor):
+    coords, values, shape, A = tensor
+    rng = np.random.default_rng(0)
+    for mode, text in enumerate(("ijk,i->jk", "ijk,j->ik", "ijk,k->ij")):
+        x = rng.random(shape[mode], np.float32)
+        others = [n for n in range(3) if n != mode]
+        found = jsparse.einsum(text, A, x)
+        kept, inverse = np.unique(coords[others], axis=1, return_inverse=True)
+        terms = values.astype(float) * x[coords[mode]]
+        expected = np.bincount(inverse.ravel(), terms, kept.shape[1])
+        got, numbers = found.to_coords()
+        order = np.lexsort(got[::-1])
+        np.testing.assert_array_equal(got[:, order], kept)
+        close(numbers[order], expected)
+    X = rng.random((shape[2], 4), np.float32)
+    found = jsparse.einsum("ijk,kl->ijl", A, X, out_format="coo")
+    kept, inverse = np.unique(coords[:2], axis=1, return_inverse=True)
+    expected = sums((kept.shape[1],), [inverse.ravel()], values[:, None].astype(float) * X[coords[2]])
+    got, numbers = found.to_coords()
+    order = np.lexsort(got[::-1])
+    np.testing.assert_array_equal(got[:2, order].reshape(2, -1, 4)[:, :, 0], kept)
+    close(numbers[order].reshape(-1, 4), expected)
+
+
+def test_inner_products_and_sums(tensor):
+    coords, values, shape, A = tensor
+    B = SparseTensor.from_coords(coords[:, ::2], values[::2], shape, "coo")
+    close(jsparse.einsum("ijk,ijk->", A, B), (values[::2].astype(float) ** 2).sum())
+    close(jsparse.einsum("ijk,ijk->", A, A), (values.astype(float) ** 2).sum())
+    union = A + B
+    assert union.nse == A.nse
+    entries = dict(zip(map(tuple, coords.T.tolist()), values.tolist(), strict=True))
+    places, numbers = union.to_coords()
+    doubled = set(map(tuple, coords[:, ::2].T.tolist()))
+    expected = [entries[at] * (1 + (at in doubled)) for at in map(tuple, places.T.tolist())]
+    np.testing.assert_allclose(numbers, expected, rtol=1e-6)
+    assert (A * B).nse == B.nse
+
+
+def readable():
+    """The matrices that scipy reads, real ones of moderate size: name and file."""
+    folder = None if DATA is None else DATA / "matrices"
+    return [] if folder is None or not folder.is_dir() else sorted(folder.glob("*.mtx"))
+
+
+def read(path):
+    """A canonical csr array of small integers on the structure that the file stores, or None if scipy refuses it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = scipy.sparse.coo_array(scipy.io.mmread(path))
+    except Exception:  # files that are broken on purpose
+        return None
+    if found.ndim != 2 or found.nnz > LARGEST:
+        return None
+    rng = np.random.default_rng(0)
+    places = np.unique(np.stack(found.coords).astype(np.int64), axis=1)
+    numbers = rng.integers(1, 4, places.shape[1]) * rng.choice([-1, 1], places.shape[1])
+    return scipy.sparse.csr_array((numbers.astype(np.float32), tuple(places)), shape=found.shape)
+
+
+def same(found, expected, structure):
+    """A csr result with the values of one scipy matrix and the stored places of another."""
+    structure = scipy.sparse.csr_array(structure)
+    structure.sort_indices()
+    found = found.asformat("csr")
+    np.testing.assert_array_equal(found.pattern.pointers(1), structure.indptr)
+    np.testing.assert_array_equal(found.pattern.coordinates(1), structure.indices)
+    got = scipy.sparse.csr_array((np.asarray(found.values), structure.indices, structure.indptr), shape=found.shape)
+    difference = abs(got - expected)
+    assert difference.nnz == 0 or difference.max() == 0
+
+
+def positive(matrix):
+    """The same places, so that nothing cancels."""
+    return scipy.sparse.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def test_matrices():
+    """A·A, A·Aᵀ, A + Aᵀ and A ∘ A, values and structure exactly."""
+    paths = readable()
+    if not paths:
+        pytest.skip("no shared data here")
+    seen, checked = set(), 0
+    for n, path in enumerate(paths):
+        S = read(path)
+        key = None if S is None else (S.shape, S.indices.tobytes(), S.indptr.tobytes())
+        if S is None or key in seen or (positive(S) @ positive(S).T).nnz > 20 * LARGEST:
+            continue
+        seen.add(key)
+        P = positive(S)
+        A = jsparse.asarray(S, ("csr", "coo", "csc", "dcsr")[n % 4])
+        same(A @ A.T, S @ S.T, P @ P.T)
+        same(A * A.asformat("csc"), S * S, P)
+        if S.shape[0] == S.shape[1]:
+            same(A @ A, S @ S, P @ P)
+            same(A + A.T, S + S.T, P + P.T)
+            same(A - A.T, S - S.T, P + P.T)
+        checked += 1
+    assert checked >= 15
+
+
+def test_gradients_on_a_matrix():
+    S = next((S for S in map(read, readable()) if S is not None and S.shape[0] == S.shape[1] and S.nnz > 500), None)
+    if S is None:
+        pytest.skip("no shared data here")
+    A = jsparse.asarray(S, "csr")
+    gradient = jax.jit(jax.grad(lambda A: ((A @ A.T).values ** 2).sum() / 2))(A)
+    expected = (2 * (S @ S.T) @ S).todense()
+    np.testing.assert_array_equal(gradient.values, expected[tuple(A.to_coords()[0])])
+    assert jnp.isfinite(gradient.values).all()

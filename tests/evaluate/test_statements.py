@@ -1,0 +1,133 @@
+"""`evaluate` beside numpy: statements of every form, on operands sparse in several combinations and formats."""
+
+import itertools
+
+import numpy as np
+import pytest
+from einsum.structure import check_stored, drawn, integers, reached, stored_in, whole
+
+import jsparse
+from jsparse import SparseTensor
+
+SHAPES = {
+    "A": (4, 4),
+    "B": (4, 4),
+    "E": (4, 4),
+    "T": (4, 4, 4),
+    "x": (4,),
+    "y": (4,),
+    "a": (),
+    "long_name_of_2": (4, 4),
+}
+E = np.einsum
+
+# the statement, the same by numpy
+STATEMENTS = [
+    ("C[i,j] = A[i,j] + B[i,j]", lambda A, B: A + B),
+    ("C[i,j] = A[i,j] - B[i,j]", lambda A, B: A - B),
+    ("C[i,j] = A[i,j] + B[j,i]", lambda A, B: A + B.T),
+    ("C[i,j] = A[i,j] + B[i,j] + E[i,j]", lambda A, B, E: A + B + E),
+    ("C[i,j] = A[i,j] - (B[i,j] - E[i,j])", lambda A, B, E: A - (B - E)),
+    ("C[j,i] = A[i,j] * B[i,j] + E[j,i]", lambda A, B, E: (A * B).T + E),
+    ("C[i,j] = 2 * A[i,j] - 3 * B[i,j] * E[i,j]", lambda A, B, E: 2 * A - 3 * B * E),
+    ("C[i,j] = A[i,k] * B[k,j]", lambda A, B: A @ B),
+    ("C[i,j] = A[i,k] * B[k,j] + E[i,j]", lambda A, B, E: A @ B + E),
+    ("C[i,j] = (A[i,k] + B[i,k]) * E[k,j]", lambda A, B, E: (A + B) @ E),
+    ("C[i,j] = (A[i,k] + B[i,k]) * (A[k,j] - E[k,j])", lambda A, B, E: (A + B) @ (A - E)),
+    ("C[i,j] = A[i,k] * B[k,j] - A[i,l] * E[l,j]", lambda A, B, E: A @ B - A @ E),
+    ("y[i] = x[i] + A[i,j] * x[j]", lambda x, A: x + A @ x),
+    ("z[i] = y[i] - 2 * A[i,j] * x[j]", lambda y, A, x: y - 2 * A @ x),
+    ("z[i] = x[i] * y[i] + x[i]", lambda x, y: x * y + x),
+    ("C[i,j] = x[i] * y[j] + A[i,j]", lambda x, y, A: np.outer(x, y) + A),
+    ("C[i,j] = x[i] + A[i,j]", lambda x, A: x[:, None] + A),
+    ("C[i,j] = x[j] + y[i]", lambda x, y: x[None] + y[:, None]),
+    ("C[i,j] = A[i,j] + 1", lambda A: A + 1),
+    ("C[i,j] = A[i,j] * 1", lambda A: A),
+    ("C[i,j] = A[i,j] / 2 + B[i,j] / 4", lambda A, B: A / 2 + B / 4),
+    ("C[i,j] = -A[i,j]", lambda A: -A),
+    ("C[i,j] = -(-A[i,j]) * (2 - 1) * 0.5", lambda A: A * 0.5),
+    ("C[i,j] = a * A[i,j] + B[i,j]", lambda a, A, B: a * A + B),
+    ("C[i,j] = A[i,j] + a", lambda A, a: A + a),
+    ("s = A[i,j] * B[i,j]", lambda A, B: (A * B).sum()),
+    ("s = A[i,j] + x[i]", lambda A, x: A.sum() + x.sum()),
+    ("s = x[i] * A[i,j] * y[j] + 3", lambda x, A, y: x @ A @ y + 3),
+    ("s = A[i,i]", lambda A: np.trace(A)),
+    ("s = a + a * a", lambda a: a + a * a),
+    ("z[i] = A[i,i] - x[i]", lambda A, x: np.diag(A) - x),
+    ("C[i,j] = A[i,i] * B[i,j] + E[i,j]", lambda A, B, E: np.diag(A)[:, None] * B + E),
+    ("z[i] = A[i,j] + B[j,i]", lambda A, B: A.sum(1) + B.sum(0)),
+    ("C[i,j] = T[i,j,k] * x[k] + A[i,j]", lambda T, x, A: T @ x + A),
+    ("C[i,j] = T[i,j,k] + A[i,j]", lambda T, A: T.sum(2) + A),
+    ("C[i,j,k] = T[i,j,k] + T[k,j,i]", lambda T: T + T.transpose(2, 1, 0)),
+    ("C[i,j,k] = T[i,j,k] - A[i,j] * x[k]", lambda T, A, x: T - A[:, :, None] * x),
+    ("C[i,r] = T[i,j,k] * A[j,r] * B[k,r]", lambda T, A, B: E("ijk,jr,kr->ir", T, A, B)),
+    ("C[i,j,k] = A[i,j] + B[j,k]", lambda A, B: A[:, :, None] + B[None]),
+    ("A[A,C] = B[A,B] * E[B,C]", lambda B, E: B @ E),
+    ("x[A] = A[A,x] * y[x]", lambda A, y: A @ y),
+    ("out_1[row,column_2] = long_name_of_2[row,q] * A[q,column_2]", lambda long_name_of_2, A: long_name_of_2 @ A),
+    ("C[i,j]=A[i,k]*A[k,j]+A[i,j]", lambda A: A @ A + A),
+    ("C[i,j] = 0 * A[i,j] + B[i,j]", lambda A, B: 0 * A + B),
+    ("C[i,j] = A[i,j] + 0", lambda A: A + 0),
+]
+
+# of sparse tensors too these results are dense: a term sums over indices of all its tensors, or is a number
+DENSE = {
+    "y[i] = x[i] + A[i,j] * x[j]",
+    "z[i] = y[i] - 2 * A[i,j] * x[j]",
+    "C[i,j] = A[i,j] + 1",
+    "C[i,j] = A[i,j] + 0",
+    "s = A[i,j] * B[i,j]",
+    "s = A[i,j] + x[i]",
+    "s = x[i] * A[i,j] * y[j] + 3",
+    "s = A[i,i]",
+    "z[i] = A[i,j] + B[j,i]",
+    "x[A] = A[A,x] * y[x]",
+}
+
+
+def named(function):
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+def check_rule(statement, function, tensors):
+    """The result of sparse tensors is sparse but for some, and stores what any values can reach."""
+    found = jsparse.evaluate(statement, **tensors)
+    assert isinstance(found, SparseTensor) == (statement not in DENSE)
+    if isinstance(found, SparseTensor) and "0 *" not in statement:
+        mask = reached(function, list(tensors.values()))
+        check_stored(found, mask)
+        for out_format in ("coo", "csf") if found.ndim else ():
+            check_stored(jsparse.evaluate(statement, out_format=out_format, **tensors), mask, out_format)
+
+
+@pytest.mark.parametrize("statement, function", STATEMENTS, ids=[text for text, _ in STATEMENTS])
+def test_statements(statement, function):
+    names = named(function)
+    rng = np.random.default_rng(len(statement))
+    kinds = list(itertools.product((True, False), repeat=len(names)))
+    chosen = [kinds[0], *(kinds[n] for n in rng.permutation(len(kinds))[:2])]
+    for sparse in chosen:
+        tensors = {}
+        for name, kind in zip(names, sparse, strict=True):
+            array = integers(rng, SHAPES[name], 0.4 if SHAPES[name] else 1)
+            tensors[name] = stored_in(array, drawn(rng, array.ndim), zeros=1) if kind else array
+        expected = function(*map(whole, tensors.values()))
+        if all(sparse):
+            check_rule(statement, function, tensors)
+        described = str(tensors)
+        for out_format in (None, "dense", "coo" if expected.ndim else None):
+            found = jsparse.evaluate(statement, out_format=out_format, **tensors)
+            assert found.shape == np.shape(expected)
+            np.testing.assert_array_equal(whole(found), expected, described)
+            assert not (out_format == "dense" and isinstance(found, SparseTensor))
+            assert out_format != "coo" or isinstance(found, SparseTensor)
+
+
+def test_what_the_documentation_shows():
+    rng = np.random.default_rng(0)
+    b, x, A, B, E, F = (integers(rng, SHAPES[name], 0.5) for name in ("y", "x", "A", "B", "E", "E"))
+    S, T = stored_in(A, "csr"), stored_in(B, "coo")
+    y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=S, x=x)
+    np.testing.assert_array_equal(y, b - 2 * whole(S) @ x)
+    D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=S, B=T, E=E, F=F)
+    np.testing.assert_array_equal(D, (whole(S) + whole(T)) @ E - F)
