@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.algebra.contraction import OutFormat, as_array, asked
-from jsparse.algebra.summation import sorted_anew, summation, total
+from jsparse.algebra.summation import Summation, sorted_anew, summation, total
 from jsparse.errors import NotYetSupportedError, SubscriptError
 from jsparse.formats import Format
 from jsparse.notation import Access
@@ -18,7 +18,7 @@ from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.tensor import SparseTensor
 
-__all__ = ["evaluate", "evaluated"]
+__all__ = ["evaluate", "evaluated", "stated_sum"]
 
 ONE = "1"  # the factor of a term that has none; no tensor can be called so
 
@@ -72,6 +72,23 @@ def evaluate(
 
 def evaluated(text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, nse: int | None) -> Any:
     """The result of a statement on tensors; `text` is for messages."""
+    work, operands, out_format = _stated(text, statement, tensors, out_format, nse)
+    return total(work, operands, out_format)
+
+
+def stated_sum(
+    text: str, tensors: dict[str, Any], out_format: OutFormat, nse: int | None
+) -> tuple[Summation, list[Any]]:
+    """What `evaluate` does with these tensors, and its operands."""
+    statement = _parsed(text)
+    _check_names(text, statement, tensors)
+    work, operands, _ = _stated(text, statement, tensors, out_format, nse)
+    return work, operands
+
+
+def _stated(
+    text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, nse: int | None
+) -> tuple[Summation, list[Any], OutFormat]:
     statement, more = _with_factors(statement)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}
@@ -80,8 +97,8 @@ def evaluated(text: str, statement: Statement, tensors: dict[str, Any], out_form
     anew, format = sorted_anew(text, statement, names, signatures, out, nse)
     if anew:
         statement, converted = _converted(statement, anew, every)
-        return evaluated(text, statement, {**every, **converted}, format or out_format, nse)
-    return total(summation(text, statement, names, signatures, out, nse), operands, out_format)
+        return _stated(text, statement, {**every, **converted}, format or out_format, nse)
+    return summation(text, statement, names, signatures, out, nse), operands, out_format
 
 
 def _converted(

@@ -1,48 +1,112 @@
-"""`jsparse.explain`: what an einsum becomes, stage by stage."""
+"""`jsparse.explain`: what an einsum, or a statement, becomes, stage by stage."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from jsparse.algebra.assembly import Assembly
+from jsparse.algebra.compute import last_product, step_products
 from jsparse.algebra.contraction import Contraction, OutFormat, contraction
+from jsparse.algebra.summation import Summation
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
+from jsparse.evaluate import stated_sum
 from jsparse.notation import read_sublists
+from jsparse.primitives.entries import entries_plan
 from jsparse.primitives.execute import make_plan
+from jsparse.primitives.lists import find_places
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "Part", "explain"]
 
 REJECTED_SHOWN = 5
 
 
-def explain(subscripts: Any, *operands: Any, out_format: OutFormat = None, nse: int | None = None) -> Explanation:
-    """What `einsum` of the same arguments does: formats, loop order with costs, tiles, loop nest, kernel, LLVM IR.
+def explain(
+    subscripts: Any, *operands: Any, out_format: OutFormat = None, nse: int | None = None, **tensors: Any
+) -> Explanation:
+    """What `einsum` (or, with named tensors, `evaluate`) of the same arguments does: formats, steps, loop order with
+    costs, tiles, loop nest, kernel, LLVM IR.
 
-    Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` does.
+    Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
     """
+    if tensors:
+        work, taken = stated_sum(subscripts, tensors, out_format, nse)
+        return Explanation(subscripts, tuple(_of_sum(work, taken)))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
     if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
-        return Explanation(subscripts, None, None)
-    work, _ = contraction(subscripts, operands, out_format, nse)
+        return Explanation(subscripts, ())
+    product, given = contraction(subscripts, operands, out_format, nse)
+    return Explanation(subscripts, tuple(_of_product(product, given, out_format, nse)))
+
+
+def _of_sum(work: Summation, operands: Sequence[Any]) -> Iterator[Part]:
+    if work.entries is not None:
+        plan = entries_plan(work.entries, work.terms[0].work.dtype.name)
+        yield Part("all terms, and where they are stored", work.terms[0].work, plan, _named(work.entries.reached.walks))
+        return
+    yield from _of_assembly(work.assembly, work.terms[0].work)
+    for number, term in enumerate(work.terms):
+        for part in _of_product(term.work, [operands[n] for n in term.places], "dense", None):
+            yield Part(f"term {number}: {part.title}", part.work, part.plan, part.patterns)
+
+
+def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Iterator[Part]:
+    if work.steps or work.resorted:
+        values = list(operands)
+        for step, taken in step_products(work, values):
+            yield from _of_product(step, taken, None, None)
+        last, left, out_format = last_product(work, values, operands, out_format, nse)
+        yield from _of_product(last, left, out_format, nse)
+        return
+    title = f"{work.assignment}, {_stored(work)}"
+    if work.entries is not None:
+        plan = entries_plan(work.entries, work.dtype.name)
+        yield Part(f"{title}, found and computed at once", work, plan, _named(work.entries.reached.walks))
+        return
+    yield from _of_assembly(work.assembly, work)
     if work.spec is None:
-        return Explanation(subscripts, work, None)
-    chosen, _ = make_plan(work.spec, (work.dtype.name,) * (1 + len(work.spec.factors)))
-    return Explanation(subscripts, work, chosen)
+        yield Part(f"{title}: no sparse level is left to walk, XLA computes it", work, None, ())
+        return
+    plan, _ = make_plan(work.spec, (work.dtype.name,) * (1 + len(work.spec.factors)))
+    yield Part(title, work, plan, _named(work.spec.walks))
+
+
+def _of_assembly(assembly: Assembly | None, work: Contraction) -> Iterator[Part]:
+    """How the pattern of a result is found apart from its values."""
+    if assembly is None:
+        return
+    reached = assembly.reached
+    found = find_places(reached, tuple(reached.kept[dim] for dim in assembly.result.format.order))
+    how = "in order" if found.is_ordered else "listed, then sorted"
+    for plan, walks in zip(found.plans, found.walks, strict=True):
+        named = _named([reached.walks[n] for n in walks])
+        yield Part(f"where {work.assignment.target} is stored, {how}", work, plan, named)
+
+
+def _named(walks: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(repr(walk.pattern) for walk in walks)
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """An einsum at every stage. `plan` is None where no sparse loop is left and XLA does the work."""
+class Part:
+    """One loop nest.
 
-    subscripts: str
-    contraction: Contraction | None
+    Attributes:
+        plan: None where no sparse loop is left and XLA does the work.
+        patterns: what the plan's patterns are given as.
+    """
+
+    title: str
+    work: Contraction
     plan: Plan | None
+    patterns: tuple[str, ...]
 
     @cached_property
     def loops(self) -> LoopNest | None:
@@ -65,10 +129,10 @@ class Explanation:
     def summary(self) -> str:
         """The plan and the loop nest."""
         if self.plan is None:
-            return f"einsum '{self.subscripts}': no sparse level is left to walk; it is jnp.einsum."
+            return self.title
         plan = self.plan
         parts = [
-            f"einsum '{self.subscripts}' is {plan.given.assignment}, {_stored(self.contraction)}",
+            self.title,
             f"\nproblem\n{_indented(str(plan.problem))}",
             f"\npatterns\n{_indented(self._patterns(plan))}",
             f"\nschedule, of estimated cost {plan.cost}\n{_indented(str(plan.schedule))}",
@@ -82,11 +146,10 @@ class Explanation:
         return "\n".join([*parts, f"\nloop nest\n{_indented(str(self.loops))}"])
 
     def _patterns(self, plan: Plan) -> str:
-        assert self.contraction is not None
-        assert self.contraction.spec is not None
         lines = []
-        for n, (used, walk) in enumerate(zip(plan.patterns, self.contraction.spec.walks, strict=True)):
-            how = "as given" if used == walk.stored else f"transposed index of {walk.pattern!r}, kept with the pattern"
+        for n, (used, given) in enumerate(zip(plan.patterns, self.patterns, strict=True)):
+            moved = plan.given.walks[n] != plan.problem.walks[n]
+            how = f"transposed index of {given}, kept with the pattern" if moved else "as given"
             lines.append(f"P{n}: {used!r}, {how}")
         return "\n".join(lines)
 
@@ -96,10 +159,60 @@ class Explanation:
         return f"{self.summary}\n\nkernel\n{_indented(str(self.kernel))}\n\nLLVM IR\n{_indented(self.llvm)}"
 
 
-def _stored(work: Contraction | None) -> str:
-    if work is None or work.result is None:
-        return "a dense result"
-    return f"a sparse result in {work.result.format.name}"
+@dataclass(frozen=True)
+class Explanation:
+    """An einsum or a statement at every stage: its loop nests, in the order in which they run.
+
+    The attributes of a stage are those of the last one, which gives the result.
+    """
+
+    subscripts: str
+    parts: tuple[Part, ...]
+
+    @property
+    def contraction(self) -> Contraction | None:
+        """The product that gives the result; None if XLA does all of it."""
+        return self.parts[-1].work if self.parts else None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last loop nest; None if there is none."""
+        return self.parts[-1].plan if self.parts else None
+
+    @property
+    def loops(self) -> LoopNest | None:
+        """The last loop nest."""
+        return self.parts[-1].loops if self.parts else None
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The last kernel before LLVM."""
+        return self.parts[-1].kernel if self.parts else None
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM IR of the last kernel after all passes, for this machine."""
+        return self.parts[-1].llvm if self.parts else ""
+
+    @property
+    def summary(self) -> str:
+        """Every plan and loop nest."""
+        return self._shown([part.summary for part in self.parts])
+
+    def _shown(self, parts: Sequence[str]) -> str:
+        if not parts:
+            return f"einsum '{self.subscripts}': no sparse level is left to walk; it is jnp.einsum."
+        if len(parts) == 1:
+            return f"einsum '{self.subscripts}' is {parts[0]}"
+        numbered = (f"step {n}: {part}" for n, part in enumerate(parts, start=1))
+        return "\n\n".join([f"'{self.subscripts}' in {len(parts)} steps", *numbered])
+
+    def __str__(self) -> str:
+        return self._shown([str(part) for part in self.parts])
+
+
+def _stored(work: Contraction) -> str:
+    return "a dense result" if work.result is None else f"a sparse result in {work.result.format.name}"
 
 
 def _indented(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,12 +16,19 @@ from jsparse.algebra.signature import StoredOn, stored_on
 from jsparse.dynamic import DynamicPattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment
-from jsparse.notation.einsum import operand_name
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import Entries, entries_p
 from jsparse.tensor import SparseTensor
 
-__all__ = ["computed", "fused_entries", "product_values", "result_pattern", "wrapped"]
+__all__ = [
+    "computed",
+    "fused_entries",
+    "last_product",
+    "product_values",
+    "result_pattern",
+    "step_products",
+    "wrapped",
+]
 
 
 def result_pattern(work: Contraction, operands: Sequence[Any], out_format: object) -> DynamicPattern | None:
@@ -45,25 +52,55 @@ def computed(work: Contraction, operands: Sequence[Any], out_format: OutFormat, 
 
 def _prepared(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Any:
     """Conversions first, then each step as a product of its own; the last is stored where all of it would be."""
-    factors = dict(enumerate(work.assignment.factors))
-    values = dict(enumerate(operands))
-    values |= {place: operands[place].asformat(format) for place, format in work.resorted}
-    for number, step in enumerate(work.steps, start=len(operands)):
-        target = Access(operand_name(number), step.indices)
-        assignment = Assignment(target, tuple(factors.pop(place) for place in step.places))
-        taken = [values.pop(place) for place in step.places]
+    values = list(operands)
+    for step, taken in step_products(work, values):
+        values.append(computed(step, taken, None))
+    last, left, out_format = last_product(work, values, operands, out_format, nse)
+    return computed(last, left, out_format, nse)
+
+
+def step_products(work: Contraction, values: list[Any]) -> Iterator[tuple[Contraction, list[Any]]]:
+    """The products before the last one, and the operands of each. `values`, the operands, are converted as the first
+    is asked for; the result of each step has to be appended before the next, and without it what it is like is."""
+    for place, format in work.resorted:
+        values[place] = values[place].asformat(format)
+    for number, step in enumerate(work.steps, start=len(work.assignment.factors)):
+        assignment = Assignment(_result_of(work, number), tuple(_factor(work, place) for place in step.places))
+        taken = [values[place] for place in step.places]
         signatures, _ = asked(work.subscripts, taken, None)
-        one = stated(work.subscripts, assignment, signatures, "dense" if step.is_dense else None, None)
-        factors[number], values[number] = target, computed(one, taken, None)
-    last = Assignment(work.assignment.target, tuple(factors.values()))
+        product = stated(work.subscripts, assignment, signatures, "dense" if step.is_dense else None, None)
+        yield product, taken
+        if len(values) == number:
+            values.append(jax.eval_shape(lambda *x, product=product: computed(product, x, None), *taken))
+
+
+def _factor(work: Contraction, place: int) -> Access:
+    """An operand's access, or that of the result of a step."""
+    count = len(work.assignment.factors)
+    if place < count:
+        return work.assignment.factors[place]
+    return _result_of(work, place)
+
+
+def _result_of(work: Contraction, place: int) -> Access:
+    number = place - len(work.assignment.factors)
+    return Access(f"T{number}", work.steps[number].indices)
+
+
+def last_product(
+    work: Contraction, values: Sequence[Any], operands: Sequence[Any], out_format: OutFormat, nse: int | None
+) -> tuple[Contraction, list[Any], OutFormat]:
+    """The product behind all steps, its operands, and where it is stored; `values` are operands and steps' results."""
+    used = {place for step in work.steps for place in step.places}
+    left = [place for place in range(len(values)) if place not in used]
+    last = Assignment(work.assignment.target, tuple(_factor(work, place) for place in left))
     if out_format is None and isinstance(work.place, StoredOn):
         out_format = _like(work.place, operands)
-    left = list(values.values())
-    signatures, out = asked(work.subscripts, left, out_format)
+    taken = [values[place] for place in left]
+    signatures, out = asked(work.subscripts, taken, out_format)
     if out is None:
         out = "dense" if work.place is None else work.place if isinstance(work.place, Format) else NEW_PATTERN
-    one = stated(work.subscripts, last, signatures, out, nse)
-    return computed(one, left, out_format, nse)
+    return stated(work.subscripts, last, signatures, out, nse), taken, out_format
 
 
 def _like(place: StoredOn, operands: Sequence[Any]) -> SparseTensor:

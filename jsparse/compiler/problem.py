@@ -145,11 +145,12 @@ class Problem:
             raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {self._walked()}")
 
     def __str__(self) -> str:
-        lines = [str(self.assignment), *(f"  {tensor}" for tensor in self.tensors)]
+        stated = self.wanted if self.lists else ""
+        lines = [f"{stated} of {self.assignment.target}" if stated else str(self.assignment)]
+        lines += [f"  + {term}" for term in self.terms]
+        lines += [f"  {tensor}" for tensor in self.tensors]
         lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
-        lines += [f"  + {term}" for term in self.terms]
-        lines += [f"  {self.wanted} of {self.assignment.target}"] if self.wanted != "values" else []
         return "\n".join(lines)
 
     @cached_property

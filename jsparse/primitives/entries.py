@@ -38,7 +38,7 @@ from jsparse.primitives.lists import Reached, find_places, listed_arrays
 from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = ["Entries", "clear_cache", "entries_p"]
+__all__ = ["Entries", "clear_cache", "entries_p", "entries_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Entries:
         more = {v: size for spec in self.specs for v, size in spec.sizes if v not in known}
         return replace(
             counting, tensors=tuple(tensors), terms=tuple(terms), sizes=(*counting.sizes, *more.items()),
-            assignment=Assignment(counting.assignment.target, ()),
+            assignment=Assignment(counting.assignment.target, ()), wanted="entries",
         )  # fmt: skip
 
 
@@ -117,7 +117,8 @@ def _axes(term: Term, spec: Spec, patterns: Sequence[int]) -> tuple[Dense | Posi
 
 
 @lru_cache(maxsize=256)
-def _plan(work: Entries, dtype: str) -> Plan:
+def entries_plan(work: Entries, dtype: str) -> Plan:
+    """The plan that finds and computes the entries."""
     found = ordered_plan(work.problem(dtype), work.reached.stored, work.order)
     assert found is not None
     return found
@@ -125,7 +126,7 @@ def _plan(work: Entries, dtype: str) -> Plan:
 
 def clear_cache() -> None:
     """Forget all plans."""
-    _plan.cache_clear()
+    entries_plan.cache_clear()
 
 
 def _abstract(*operands: Any, work: Entries) -> Any:
@@ -137,7 +138,7 @@ def _abstract(*operands: Any, work: Entries) -> Any:
 def _execute(*operands: Any, work: Entries) -> list[Any]:
     """Values to the order in which their patterns are walked, then one call."""
     dtype = np.dtype(operands[0].dtype)
-    chosen = _plan(work, dtype.name)
+    chosen = entries_plan(work, dtype.name)
     factors, index = work.split(operands)
     moves = [
         Movement(walk, used, arrays)

@@ -117,7 +117,8 @@ class Merged:
     terms: tuple[tuple[Stored, ...], ...]
 
     def __str__(self) -> str:
-        return " or ".join("(" + " and ".join(map(str, term)) + ")" if term else "all" for term in self.terms)
+        terms = [" and ".join(map(str, term)) or "all" for term in self.terms]
+        return " or ".join(f"({term})" if " " in term and len(terms) > 1 else term for term in terms)
 
 
 @dataclass(frozen=True, slots=True)
