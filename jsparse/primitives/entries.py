@@ -67,11 +67,18 @@ class Entries:
     @property
     def is_fused(self) -> bool:
         """Whether there are loops that reach the result's places in its order, and no index for vector lanes."""
-        walked = {v for walk in self.reached.walks for v in walk.indices} | set(self.reached.kept)
-        dense = any(v not in walked for spec in self.specs for v, _ in spec.sizes)
-        if dense or self.result.format.trailing_dense or not self.reached.walks:
+        if (
+            any(self._sums_dense(n) for n in range(len(self.specs)))
+            or self.result.format.trailing_dense
+            or not self.reached.walks
+        ):
             return False
         return find_places(self.reached, self.order).is_ordered
+
+    def _sums_dense(self, term: int) -> bool:
+        """Whether a term is summed over an index that only dense factors carry."""
+        walked = {v for n in self.reached.terms[term] for v in self.reached.walks[n].indices}
+        return any(v not in walked and v not in self.reached.kept for v, _ in self.specs[term].sizes)
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
         """The factors of each term, and the index arrays of each pattern."""

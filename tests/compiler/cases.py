@@ -7,15 +7,16 @@ from functools import cached_property
 
 import numpy as np
 
-from jsparse import SparseTensor
+from jsparse import SparseTensor, explain
 from jsparse.algebra.contraction import contraction
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
+from jsparse.explain import Explanation
 from jsparse.primitives.execute import make_plan
 
-__all__ = ["CASES", "Case", "dense", "planned", "sparse"]
+__all__ = ["ASSEMBLED", "CASES", "Case", "dense", "planned", "sparse"]
 
 
 def sparse(*shape: int, format: str = "csr", density: float = 0.2, seed: int = 0) -> SparseTensor:
@@ -101,3 +102,38 @@ CASES = [
     Case("chain", "ijk,k->ij", (sparse(12, 10, 8, format=CHAIN), dense(8)), "dense"),
     Case("to-dense", "ij->ij", (A,), "dense"),
 ]
+
+C, S = sparse(40, 30, density=0.1, seed=2), sparse(30, 20, seed=3)
+DCSR, DCSR2 = sparse(40, 30, format="dcsr"), sparse(40, 30, format="dcsr", density=0.1, seed=2)
+
+
+def _huge(seed: int) -> SparseTensor:
+    """Fifty entries in a matrix of 10^9 rows and columns."""
+    coords = np.random.default_rng(seed).integers(0, 10**9, (2, 50))
+    return SparseTensor.from_coords(coords, np.ones(50, np.float32), (10**9, 10**9), "dcsr")
+
+
+ASSEMBLED: dict[str, Explanation] = {
+    "product-csr": explain("ij,jk->ik", A, S),
+    "product-csc": explain("ij,jk->ik", A.asformat("csc"), S.asformat("csc")),
+    "product-to-coo": explain("ij,jk->ik", A, S, out_format="coo"),
+    "product-with-transpose": explain("ij,kj->ik", A, A),
+    "product-dynamic": explain("ij,jk->ik", A.dynamic(), S.dynamic(), nse=600),
+    "product-of-huge-matrices": explain("ij,jk->ik", _huge(0), _huge(1)),
+    "three-matrices": explain("ij,jk,lk->il", A, S, sparse(25, 20, density=0.9, seed=4)),
+    "elementwise-product": explain("ij,ij->ij", A, C),
+    "elementwise-product-dcsr": explain("ij,ij->ij", DCSR, DCSR2),
+    "diagonal-sparse": explain("ii->i", sparse(30, 30)),
+    "outer-product": explain("i,j->ij", sparse(40, format="coo"), sparse(30, format="coo")),
+    "projection": explain("ijk,k->ij", T, sparse(8, density=0.5, format="coo")),
+    "sum": explain("C[i,j] = A[i,j] + B[i,j]", A=A, B=C),
+    "sum-dcsr": explain("C[i,j] = A[i,j] + B[i,j]", A=DCSR, B=DCSR2),
+    "sum-csr-dcsr": explain("C[i,j] = A[i,j] + B[i,j]", A=A, B=DCSR2),
+    "sum-of-three": explain("D[i,j] = A[i,j] + B[i,j] - 2 * C[i,j]", A=A, B=C, C=DCSR),
+    "sum-of-products": explain("D[i,k] = A[i,j] * S[j,k] - F[i,k]", A=A, S=S, F=sparse(40, 20, seed=5)),
+    "sum-times-mask": explain("D[i,j] = (A[i,j] + B[i,j]) * M[i,j]", A=A, B=C, M=DCSR),
+    "broadcast-sum": explain("D[i,j] = A[i,j] + v[i]", A=A, v=sparse(40, format="coo")),
+    "mttkrp-factored": explain(
+        "ijk,jr,kr->ir", sparse(12, 10, 8, format="csf", density=0.8), dense(10, 16), dense(8, 16)
+    ),
+}
