@@ -12,6 +12,7 @@ namespace jsparse {
 namespace {
 
 constexpr int64_t kChunks = 64;  // MAX_CHUNKS of compiler/lower/chunks.py
+constexpr int64_t kRoom = int64_t{1} << 28;  // columns that are written at once, unless a chunk alone may have more
 
 struct Term {
   Kernel count, write;
@@ -61,65 +62,124 @@ std::vector<const void*> columns_of(const Layout& layout, const char* rows, bool
   return columns;
 }
 
-// The values of the columns, in a result that has room for them or else in memory of our own; the rest of the result is 0.
-struct Values {
-  char* result;
-  int64_t room, bytes;
-  Scratch<char> own;
-
-  char* place(int64_t total) {
-    if (total <= room) return result;
-    own = Scratch<char>(total * bytes);
-    return own.get();
-  }
-
-  void finish(int64_t total) const {
-    if (total > room) std::memcpy(result, own.get(), static_cast<size_t>(room * bytes));
-    else std::memset(result + total * bytes, 0, static_cast<size_t>((room - total) * bytes));
-  }
+// Columns as kernels wrote them: chunk c of term t from starts[t * kChunks + c] to ends[...], with gaps where a chunk has
+// fewer than it was given room for.
+struct Written {
+  int64_t room = 0;
+  Scratch<char> rows, values;
+  std::vector<int64_t> starts, ends;
 };
 
-void lists_one(Context* ctx, const Call& call, const std::vector<Term>& terms, const int64_t* table, size_t results,
-               int64_t problem) {
-  const bool ordered = table[0] != 0;
-  const Params& p = call.params;
-  const int64_t chunk_dims[1] = {kChunks};
-  std::vector<int64_t> starts(terms.size() * kChunks);
-  int64_t total = 0;
-  for (size_t t = 0; t < terms.size(); ++t) {
-    int64_t* counts = starts.data() + t * kChunks;
-    if (terms[t].run(terms[t].count, ctx, call, problem, {{counts, chunk_dims}}) != 0) throw std::bad_alloc();
-    for (int64_t c = 0; c < kChunks; ++c) {
-      const int64_t count = counts[c];
-      counts[c] = total;
-      total += count;
-    }
+// How many chunks from `first` on have room together.
+size_t chunks_with_room(const std::vector<int64_t>& counts, size_t first) {
+  size_t last = first;
+  for (int64_t sum = 0; last < counts.size(); ++last) {
+    sum += counts[last];
+    if (sum > kRoom && last > first) break;
   }
-  const int64_t ndim = p.layout.count();
-  const Scratch<char> rows(std::max<int64_t>(ndim * total * call.index_bytes(), 1));
-  const int64_t row_dims[2] = {ndim, total};
-  Assembly out;
-  out.wide = p.wide;
-  out.arrays = call.arrays(&results, problem);
-  const bool valued = table[2] > 0;
-  Values values;
-  if (valued) values = {static_cast<char*>(call.buffers[results]), p.nse, table[2], {}};
-  char* const written = valued ? values.place(total) : nullptr;
-  for (size_t t = 0; t < terms.size() && total > 0; ++t) {
-    int64_t* from = starts.data() + t * kChunks;
-    const int code =
-        valued ? terms[t].run(terms[t].write, ctx, call, problem,
-                              {{from, chunk_dims}, {rows.get(), row_dims}, {written, row_dims + 1}})
-               : terms[t].run(terms[t].write, ctx, call, problem, {{from, chunk_dims}, {rows.get(), row_dims}});
-    if (code != 0) throw std::bad_alloc();
-  }
-  if (valued) values.finish(total);
-  out.slot_count = slots_with_room(p, out.arrays);
-  const Ordered tuples = ordered && p.layout.count() > 0
-                             ? as_ordered(ctx, columns_of(p.layout, rows.get(), p.wide, total), p.wide, total)
-                             : order(ctx, keys_of(p.layout, rows.get(), p.wide, total), total, 0);
-  write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
+  return last;
 }
+
+struct Lists {
+  Context* ctx;
+  const Call& call;
+  const std::vector<Term>& terms;
+  const int64_t* table;
+  int64_t problem;
+
+  int64_t ndim() const { return call.params.layout.count(); }
+  int64_t value_bytes() const { return table[2]; }
+
+  std::vector<int64_t> count() const {
+    const int64_t dims[1] = {kChunks};
+    std::vector<int64_t> counts(terms.size() * kChunks);
+    for (size_t t = 0; t < terms.size(); ++t) {
+      if (terms[t].run(terms[t].count, ctx, call, problem, {{counts.data() + t * kChunks, dims}}) != 0) throw std::bad_alloc();
+    }
+    return counts;
+  }
+
+  Written write(const std::vector<int64_t>& counts, size_t first, size_t last) const {
+    Written out;
+    out.starts.assign(counts.size(), -1);
+    for (size_t c = first; c < last; ++c) {
+      out.starts[c] = out.room;
+      out.room += counts[c];
+    }
+    out.ends = out.starts;
+    if (out.room == 0) return out;
+    const int64_t chunk_dims[1] = {kChunks}, dims[2] = {ndim(), out.room};
+    out.rows = Scratch<char>(ndim() * out.room * call.index_bytes());
+    if (value_bytes() > 0) out.values = Scratch<char>(out.room * value_bytes());
+    for (size_t t = 0; t < terms.size(); ++t) {
+      int64_t* ends = out.ends.data() + t * kChunks;
+      const int code = value_bytes() > 0 ? terms[t].run(terms[t].write, ctx, call, problem,
+                                                        {{ends, chunk_dims}, {out.rows.get(), dims}, {out.values.get(), dims + 1}})
+                                         : terms[t].run(terms[t].write, ctx, call, problem,
+                                                        {{ends, chunk_dims}, {out.rows.get(), dims}});
+      if (code != 0) throw std::bad_alloc();
+    }
+    return out;
+  }
+
+  // All columns without gaps, and the values that the result has room for.
+  Scratch<char> joined(const std::vector<Written>& parts, int64_t total, char* values, int64_t value_room) const {
+    struct Run {
+      const Written* part;
+      int64_t from, to, count;
+    };
+    std::vector<Run> runs;
+    int64_t at = 0;
+    for (const Written& part : parts) {
+      for (size_t c = 0; c < part.starts.size(); ++c) {
+        if (part.ends[c] > part.starts[c]) runs.push_back({&part, part.starts[c], at, part.ends[c] - part.starts[c]});
+        if (part.starts[c] >= 0) at += part.ends[c] - part.starts[c];
+      }
+    }
+    const int64_t width = call.index_bytes(), wide = value_bytes();
+    Scratch<char> rows(std::max<int64_t>(ndim() * total * width, 1));
+    each(ctx, static_cast<int64_t>(runs.size()), [&](int64_t n) {
+      const Run& run = runs[static_cast<size_t>(n)];
+      for (int64_t d = 0; d < ndim(); ++d) {
+        std::memcpy(rows.get() + (d * total + run.to) * width, run.part->rows.get() + (d * run.part->room + run.from) * width,
+                    static_cast<size_t>(run.count * width));
+      }
+      const int64_t kept = std::min(run.count, value_room - run.to);
+      if (wide > 0 && kept > 0) {
+        std::memcpy(values + run.to * wide, run.part->values.get() + run.from * wide, static_cast<size_t>(kept * wide));
+      }
+    });
+    if (wide > 0 && total < value_room) std::memset(values + total * wide, 0, static_cast<size_t>((value_room - total) * wide));
+    return rows;
+  }
+
+  void run(size_t results) const {
+    const Params& p = call.params;
+    const std::vector<int64_t> counts = count();
+    std::vector<Written> parts;
+    for (size_t first = 0; first < counts.size();) {
+      const size_t last = chunks_with_room(counts, first);
+      parts.push_back(write(counts, first, last));
+      first = last;
+    }
+    int64_t total = 0;
+    for (const Written& part : parts) {
+      for (size_t c = 0; c < part.starts.size(); ++c) total += part.ends[c] - part.starts[c];
+    }
+    Assembly out;
+    out.wide = p.wide;
+    out.arrays = call.arrays(&results, problem);
+    out.slot_count = slots_with_room(p, out.arrays);
+    char* const values = value_bytes() > 0 ? static_cast<char*>(call.buffers[results]) : nullptr;
+    const bool whole = parts.size() == 1 && parts[0].room == total && values == nullptr && total > 0;
+    const Scratch<char> rows = whole ? std::move(parts[0].rows) : joined(parts, total, values, p.nse);
+    parts.clear();
+    const Ordered tuples = table[0] != 0 && ndim() > 0
+                               ? as_ordered(ctx, columns_of(p.layout, rows.get(), p.wide, total), p.wide, total)
+                               : order(ctx, keys_of(p.layout, rows.get(), p.wide, total), total, 0);
+    write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
+  }
+};
 
 }  // namespace
 
@@ -133,7 +193,7 @@ int assemble_lists(Context* ctx, void* const* buffers, const int64_t* const* dim
     const std::vector<Term> terms = read_terms(table, &results);
     const Call call{params, buffers, dims};
     run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) {
-      lists_one(inner, call, terms, table, results, problem);
+      Lists{inner, call, terms, table, problem}.run(results);
     });
     return 0;
   } catch (const std::exception&) {

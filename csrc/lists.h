@@ -13,8 +13,9 @@ namespace jsparse {
 //   bytes of an element if the array has the batch axis of params.h, else 0
 //
 // Both kernels take the arrays of their term. The first then takes counts [64], which it writes: how many columns of
-// coordinates each of its chunks reaches; the other starts [64], where the columns of each chunk begin, and the
-// coordinates [ndim, columns] and, if there are values, these. It is given the factors in front.
+// coordinates each of its chunks reaches at most; the other places [64], where the columns of each chunk begin (-1: the
+// chunk is left out), which become where they end, and the coordinates [ndim, columns] and, if there are values, these.
+// It is given the factors in front.
 int assemble_lists(Context* ctx, void* const* buffers, const int64_t* const* dims);
 
 }  // namespace jsparse

@@ -14,7 +14,7 @@
 namespace jsparse {
 namespace {
 
-constexpr size_t kKeepFrom = size_t{1} << 22, kKeepTo = size_t{1} << 28;
+constexpr size_t kKeepFrom = size_t{1} << 20, kKeepTo = size_t{1} << 28;
 
 struct Block {
   void* data = nullptr;
@@ -26,7 +26,8 @@ std::mutex& kept_mutex() {
   return *mutex;
 }
 
-Block kept;
+constexpr size_t kKept = 4;
+Block kept[kKept];
 
 // Lets the system take the pages, contents and all, if it needs them before we write to them again.
 void offer_pages([[maybe_unused]] const Block& block) {
@@ -43,9 +44,14 @@ void offer_pages([[maybe_unused]] const Block& block) {
 void* borrow_memory(size_t* bytes) {
   if (*bytes >= kKeepFrom) {
     std::lock_guard<std::mutex> lock(kept_mutex());
-    if (kept.bytes >= *bytes && kept.bytes / 4 <= *bytes) {
-      *bytes = kept.bytes;
-      return std::exchange(kept, Block{}).data;
+    Block* best = nullptr;
+    for (Block& block : kept) {
+      const bool fits = block.bytes >= *bytes && block.bytes / 4 <= *bytes;
+      if (fits && (best == nullptr || block.bytes < best->bytes)) best = &block;
+    }
+    if (best != nullptr) {
+      *bytes = best->bytes;
+      return std::exchange(*best, Block{}).data;
     }
   }
   void* data = std::malloc(*bytes > 0 ? *bytes : 1);
@@ -67,7 +73,11 @@ void return_memory(void* data, size_t bytes) {
   if (data != nullptr && bytes >= kKeepFrom && bytes <= kKeepTo) {
     offer_pages(block);
     std::lock_guard<std::mutex> lock(kept_mutex());
-    if (kept.bytes <= bytes) std::swap(kept, block);
+    Block* least = &kept[0];
+    for (Block& other : kept) {
+      if (other.bytes < least->bytes) least = &other;
+    }
+    if (least->bytes <= bytes) std::swap(*least, block);
   }
   std::free(block.data);
 }

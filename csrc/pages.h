@@ -10,7 +10,7 @@ namespace jsparse {
 // changes no content, may be ignored, and costs about a microsecond.
 void advise_huge_pages(void* data, size_t bytes);
 
-// Memory that is worked in and given back: null if there is none. The largest block given back lately is handed out
+// Memory that is worked in and given back: null if there is none. The largest blocks given back lately are handed out
 // again, since its pages need not be cleared anew (at 2 GB/s, say, where it is a virtual machine that clears them); until
 // then the system may take the pages back whenever it wants them.
 // `bytes` becomes the size of the block, which may be larger than what was asked for.

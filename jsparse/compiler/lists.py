@@ -121,13 +121,17 @@ class Lists:
 
 
 def list_term(plan: Plan, index_dtype: str) -> ListTerm:
-    """The kernels of a plan: one that counts columns, and one for what the plan's problem wants (coordinates, where
-    that is counts), coordinates being written in `index_dtype`."""
+    """The kernels of a plan: one that counts columns, or, where a workspace would have to be filled for that and be
+    filled again for values, bounds them; and one for what the plan's problem wants (coordinates, where that is counts),
+    coordinates being written in `index_dtype`."""
     dtypes = (pattern.index_dtype for pattern in plan.problem.patterns)
     widths = (
         np.dtype(dtype).itemsize for dtype, used in zip(dtypes, plan.patterns, strict=True) for _ in used.format.arrays
     )
-    counts = write_recipe(counting(plan.problem), plan.schedule)
+    counted = counting(plan.problem)
+    if plan.problem.wanted == "entries":
+        counted = replace(counted, wanted="bounds")
+    counts = write_recipe(counted, plan.schedule)
     return ListTerm(counts, write_recipe(_columns(plan.problem, index_dtype), plan.schedule), tuple(widths))
 
 

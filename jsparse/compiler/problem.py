@@ -30,10 +30,11 @@ from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 __all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "Wanted"]
 
-# values: the target's. counts: int64, of the columns that each chunk of the outermost loop reaches. coordinates:
-# [dimension][column]; where each chunk's columns begin is then an operand. entries: coordinates, and a value for each.
-# listed values: only the latter.
-Wanted: TypeAlias = Literal["values", "counts", "coordinates", "entries", "listed values"]
+# values: the target's. counts: int64, of the columns that each chunk of the outermost loop reaches; bounds: at least so
+# many, but found without a workspace. coordinates: [dimension][column]; where the columns of each chunk begin is then
+# an operand, which becomes where they end; a chunk that begins at -1 is left out. entries: coordinates, and a value for
+# each. listed values: only the latter, each chunk's from a place that is given.
+Wanted: TypeAlias = Literal["values", "counts", "bounds", "coordinates", "entries", "listed values"]
 
 
 @dataclass(frozen=True, slots=True)

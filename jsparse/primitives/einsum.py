@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
+from jsparse.compiler.schedule.walks import can_walk
 from jsparse.primitives.execute import execute
 from jsparse.primitives.spec import Spec
 
@@ -83,8 +84,23 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec) -
         batched = any(axis is not None for axis in places)
         walks.append(replace(walk, lead=(name, *walk.lead)) if batched else walk)
         moved += [_led(x, axis, size) for x, axis in zip(arrays, places, strict=True)] if batched else arrays
+    if not can_walk([walk.indices for walk in walks], [walk.stored for walk in walks]):
+        return _one_by_one(operands, axes, spec), 0
     result = replace(spec.result, before=(name, *spec.result.before))
     return _bind(moved, Spec(tuple(terms), result, tuple(walks), (*spec.sizes, (name, size)))), 0
+
+
+def _one_by_one(operands: Sequence[Any], axes: Sequence[int | None], spec: Spec) -> jax.Array:
+    """The members of a batch whose patterns need their transposed indices to be walked together, which a batch of
+    patterns is not walked by."""
+    batched = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
+
+    def one(members: Sequence[Any]) -> jax.Array:
+        left = iter(members)
+        return _bind([x if axis is None else next(left) for x, axis in zip(operands, axes, strict=True)], spec)
+
+    found: jax.Array = jax.lax.map(one, batched)
+    return found
 
 
 def _led(index: Any, axis: int | None, size: int) -> Any:

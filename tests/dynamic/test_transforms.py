@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 
+import jsparse
 from jsparse.dynamic import DynamicPattern
 from jsparse.intake import asarray
 from jsparse.tensor import SparseTensor
@@ -102,6 +103,18 @@ def test_patterns_that_differ_in_a_batch(dense):
     np.testing.assert_array_equal(found[0], patterns)
     np.testing.assert_array_equal(found[1], patterns)
     assert found[2].tolist() == [np.count_nonzero(x) for x in patterns]
+
+
+@pytest.mark.parametrize("subscripts", ["ab,bc->ac", "ba,bc->ac", "ab,bc->b", "ab,ab->a", "ab,bc->"])
+def test_batches_of_several_patterns(subscripts):
+    """One loop over the batch, however many of the patterns have it: sums that go to memory would be added twice."""
+    rng = np.random.default_rng(0)
+    dense = (rng.random((2, 3, 5, 5)) < 0.5) * rng.integers(1, 5, (2, 3, 5, 5)).astype(np.float32)
+    tensors = [[asarray(x, format="csr").dynamic(25) for x in of] for of in dense]
+    A, B = (jax.tree.map(lambda *x: jnp.stack(x), *of) for of in tensors)
+    got = jax.vmap(lambda A, B: jsparse.einsum(subscripts, A, B, out_format="dense"))(A, B)
+    want = [np.einsum(subscripts, a, b) for a, b in zip(*dense, strict=True)]
+    np.testing.assert_array_equal(got, want)
 
 
 def test_donated(tensor, dense):

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 
 import jax
 import numpy as np
+import pytest
 from programs.case import Case
+from programs.dynamic import run_dynamic
 from programs.evaluation import Evaluation
+from programs.listing import Column, ListRun
 from programs.padding import in_use, with_room
-from programs.program import Program
-from programs.results import check_result
+from programs.places import assemblies, columns_of
+from programs.program import DenseOperand, Program, SparseOperand
+from programs.results import check_places, check_result
 from programs.variants import batched
 
 import jsparse
+from jsparse import Pattern
 from jsparse.algebra.contraction import Contraction, contraction
+from jsparse.algebra.summation import Summation
+from jsparse.compiler import runtime
+from jsparse.compiler.llvm import compile_kernel
 
-__all__ = ["FAST", "THOROUGH", "Effort", "WrongResultError", "check_program"]
+__all__ = ["FAST", "THOROUGH", "Effort", "WrongResultError", "check_dynamic", "check_program"]
 
 OTHERS = (("transpose", 0.25), ("batch", 0.15))  # variants besides the plan and another candidate, and how often
 
@@ -52,14 +64,11 @@ FAST = Effort(optimized=0.08, interpreted=500, every_way=False)
 
 
 def check_program(program: Program | Evaluation, through_jax: bool = False, effort: Effort = THOROUGH) -> None:
-    """Raise WrongResultError unless every stage agrees with numpy; `through_jax`: einsum itself as well.
-
-    What only XLA can run (sums of products, results with new patterns) is run through it always.
-    """
+    """Raise WrongResultError unless every stage agrees with numpy; `through_jax`: `einsum`, `evaluate` as well."""
     stages = _Stages(program, effort)
     try:
         if isinstance(program, Evaluation):
-            stages.check_evaluation(program)
+            stages.check_evaluation(program, through_jax)
         else:
             stages.check(program, through_jax)
     except WrongResultError:
@@ -68,34 +77,102 @@ def check_program(program: Program | Evaluation, through_jax: bool = False, effo
         raise WrongResultError(program, stages.stage, f"{type(error).__name__}: {error}") from error
 
 
+def check_dynamic(program: Program | Evaluation, batched: bool) -> bool:
+    """Raise WrongResultError unless XLA gives what numpy does of operands whose patterns are known at run time only.
+    False if the program has none that can be, or is refused."""
+    try:
+        return run_dynamic(program, batched)
+    except Exception as error:
+        stage = "patterns known at run time" + (", batched" if batched else "")
+        raise WrongResultError(program, stage, f"{type(error).__name__}: {error}") from error
+
+
 class _Stages:
     def __init__(self, program: Program | Evaluation, effort: Effort) -> None:
         self.program, self.stage, self.effort = program, "", effort
         self.rng = np.random.default_rng((*program.seed, 2))
 
-    def check_evaluation(self, program: Evaluation) -> None:
-        self.stage = "evaluate"
-        check_result(program, program.run())
+    def check_evaluation(self, program: Evaluation, through_jax: bool) -> None:
+        self.stage = "summation"
+        with jax.enable_x64(program.needs_x64), _unoptimised():
+            work, operands = program.stated(jax.device_put)
+        specs = [term.work.spec for term in work.terms]
+        if through_jax:
+            self.stage = "evaluate"
+            check_result(program, program.run())
+        if None in specs:
+            return
+        drawn = dict(program.tensors)
+        named = [[drawn[program.names[n]] for n in term.places] for term in work.terms]
+        taken = [[operands[n] for n in term.places] for term in work.terms]
+        arrays = [_arrays(x, term.work, y) for x, term, y in zip(named, work.terms, taken, strict=True)]
+        cases = [Case.of(spec, of_term) for spec, of_term in zip(specs, arrays, strict=True)]
+        self.stage = "problem"
+        total = sum(int(term.coefficient) * case.meaning() for term, case in zip(work.terms, cases, strict=True))
+        self.same(total.reshape(-1), _expected(program, work.result).reshape(-1))
+        if self.assembles(work, arrays):
+            self.ways_of(cases[int(self.rng.integers(len(cases)))])
 
     def check(self, program: Program, through_jax: bool) -> None:
-        work = None
-        if not program.has_new_pattern:
-            self.stage = "contraction"
-            with jax.enable_x64(program.needs_x64):
-                operands, out = program.arguments(jax.device_put)
-                work, taken = contraction(program.subscripts, operands, out)
-        if through_jax or work is None or work.spec is None:
+        self.stage = "contraction"
+        with jax.enable_x64(program.needs_x64), _unoptimised():
+            operands, out = program.arguments(jax.device_put)
+            work, taken = contraction(program.subscripts, operands, out)
+        if through_jax or work.spec is None:
             self.stage = "einsum"
             check_result(program, program.run())
-        if work is not None and work.spec is not None:
+        if work.spec is not None:
             self.stage = "contraction"
-            case = Case.of(work.spec, _arrays(program, work, taken))
+            arrays = _arrays(program.operands, work, taken)
+            case = Case.of(work.spec, arrays)
             self.stage = "problem"
-            expected = _expected(program, work)
+            expected = _expected(program, work.result).reshape(work.spec.shape(work.spec.result))
             self.same(case.meaning().reshape(expected.shape), expected)
-            for name in self.ways():
-                self.stage = name
-                self.stages_of(self.variant(name, case), "" if name == "plan" else f"{name}: ")
+            if self.assembles(work, [arrays]):
+                self.ways_of(case)
+
+    def assembles(self, work: Contraction | Summation, factors: list[tuple[np.ndarray, ...]]) -> bool:
+        """Check how a new pattern is found; and whether there is time left for the values on it."""
+        if work.assembly is None:
+            return True
+        self.stage = "pattern"
+        check_places(self.program, work.result)
+        if not self.effort.every_way and self.rng.random() < 0.4:
+            return True
+        level, listed = self.level(), list[Column]()
+        for name, run in assemblies(work.assembly.reached, work.entries, factors, self.rng, level):
+            self.stage = f"{name}: problem"
+            want = run.columns()
+            listed += want
+            if run.is_ordered:
+                self.same_columns(want, columns_of(run, self.program.reached, self.program.expected))
+            self.columns_of_stages(run, name, want)
+        self.stage = "places of all terms"
+        self.same_columns(
+            sorted({p for p, _ in listed}), [tuple(p) for p in np.argwhere(self.program.reached).tolist()]
+        )
+        return self.effort.every_way
+
+    def columns_of_stages(self, run: ListRun, name: str, want: list[Column]) -> None:
+        if prod(run.problem.size.values()) <= self.effort.interpreted:
+            self.stage = f"{name}: loop nest"
+            self.same_columns(run.by_loops(), want)
+            reverse = self.rng.random() < 0.5
+            self.stage = f"{name}: kernel{', chunks reversed' if reverse else ''}"
+            self.same_columns(run.by_kernel(reverse), want)
+        for threads in (1, 4):
+            self.stage = f"{name}: machine code of level {run.level}, threads={threads}"
+            self.same_columns(run.by_code(threads), want)
+
+    def ways_of(self, case: Case) -> None:
+        """The stages of a problem, run in some ways."""
+        for name in self.ways():
+            self.stage = name
+            self.stages_of(self.variant(name, case), "" if name == "plan" else f"{name}: ")
+
+    def level(self) -> int:
+        """How much LLVM optimises."""
+        return 3 if self.rng.random() < self.effort.optimized else 0
 
     def ways(self) -> list[str]:
         """How the program is run; the compiler is to do all of them right."""
@@ -106,7 +183,7 @@ class _Stages:
 
     def variant(self, name: str, case: Case) -> Case:
         """The same in another way, the transpose in one factor, or a batch."""
-        largest = max((abs(v) for operand in self.program.operands for v in operand.values), default=0)
+        largest = max((np.abs(array).max(initial=0) for array in case.arrays), default=0)
         if name == "candidate":
             return case.varied(self.rng)
         if name == "transpose":
@@ -123,7 +200,7 @@ class _Stages:
     def stages_of(self, case: Case, name: str) -> None:
         self.stage = f"{name}problem"
         given = case.meaning()
-        run = case.run(self.rng, 3 if self.rng.random() < self.effort.optimized else 0)
+        run = case.run(self.rng, self.level())
         want = case.moved(given)
         self.stage = f"{name}plan"
         self.same(run.meaning(), want)
@@ -147,20 +224,33 @@ class _Stages:
         if got.shape != want.shape or not np.array_equal(got, want):
             raise WrongResultError(self.program, self.stage, f"got\n{got}\nwant\n{want}")
 
+    def same_columns(self, got: list, want: list) -> None:
+        if got != want:
+            raise WrongResultError(self.program, self.stage, f"got\n{got}\nwant\n{want}")
 
-def _arrays(program: Program, work: Contraction, taken: list[object]) -> tuple[np.ndarray, ...]:
+
+@contextmanager
+def _unoptimised() -> Iterator[None]:
+    """While the pattern of a result is found, by kernels that run once: they are not optimised."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "compile_kernel", partial(compile_kernel, level=0))
+        yield
+
+
+def _arrays(
+    operands: Sequence[SparseOperand | DenseOperand], work: Contraction, taken: Sequence[object]
+) -> tuple[np.ndarray, ...]:
     """The operands as the primitive takes them, made by numpy."""
     found = []
-    for operand, tensor, alone in zip(program.operands, taken, work.alone, strict=True):
+    for operand, tensor, alone in zip(operands, taken, work.alone, strict=True):
         stored = isinstance(tensor, jsparse.SparseTensor) and not tensor.format.is_dense
         array = (np.asarray(tensor.values) if stored else operand.array).astype(work.dtype)
         found.append(array if alone is None else np.array(np.einsum(alone, array), order="C"))
     return tuple(found)
 
 
-def _expected(program: Program, work: Contraction) -> np.ndarray:
+def _expected(program: Program | Evaluation, result: Pattern | None) -> np.ndarray:
     """numpy's result as the primitive should store it."""
-    if work.result is None or work.result.format.is_dense:
+    if result is None or result.format.is_dense:
         return program.expected
-    found = program.expected[tuple(work.result.to_coords())]
-    return found.reshape(work.spec.shape(work.spec.result))
+    return program.expected[tuple(result.to_coords())]

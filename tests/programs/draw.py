@@ -19,7 +19,6 @@ WIDE = (17, 33, 70, 130, 1030)  # for indices that only dense tensors carry: sev
 EMPTY = 0.05  # of the programs have an index of size 0
 DENSITIES = (0.0, 0.1, 0.5, 1.0)
 DENSITY_WEIGHTS = (0.04, 0.26, 0.5, 0.2)
-ASSEMBLES = False  # whether results with new patterns are made; until then `out_format` avoids them
 DTYPES = ("float32", "float64", "int32", "int64")
 DTYPE_WEIGHTS = (0.6, 0.25, 0.1, 0.05)
 
@@ -106,7 +105,7 @@ class Draw:
 
     def assembled(self, order: int) -> str | None:
         """The `out_format` of a result that needs a new pattern: any format, the default, or dense."""
-        if not ASSEMBLES or self.chance(0.2):
+        if self.chance(0.2):
             return "dense"
         return None if self.chance(0.4) else self.format(order, any_entries=True).notation
 

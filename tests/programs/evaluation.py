@@ -9,9 +9,12 @@ from string import ascii_letters
 
 import jax
 import numpy as np
-from programs.program import DenseOperand, SparseOperand
+from programs.program import DenseOperand, SparseOperand, reached_by
 
 import jsparse
+from jsparse.algebra.contraction import asked
+from jsparse.algebra.summation import Summation, summation
+from jsparse.notation import parse_statement
 
 __all__ = ["Evaluation", "Leaf", "Product", "Sum"]
 
@@ -91,6 +94,28 @@ class Evaluation:
             total = total + coefficient * np.einsum(text, *(arrays[leaf.name] for leaf in product), *map(np.ones, ones))
         return np.rint(total).astype(np.int64)
 
+    @cached_property
+    def reached(self) -> np.ndarray:
+        """Which places of the result the sparse tensors' entries reach in some product, whatever their values."""
+        masks = {name: operand.stored for name, operand in self.tensors if isinstance(operand, SparseOperand)}
+        found = np.zeros([self.sizes[v] for v in self.target.indices], bool)
+        for _, product in self.expression.expanded():
+            stored = [(leaf.indices, masks[leaf.name]) for leaf in product if leaf.name in masks]
+            found = found | reached_by(stored, self.target.indices, self.sizes)
+        return found
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the default result is: whether each product has a sparse factor that the target sums nothing of, or
+        the target two indices or more, all of them in sparse factors."""
+        kept, sparse = set(self.target.indices), {n for n, x in self.tensors if isinstance(x, SparseOperand)}
+        for _, product in self.expression.expanded():
+            stored = [set(leaf.indices) for leaf in product if leaf.name in sparse]
+            carried = len(kept) >= 2 and kept <= set().union(*stored)
+            if not carried and not any(indices <= kept for indices in stored):
+                return False
+        return True
+
     def _einsum(self, product: Sequence[Leaf]) -> tuple[str, list[int]]:
         """A product for numpy, and the lengths of vectors of ones for the target's indices that it lacks."""
         letter = dict(zip(self.sizes, ascii_letters, strict=False))
@@ -99,11 +124,30 @@ class Evaluation:
         written = ["".join(letter[v] for v in term) for term in (*terms, self.target.indices)]
         return ",".join(written[:-1]) + "->" + written[-1], [self.sizes[v] for v in missing]
 
+    def arguments(self, array=np.asarray) -> tuple[dict[str, object], object]:
+        """The tensors by name and `out_format`; `array` makes the dense ones."""
+        out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
+        made = {n: x.tensor() if isinstance(x, SparseOperand) else array(x.tensor()) for n, x in self.tensors}
+        return made, out
+
+    def stated(self, array) -> tuple[Summation, list[object]]:
+        """What `evaluate` makes of it, and the tensors as that numbers them."""
+        tensors, out = self.arguments(array)
+        names = self.names
+        signatures, asked_out = asked(self.text, [tensors[name] for name in names], out)
+        work = summation(self.text, parse_statement(self.text), names, signatures, asked_out, None)
+        return work, [tensors[name] for name in names]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The tensors in the order in which the products name them."""
+        factors = [factor for term in parse_statement(self.text).terms for factor in term.factors]
+        return tuple(dict.fromkeys(factor.tensor for factor in factors))
+
     def run(self) -> object:
         """What `jsparse.evaluate` gives."""
         with jax.enable_x64(self.needs_x64):
-            out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
-            tensors = {name: operand.tensor() for name, operand in self.tensors}
+            tensors, out = self.arguments()
             return jsparse.evaluate(self.text, out_format=out, **tensors)
 
     def __str__(self) -> str:

@@ -16,14 +16,14 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from programs.check import FAST, THOROUGH, Effort, WrongResultError, check_program
+from programs.check import FAST, THOROUGH, Effort, WrongResultError, check_dynamic, check_program
 from programs.generate import random_program
-from programs.sums import HAS_EVALUATE, random_sum
+from programs.sums import random_sum
 
 BLOCK = 25  # programs that a process runs between two reports
 BLOCKS_EACH = 50  # before a process is replaced by a fresh one, since compiled programs add up
 JAX_EVERY = 40  # compiling a program with XLA takes as long as all else
-SUM_EVERY = 4  # once there is `evaluate`, every so many programs are sums of products
+SUM_EVERY = 4  # every so many programs are sums of products
 
 _begun: Any = None  # in a worker: for each block how many of its programs have begun
 
@@ -81,13 +81,12 @@ def _run_block(seed: int, number: int, block: range, effort: Effort) -> list[str
     failures = []
     for place, n in enumerate(block):
         _begun[number] = place + 1
-        is_sum = HAS_EVALUATE and n % SUM_EVERY == SUM_EVERY - 1
+        program = random_sum(seed, n) if n % SUM_EVERY == SUM_EVERY - 1 else random_program(seed, n)
+        through_jax = (n // SUM_EVERY + n) % JAX_EVERY == 0
         try:
-            check_program(
-                random_sum(seed, n) if is_sum else random_program(seed, n),
-                through_jax=n % JAX_EVERY == 0,
-                effort=effort,
-            )
+            check_program(program, through_jax, effort)
+            if through_jax:
+                check_dynamic(program, batched=n % 3 == 0)
         except WrongResultError as wrong:
             failures.append(f"program {n} of seed {seed} failed\n{wrong}")
     return failures

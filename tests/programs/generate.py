@@ -156,6 +156,8 @@ class _Product(Draw):
     def out_format(self, sparse: Sequence[str], kept: str, several: bool) -> tuple[str | None, bool]:
         """How a result is asked for that lies on no given pattern, and whether it then has a new one."""
         if not _unassembled(sparse, kept, several):
+            if kept and self.chance(0.08):
+                return self.format(len(kept), any_entries=True).notation, True
             return ("dense" if self.chance(0.3) else None), False
         out = self.assembled(len(kept))
         return out, out != "dense"

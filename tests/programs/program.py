@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,8 +10,9 @@ import jax
 import numpy as np
 
 import jsparse
+from jsparse import Format
 
-__all__ = ["DenseOperand", "Program", "SparseOperand"]
+__all__ = ["DenseOperand", "Program", "SparseOperand", "filled", "reached_by"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,13 @@ class SparseOperand:
         dense = np.zeros(self.shape, np.int64)
         np.add.at(dense, tuple(np.array(row, int) for row in self.coords), np.array(self.values, int))
         return dense
+
+    @cached_property
+    def stored(self) -> np.ndarray:
+        """Which elements of the dense array are stored, those that dense levels fill in included."""
+        mask = np.zeros(self.shape, bool)
+        mask[tuple(np.array(row, int) for row in self.coords)] = True
+        return filled(mask, Format.of(self.format, len(self.shape)))
 
     def tensor(self) -> jsparse.SparseTensor:
         """The operand itself."""
@@ -105,6 +114,17 @@ class Program:
         """What numpy's einsum gives on dense arrays of exact integers."""
         return np.asarray(np.einsum(self.subscripts, *(operand.array for operand in self.operands)))
 
+    @cached_property
+    def reached(self) -> np.ndarray:
+        """Which places of the result some combination of the sparse operands' entries reaches, whatever their values;
+        indices that only dense operands carry play no part."""
+        sizes = {
+            v: n for term, x in zip(self.terms, self.operands, strict=True) for v, n in zip(term, x.shape, strict=True)
+        }
+        named = zip(self.terms, self.operands, strict=True)
+        masks = [(term, x.stored) for term, x in named if isinstance(x, SparseOperand)]
+        return reached_by(masks, self.kept, sizes)
+
     def arguments(self, array=np.asarray) -> tuple[list[object], object]:
         """The operands and `out_format`; `array` makes the dense ones."""
         out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
@@ -134,3 +154,19 @@ class Program:
         lines += ["    got = got.todense()"] if self.has_new_pattern else []
         lines.append("np.testing.assert_array_equal(got, want)")
         return "\n".join(lines)
+
+
+def filled(mask: np.ndarray, format: Format) -> np.ndarray:
+    """What a tensor stores that holds the places of a mask: also all that dense levels at the end add to them."""
+    dims = tuple(level.dim for level in format.levels[format.ndim - format.trailing_dense :])
+    return np.broadcast_to(mask.any(axis=dims, keepdims=True), mask.shape) if not format.is_dense else mask | True
+
+
+def reached_by(
+    masks: Sequence[tuple[Sequence[str], np.ndarray]], kept: Sequence[str], sizes: Mapping[str, int]
+) -> np.ndarray:
+    """The places of `kept` that a product of masks reaches, each with its indices: all where none has an index."""
+    number = {v: n for n, v in enumerate(sizes)}
+    named = [(mask.astype(np.int64), [number[v] for v in term]) for term, mask in masks]
+    named += [(np.ones(sizes[v], np.int64), [number[v]]) for v in kept] or [(np.ones((), np.int64), [])]
+    return np.asarray(np.einsum(*(x for pair in named for x in pair), [number[v] for v in kept])) > 0

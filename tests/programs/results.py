@@ -7,27 +7,30 @@ from math import prod
 import jax
 import numpy as np
 from programs.evaluation import Evaluation
-from programs.program import Program, SparseOperand
+from programs.program import Program, SparseOperand, filled
 
 import jsparse
 from jsparse import Format, Pattern
 
-__all__ = ["check_assembled", "check_result"]
+__all__ = ["check_assembled", "check_places", "check_result"]
 
 
 def check_result(program: Program | Evaluation, got: object) -> None:
     """Raise AssertionError unless `got` is the program's result."""
+    out = program.out_format
+    if isinstance(program, Evaluation) and out is None:
+        assert isinstance(got, jsparse.SparseTensor) is program.is_sparse
     if isinstance(got, jax.Array):
         assert got.shape == program.expected.shape
         np.testing.assert_array_equal(np.asarray(got), program.expected)
         return
     assert isinstance(got, jsparse.SparseTensor), type(got)
-    out = program.out_format
     assert out != "dense"
     if isinstance(out, SparseOperand):
         assert got.pattern == out.tensor().pattern
     elif isinstance(program, Evaluation) or program.has_new_pattern:
         check_assembled(got, program.expected, out)
+        check_places(program, got.pattern)
         return
     else:
         _check_extended(program, got)
@@ -50,6 +53,13 @@ def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str 
     left = np.array(want)
     left[tuple(rows)] = 0
     assert not left.any(), f"not stored: {np.argwhere(left)[:5].tolist()}"
+
+
+def check_places(program: Program | Evaluation, pattern: Pattern) -> None:
+    """Raise AssertionError unless exactly what is reached is stored, and what dense levels add to that."""
+    stored = np.zeros(program.reached.shape, bool)
+    stored[tuple(pattern.to_coords())] = True
+    np.testing.assert_array_equal(stored, filled(program.reached, pattern.format))
 
 
 def _check_extended(program: Program, got: jsparse.SparseTensor) -> None:

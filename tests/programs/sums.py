@@ -10,11 +10,8 @@ from programs.draw import Draw
 from programs.evaluation import Evaluation, Leaf, Product, Sum
 from programs.program import DenseOperand, SparseOperand
 
-import jsparse
+__all__ = ["random_sum"]
 
-__all__ = ["HAS_EVALUATE", "random_sum"]
-
-HAS_EVALUATE = hasattr(jsparse, "evaluate")
 SPACE = 2_000  # points of all indices together: float32 holds any sum of the products
 TAKEN = {"text", "nse", "sum", "min", "max", "exp", "log", "sqrt", "abs"}  # parameters, and what may name functions
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from programs.check import check_program
+from programs.check import check_dynamic, check_program
 from programs.draw import Draw
 from programs.generate import random_program
 from programs.program import SparseOperand
 from programs.results import check_assembled
-from programs.sums import HAS_EVALUATE, random_sum
+from programs.sums import random_sum
 
 import jsparse
 from jsparse import Format, Pattern
@@ -15,6 +15,7 @@ from jsparse.formats import LevelKind
 
 COUNT, BATCH = 1000, 50
 SUMS = 200
+DYNAMIC, DYNAMIC_BATCH = 60, 10  # each is compiled by XLA
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
@@ -23,11 +24,28 @@ def test_every_stage_agrees_with_numpy(first):
         check_program(random_program(0, n), through_jax=n % 10 == 0)
 
 
-@pytest.mark.skipif(not HAS_EVALUATE, reason="sums of products are not computed yet")
 @pytest.mark.parametrize("first", range(0, SUMS, BATCH))
 def test_sums_of_products_agree_with_numpy(first):
     for n in range(first, first + BATCH):
-        check_program(random_sum(0, n))
+        check_program(random_sum(0, n), through_jax=n % 5 == 0)
+
+
+@pytest.mark.parametrize("draw", [random_program, random_sum])
+@pytest.mark.parametrize("first", range(0, DYNAMIC, DYNAMIC_BATCH))
+def test_patterns_that_are_known_at_run_time(first, draw):
+    ran = [check_dynamic(draw(7, n), batched=n % 3 == 0) for n in range(first, first + DYNAMIC_BATCH)]
+    assert sum(ran) > DYNAMIC_BATCH / 3
+
+
+def test_an_index_of_dense_factors_alone_beside_one_that_is_walked():
+    """k is walked in the second term only."""
+    rng = np.random.default_rng(0)
+    shapes = {"A": (4, 5), "B": (4, 6), "C": (6, 5), "X": (5, 6), "Y": (4, 6)}
+    dense = {name: rng.integers(-2, 3, shape).astype(np.float32) for name, shape in shapes.items()}
+    tensors = {name: jsparse.asarray(x, format="csr") if name in "ABC" else x for name, x in dense.items()}
+    got = jsparse.evaluate("R[i,j] = A[i,j] * X[j,k] * Y[i,k] + B[i,k] * C[k,j]", **tensors)
+    A, B, C, X, Y = dense.values()
+    check_assembled(got, A * np.einsum("jk,ik->ij", X, Y) + B @ C, None)
 
 
 def test_a_program_is_the_same_in_every_process():
@@ -52,7 +70,8 @@ def test_programs_are_of_all_kinds():
     assert {size for p in programs for x in p.operands for size in x.shape} >= {0, 1, 2, 3, 5, 7, 8, 9, 17}
     assert any(len(set(term)) < len(term) for p in programs for term in p.terms)
     kinds = {"dense" if p.out_format == "dense" else type(p.out_format) for p in programs}
-    assert kinds == {"dense", SparseOperand, type(None)}
+    assert kinds == {"dense", SparseOperand, type(None), str}
+    assert sum(p.has_new_pattern for p in programs) > len(programs) / 10
 
 
 def test_formats_for_any_entries_hold_them():

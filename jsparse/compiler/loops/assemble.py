@@ -66,15 +66,21 @@ class _Assembler:
         return Forall(var, Merged(terms), self._shared(place + 1), parallel)
 
     def _workspace(self) -> Stmt:
+        if self.problem.wanted == "bounds":
+            return self._terms(Append(self.target))
         value = self.row.access() if self.problem.wants_values else None
         append: Stmt = Append(self.target, value)
         if self.row.var is not None:
             append = Forall(self.row.var, Written(self.row.name), append)
-        shared, self.left = self.left, []
-        terms = tuple(Present(n, self._term(n, shared)) for n in range(len(self.problem.terms)))
-        return Where(self.row, terms[0] if len(terms) == 1 else Sequence(terms), append)
+        return Where(self.row, self._terms(None), append)
 
-    def _term(self, number: int, shared: list[list[tuple[int, IndexVar]]]) -> Stmt:
+    def _terms(self, innermost: Stmt | None) -> Stmt:
+        """The loops of each term, around `innermost`, or else around what adds to the workspace."""
+        shared, self.left = self.left, []
+        terms = tuple(Present(n, self._term(n, shared, innermost)) for n in range(len(self.problem.terms)))
+        return terms[0] if len(terms) == 1 else Sequence(terms)
+
+    def _term(self, number: int, shared: list[list[tuple[int, IndexVar]]], innermost: Stmt | None) -> Stmt:
         term = self.problem.terms[number]
         left = {n: list(shared[n]) for n in term.patterns}
         bound = set(self.schedule.order)
@@ -83,7 +89,7 @@ class _Assembler:
         for var in self.schedule.own[number]:
             loops += self._bind(var, left, bound, drivers)
         self.left += left.values()
-        stmt: Stmt = Assign(self.row.access(), True, term.factors, term.coefficient)
+        stmt = innermost or Assign(self.row.access(), True, term.factors, term.coefficient)
         for var, domain in reversed(loops):
             stmt = Forall(var, domain, stmt)
         return stmt

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from jsparse.compiler.kernel.algebra import add, block, const, mul, zero
-from jsparse.compiler.kernel.nodes import Block, Cast, Declare, Expr, Extent, For, Set, Stmt, Store, Var
+from jsparse.compiler.kernel.nodes import Block, Cast, Compare, Declare, Expr, Extent, For, If, Set, Stmt, Store, Var
 from jsparse.compiler.kernel.types import I64
 from jsparse.compiler.loops.nest import Append, Forall, LoopNest, Row, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
@@ -38,7 +38,7 @@ def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
     outer = Scope(storage)
     place = outer.fresh("column")
     scope = outer.with_register(nest.problem.assignment.target.tensor, place)
-    counts = nest.problem.wanted == "counts"
+    counts = nest.problem.wanted in ("counts", "bounds")
     row = _row(nest.body)
 
     if row is not None:
@@ -48,7 +48,11 @@ def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
         worked = loops if row is None else with_memory(scope, row, loops)
         if counts:
             return block(Declare(place, zero(I64)), worked, Store(storage.target, chunk, place))
-        return block(Declare(place, scope.load_index(storage.by_name["starts"], chunk)), worked)
+        starts = storage.by_name["starts"]
+        start = Declare(place, scope.load_index(starts, chunk))
+        if not starts.written:
+            return block(start, worked)
+        return block(start, If(Compare("<=", const(0), place), block(worked, Store(starts, chunk, place))))
 
     loop = nest.body
     if isinstance(loop, Forall) and loop.parallel is not None:

@@ -29,7 +29,7 @@ class Storage:
         names = [(t.name, t.dtype, False) for t in factors]
         names += [(name, dtype, False) for name, dtype in self._index_arrays()]
         starts = {"coordinates": "int64", "entries": "int64", "listed values": "int32"}.get(self.problem.wanted)
-        names += [("starts", starts, False)] if starts else []
+        names += [("starts", starts, starts == "int64")] if starts else []
         names += [("columns", self.problem.column_dtype, True)] if self.problem.wanted == "entries" else []
         names.append((target.name, target.dtype, True))
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))

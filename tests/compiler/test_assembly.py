@@ -1,0 +1,269 @@
+"""Sums of products listed in order: random problems, at every stage of the compiler, against the definition."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from programs.draw import Draw
+from programs.listing import ListRun, without_values
+from programs.padding import with_int64, with_room
+
+from jsparse import Format, Pattern
+from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.schedule import plan
+from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.compiler.schedule.select import pattern_type
+from jsparse.formats import Level, LevelKind
+from jsparse.formats.pattern import core_of
+from jsparse.notation import Access, Assignment
+
+COUNT, BATCH = 200, 20
+SPACE = 400  # points of the iteration space
+OPTIMIZED = 0.03  # of the kernels
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A problem, its patterns, and its factors' values."""
+
+    problem: Problem
+    patterns: tuple[Pattern, ...]
+    arrays: dict[str, np.ndarray]
+
+
+class _Sum(Draw):
+    """A sum of products over a target of one to four dimensions."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__((seed, 11))
+        self.letters = "ijklm"[: self.choice((2, 3, 4, 5), (0.15, 0.4, 0.3, 0.15))]
+        self.draw_sizes(self.letters, "", SPACE)
+        self.tensors: list[TensorType] = []
+        self.patterns: list[Pattern] = []
+        self.walks: list[tuple[str, ...]] = []
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def stated(self, terms: int | None = None) -> Stated:
+        """The whole problem."""
+        order = min(self.choice((1, 2, 3, 4), (0.15, 0.5, 0.25, 0.1)), len(self.letters))
+        target = Access("R", tuple(self.rng.permutation(list(self.letters))[:order].tolist()))
+        count = terms or self.choice((1, 2, 3), (0.3, 0.45, 0.25))
+        addends = tuple(self.addend(target) for _ in range(count))
+        result = TensorType("R", self.base, ())
+        types = tuple(pattern_type(p) for p in self.patterns)
+        problem = Problem(
+            Assignment(target, ()),
+            (result, *self.tensors),
+            types,
+            tuple(self.sizes.items()),
+            tuple(self.walks),
+            "entries",
+            addends,
+            self.choice(("int32", "int64")),
+        )
+        return Stated(problem, tuple(self.patterns), self.arrays)
+
+    def addend(self, target: Access) -> Addend:
+        """One to three sparse factors, perhaps a dense one, which has no index of its own."""
+        count = self.choice((0, 1, 2, 3), (0.04, 0.41, 0.4, 0.15))
+        factors, patterns = [], list[int]()
+        for _ in range(count):
+            factor, pattern = self.sparse_factor()
+            factors.append(factor)
+            patterns += [] if pattern in patterns else [pattern]
+        met = [v for v in self.letters if v in target.indices or any(v in self.walks[n] for n in patterns)]
+        if not factors or self.chance(0.35):
+            names = [v for v in met if self.chance(0.4)]
+            factors.append(self.factor(tuple(self.rng.permutation(names).tolist()) if names else ()))
+        coefficient = float(self.choice((1, -1, 2, -3), (0.55, 0.2, 0.15, 0.1)))
+        return Addend(coefficient, tuple(factors), tuple(patterns))
+
+    def sparse_factor(self) -> tuple[Access, int]:
+        """Values on a new pattern, or on one that is walked already."""
+        if self.patterns and self.chance(0.15):
+            number = int(self.rng.integers(len(self.patterns)))
+        else:
+            number = len(self.patterns)
+            core, names = self.core()
+            self.patterns.append(core)
+            self.walks.append(names)
+        names = self.walks[number]
+        inner = tuple(v for v in names[:1] if self.chance(0.08))  # blocks: the diagonal of dense levels below
+        shape = (self.patterns[number].nse, *self.shape(inner))
+        axes = (Positions(number, tuple(range(len(names)))), *(Dense(len(names) + n) for n in range(len(inner))))
+        return self.tensor((*names, *inner), axes, shape), number
+
+    def core(self) -> tuple[Pattern, tuple[str, ...]]:
+        """Levels that are walked, and the index of each."""
+        order = min(self.choice((1, 2, 3, 4), (0.2, 0.5, 0.22, 0.08)), len(self.letters))
+        term = self.rng.permutation(list(self.letters))[:order].tolist()
+        if order > 1 and self.chance(0.1):
+            term[0] = term[-1]
+        while True:
+            tensor = self.sparse(term).tensor()
+            if not tensor.format.is_dense:
+                core = core_of(tensor.pattern)
+                return core, tuple(term[dim] for dim in tensor.format.order[: core.ndim])
+
+    def factor(self, names: tuple[str, ...]) -> Access:
+        """A dense factor, in any order of storage."""
+        dims = self.rng.permutation(len(names)).tolist()
+        shape = tuple(self.sizes[names[dim]] for dim in dims)
+        return self.tensor(names, tuple(Dense(dim) for dim in dims), shape)
+
+    def tensor(self, names: tuple[str, ...], axes: tuple[Dense | Positions, ...], shape: tuple[int, ...]) -> Access:
+        """A new factor of small integers."""
+        name = f"T{len(self.tensors)}"
+        self.tensors.append(TensorType(name, self.base, axes))
+        self.arrays[name] = self.rng.integers(-4, 5, shape).astype(self.base)
+        return Access(name, names)
+
+
+def _planned(stated: Stated, rng: np.random.Generator, level: int) -> ListRun | None:
+    """The ordered plan of a problem in small chunks, for a random order of the result; None if there is none."""
+    order = rng.permutation(list(stated.problem.assignment.target.indices)).tolist()
+    chosen = ordered_plan(stated.problem, stated.patterns, order)
+    if chosen is None:
+        return None
+    schedule = replace(chosen.schedule, grain=int(rng.choice([1, 2, 5, 1000])))
+    assert read_recipe(write_recipe(chosen.problem, schedule)) == (chosen.problem, schedule)
+    return ListRun.of(chosen, schedule, stated.patterns, stated.arrays, level)
+
+
+def _varied(run: ListRun, rng: np.random.Generator) -> ListRun:
+    """Perhaps with wide or padded index arrays, perhaps without values."""
+    if run.patterns and rng.random() < 0.3:
+        run = replace(run, problem=with_int64(run.problem, rng))
+    if run.patterns and rng.random() < 0.5:
+        run = with_room(run, rng)
+    return replace(run, problem=without_values(run.problem)) if rng.random() < 0.2 else run
+
+
+def _check(run: ListRun) -> None:
+    """Every stage lists what the definition does."""
+    want = run.columns()
+    message = str(run.loops)
+    assert run.by_loops() == want, message
+    for reverse in (False, True):
+        assert run.by_kernel(reverse) == want, message
+    for threads in (1, 4):
+        assert run.by_code(threads) == want, message
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, BATCH))
+def test_columns_in_order(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        rng = np.random.default_rng((seed, 12))
+        stated = _Sum(seed).stated()
+        run = _planned(stated, rng, 3 if rng.random() < OPTIMIZED else 0)
+        if run is not None:
+            values = run.columns()
+            varied = _varied(run, rng)
+            kept = values if varied.has_values else [(place, 0) for place, _ in values]
+            assert varied.columns() == kept
+            _check(varied)
+
+
+@pytest.mark.parametrize("first", range(0, COUNT // 4, BATCH))
+def test_columns_in_any_order(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        rng = np.random.default_rng((seed, 13))
+        stated = _Sum(seed).stated(terms=1)
+        problem = _listing(stated.problem)
+        chosen = plan(problem, stated.patterns)
+        schedule = replace(chosen.schedule, grain=int(rng.choice([1, 3])))
+        _check(_varied(ListRun.of(chosen, schedule, stated.patterns, {}, 0), rng))
+
+
+def _listing(problem: Problem) -> Problem:
+    """Finding the columns of a single term, in any order and with repeats."""
+    named = {*problem.assignment.target.variables(), *(v for walk in problem.walks for v in walk)}
+    sizes = tuple((v, size) for v, size in problem.sizes if v in named)
+    return replace(without_values(problem), terms=(), sizes=sizes)
+
+
+def test_problems_are_of_all_kinds() -> None:
+    stated = [_Sum(seed).stated() for seed in range(COUNT)]
+    problems = [s.problem for s in stated]
+    runs = [_planned(s, np.random.default_rng((n, 12)), 0) for n, s in enumerate(stated)]
+    planned = [run for run in runs if run is not None]
+    assert len(planned) > 0.75 * len(runs)
+    assert {len(p.assignment.target.indices) for p in problems} == {1, 2, 3, 4}
+    assert {p.tensors[0].dtype for p in problems} == {"float32", "float64", "int32", "int64"}
+    assert {0, 1} < {size for p in problems for _, size in p.sizes}
+    assert any(not any(pattern.nse for pattern in s.patterns) and s.patterns for s in stated)
+    assert any(len(set(walk)) < len(walk) for run in planned for walk in run.problem.walks)
+    assert any(not factor.indices for p in problems for term in p.terms for factor in term.factors)
+    assert any(_repeats(type_) for run in planned for type_ in run.problem.patterns)
+    assert any(len({n for t in p.terms for n in t.patterns}) < sum(len(t.patterns) for t in p.terms) for p in problems)
+    assert any(set(p.assignment.target.indices) - _variables(p, term) for p in problems for term in p.terms)
+    rows = [len(run.schedule.order) < len(run.problem.assignment.target.indices) for run in planned]
+    assert sum(rows) > 20 < len(rows) - sum(rows)
+
+
+def _repeats(type_: PatternType) -> bool:
+    return any(type_.repeats(level) for level in range(len(type_.levels)))
+
+
+def _variables(problem: Problem, term: Addend) -> set[str]:
+    walked = {v for n in term.patterns for v in problem.walks[n]}
+    return walked | {v for factor in term.factors for v in factor.variables()}
+
+
+ROW = 5000  # more words of bits than are looked at one by one
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("size", [4096, 4097, ROW])
+def test_long_rows(size: int, padded: bool) -> None:
+    """A product whose rows are so long that their bits are kept on two levels."""
+    rng = np.random.default_rng(size)
+    stated = _product_of_sparse_rows(rng, size)
+    chosen = ordered_plan(stated.problem, stated.patterns, ("i", "k"))
+    assert chosen is not None
+    assert chosen.schedule.order == ("i",)
+    run = ListRun.of(chosen, replace(chosen.schedule, grain=2), stated.patterns, stated.arrays, 0)
+    run = with_room(run, rng) if padded else run
+    want = _columns_by_numpy(run, size)
+    assert run.by_loops() == want
+    assert run.by_kernel(False) == want
+    assert run.by_code(1) == run.by_code(4) == want
+    assert replace(run, level=3).by_code(4) == want
+
+
+def _product_of_sparse_rows(rng: np.random.Generator, size: int) -> Stated:
+    """R[i, k] = A[i, j] * B[j, k], rows of B being nearly empty but for their ends."""
+    csr = Format((Level(LevelKind.DENSE, 0), Level(LevelKind.COMPRESSED, 1)))
+    left = np.argwhere(rng.random((4, 3)) < 0.7)
+    right = np.argwhere(rng.random((3, 12)) < 0.6)
+    right[:, 1] = np.array([0, 31, 32, 63, 1023, 1024, 2047, 4000, 4064, size - 33, size - 2, size - 1])[right[:, 1]]
+    patterns = tuple(
+        Pattern.from_coordinates(coords.T, shape, csr)[0]
+        for coords, shape in ((left, (4, 3)), (np.unique(right, axis=0), (3, size)))
+    )
+    tensors = [TensorType(name, "float64", (Positions(n, (0, 1)),)) for n, name in enumerate("AB")]
+    arrays = {name: rng.integers(1, 5, p.nse).astype(float) for name, p in zip("AB", patterns, strict=True)}
+    problem = Problem(
+        Assignment(Access("R", ("i", "k")), ()),
+        (TensorType("R", "float64", ()), *tensors),
+        tuple(pattern_type(p) for p in patterns),
+        (("i", 4), ("j", 3), ("k", size)),
+        (("i", "j"), ("j", "k")),
+        "entries",
+        (Addend(1.0, (Access("A", ("i", "j")), Access("B", ("j", "k"))), (0, 1)),),
+    )
+    return Stated(problem, patterns, arrays)
+
+
+def _columns_by_numpy(run: ListRun, size: int) -> list:
+    """The product of the run's two matrices."""
+    A, B = np.zeros((4, 3)), np.zeros((3, size))
+    for name, matrix, (pointers, coordinates) in zip("AB", (A, B), run.by_pattern, strict=True):
+        for row, (lo, hi) in enumerate(pairwise(pointers)):
+            for p in range(lo, min(hi, len(coordinates))):
+                if 0 <= coordinates[p] < matrix.shape[1]:
+                    matrix[row, coordinates[p]] = run.arrays[name][p]
+    reached = np.argwhere((A != 0) @ (B != 0).astype(float))
+    return [(tuple(place), (A @ B)[tuple(place)]) for place in reached.tolist()]
