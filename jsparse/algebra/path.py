@@ -143,7 +143,7 @@ class _Search:
         if not walked:
             return met * max(len(items) - 1, 1) / (LANES * DENSE)
         searched = 1 + SEARCHED * (sum(1 for item in items if item.walked) - 1)
-        return met * (len(items) - 1) * searched / (min(LANES, max(dense)) if dense else 1.0)
+        return met * (len(items) - 1) * searched / min(LANES, max(dense, default=1) or 1)
 
     def _step(self, left: _Item, right: _Item, state: _State) -> tuple[float, _Item] | None:
         """The cost and the result of multiplying two items first; None if that must not be."""
