@@ -115,10 +115,13 @@ def _dynamic(text: str, products: Sequence[Product], format: Format | None, nse:
 
 
 def _reached(products: Sequence[Product], places: Sequence[Sequence[int]]) -> tuple[Reached, tuple[int | None, ...]]:
-    """What a sum of products reaches, and for each pattern the operand it is taken from."""
+    """What a sum of products reaches, and for each pattern the operand it is taken from. A term with a sparse operand
+    that stores nothing, since a dimension is 0, is left out."""
     walks: dict[WalkKey, tuple[Walked, int | None]] = {}
     terms = []
     for product, of in zip(products, places, strict=True):
+        if any(x.stored is not None and 0 in x.shape for x in product.operands):
+            continue
         for key, walk in product.walks.items():
             known = walks.get(key)
             if known is None or len(walk.derived) > len(known[0].derived):

@@ -262,7 +262,8 @@ def result_place(
 def fused(assembly: Assembly | None, terms: Sequence[tuple[complex, Contraction]]) -> Entries | None:
     """How a sum is computed where its pattern is found, None if that is better done apart."""
     specs = tuple(work.spec for _, work in terms if work.spec is not None)
-    if assembly is None or len(specs) < len(terms) or any(isinstance(c, complex) for c, _ in terms):
+    known = assembly is not None and len(assembly.reached.terms) == len(specs) == len(terms)
+    if assembly is None or not known or any(isinstance(c, complex) for c, _ in terms):
         return None
     entries = Entries(assembly.reached, tuple(float(c.real) for c, _ in terms), specs, assembly.result)
     return entries if entries.is_fused else None

@@ -45,11 +45,18 @@ def _of_product(product: Product) -> Stored:
     complete.sort(key=lambda n: product.operands[n].core is None)
     if complete:
         diagonal = len(set(product.indices[complete[0]])) < len(product.indices[complete[0]])
-        return "new" if diagonal or len(product.walks) > 1 else product.extended(complete[0])
+        alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in sparse if n != complete[0])
+        return product.extended(complete[0]) if alone and not diagonal else "new"
     carried = {v for n in sparse for v in product.indices[n]}
     if len(kept) < 2 or not kept <= carried:
         return None
     return "new" if product.walks else _all_dense(product)
+
+
+def _stores_nothing(product: Product, place: int) -> bool:
+    """Whether an operand is empty without a walk that says so."""
+    x = product.operands[place]
+    return x.core is None and 0 in x.shape
 
 
 def _all_dense(product: Product) -> StoredOn:

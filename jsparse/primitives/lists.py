@@ -79,6 +79,8 @@ class Found:
 @lru_cache(maxsize=256)
 def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
     """The cheaper way to find the places of a result that stores its indices in `order`."""
+    if not reached.terms:
+        return Found((), (), False)
     listed = reached.listings()
     columns = sum(chosen.cost.work for chosen in listed)
     unsorted = sum(chosen.cost.work + chosen.cost.visits for chosen in listed) + SORT * columns
@@ -100,6 +102,8 @@ def rows_of(reached: Reached, order: tuple[IndexVar, ...], index_dtype: np.dtype
     """
     found = find_places(reached, order)
     parts = [listed_rows(chosen, index_dtype.name) for chosen in found.plans]
+    if not parts:
+        return [np.empty(0, index_dtype) for _ in reached.kept], True
     rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
     return rows, found.is_ordered
 

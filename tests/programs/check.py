@@ -137,6 +137,8 @@ class _Stages:
             return True
         self.stage = "pattern"
         check_places(self.program, work.result)
+        if not work.assembly.reached.terms:  # an operand stores nothing
+            return True
         if not self.effort.every_way and self.rng.random() < 0.4:
             return True
         level, listed = self.level(), list[Column]()

@@ -1,0 +1,20 @@
+"""A sparse operand whose levels are all dense stores nothing if a dimension is 0: then nothing is reached."""
+
+import numpy as np
+import pytest
+
+import jsparse
+
+EMPTY = jsparse.asarray(np.zeros((3, 0), np.float32), "dense")
+A = jsparse.asarray(np.arange(9).reshape(3, 3).astype(np.float32))
+
+
+@pytest.mark.parametrize("format", ["dense", "csr", "dcsr", "coo"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_products_and_sums(format, dynamic):
+    empty, full = EMPTY.asformat(format), A.dynamic(10) if dynamic else A
+    product = jsparse.einsum("ij,ik->ij", full, empty, out_format="csr")
+    assert int(product.nnz) == 0
+    total = jsparse.evaluate("C[i,j] = A[i,j] * Z[i,k] + A[j,i]", A=full, Z=empty)
+    assert int(total.nnz) == A.nse
+    np.testing.assert_array_equal(total.todense(), np.arange(9).reshape(3, 3).T)
