@@ -45,7 +45,8 @@ def _of_product(product: Product) -> Stored:
     complete.sort(key=lambda n: product.operands[n].core is None)
     if complete:
         diagonal = len(set(product.indices[complete[0]])) < len(product.indices[complete[0]])
-        alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in sparse if n != complete[0])
+        others = [n for n in sparse if n != complete[0]] if product.walks else []
+        alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in others)
         return product.extended(complete[0]) if alone and not diagonal else "new"
     carried = {v for n in sparse for v in product.indices[n]}
     if len(kept) < 2 or not kept <= carried:

@@ -47,7 +47,7 @@ def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:
 
 def batched(spec: Spec, rng: np.random.Generator) -> Spec:
     """What `vmap` makes of it: some factors get an axis more, and so does the result."""
-    name, size = "Z", int(rng.choice([1, 2, 3]))
+    name, size = "batch'", int(rng.choice([1, 2, 3]))
     chosen = rng.random(len(spec.factors)) < 0.6
     chosen[int(rng.integers(len(chosen)))] = True
     factors = tuple(
