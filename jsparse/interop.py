@@ -37,5 +37,5 @@ def to_scipy(tensor: SparseTensor) -> Any:
     if tensor.format.name in ("csr", "csc"):
         make = scipy.sparse.csr_array if tensor.format.name == "csr" else scipy.sparse.csc_array
         pointers, coordinates = tensor.pattern.arrays
-        return make((values, coordinates.copy(), pointers.copy()), shape=tensor.shape)
+        return make((values, coordinates.copy(), pointers.copy()), shape=(tensor.shape[0], tensor.shape[1]))
     return scipy.sparse.coo_array((values, tuple(tensor.pattern.to_coords())), shape=tensor.shape)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 
 from jsparse._compat import same_varying
 from jsparse.algebra.assembly import Assembly
-from jsparse.algebra.contraction import NEW_PATTERN, Contraction, OutFormat, asked, stated
+from jsparse.algebra.contraction import Contraction, OutFormat, asked, stated
 from jsparse.algebra.product import subscripts_of
+from jsparse.algebra.rules import NEW_PATTERN
 from jsparse.algebra.signature import StoredOn, stored_on
 from jsparse.dynamic import DynamicPattern
 from jsparse.formats import DynamicType, Format, Pattern

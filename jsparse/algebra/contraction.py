@@ -18,7 +18,7 @@ from jsparse.algebra.assembly import NEW, Assembly, assembled, future_place
 from jsparse.algebra.path import Step, steps_of
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
-from jsparse.algebra.rules import Stored, result_of
+from jsparse.algebra.rules import NEW_PATTERN, NewPattern, Stored, result_of
 from jsparse.algebra.signature import Signature, StoredOn, signature, stored_on
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
@@ -29,8 +29,8 @@ from jsparse.primitives.spec import Spec
 from jsparse.tensor import SparseTensor
 
 __all__ = [
-    "NEW_PATTERN",
     "SUPPORTED_DTYPES",
+    "Asked",
     "Contraction",
     "OutFormat",
     "as_array",
@@ -49,8 +49,8 @@ __all__ = [
 SUPPORTED_DTYPES = ("float32", "float64", "int32", "int64")
 REMEMBERED = 256  # statements; each holds its patterns
 
-NEW_PATTERN = "a new pattern"  # asked for in place of a format, where it is known that the result has one
 OutFormat: TypeAlias = str | Format | SparseTensor | None
+Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of which only types count
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,10 @@ def contraction(
     return _stated(subscripts, signatures, out, nse), taken
 
 
-def asked(
-    text: str, operands: Sequence[Any], out_format: OutFormat
-) -> tuple[tuple[Signature, ...], str | Format | StoredOn | None]:
+def asked(text: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[tuple[Signature, ...], Asked]:
     """The signatures of operands, and `out_format` likewise. Raises FormatError if it is no format."""
     stored = stored_on([*operands, out_format])
-    out = stored.pop() if isinstance(out_format, SparseTensor) else out_format
+    out: Asked = stored.pop() if isinstance(out_format, SparseTensor) else out_format
     if not isinstance(out, str | Format | StoredOn | None):
         raise FormatError(
             f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor or None, but got "
@@ -174,9 +172,7 @@ def clear_cache() -> None:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _stated(
-    subscripts: str, operands: tuple[Signature, ...], out: str | Format | StoredOn | None, nse: int | None
-) -> Contraction:
+def _stated(subscripts: str, operands: tuple[Signature, ...], out: Asked, nse: int | None) -> Contraction:
     return stated(subscripts, parse_einsum(subscripts, [x.shape for x in operands]), operands, out, nse)
 
 
@@ -185,7 +181,7 @@ def stated(
     text: str,
     assignment: Assignment,
     operands: tuple[Signature, ...],
-    out: str | Format | StoredOn | None,
+    out: Asked,
     nse: int | None,
 ) -> Contraction:
     """An assignment for operands of these signatures."""
@@ -194,7 +190,7 @@ def stated(
     product = Product(assignment, operands, checked_sizes(text, places, target))
     dtype = result_dtype(text, operands)
     place = asked_place(text, [product], out, nse)
-    steps = steps_of(product, place == "new" or isinstance(place, Format))
+    steps = steps_of(product, place is NEW_PATTERN or isinstance(place, Format))
     if steps:
         return Contraction(text, assignment, product.shape, dtype, (), None, None, steps=steps, place=place)
     future = future_place(text, [product], place, nse)
@@ -220,9 +216,7 @@ def result_dtype(text: str, operands: Sequence[Signature], *numbers: complex) ->
     return np.dtype(dtype)
 
 
-def asked_place(
-    text: str, products: Sequence[Product], out: str | Format | StoredOn | None, nse: int | None
-) -> Stored | Format:
+def asked_place(text: str, products: Sequence[Product], out: Asked, nse: int | None) -> Stored | Format:
     """Where a sum of products is stored: on a pattern, a new one (in a format, if one is asked for), or nowhere.
 
     Raises FormatError for `out`, ShapeError for `nse`, PatternError if an operand's pattern is larger than `nse`.
@@ -232,7 +226,7 @@ def asked_place(
     if isinstance(out, StoredOn):
         return out
     if out is NEW_PATTERN:
-        return "new"
+        return NEW_PATTERN
     format = None if out is None else Format.of(out, len(products[0].kept))
     if format is not None and format.is_dense:
         return None

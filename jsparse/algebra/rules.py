@@ -14,8 +14,9 @@ A sum is sparse if all of its terms are, on the union of their patterns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from math import prod
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from jsparse.algebra.product import Product
 from jsparse.algebra.signature import StoredOn
@@ -23,10 +24,19 @@ from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.notation import IndexVar
 
-__all__ = ["Stored", "result_of", "room_for"]
+__all__ = ["NEW_PATTERN", "NewPattern", "Stored", "result_of", "room_for"]
+
+
+class NewPattern(Enum):
+    """A result that is sparse, on none of its operands' patterns."""
+
+    NEW_PATTERN = "new"
+
+
+NEW_PATTERN = NewPattern.NEW_PATTERN
 
 # on a pattern that exists; on a new one; nowhere: dense
-Stored: TypeAlias = StoredOn | Literal["new"] | None
+Stored: TypeAlias = StoredOn | NewPattern | None
 
 
 def result_of(products: Sequence[Product]) -> Stored:
@@ -35,7 +45,7 @@ def result_of(products: Sequence[Product]) -> Stored:
     if None in found:
         return None
     first = found[0]
-    return first if all(other == first for other in found) else "new"
+    return first if all(other == first for other in found) else NEW_PATTERN
 
 
 def _of_product(product: Product) -> Stored:
@@ -47,11 +57,11 @@ def _of_product(product: Product) -> Stored:
         diagonal = len(set(product.indices[complete[0]])) < len(product.indices[complete[0]])
         others = [n for n in sparse if n != complete[0]] if product.walks else []
         alone = len(product.walks) <= 1 and not any(_stores_nothing(product, n) for n in others)
-        return product.extended(complete[0]) if alone and not diagonal else "new"
+        return product.extended(complete[0]) if alone and not diagonal else NEW_PATTERN
     carried = {v for n in sparse for v in product.indices[n]}
     if len(kept) < 2 or not kept <= carried:
         return None
-    return "new" if product.walks else _all_dense(product)
+    return NEW_PATTERN if product.walks else _all_dense(product)
 
 
 def _stores_nothing(product: Product, place: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import add
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +15,7 @@ from jsparse.algebra.assembly import NEW, Assembly, future_place
 from jsparse.algebra.compute import computed, fused_entries, product_values, result_pattern, wrapped
 from jsparse.algebra.contraction import (
     REMEMBERED,
+    Asked,
     Contraction,
     asked_place,
     contracted,
@@ -34,9 +35,6 @@ from jsparse.notation.statement import Statement
 from jsparse.primitives.entries import Entries
 
 __all__ = ["Summation", "clear_cache", "sorted_anew", "summation", "total"]
-
-
-Asked: TypeAlias = str | Format | StoredOn | None
 
 
 @dataclass(frozen=True, slots=True)

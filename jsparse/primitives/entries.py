@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
+from operator import add
 from typing import Any
 
 import jax
@@ -66,7 +67,10 @@ class Entries:
 
     @property
     def is_fused(self) -> bool:
-        """Whether there are loops that reach the result's places in its order, and no index for vector lanes."""
+        """Whether there are loops that reach the result's places in its order, and no index for vector lanes; where a
+        known pattern's chunks begin is told in 32 bits."""
+        if isinstance(self.result, Pattern) and self.result.nse >= 2**31:
+            return False
         if (
             any(self._sums_dense(n) for n in range(len(self.specs)))
             or self.result.format.trailing_dense
@@ -200,39 +204,35 @@ def _apart(*operands: Any, work: Entries) -> list[Any]:
 
 
 def _values(operands: Sequence[Any], work: Entries, arrays: Sequence[Any]) -> Any:
-    """Every term on the result's pattern, which has these index arrays."""
+    """The values on the result's pattern, which has these index arrays."""
     factors, index = work.split(operands)
-    total = None
-    for coefficient, spec, own, patterns in zip(
-        work.coefficients, work.specs, factors, work.reached.terms, strict=True
-    ):
-        given = [index[n][: sum(walk.array_counts)] for n, walk in zip(patterns, spec.walks, strict=False)]
-        taken = (*own, *(array for of in given for array in of), *arrays)
-        out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
-        out = out if coefficient == 1 else out * np.asarray(coefficient, out.dtype)
-        total = out if total is None else total + out
-    return total
+    return reduce(add, (_term(work, n, own, index, arrays) for n, own in enumerate(factors)))
+
+
+def _term(
+    work: Entries, number: int, factors: Sequence[Any], index: Sequence[Sequence[Any]], arrays: Sequence[Any]
+) -> Any:
+    """One term on the result's pattern; `index` are the index arrays of all patterns that are walked."""
+    spec, coefficient = work.specs[number], work.coefficients[number]
+    given = [
+        index[n][: sum(walk.array_counts)] for n, walk in zip(work.reached.terms[number], spec.walks, strict=False)
+    ]
+    taken = (*factors, *(array for of in given for array in of), *arrays)
+    out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
+    return out if coefficient == 1 else out * np.asarray(coefficient, out.dtype)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> Any:
     out = entries_p.bind(*primals, work=work)
-    arrays, (values,) = out[:-1], out[-1:]
-    count = sum(len(spec.factors) for spec in work.specs)
+    arrays, values = out[:-1], out[-1]
+    factors, index = work.split(primals)
     parts = []
-    for n, tangent in enumerate(tangents[:count]):
-        if type(tangent) is not _compat.Zero:
-            changed = (*primals[:n], tangent, *primals[n + 1 :])
-            parts.append(_values(changed, _only_term_of(work, n), arrays))
+    for number, (own, changes) in enumerate(zip(factors, work.split(tangents)[0], strict=True)):
+        for n, tangent in enumerate(changes):
+            if type(tangent) is not _compat.Zero:
+                changed = (*own[:n], tangent, *own[n + 1 :])
+                parts.append(_term(work, number, changed, index, arrays))
     return out, [*(_compat.add_tangents((), x) for x in arrays), _compat.add_tangents(parts, values)]
-
-
-def _only_term_of(work: Entries, factor: int) -> Entries:
-    """The sum with all coefficients 0 but that of the term which the factor belongs to."""
-    coefficients = []
-    for spec, coefficient in zip(work.specs, work.coefficients, strict=True):
-        coefficients.append(coefficient if 0 <= factor < len(spec.factors) else 0)
-        factor -= len(spec.factors)
-    return replace(work, coefficients=tuple(coefficients))
 
 
 def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries) -> Any:

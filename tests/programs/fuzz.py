@@ -42,7 +42,7 @@ def main() -> int:
                     bar.write(message)
                 bar.update(done)
                 bar.set_postfix(failures=failures, refresh=False)
-    print(f"{options.count:,} programs, {failures:,} failures")
+    print(f"{bar.n:,} programs, {failures:,} failures")
     return 1 if failures else 0
 
 
