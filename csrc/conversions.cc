@@ -28,10 +28,10 @@ constexpr int64_t kNarrow = std::numeric_limits<int32_t>::max();
 
 using LevelTuple = std::array<int64_t, 4>;  // kind, dimension, unique, size
 
-Layout layout_of(const std::vector<LevelTuple>& levels) {
+Layout layout_of(const std::vector<LevelTuple>& levels, bool only_read = false) {
   Layout layout;
   for (const LevelTuple& level : levels) layout.levels.push_back({level[0], level[1], level[2] != 0, level[3]});
-  if (const char* wrong = layout.prepare()) throw py::value_error(wrong);
+  if (const char* wrong = layout.prepare(only_read)) throw py::value_error(wrong);
   return layout;
 }
 
@@ -228,7 +228,7 @@ IndexArrays given_arrays(const Layout& layout, const std::vector<py::array>& arr
 
 py::list expand_arrays(const std::vector<py::array>& arrays, const std::vector<LevelTuple>& levels, int64_t nse,
                        const std::vector<bool>& wanted, bool wide) {
-  const Layout layout = layout_of(levels);
+  const Layout layout = layout_of(levels, true);
   IndexArrays given = given_arrays(layout, arrays);
   if (arrays.empty()) given.wide = wide;
   if (wanted.size() != levels.size() || nse < 0) throw py::value_error("Expected a wish for each dimension");
@@ -246,7 +246,7 @@ py::list expand_arrays(const std::vector<py::array>& arrays, const std::vector<L
 }
 
 int32_t faults(const std::vector<py::array>& arrays, const std::vector<LevelTuple>& levels) {
-  const Layout layout = layout_of(levels);
+  const Layout layout = layout_of(levels, true);
   const IndexArrays given = given_arrays(layout, arrays);
   int32_t found = 0;
   {

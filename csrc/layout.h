@@ -36,8 +36,9 @@ struct Layout {
 
   const LevelOf& at(int level) const { return levels[static_cast<size_t>(level)]; }
 
-  // Null, or what is wrong with these levels.
-  const char* prepare() {
+  // Null, or what is wrong with these levels. A singleton below a dense level can only be read: entries in general do not
+  // have one coordinate in each place.
+  const char* prepare(bool only_read) {
     const int n = count();
     if (n > kMaxLevels) return "expected at most 64 levels";
     std::vector<bool> stored(levels.size(), false);
@@ -47,7 +48,9 @@ struct Layout {
       stored[static_cast<size_t>(level.dim)] = true;
       if (level.size < 0 || level.size > (int64_t{1} << 62)) return "expected sizes between 0 and 2**62";
       if (level.kind < kDense || level.kind > kSingleton) return "expected levels that are dense, compressed or singleton";
-      if (level.kind == kSingleton && (l == 0 || at(l - 1).kind == kDense)) return "expected coordinates above a singleton";
+      if (level.kind == kSingleton && (l == 0 || (at(l - 1).kind == kDense && !only_read))) {
+        return "expected coordinates above a singleton";
+      }
     }
     chain_begin.assign(levels.size(), 0);
     chain_end.assign(levels.size(), 0);

@@ -186,7 +186,7 @@ struct Lists {
 int assemble_lists(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   try {
     Params params;
-    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0]);
+    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], false);
     if (ctx->error != nullptr) return 1;
     size_t results = 2;
     const auto* table = static_cast<const int64_t*>(buffers[1]);

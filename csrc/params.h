@@ -38,8 +38,8 @@ struct Params {
   Element element;
   Layout layout;
 
-  // Null, or what is wrong.
-  const char* read(const int64_t* p, int64_t length) {
+  // Null, or what is wrong, for a routine that makes index arrays, or only reads them.
+  const char* read(const int64_t* p, int64_t length, bool only_read) {
     if (length < kParamsHead || p[0] != kParamsVersion) return "expected routine parameters of version 1";
     const int64_t flags = p[1];
     wide = (flags & 1) != 0, wide_places = (flags & 2) != 0, wide_coordinates = (flags & 4) != 0;
@@ -53,7 +53,7 @@ struct Params {
       const int64_t* level = p + kParamsHead + 4 * l;
       layout.levels.push_back({level[0], level[1], level[2] != 0, level[3]});
     }
-    return layout.prepare();
+    return layout.prepare(only_read);
   }
 
   // Elements of a dense array of this shape, or -1 where 64 bits do not count them.

@@ -127,11 +127,11 @@ void validate_one(Context* ctx, const Call& call, int64_t problem) {
 
 using One = void (*)(Context*, const Call&, int64_t problem);
 
-template <One one, bool dense_input>
+template <One one, bool only_read, bool dense_input = false>
 int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   try {
     Params params;
-    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0]);
+    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], only_read);
     if (ctx->error == nullptr && dense_input && (!params.element.known() || params.size() < 0)) {
       ctx->error = "expected elements of 1, 2, 4 or 8 bytes, and no more than 64 bits count";
     }
@@ -149,9 +149,9 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
 
 Kernel find_routine(const char* name) {
   if (std::strcmp(name, "assemble") == 0) return routine<assemble_one, false>;
-  if (std::strcmp(name, "expand") == 0) return routine<expand_one, false>;
-  if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, true>;
-  if (std::strcmp(name, "validate") == 0) return routine<validate_one, false>;
+  if (std::strcmp(name, "expand") == 0) return routine<expand_one, true>;
+  if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, false, true>;
+  if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
   if (std::strcmp(name, "lists") == 0) return assemble_lists;
   return nullptr;
 }

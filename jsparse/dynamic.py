@@ -84,34 +84,47 @@ class DynamicPattern:
     @property
     def count(self) -> Any:
         """The true number of slots in use, an integer array; it exceeds `nse` after an overflow."""
+        if self._last is None:
+            return self._lead(self.nse, self.index_dtype)
         last, below = self._last
         return self.arrays[last][..., -1] * below
 
     @property
     def overflowed(self) -> Any:
         """Whether more entries were asked for than there is room: a bool array."""
+        if self._last is None:
+            return self._lead(False, np.bool_)
         last, below = self._last
         return self.arrays[last][..., -1] > self.nse // max(below, 1)
 
     @property
-    def _last(self) -> tuple[int, int]:
-        """Which array holds the last pointers, and how many slots each position they count has."""
-        last = max(n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers")
+    def _last(self) -> tuple[int, int] | None:
+        """Which array holds the last pointers, and how many slots each position they count has; None if no level has
+        pointers: then every slot is in use."""
+        last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
+        if last is None:
+            return None
         inner = self.format.levels[self.format.arrays[last][0] + 1 :]
         return last, prod(self.shape[level.dim] for level in inner if level.kind is LevelKind.DENSE)
+
+    def _lead(self, value: Any, dtype: Any) -> Any:
+        """One value for each pattern of a batch."""
+        return np.full(self.arrays[0].shape[:-1], value, dtype)
 
     def poisoned(self, x: Any) -> Any:
         """`x`, but NaN everywhere, and with gradients of NaN, if more entries were asked for than there is room.
 
         Integers and booleans, which have no NaN, stay as they are.
         """
-        if not jnp.issubdtype(x.dtype, jnp.inexact):
+        if self._last is None or not jnp.issubdtype(x.dtype, jnp.inexact):
             return x
         last, below = self._last
         return _poisoned(x, self.arrays[last], room=self.nse // max(below, 1))
 
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
         """This pattern; if `source` overflowed, the last pointers say so too, with the entries that it asked for."""
+        if self._last is None or source._last is None:
+            return self
         last, below = self._last
         pointers, room = self.arrays[last], self.nse // max(below, 1)
         asked = jnp.maximum(source.count // max(below, 1), room + 1).astype(pointers.dtype)

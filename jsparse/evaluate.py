@@ -9,9 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jsparse.algebra.assign import check_distinct, counting
+from jsparse.algebra.compute import converted
 from jsparse.algebra.contraction import OutFormat, as_array, asked
+from jsparse.algebra.indirect import Direct, direct
+from jsparse.algebra.signature import is_relation
 from jsparse.algebra.summation import Summation, sorted_anew, summation, total
-from jsparse.errors import NotYetSupportedError, SubscriptError
+from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
 from jsparse.formats import Format
 from jsparse.notation import Access
 from jsparse.notation.evaluate import parse_statement
@@ -59,7 +63,7 @@ def evaluate(
             or not named in it.
         ShapeError, DTypeError, FormatError, PatternError: as einsum raises them.
     """
-    given = {"schedule": schedule, "preferred_element_type": preferred_element_type, "shape": shape}
+    given = {"schedule": schedule, "preferred_element_type": preferred_element_type}
     for name, value in given.items():
         if value is not None:
             raise NotYetSupportedError(f"evaluate does not take {name}= yet; leave it out of '{text}'.")
@@ -67,7 +71,61 @@ def evaluate(
         raise NotYetSupportedError(f"evaluate knows only 'plus_times' so far; '{text}' asks semiring={semiring!r}.")
     statement = _parsed(text)
     _check_names(text, statement, tensors)
-    return evaluated(text, statement, tensors, out_format, nse)
+    return _assigned(text, statement, tensors, shape, out_format, nse)
+
+
+def _assigned(
+    text: str,
+    statement: Statement,
+    tensors: dict[str, Any],
+    shape: tuple[int, ...] | None,
+    out_format: OutFormat,
+    nse: int | None,
+) -> Any:
+    """The result of a statement, and what it leaves of the target that was there before."""
+    before = tensors.get(statement.target.tensor)
+    stated = _direct(text, statement, tensors, shape)
+    if statement.operator in ("min=", "max="):
+        raise NotYetSupportedError(f"evaluate does not take 'min=' and 'max=' yet: '{text}'.")
+    if statement.operator == "=":
+        check_distinct(text, stated)
+    operands = {**tensors, **stated.relations}
+    out = evaluated(text, stated.statement, operands, out_format, nse)
+    wanted = _target_shape(before, shape)
+    if wanted is not None and out.shape != wanted:
+        raise ShapeError(
+            f"Expected {statement.target.tensor} of '{text}' to have shape {wanted}, but it has shape {out.shape}."
+        )
+    if before is None:
+        return out
+    if statement.operator == "+=":
+        return out + before
+    writes, same = counting(stated)
+    written = evaluated(text, writes, operands, "dense", None)
+    return jnp.where(jnp.expand_dims(written > 0, same), out, before)
+
+
+def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: tuple[int, ...] | None) -> Direct:
+    """The statement without indirect accesses. Raises ShapeError if the target's shape does not follow."""
+    target = statement.target
+    before = tensors.get(target.tensor)
+    if before is not None and statement.operator == "=" and not target.nested():
+        raise SubscriptError(
+            f"Expected no tensor for {target.tensor}, which '{text}' writes everywhere. Leave it out, or write '+='."
+        )
+    if target.nested() and shape is None and before is None:
+        raise ShapeError(
+            f"Expected shape= for '{text}', since the sizes of {target.tensor} do not follow from what "
+            f"{', '.join(str(index) for index in target.nested())} reads. Pass shape=, {len(target.indices)} sizes."
+        )
+    return direct(text, statement, tensors, _target_shape(before, shape))
+
+
+def _target_shape(before: Any, shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The shape that the result has to have, if something says so."""
+    if shape is not None:
+        return tuple(shape)
+    return None if before is None else tuple(getattr(before, "shape", ()))
 
 
 def evaluated(text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, nse: int | None) -> Any:
@@ -77,27 +135,28 @@ def evaluated(text: str, statement: Statement, tensors: dict[str, Any], out_form
 
 
 def stated_sum(
-    text: str, tensors: dict[str, Any], out_format: OutFormat, nse: int | None
+    text: str, tensors: dict[str, Any], shape: tuple[int, ...] | None, out_format: OutFormat, nse: int | None
 ) -> tuple[Summation, list[Any]]:
     """What `evaluate` does with these tensors, and its operands."""
     statement = _parsed(text)
     _check_names(text, statement, tensors)
-    work, operands, _ = _stated(text, statement, tensors, out_format, nse)
+    stated = _direct(text, statement, tensors, shape)
+    work, operands, _ = _stated(text, stated.statement, {**tensors, **stated.relations}, out_format, nse)
     return work, operands
 
 
 def _stated(
     text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, nse: int | None
 ) -> tuple[Summation, list[Any], OutFormat]:
-    statement, more = _with_factors(statement)
+    statement, more = _with_factors(statement, tensors)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}
     operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
     signatures, out = asked(text, operands, out_format)
     anew, format = sorted_anew(text, statement, names, signatures, out, nse)
     if anew:
-        statement, converted = _converted(statement, anew, every)
-        return _stated(text, statement, {**every, **converted}, format or out_format, nse)
+        statement, taken = _converted(statement, anew, every)
+        return _stated(text, statement, {**every, **taken}, format or out_format, nse)
     return summation(text, statement, names, signatures, out, nse), operands, out_format
 
 
@@ -105,14 +164,14 @@ def _converted(
     statement: Statement, anew: tuple[tuple[int, int, Format], ...], tensors: dict[str, Any]
 ) -> tuple[Statement, dict[str, Any]]:
     """The statement with some factors in other formats, under names of their own."""
-    terms, converted = list(statement.terms), {}
+    terms, taken = list(statement.terms), {}
     for number, place, format in anew:
         factors = list(terms[number].factors)
         name = f"{factors[place].tensor}'{number}.{place}"
-        converted[name] = tensors[factors[place].tensor].asformat(format)
+        taken[name] = converted(tensors[factors[place].tensor], format)
         factors[place] = replace(factors[place], tensor=name)
         terms[number] = replace(terms[number], factors=tuple(factors))
-    return replace(statement, terms=tuple(terms)), converted
+    return replace(statement, terms=tuple(terms)), taken
 
 
 @lru_cache(maxsize=1024)
@@ -120,13 +179,17 @@ def _parsed(text: str) -> Statement:
     return parse_statement(text)
 
 
-def _with_factors(statement: Statement) -> tuple[Statement, dict[str, Any]]:
-    """A term that is a number only gets the factor 1, an operand."""
-    if all(term.factors for term in statement.terms):
+def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
+    """A term of a number only, or of tables besides, gets the factor 1, an operand."""
+    bare = [all(is_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
+    if not any(bare):
         return statement, {}
-    one = (Access(ONE, ()),)
-    terms = tuple(term if term.factors else replace(term, factors=one) for term in statement.terms)
-    return replace(statement, terms=terms), {ONE: jnp.asarray(1)}
+    one = Access(ONE, ())
+    terms = (
+        replace(term, factors=(one, *term.factors)) if alone else term
+        for term, alone in zip(statement.terms, bare, strict=True)
+    )
+    return replace(statement, terms=tuple(terms)), {ONE: jnp.asarray(1)}
 
 
 def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:
@@ -137,7 +200,7 @@ def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> No
             f"Expected a tensor for every name in '{text}', but {', '.join(missing)} did not come. Pass "
             f"{', '.join(f'{name}=...' for name in missing)}."
         )
-    unknown = [name for name in tensors if name not in wanted]
+    unknown = [name for name in tensors if name not in (*wanted, statement.target.tensor)]
     if unknown:
         raise SubscriptError(
             f"Expected tensors that '{text}' names ({', '.join(wanted)}), but {', '.join(unknown)} came as well."

@@ -28,7 +28,12 @@ REJECTED_SHOWN = 5
 
 
 def explain(
-    subscripts: Any, *operands: Any, out_format: OutFormat = None, nse: int | None = None, **tensors: Any
+    subscripts: Any,
+    *operands: Any,
+    out_format: OutFormat = None,
+    nse: int | None = None,
+    shape: tuple[int, ...] | None = None,
+    **tensors: Any,
 ) -> Explanation:
     """What `einsum` (or, with named tensors, `evaluate`) of the same arguments does: formats, steps, loop order with
     costs, tiles, loop nest, kernel, LLVM IR.
@@ -36,7 +41,7 @@ def explain(
     Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
     """
     if tensors:
-        work, taken = stated_sum(subscripts, tensors, out_format, nse)
+        work, taken = stated_sum(subscripts, tensors, shape, out_format, nse)
         return Explanation(subscripts, tuple(_of_sum(work, taken)))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))

@@ -13,7 +13,7 @@ from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.contraction import Contraction, OutFormat, asked, stated
 from jsparse.algebra.product import subscripts_of
 from jsparse.algebra.rules import NEW_PATTERN
-from jsparse.algebra.signature import StoredOn, stored_on
+from jsparse.algebra.signature import StoredOn, is_relation, stored_on
 from jsparse.dynamic import DynamicPattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment
@@ -23,6 +23,7 @@ from jsparse.tensor import SparseTensor
 
 __all__ = [
     "computed",
+    "converted",
     "fused_entries",
     "last_product",
     "product_values",
@@ -64,7 +65,7 @@ def step_products(work: Contraction, values: list[Any]) -> Iterator[tuple[Contra
     """The products before the last one, and the operands of each. `values`, the operands, are converted as the first
     is asked for; the result of each step has to be appended before the next, and without it what it is like is."""
     for place, format in work.resorted:
-        values[place] = values[place].asformat(format)
+        values[place] = converted(values[place], format)
     for number, step in enumerate(work.steps, start=len(work.assignment.factors)):
         assignment = Assignment(_result_of(work, number), tuple(_factor(work, place) for place in step.places))
         taken = [values[place] for place in step.places]
@@ -73,6 +74,14 @@ def step_products(work: Contraction, values: list[Any]) -> Iterator[tuple[Contra
         yield product, taken
         if len(values) == number:
             values.append(jax.eval_shape(lambda *x, product=product: computed(product, x, None), *taken))
+
+
+def converted(x: SparseTensor, format: Format) -> SparseTensor:
+    """An operand, perhaps one without values, in another format."""
+    if not is_relation(x):
+        return x.asformat(format)
+    ones = SparseTensor._unchecked(jnp.ones(x.nse, jnp.float32), x.pattern)
+    return SparseTensor._unchecked(None, ones.asformat(format).pattern)
 
 
 def _factor(work: Contraction, place: int) -> Access:
@@ -136,7 +145,7 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
     arrays = work.arrays(operands)
     if work.spec is None:
         return _dense(work, arrays)
-    if work.spec.factors == (work.spec.result,):
+    if work.spec.factors == (work.spec.result,) and len(work.spec.walks) == 1:
         return arrays[0]  # the same values, perhaps under other names of dimensions
     walked = work.walked(operands, on)
     index = [array for pattern in walked for array in pattern.operands()]

@@ -19,7 +19,7 @@ from jsparse.algebra.path import Step, steps_of
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.rules import NEW_PATTERN, NewPattern, Stored, result_of
-from jsparse.algebra.signature import Signature, StoredOn, signature, stored_on
+from jsparse.algebra.signature import Signature, StoredOn, is_relation, signature, stored_on
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
@@ -86,8 +86,8 @@ class Contraction:
     place: Stored | Format = None
 
     def arrays(self, operands: Sequence[Any]) -> list[Any]:
-        """The operands as the primitive (or the dense einsum) takes them."""
-        return [self._array(x, n) for n, x in enumerate(operands)]
+        """The operands that have values as the primitive (or the dense einsum) takes them."""
+        return [self._array(x, n) for n, x in enumerate(operands) if not is_relation(x)]
 
     def walked(self, operands: Sequence[Any], result: DynamicPattern | None) -> list[DynamicPattern]:
         """The dynamic patterns that are walked; `result` is the one on which the result lies."""
@@ -206,9 +206,9 @@ def stated(
 
 def result_dtype(text: str, operands: Sequence[Signature], *numbers: complex) -> np.dtype:
     """What operands and numbers promote to. Raises DTypeError if that is not supported."""
-    dtype = jnp.result_type(*(x.promoting for x in operands), *numbers)
+    dtype = jnp.result_type(*(x.promoting for x in operands if not x.is_relation), *numbers)
     if dtype.name not in SUPPORTED_DTYPES:
-        came = ", ".join(x.dtype.name for x in operands)
+        came = ", ".join(x.dtype.name for x in operands if not x.is_relation)
         raise DTypeError(
             f"Expected the operands of '{text}' to promote to {' or '.join(SUPPORTED_DTYPES)}, but {came} "
             f"promote to {dtype}. Convert them with .astype."
@@ -276,10 +276,11 @@ def _index_from(product: Product, spec: Spec | None, on: StoredOn | None) -> tup
     """Whose index arrays each dynamic pattern's are (-1: the result's); of several, one that brings the most."""
     if spec is None:
         return ()
-    lying = [(n, x.core, t.on) for n, (x, t) in enumerate(zip(product.operands, spec.factors, strict=True))]
-    lying.append((-1, None if on is None else on.core, spec.result.on))
+    lying = [(n, product.key_of(n), x.core) for n, x in enumerate(product.operands) if x.core is not None]
+    if on is not None and on.core is not None:
+        lying.append((-1, list(product.walked(on))[spec.result.on or 0], on.core))
     return tuple(
-        next(n for n, core, place in lying if place == number and core is not None and core.derived == walk.derived)
-        for number, walk in enumerate(spec.walks)
+        next(n for n, lies, core in lying if lies == key and core is not None and core.derived == walk.derived)
+        for key, walk in product.walked(on).items()
         if not isinstance(walk.pattern, Pattern)
     )

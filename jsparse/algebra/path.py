@@ -52,6 +52,7 @@ class _Item:
         entries: how many it stores.
         walked: the indices of its sparse levels; none if it is dense.
         traced: its pattern is known only in the program.
+        valued: it has values; what has none is multiplied with something that does.
     """
 
     members: frozenset[int]
@@ -59,6 +60,7 @@ class _Item:
     entries: float
     walked: frozenset[IndexVar]
     traced: bool
+    valued: bool = True
 
 
 _State = tuple[_Item, ...]
@@ -121,7 +123,8 @@ class _Search:
         entries = core.pattern.nse * self._places(behind)
         repeated = self._places(walked) / max(self._places(tuple(dict.fromkeys(walked))), 1.0)
         traced = not isinstance(core.pattern, Pattern)
-        return _Item(frozenset({place}), distinct, entries / max(repeated, 1.0), frozenset(walked), traced)
+        entries /= max(repeated, 1.0)
+        return _Item(frozenset({place}), distinct, entries, frozenset(walked), traced, not x.is_relation)
 
     def _places(self, indices: Sequence[IndexVar] | frozenset[IndexVar]) -> float:
         return float(prod(self.sizes[v] for v in indices))
@@ -149,7 +152,7 @@ class _Search:
         """The cost and the result of multiplying two items first; None if that must not be."""
         others = {v for item in state if item not in (left, right) for v in item.indices} | self.kept
         every = tuple(dict.fromkeys((*left.indices, *right.indices)))
-        if not set(left.indices) & set(right.indices):
+        if not set(left.indices) & set(right.indices) or not (left.valued or right.valued):
             return None  # an outer product only makes more of it
         indices = tuple(v for v in every if v in others)
         walked = left.walked | right.walked
@@ -168,7 +171,7 @@ class _Search:
 
     def _is_stored(self, left: _Item, right: _Item, indices: tuple[IndexVar, ...]) -> bool:
         """Whether einsum of the two gives a sparse result (see `algebra.rules`)."""
-        sparse = [item for item in (left, right) if item.walked]
+        sparse = [item for item in (left, right) if item.walked and item.valued]
         if any(set(item.indices) <= set(indices) for item in sparse):
             return True
         return len(indices) >= 2 and set(indices) <= {v for item in sparse for v in item.indices}

@@ -58,8 +58,15 @@ class Product:
 
     def walk_of(self, place: int) -> Walked:
         """How the pattern of one operand is walked."""
-        (walk,) = _walks([(self.operands[place].stored, self.indices[place])]).values()
+        (walk,) = self._walks_of(place).values()
         return walk
+
+    def key_of(self, place: int) -> WalkKey | None:
+        """That under which the pattern of one operand is walked; None of a dense one."""
+        return next(iter(self._walks_of(place)), None)
+
+    def _walks_of(self, place: int) -> dict[WalkKey, Walked]:
+        return _walks([(self.operands[place].stored, self.indices[place])])
 
     def extended(self, place: int) -> StoredOn:
         """What an operand is stored on, then dense levels for the indices of the result that it lacks."""
@@ -93,7 +100,8 @@ class Product:
             core, levels = on
             return Term((), numbers[core.pattern, core.group, levels[: core.ndim]], levels[core.ndim :])
 
-        factors = tuple(term(self.alone(n)[0], on) for n, on in enumerate(on_core))
+        valued = [n for n, x in enumerate(self.operands) if not x.is_relation]
+        factors = tuple(term(self.alone(n)[0], on_core[n]) for n in valued)
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
         return Spec(factors, term(self.kept, _levels(result, self.kept)), tuple(walks.values()), sizes)
 

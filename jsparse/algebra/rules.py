@@ -50,7 +50,7 @@ def result_of(products: Sequence[Product]) -> Stored:
 
 def _of_product(product: Product) -> Stored:
     kept = set(product.kept)
-    sparse = [n for n, x in enumerate(product.operands) if x.stored is not None]
+    sparse = [n for n, x in enumerate(product.operands) if x.stored is not None and not x.is_relation]
     complete = [n for n in sparse if set(product.indices[n]) <= kept]
     complete.sort(key=lambda n: product.operands[n].core is None)
     if complete:

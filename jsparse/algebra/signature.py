@@ -14,17 +14,22 @@ from jsparse.formats.pattern import core_of
 from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Core", "Signature", "StoredOn", "signature", "stored_on"]
+__all__ = ["Core", "Signature", "StoredOn", "is_relation", "signature", "stored_on"]
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What of an operand decides how an einsum is done."""
+    """What of an operand decides how an einsum is done.
+
+    Attributes:
+        is_relation: it has no values: every entry is 1, in whatever dtype. It never makes a result sparse.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype
     weak: bool
     stored: StoredOn | None
+    is_relation: bool = False
 
     @property
     def core(self) -> Core | None:
@@ -92,7 +97,14 @@ def stored_on(tensors: Sequence[Any]) -> list[StoredOn | None]:
     return found
 
 
+def is_relation(x: Any) -> bool:
+    """Whether an operand has a pattern only."""
+    return isinstance(x, SparseTensor) and x.values is None
+
+
 def signature(x: Any, on: StoredOn | None) -> Signature:
     """The signature of an operand that is stored so."""
     array = x.values if isinstance(x, SparseTensor) else x
+    if is_relation(x):
+        return Signature(tuple(x.shape), np.dtype(bool), False, on, True)  # bool promotes to any other
     return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)

@@ -4,6 +4,7 @@ import functools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from jsparse.errors import FormatError
 from jsparse.formats.level import Level, LevelKind
@@ -24,7 +25,11 @@ _MATRICES = {
 class Format:
     """The levels of a tensor in storage order, each dimension stored by exactly one of them.
 
-    Raises FormatError if a dimension is missing or stored twice, or if a singleton's parent has no coordinates.
+    A singleton has one entry at each position of the level above. Below a dense level that is one at every coordinate,
+    which entries in general do not have: no tensor is stored so (see `check_storable`), but what a table of integers
+    says is: coordinate p leads to table[p].
+
+    Raises FormatError if a dimension is missing or stored twice, or if a singleton is outermost.
     """
 
     levels: tuple[Level, ...]
@@ -36,8 +41,13 @@ class Format:
                 f"Expected {self.ndim} levels to store each of the dimensions 0 to {self.ndim - 1} exactly once, "
                 f"but they store {', '.join(map(str, self.order))}."
             )
-        for parent, child in zip((None, *self.levels), self.levels, strict=False):
-            if child.kind is _SINGLETON and (parent is None or parent.kind is _DENSE):
+        if self.levels and self.levels[0].kind is _SINGLETON:
+            raise FormatError(_orphan(None, self.levels[0]))
+
+    def check_storable(self) -> None:
+        """That any entries can be stored so. Raises FormatError for a singleton below a dense level."""
+        for parent, child in pairwise(self.levels):
+            if child.kind is _SINGLETON and parent.kind is _DENSE:
                 raise FormatError(_orphan(parent, child))
 
     @staticmethod

@@ -50,6 +50,7 @@ def _of_rank(format: Format, ndim: int) -> Format:
         raise FormatError(
             f"Expected a format of {ndim} dimensions, as the tensor has, but {format.name} has {format.ndim}."
         )
+    format.check_storable()
     return format
 
 

@@ -195,7 +195,9 @@ class Pattern:
 
     def relayout_to(self, format: Format | str) -> Relayout:
         """How the values move to the same entries stored in `format`; computed once per pattern and format."""
-        format = Format.of(format, self.ndim)
+        if format != self.format:  # which may be one that only tables of integers have
+            format = Format.of(format, self.ndim)
+        assert isinstance(format, Format)
         found = self._relayouts.get(format)
         if found is None:
             found = self._relayouts.setdefault(format, relayout_to(self, format))

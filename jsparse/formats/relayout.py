@@ -146,7 +146,7 @@ def _is_transposition(source: Format, target: Format) -> bool:
 
 def _transposed(source: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     keys = source.arrays[-1]
-    if source.format.levels[0].kind is LevelKind.DENSE:
+    if source.format.name in ("csr", "csc"):
         return _native.transpose(keys, source.shape[dim], source.arrays[0], True)
     return _native.transpose(keys, source.shape[dim], source.rows()[source.format.order[0]], False)
 

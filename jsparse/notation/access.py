@@ -1,43 +1,75 @@
 """Reads one access.
 
     access := name ["[" index ("," index)* "]"]
-    index  := name
+    index  := name | access
 
-Every index variable is a name; an access as an index is recognised, and refused.
+A name without brackets is an index variable; an access is what is read from a tensor of integers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from jsparse.notation.assignment import Access, Index
 from jsparse.notation.tokens import Reader, Token
 
-__all__ = ["read_access"]
+__all__ = ["Placed", "read_access"]
+
+MAX_DEPTH = 50  # accesses inside one another
 
 _OPERATORS = ("+", "-", "*", "/", "**", "//")
 
 
-def read_access(reader: Reader) -> tuple[Access, tuple[Token, ...]]:
-    """The access that comes, and where each of its indices stands. The token that comes is a name."""
-    name = reader.next()
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An access and where it stands.
+
+    Attributes:
+        token: its name.
+        variables: its indices that are index variables.
+        nested: those that are accesses.
+    """
+
+    access: Access
+    token: Token
+    variables: tuple[Token, ...]
+    nested: tuple[Placed, ...]
+
+    def every(self) -> Iterator[Placed]:
+        """This access and all inside it."""
+        yield self
+        for inner in self.nested:
+            yield from inner.every()
+
+
+def read_access(reader: Reader, depth: int = 0) -> Placed:
+    """The access that comes. The token that comes is a name."""
+    token = reader.next()
     indices: list[Index] = []
-    places: list[Token] = []
+    variables: list[Token] = []
+    nested: list[Placed] = []
     separator = reader.take("[")
+    if separator and depth > MAX_DEPTH:
+        message = f"Expected at most {MAX_DEPTH} accesses inside one another: read an index in a statement of its own"
+        raise reader.not_yet(token, message)
     while separator and separator.text != "]":
-        places.append(reader.peek())
-        indices.append(_index(reader))
+        _check_index(reader)
+        if reader.peek(1).text == "[":
+            nested.append(read_access(reader, depth + 1))
+            indices.append(nested[-1].access)
+        else:
+            variables.append(reader.next())
+            indices.append(variables[-1].text)
         separator = reader.take(",", "]") or _unclosed(reader)
-    return Access(name.text, tuple(indices)), tuple(places)
+    return Placed(Access(token.text, tuple(indices)), token, tuple(variables), tuple(nested))
 
 
-def _index(reader: Reader) -> Index:
-    before, token = reader.passed(), reader.next()
+def _check_index(reader: Reader) -> None:
+    before, token = reader.passed(), reader.peek()
     if token.kind != "name":
         message = f"Expected an index variable behind {before}, but got {token}"
         raise reader.error(token, message + _advice(before, token))
-    if reader.peek().text == "[":
-        message = f"Expected an index variable, for an access such as {token.text}[p] is no index yet"
-        raise reader.not_yet(token, f"{message}; index by {token.text} outside the statement")
-    return token.text
 
 
 def _advice(before: Token, token: Token) -> str:

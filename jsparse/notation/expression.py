@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from jsparse.notation.access import read_access
+from jsparse.notation.access import Placed, read_access
 from jsparse.notation.assignment import Access, IndexVar
 from jsparse.notation.terms import Number, Terms, as_number, bounded, is_finite, read_number, scaled, times
 from jsparse.notation.tokens import Reader, Token
@@ -108,17 +108,22 @@ class Expression:
         return terms
 
     def access(self) -> Access:
-        token = self.reader.peek()
-        access, _ = read_access(self.reader)
-        if access.tensor == self.target:
-            message = f"Expected {token}, the target, on the left only; give one of the two another name"
-            raise self.reader.error(token, message)
-        self.carried.update(access.variables())
-        rank = self.ranks.setdefault(access.tensor, len(access.indices))
-        if rank != len(access.indices):
-            message = f"Expected {token} to have as many indices as before, {rank}, but it has {len(access.indices)}"
-            raise self.reader.error(token, message)
-        return access
+        placed = read_access(self.reader)
+        self.check(placed)
+        self.carried.update(placed.access.variables())
+        return placed.access
+
+    def check(self, placed: Placed) -> None:
+        """That each tensor that is read, to index by it or otherwise, has one rank, and is not the target."""
+        for read in placed.every():
+            token, count = read.token, len(read.access.indices)
+            if token.text == self.target:
+                message = f"Expected {token}, the target, on the left only; give one of the two another name"
+                raise self.reader.error(token, message)
+            rank = self.ranks.setdefault(token.text, count)
+            if rank != count:
+                message = f"Expected {token} to have as many indices as before, {rank}, but it has {count}"
+                raise self.reader.error(token, message)
 
     def checked(self, number: Number, place: Token) -> Number:
         if not is_finite(number):

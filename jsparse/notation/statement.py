@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Product", "Statement"]
+__all__ = ["Operator", "Product", "Statement"]
+
+Operator: TypeAlias = Literal["=", "+=", "min=", "max="]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +37,20 @@ class Statement:
     """`target = Σ terms`. Each term is summed over those of its own index variables that the target lacks.
 
     An index variable of the target that a term lacks broadcasts the term.
+
+    Attributes:
+        operator: how what comes meets at a place, and what was there before: `=` replaces that and meets nothing else,
+            the others add, or keep the smallest or the largest.
     """
 
     target: Access
     terms: tuple[Product, ...]
+    operator: Operator = "="
 
     def __str__(self) -> str:
         first, *others = map(str, self.terms or (Product(0, ()),))
         signed = (f" - {text[1:]}" if text.startswith("-") else f" + {text}" for text in others)
-        return f"{self.target} = {first}{''.join(signed)}"
+        return f"{self.target} {self.operator} {first}{''.join(signed)}"
 
     def variables(self) -> tuple[IndexVar, ...]:
         """Every index variable once: the target's, then the others as they appear."""

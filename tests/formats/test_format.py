@@ -96,12 +96,17 @@ def test_values_are_hashable_and_picklable():
         ([(DENSE, 0), (COMPRESSED, 0)], "0 to 1 exactly once, but they store 0, 0"),
         ([(DENSE, 0), (COMPRESSED, 2)], "0 to 1 exactly once, but they store 0, 2"),
         ([(SINGLETON, 0)], "singleton level of dimension 0, but nothing is above it"),
-        ([(DENSE, 1), (SINGLETON, 0)], "singleton level of dimension 0, but dimension 1 above it is dense"),
     ],
 )
 def test_inconsistent_levels_are_refused(levels, message):
     with pytest.raises(FormatError, match=message):
         Format(tuple(Level(kind, dim) for kind, dim in levels))
+
+
+def test_no_tensor_is_stored_with_a_singleton_below_a_dense_level():
+    format = Format((Level(DENSE, 1), Level(SINGLETON, 0)))
+    with pytest.raises(FormatError, match="singleton level of dimension 0, but dimension 1 above it is dense"):
+        Format.of(format, 2)
 
 
 def test_a_level_refuses_what_has_no_meaning():

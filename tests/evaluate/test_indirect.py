@@ -1,0 +1,323 @@
+"""Indirect einsums: the worked programs of the field, random small ones, out-of-range indices, errors."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from evaluate import indirect_reference
+
+import jsparse
+from jsparse import DTypeError, PatternError, ShapeError, SubscriptError
+
+
+def _integers(rng, size, *shape, padded=False):
+    """Indices below `size`; a few out of range, if they may be."""
+    return rng.integers(-2 if padded else 0, size + (2 if padded else 0), shape).astype(np.int32)
+
+
+def _values(rng, *shape):
+    return rng.integers(-3, 4, shape).astype(np.float32)
+
+
+def spmm_coo(rng):
+    m, k, n, p = 6, 7, 5, 20
+    tensors = {"V": _values(rng, p), "B": _values(rng, k, n)}
+    return "C[rows[p],n] += V[p] * B[cols[p],n]", (m, n), tensors, {"rows": (m, (p,)), "cols": (k, (p,))}
+
+
+def spmm_group_coo(rng):
+    m, k, n, groups, q = 6, 7, 5, 8, 3
+    tensors = {"V": _values(rng, groups, q), "B": _values(rng, k, n)}
+    text = "C[rows[g],n] += V[g,q] * B[cols[g,q],n]"
+    return text, (m, n), tensors, {"rows": (m, (groups,)), "cols": (k, (groups, q))}
+
+
+def spmm_block_group_coo(rng):
+    m, k, n, groups, q, a, b = 3, 4, 5, 6, 2, 2, 3
+    tensors = {"V": _values(rng, groups, q, a, b), "B": _values(rng, k, b, n)}
+    text = "C[rows[g],a,n] += V[g,q,a,b] * B[cols[g,q],b,n]"
+    return text, (m, a, n), tensors, {"rows": (m, (groups,)), "cols": (k, (groups, q))}
+
+
+def sparse_convolution(rng):
+    voxels, offsets, pairs, c, m = 7, 4, 15, 3, 5
+    tensors = {"x": _values(rng, voxels, c), "w": _values(rng, offsets, c, m)}
+    index = {"o": (voxels, (pairs,)), "i": (voxels, (pairs,)), "k": (offsets, (pairs,))}
+    return "out[o[p],m] += x[i[p],c] * w[k[p],c,m]", (voxels, m), tensors, index
+
+
+def equivariant_product(rng):
+    b, u, i, j, k, p, q = 3, 2, 4, 5, 6, 7, 2
+    tensors = {"W": _values(rng, p, q), "x": _values(rng, b, u, i), "y": _values(rng, b, u, j)}
+    index = {"k": (k, (p,)), "i": (i, (p, q)), "j": (j, (p, q))}
+    return "Z[b,u,k[p]] += W[p,q] * x[b,u,i[p,q]] * y[b,u,j[p,q]]", (b, u, k), tensors, index
+
+
+def fully_connected_product(rng):
+    b, u, v, w, p = 2, 2, 3, 2, 6
+    tensors = {
+        "cg": _values(rng, p), "x": _values(rng, b, u, 3), "y": _values(rng, b, v, 4), "Wt": _values(rng, u, v, w, 2)
+    }  # fmt: skip
+    index = {"k": (5, (p,)), "i": (3, (p,)), "j": (4, (p,)), "path": (2, (p,))}
+    return "out[b,w,k[p]] += cg[p] * x[b,u,i[p]] * y[b,v,j[p]] * Wt[u,v,w,path[p]]", (b, w, 5), tensors, index
+
+
+def sddmm(rng):
+    m, k, n, e = 6, 7, 4, 12
+    tensors = {"P": _values(rng, m, n), "Q": _values(rng, k, n)}
+    return "S[e] = P[r[e],n] * Q[c[e],n]", (e,), tensors, {"r": (m, (e,)), "c": (k, (e,))}
+
+
+def mttkrp(rng):
+    i, j, k, r, p = 4, 5, 6, 3, 14
+    tensors = {"V": _values(rng, p), "F": _values(rng, j, r), "H": _values(rng, k, r)}
+    index = {"I": (i, (p,)), "J": (j, (p,)), "L": (k, (p,))}
+    return "M[I[p],r] += V[p] * F[J[p],r] * H[L[p],r]", (i, r), tensors, index
+
+
+def embedding_bag(rng):
+    tokens, words, bags, d = 11, 8, 4, 5
+    tensors = {"table": _values(rng, words, d), "weight": _values(rng, tokens)}
+    index = {"bag": (bags, (tokens,)), "word": (words, (tokens,))}
+    return "out[bag[t],d] += weight[t] * table[word[t],d]", (bags, d), tensors, index
+
+
+def moe_dispatch(rng):
+    tokens, experts, slots, d = 6, 3, 4, 5
+    tensors = {"x": _values(rng, tokens, d)}
+    index = {"token": (tokens, (experts, slots))}
+    return "inputs[e,s,d] = x[token[e,s],d]", (experts, slots, d), tensors, index
+
+
+def moe_combine(rng):
+    tokens, experts, slots, d = 6, 3, 4, 5
+    tensors = {"y": _values(rng, experts, slots, d), "gate": _values(rng, experts, slots)}
+    index = {"token": (tokens, (experts, slots))}
+    return "out[token[e,s],d] += gate[e,s] * y[e,s,d]", (tokens, d), tensors, index
+
+
+def scatter_mean(rng):
+    nodes, edges, d = 5, 12, 4
+    tensors = {"x": _values(rng, nodes, d), "weight": _values(rng, nodes)}
+    index = {"to": (nodes, (edges,)), "source": (nodes, (edges,))}
+    return "out[to[e],d] += weight[to[e]] * x[source[e],d]", (nodes, d), tensors, index
+
+
+def nested(rng):
+    tensors = {"V": _values(rng, 9), "B": _values(rng, 6, 3)}
+    index = {"A": (6, (5,)), "E": (5, (9,)), "R": (4, (7,)), "Q": (7, (9,))}
+    return "C[R[Q[p]],n] += V[p] * B[A[E[p]],n]", (4, 3), tensors, index
+
+
+def several_terms(rng):
+    tensors = {"V": _values(rng, 8), "B": _values(rng, 6, 3), "D": _values(rng, 8, 3)}
+    index = {"r": (4, (8,)), "c": (6, (8,))}
+    return "C[r[p],n] += 2 * V[p] * B[c[p],n] - D[p,n] + 3", (4, 3), tensors, index
+
+
+def one_table_twice(rng):
+    tensors = {"B": _values(rng, 6, 3), "D": _values(rng, 4, 3)}
+    return "s = B[c[p],n] * D[c[p],n]", (), tensors, {"c": (5, (7,))}
+
+
+def two_scatters(rng):
+    tensors = {"V": _values(rng, 4, 5)}
+    return "C[r[p],c[q]] += V[p,q]", (3, 4), tensors, {"r": (3, (4,)), "c": (4, (5,))}
+
+
+def diagonal(rng):
+    tensors = {"V": _values(rng, 4, 4)}
+    return "C[r[p,p],p] += V[p,p]", (3, 4), tensors, {"r": (3, (4, 4))}
+
+
+def twice_the_same(rng):
+    return "C[r[p],r[p]] += V[p]", (3, 4), {"V": _values(rng, 5)}, {"r": (4, (5,))}
+
+
+def counts(rng):
+    return "C[r[p]] += 1", (5,), {}, {"r": (5, (9,))}
+
+
+PROGRAMS = [
+    spmm_coo, spmm_group_coo, spmm_block_group_coo, sparse_convolution, equivariant_product, fully_connected_product,
+    sddmm, mttkrp, embedding_bag, moe_dispatch, moe_combine, scatter_mean, nested, several_terms, one_table_twice,
+    two_scatters, diagonal, twice_the_same, counts,
+]  # fmt: skip
+
+
+def _case(program, padded=True, seed=0):
+    rng = np.random.default_rng(seed)
+    text, shape, tensors, index = program(rng)
+    tables = {name: _integers(rng, size, *of, padded=padded) for name, (size, of) in index.items()}
+    return text, shape, tensors, tables
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["inside", "padded"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_known_and_traced_tables_give_the_definition(program, padded):
+    text, shape, tensors, tables = _case(program, padded)
+    wanted = indirect_reference.evaluate(text, shape, **tensors, **tables)
+    known = jsparse.evaluate(text, shape=shape, **tensors, **tables)
+    np.testing.assert_array_equal(known, wanted)
+    assert known.dtype == wanted.dtype
+    traced = jax.jit(lambda tensors, tables: jsparse.evaluate(text, shape=shape, **tensors, **tables))
+    np.testing.assert_array_equal(traced(tensors, tables), wanted)
+
+
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p is not counts], ids=lambda program: program.__name__)
+def test_gradients_of_all_factors(program):
+    text, shape, tensors, tables = _case(program)
+
+    def loss(evaluate, tensors, tables):
+        out = evaluate(text, shape=shape, **tensors, **tables)
+        return jnp.sum(out * (1 + jnp.arange(out.size).reshape(out.shape) % 3))
+
+    wanted = jax.grad(partial(loss, indirect_reference.evaluate))(tensors, tables)
+    known = jax.grad(partial(loss, jsparse.evaluate))(tensors, tables)
+    traced = jax.jit(jax.grad(partial(loss, jsparse.evaluate)))(tensors, tables)
+    for name in tensors:
+        np.testing.assert_array_equal(known[name], wanted[name])
+        np.testing.assert_array_equal(traced[name], wanted[name])
+
+
+@pytest.mark.parametrize("program", [spmm_coo, spmm_group_coo, mttkrp, nested], ids=lambda program: program.__name__)
+def test_batches_of_tables_and_tensors(program):
+    text, shape, _, tables = _case(program)
+    batch = [_case(program, seed=seed) for seed in range(3)]
+    stacked = [{name: np.stack([case[at][name] for case in batch]) for name in batch[0][at]} for at in (2, 3)]
+    run = jax.vmap(lambda tensors, tables: jsparse.evaluate(text, shape=shape, **tensors, **tables))
+    wanted = [indirect_reference.evaluate(*case[:2], **case[2], **case[3]) for case in batch]
+    np.testing.assert_array_equal(run(*stacked), np.stack(wanted))
+    shared = jax.vmap(lambda tensors: jsparse.evaluate(text, shape=shape, **tensors, **tables))
+    wanted = [indirect_reference.evaluate(*case[:2], **case[2], **tables) for case in batch]
+    np.testing.assert_array_equal(shared(stacked[0]), np.stack(wanted))
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["known", "traced"])
+def test_what_padding_points_away_from_may_be_nan(jit):
+    rows, cols = np.array([0, 1, -1, 7, 1]), np.array([0, 9, 1, 1, -3])
+    V, B = np.array([2, np.nan, np.nan, np.inf, np.inf], np.float32), np.array([[1, 2], [np.nan, np.inf]], np.float32)
+
+    def run(rows, cols):
+        return jsparse.evaluate("C[rows[p],n] += V[p] * B[cols[p],n]", shape=(3, 2), rows=rows, cols=cols, V=V, B=B)
+
+    out = (jax.jit(run) if jit else run)(rows, cols)
+    np.testing.assert_array_equal(out, [[2, 4], [0, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize("jit", [False, True], ids=["known", "traced"])
+def test_tables_of_any_integers(dtype, jit):
+    rows = np.array([0, 2, 100, 2]).astype(dtype)
+
+    def run(rows):
+        return jsparse.evaluate("C[rows[p]] += V[p]", shape=(3,), rows=rows, V=np.arange(1.0, 5, dtype=np.float32))
+
+    np.testing.assert_array_equal((jax.jit(run) if jit else run)(rows), [1, 0, 6])
+
+
+def test_a_table_may_lead_to_more_places_than_its_dtype_counts():
+    rows = np.array([0, 200, 7], np.uint8)
+    out = jax.jit(lambda rows: jsparse.evaluate("C[rows[p]] += V[p]", shape=(300,), rows=rows, V=np.ones(3, "f")))(rows)
+    assert np.nonzero(out)[0].tolist() == [0, 7, 200]
+    out = jax.jit(lambda rows: jsparse.evaluate("C[rows[p]] += V[p]", shape=(300,), rows=rows, V=np.ones(2, "f")))(
+        np.array([-1, 100], np.int8)
+    )
+    assert np.nonzero(out)[0].tolist() == [100]
+
+
+def test_sparse_tensors_meet_tables():
+    rng = np.random.default_rng(3)
+    dense = rng.integers(0, 3, (6, 5)) * rng.integers(0, 2, (6, 5)).astype(np.float32)
+    c, x = rng.integers(-1, 7, 9), _values(rng, 5, 3)
+    for format in ("csr", "csc", "coo"):
+        S = jsparse.asarray(dense, format=format)
+        text = "D[p,n] = S[c[p],j] * x[j,n]"
+        wanted = indirect_reference.evaluate(text, (9, 3), S=dense, c=c, x=x)
+        np.testing.assert_array_equal(jsparse.evaluate(text, S=S, c=c, x=x), wanted)
+        np.testing.assert_array_equal(jax.jit(lambda S, c: jsparse.evaluate(text, S=S, c=c, x=x))(S, c), wanted)  # noqa: B023
+        rows = jsparse.evaluate("D[p,j] = S[c[p],j]", S=S, c=c, out_format="csr")
+        wanted = indirect_reference.evaluate("D[p,j] = S[c[p],j]", (9, 5), S=dense, c=c)
+        np.testing.assert_array_equal(rows.todense(), wanted)
+        assert rows.format.name == "csr"
+        assert rows.nse == sum((dense[n] != 0).sum() for n in c if 0 <= n < 6)
+        taken = jsparse.evaluate("C[c[p],j] += S[p,j]", S=S, c=c[:6], shape=(7, 5), out_format="csr")
+        np.testing.assert_array_equal(
+            taken.todense(), indirect_reference.evaluate("C[c[p],j] += S[p,j]", (7, 5), S=dense, c=c[:6])
+        )
+
+
+def test_what_was_there_before():
+    rng = np.random.default_rng(4)
+    V, C, D = _values(rng, 4, 3), _values(rng, 5, 3), _values(rng, 4, 3)
+    r = np.array([3, -1, 0, 9])
+    for text in ("C[r[p],n] += V[p,n]", "C[r[p],n] = V[p,n]"):
+        wanted = indirect_reference.evaluate(text, (5, 3), C=C, r=r, V=V)
+        np.testing.assert_array_equal(jsparse.evaluate(text, C=C, r=r, V=V), wanted)
+        np.testing.assert_array_equal(jax.jit(lambda C, r: jsparse.evaluate(text, C=C, r=r, V=V))(C, r), wanted)  # noqa: B023
+    np.testing.assert_array_equal(jsparse.evaluate("D[p,n] += 2 * V[p,n]", D=D, V=V), D + 2 * V)
+    grads = jax.grad(lambda C, V: (jsparse.evaluate("C[r[p],n] = V[p,n]", C=C, r=r, V=V) ** 2).sum(), (0, 1))(C, V)
+    np.testing.assert_array_equal(grads[0], np.where(np.isin(np.arange(5), r)[:, None], 0, 2 * C))
+    np.testing.assert_array_equal(grads[1], np.where(((r >= 0) & (r < 5))[:, None], 2 * V, 0))
+
+
+def test_a_place_is_set_once():
+    V = np.ones(4, np.float32)
+    with pytest.raises(PatternError, match=r"write each place once, as '=' asks.*r\[p\] = 2 more than once.*\+="):
+        jsparse.evaluate("C[r[p]] = V[p]", shape=(5,), r=np.array([2, 0, 2, 1]), V=V)
+    with pytest.raises(PatternError, match=r"r\[p\] = 1, c\[p\] = 0"):
+        jsparse.evaluate("C[r[p],c[p]] = V[p]", shape=(5, 5), r=np.array([1, 0, 1, 1]), c=np.array([0, 0, 0, 2]), V=V)
+    with pytest.raises(PatternError, match=r"r\[s\[p\]\] = 3"):
+        jsparse.evaluate("C[r[s[p]]] = V[p]", shape=(5,), r=np.array([3, 4, 3]), s=np.array([0, 1, 2, -1]), V=V)
+    outside = np.array([2, 7, 7, -1])
+    np.testing.assert_array_equal(jsparse.evaluate("C[r[p]] = V[p]", shape=(5,), r=outside, V=V), [0, 0, 1, 0, 0])
+    out = jsparse.evaluate("C[r[p],c[q]] = V[p]", shape=(3, 3), r=np.array([2, 0, 1, 5]), c=np.array([1, 0]), V=V)
+    np.testing.assert_array_equal(out, np.ones((3, 1)) * [1, 1, 0])
+    np.testing.assert_array_equal(jsparse.evaluate("C[r[p],p] = V[p]", shape=(3, 4), r=np.zeros(4, int), V=V)[0], V)
+
+
+def test_huge_targets_stay_sparse():
+    rows = np.array([5, 999_999_999, 5, -4, 123])
+    S = jsparse.SparseTensor.from_coords([[0, 1, 2, 4], [7, 10**9 - 1, 7, 0]], np.arange(1.0, 5, dtype="f"), (5, 10**9))
+    out = jsparse.evaluate("C[rows[p],j] += S[p,j]", shape=(10**9, 10**9), rows=rows, S=S, out_format="coo")
+    coords, values = out.to_coords()
+    assert coords.tolist() == [[5, 123, 999_999_999], [7, 0, 10**9 - 1]]
+    assert values.tolist() == [4, 4, 2]
+
+
+@pytest.mark.parametrize(
+    "error, message, text, shape, tensors",
+    [
+        (ShapeError, "Expected shape= for .*Pass shape=, 2 sizes", "C[r[p],n] += V[p,n]", None, {}),
+        (ShapeError, "C of .* to have rank 2, as .* but it has shape \\(4,\\)", "C[r[p],n] += V[p,n]", (4,), {}),
+        (ShapeError, "'p' of .* one size.* 5 .* and 3", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(3, int)}),
+        (ShapeError, "result of .* shape \\(4, 9\\), but it has shape \\(4, 2\\)", "C[r[p],n] += V[p,n]", (4, 9), {}),
+        (DTypeError, "integers to index by .* r has dtype float", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5)}),
+        (DTypeError, "dtype bool. Index by jnp.nonzero", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5, bool)}),
+        (DTypeError, "but r is a number", "C[r[p],n] += V[p,n]", (4, 2), {"r": 3}),
+        (SubscriptError, "a tensor for every name .* r did not come", "C[r[p],n] += V[p,n]", (4, 2), {"r": None}),
+        (ShapeError, "tensor r of .* rank 2, as r\\[p, q\\] says", "C[r[p,q],n] += V[p,n]", (4, 2), {}),
+        (SubscriptError, "no tensor for C, which .* everywhere", "C[p,n] = V[p,n]", None, {"C": np.zeros((5, 2))}),
+    ],
+)
+def test_refusals(error, message, text, shape, tensors):
+    given = {"r": np.zeros(5, int), "V": np.zeros((5, 2), np.float32), **tensors}
+    given = {name: x for name, x in given.items() if x is not None and (name == "C" or name in text)}
+    with pytest.raises(error, match=message):
+        jsparse.evaluate(text, shape=shape, **given)
+
+
+def test_a_sparse_table_is_refused():
+    r = jsparse.asarray(np.eye(3, dtype=np.int32)[0])
+    with pytest.raises(DTypeError, match="r is a SparseTensor. Pass a dense array"):
+        jsparse.evaluate("C[r[p]] += V[p]", shape=(3,), r=r, V=np.zeros(3))
+
+
+def test_explain_shows_what_was_written():
+    rows = np.array([0, 2, 1])
+    text = "C[rows[p],n] += V[p,n]"
+    shown = str(jsparse.explain(text, shape=(3, 8), rows=rows, V=np.zeros((3, 8), np.float32)))
+    assert "C[rows[p], n]" in shown
+    assert "∀ rows[p]" in shown
