@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from jsparse import _native
 from jsparse.compiler.lists import counting, list_term
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.recipe import write_recipe
-from jsparse.compiler.runtime import kernel_of
+from jsparse.compiler.runtime import run_recipe
 from jsparse.compiler.schedule import Plan
 from jsparse.formats import Pattern
 
@@ -20,7 +17,7 @@ __all__ = ["chunk_counts", "listed_rows"]
 def chunk_counts(plan: Plan) -> np.ndarray:
     """(MAX_CHUNKS,) int64: how many columns each chunk of the outermost loop reaches; all patterns are known."""
     counts = np.zeros(MAX_CHUNKS, np.int64)
-    _run(write_recipe(counting(plan.problem), plan.schedule), [*_index(plan), counts])
+    run_recipe(write_recipe(counting(plan.problem), plan.schedule), [*_index(plan), counts])
     return counts
 
 
@@ -30,15 +27,9 @@ def listed_rows(plan: Plan, index_dtype: str) -> list[np.ndarray]:
     total = int(counts.sum())
     rows = np.empty((len(plan.problem.assignment.target.indices), total), index_dtype)
     if total:
-        _run(list_term(plan, index_dtype).columns, [*_index(plan), np.cumsum(counts) - counts, rows])
+        run_recipe(list_term(plan, index_dtype).columns, [*_index(plan), np.cumsum(counts) - counts, rows])
     return list(rows)
 
 
 def _index(plan: Plan) -> list[np.ndarray]:
     return [array for used in plan.patterns if isinstance(used, Pattern) for array in used.arrays]
-
-
-def _run(recipe: str, buffers: Sequence[np.ndarray]) -> None:
-    code = _native.run(kernel_of(recipe).address, list(buffers), 0)
-    if code:
-        raise RuntimeError(f"kernel failed with code {code}: {_native.last_error()}")

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem
 from jsparse.formats.level import LevelKind
@@ -35,21 +35,15 @@ def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: S
     space = _Space(problem, arrays, patterns)
     target = arrays[problem.assignment.target.tensor]
     wide = np.float64 if target.dtype.kind == "f" else np.int64
-    product, defined = np.ones((), wide), np.ones((), np.bool_)
-    for slots in space.slots:  # what no pattern stores is never visited
-        defined = defined & (slots >= 0)
-    for factor in problem.assignment.factors:
-        where, stored = space.locate(factor)
-        product = product * space.read(factor, where).astype(wide)
-        defined = defined & stored
+    product, defined = space.product(wide)
     where, stored = space.locate(problem.assignment.target)
-    kept = np.broadcast_to(defined & stored, space.shape)
+    kept = defined & stored
     total = np.zeros(target.shape, wide)
     if total.size and where:
         places = tuple(np.broadcast_to(axis, space.shape)[kept] for axis in where)
-        np.add.at(total, places, np.broadcast_to(product, space.shape)[kept])
+        np.add.at(total, places, product[kept])
     elif total.size:
-        total[...] = np.sum(np.broadcast_to(product, space.shape)[kept])
+        total[...] = np.sum(product[kept])
     target[...] = total.astype(target.dtype)
 
 
@@ -64,16 +58,10 @@ def interpret_listing(
     found: dict[tuple[int, ...], float] = {}
     for term in problem.terms:
         space = _Space(_alone(problem, term), arrays, [patterns[n] for n in term.patterns])
-        product, defined = np.full((), term.coefficient, np.float64), np.ones((), np.bool_)
-        for slots in space.slots:
-            defined = defined & (slots >= 0)
-        for factor in space.problem.assignment.factors:
-            where, stored = space.locate(factor)
-            product, defined = product * space.read(factor, where).astype(np.float64), defined & stored
+        product, defined = space.product(np.float64, term.coefficient)
         everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in target.indices]
-        kept = np.broadcast_to(defined, space.shape)
-        values = np.broadcast_to(product, space.shape)[kept]
-        for *place, value in zip(*(axis[kept].tolist() for axis in everywhere), values.tolist(), strict=True):
+        columns = (axis[defined].tolist() for axis in (*everywhere, product))
+        for *place, value in zip(*columns, strict=True):
             found[tuple(place)] = found.get(tuple(place), 0.0) + value
     return dict(sorted(found.items()))
 
@@ -121,14 +109,19 @@ class _Space:
         known = self.problem.size[var]
         if known is not None:
             return known
-        accesses = self.problem.assignment.accesses
-        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
-            for axis, size in zip(
-                self.problem.type_of[access.tensor].axes, self.arrays[access.tensor].shape, strict=True
-            ):
-                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
-                    return size
-        raise KeyError(var)
+        tensor, axis = self.problem.told_by(var)
+        return self.arrays[tensor].shape[axis]
+
+    def product(self, dtype: DTypeLike, coefficient: float = 1) -> tuple[Array, Array]:
+        """The number times all factors at every point, and whether all that is read there is stored and in range."""
+        product, defined = np.full((), coefficient, dtype), np.ones((), np.bool_)
+        for slots in self.slots:  # what no pattern stores is never visited
+            defined = defined & (slots >= 0)
+        for factor in self.problem.assignment.factors:
+            where, stored = self.locate(factor)
+            product = product * self.read(factor, where).astype(dtype)
+            defined = defined & stored
+        return np.broadcast_to(product, self.shape), np.broadcast_to(defined, self.shape)
 
     def coordinate(self, var: IndexVar) -> Array:
         """The variable's value at every point of the space."""

@@ -18,7 +18,7 @@ from jsparse import _native
 from jsparse.compiler.llvm import CompiledKernel
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.recipe import write_recipe
-from jsparse.compiler.routine import BATCH_AT, BATCHED
+from jsparse.compiler.routine import has_batch, with_batch
 from jsparse.compiler.schedule import Plan
 from jsparse.errors import JsparseError
 
@@ -93,30 +93,23 @@ class Lists:
     @property
     def is_batched(self) -> bool:
         """Whether operands and results have a leading axis."""
-        return bool(self.params[1] & BATCHED)
+        return has_batch(self.params)
 
     def batched(self, size: int) -> Lists:
         """`size` of these at once, on operands with one leading axis."""
-        params = list(self.params)
-        params[1] |= BATCHED
-        params[BATCH_AT] *= size
-        return replace(self, params=tuple(params))
+        return replace(self, params=with_batch(self.params, size))
 
     def tables(self, kernel_of: Callable[[str], CompiledKernel]) -> tuple[list[np.ndarray], list[CompiledKernel]]:
         """The parameters and the table of terms as the code reads them (see `csrc/lists.h`), and what has to stay alive
         for the latter."""
-        table, alive, at = (
-            [int(self.is_ordered), self.factors, self.value_bytes, len(self.terms)],
-            list[CompiledKernel](),
-            0,
-        )
+        table = [int(self.is_ordered), self.factors, self.value_bytes, len(self.terms)]
+        alive: list[CompiledKernel] = []
+        operands = iter(self.operands)
         for term in self.terms:
             kernels = (kernel_of(term.counts), kernel_of(term.columns))
             alive += kernels
-            taken = self.operands[at : at + len(term.widths)]
-            at += len(term.widths)
             table += [*(kernel.address for kernel in kernels), len(term.widths)]
-            table += [width * taken_ for width, taken_ in zip(term.widths, taken, strict=True)]
+            table += [width if next(operands) else 0 for width in term.widths]
         return [np.array(self.params, np.int64), np.array(table, np.int64)], alive
 
 

@@ -70,15 +70,18 @@ class PatternType:
             loops stop at the count in use or at the capacity, and pass over coordinates out of range. What is in use
             is sorted, as in every pattern; whatever the arrays hold, nothing outside them is read or written.
         lead: how many leading axes the index arrays have: as many patterns as these axes have places, walked alike.
+        content: the index arrays themselves, of a small pattern whose loops are written out, entry by entry.
     """
 
     levels: tuple[Level, ...]
     index_dtype: str
     padded: bool = False
     lead: int = 0
+    content: tuple[tuple[int, ...], ...] = ()
 
     def __str__(self) -> str:
         extras = [self.index_dtype, *(["padded"] if self.padded else []), *([f"lead {self.lead}"] if self.lead else [])]
+        extras += ["written out"] if self.content else []
         return f"({', '.join(str(level) for level in self.levels)}) {' '.join(extras)}"
 
     def repeats(self, level: int) -> bool:
@@ -196,6 +199,14 @@ class Problem:
                 raise ValueError(f"pattern {axis.pattern} is walked as {found[axis.pattern]} and as {variables}")
         return tuple(found.get(n, ()) for n in range(len(self.patterns)))
 
-    def axis_index(self, access: Access, axis: Dense) -> IndexVar | Access:
-        """What `access` writes at a dense storage axis."""
-        return access.indices[axis.dim]
+    def told_by(self, var: IndexVar) -> tuple[str, int]:
+        """A tensor, and the place among its storage axes of a dense one that `var` runs over: its extent is the size.
+
+        Raises ValueError if there is none.
+        """
+        accesses = self.assignment.accesses
+        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
+            for place, axis in enumerate(self.type_of[access.tensor].axes):
+                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
+                    return access.tensor, place
+        raise ValueError(f"no tensor tells the size of {var}")

@@ -103,10 +103,11 @@ def _read_axis(value: Any) -> Axis:
 
 def _write_pattern(pattern: PatternType) -> list[Any]:
     levels = [[level.kind.value, level.unique] for level in pattern.levels]
-    return [levels, pattern.index_dtype, pattern.padded, pattern.lead]
+    return [levels, pattern.index_dtype, pattern.padded, pattern.lead, pattern.content]
 
 
 def _read_pattern(value: Any) -> PatternType:
-    levels, dtype, padded, lead = value
+    levels, dtype, padded, lead, content = value
     read = (Level(LevelKind(kind), n, bool(unique)) for n, (kind, unique) in enumerate(levels))
-    return PatternType(tuple(read), str(dtype), bool(padded), int(lead))
+    arrays = tuple(tuple(map(int, array)) for array in content)
+    return PatternType(tuple(read), str(dtype), bool(padded), int(lead), arrays)

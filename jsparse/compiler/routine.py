@@ -7,7 +7,7 @@ is to it (`csrc/params.h`).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,14 +16,23 @@ from jsparse import _native
 from jsparse.errors import JsparseError
 from jsparse.formats import DynamicType, LevelKind
 
-__all__ = ["Routine", "RoutineName", "is_routine", "parameters", "read_routine"]
+__all__ = [
+    "Routine",
+    "RoutineName",
+    "has_batch",
+    "is_routine",
+    "parameters",
+    "places_dtype",
+    "read_routine",
+    "with_batch",
+]
 
 RoutineName: TypeAlias = Literal["assemble", "expand", "nonzero", "validate"]
 
 NAMES = ("assemble", "expand", "nonzero", "validate")
 VERSION = 1
 WIDE_INDEX, WIDE_PLACES, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
-BATCH_AT = 2
+FLAGS_AT, BATCH_AT = 1, 2
 _KINDS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 1, LevelKind.SINGLETON: 2}
 
 
@@ -59,14 +68,11 @@ class Routine:
     @property
     def is_batched(self) -> bool:
         """Whether buffers have a leading axis."""
-        return bool(self.params[1] & BATCHED)
+        return has_batch(self.params)
 
     def batched(self, size: int) -> Routine:
         """`size` of these at once, on buffers with one leading axis."""
-        params = list(self.params)
-        params[1] |= BATCHED
-        params[BATCH_AT] *= size
-        return Routine(self.name, tuple(params), self.operands, self.results)
+        return replace(self, params=with_batch(self.params, size))
 
     def table(self) -> np.ndarray:
         """The parameters as the routine reads them."""
@@ -90,6 +96,20 @@ def parameters(
         for value in (_KINDS[level.kind], level.dim, int(level.unique), type_.shape[level.dim])
     )
     return (*head, *levels)
+
+
+def has_batch(params: tuple[int, ...]) -> bool:
+    """Whether these are the parameters of a batch."""
+    return bool(params[FLAGS_AT] & BATCHED)
+
+
+def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The parameters of `size` calls at once, whose buffers have one leading axis. Those of a batch become one that is
+    `size` times as large."""
+    changed = list(params)
+    changed[FLAGS_AT] |= BATCHED
+    changed[BATCH_AT] *= size
+    return tuple(changed)
 
 
 def places_dtype(type_: DynamicType, inputs: int) -> np.dtype:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,18 @@ from jsparse.compiler.routine import is_routine, read_routine
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.timing import stage
 
-__all__ = ["OPERAND", "TARGET", "KernelCall", "bind", "call_of", "clear_cache", "kernel_of", "resolve", "run_on_host"]
+__all__ = [
+    "OPERAND",
+    "TARGET",
+    "KernelCall",
+    "bind",
+    "call_of",
+    "clear_cache",
+    "kernel_of",
+    "resolve",
+    "run_on_host",
+    "run_recipe",
+]
 
 TARGET = "jsparse_kernel"
 OPERAND = "-"
@@ -108,9 +120,14 @@ def resolve(key: str, recipe: str, bound: str) -> None:
 
 def run_on_host(call: KernelCall, operands: list[np.ndarray], result: np.ndarray, threads: int = 0) -> None:
     """Run a call on host arrays, without XLA."""
-    kernel = kernel_of(call.recipe)
     arrays = [find_array(name) for name in call.bound.split()]
-    code = _native.run(kernel.address, [*operands, *arrays, result], threads)
+    run_recipe(call.recipe, [*operands, *arrays, result], threads)
+
+
+def run_recipe(recipe: str, buffers: Sequence[np.ndarray], threads: int = 0) -> None:
+    """Run the kernel of a recipe on all of its buffers, without XLA. Raises RuntimeError if it fails."""
+    kernel = kernel_of(recipe)  # alive while it runs, whatever becomes of the cache
+    code = _native.run(kernel.address, list(buffers), threads)
     if code:
         raise RuntimeError(f"kernel failed with code {code}: {_native.last_error()}")
 

@@ -17,8 +17,7 @@ from jsparse.compiler.problem import Addend, Problem, TensorType
 from jsparse.compiler.routine import parameters
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.compiler.schedule.select import pattern_type
-from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.primitives.routine import array_results, routine_p

@@ -8,8 +8,7 @@ from math import prod
 from typing import Any
 
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
-from jsparse.compiler.schedule.select import pattern_type
-from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name

@@ -14,7 +14,7 @@ from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Prob
 from jsparse.compiler.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import plan
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.compiler.schedule.select import pattern_type
+from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.formats import Level, LevelKind
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment

@@ -10,7 +10,7 @@ from programs.host import HostRun
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.schedule import Schedule
-from jsparse.compiler.schedule.select import pattern_type
+from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.notation import Access, Assignment
 
 FORMATS = ["csr", "dcsr", "coo"]

@@ -17,7 +17,8 @@ from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.schedule.cost import estimate
-from jsparse.compiler.schedule.select import pattern_type, plan_as
+from jsparse.compiler.schedule.select import plan_as
+from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment

@@ -15,18 +15,15 @@ from jsparse.compiler.loops.nest import (
     Merged,
     Parallel,
     Present,
-    Range,
     Row,
     Sequence,
     Stmt,
-    Stored,
     Where,
     Written,
 )
+from jsparse.compiler.loops.walk import Walk
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.formats.level import LevelKind
-from jsparse.notation.assignment import IndexVar
 
 __all__ = ["assemble_loops"]
 
@@ -40,7 +37,7 @@ class _Assembler:
     def __init__(self, problem: Problem, schedule: Schedule) -> None:
         self.problem, self.schedule = problem, schedule
         self.target = problem.assignment.target
-        self.left = [list(enumerate(names)) for names in problem.level_variables]
+        self.walk = Walk(problem, schedule.drivers)
         over = [str(v) for v in self.target.indices if v not in schedule.order]
         if len(over) > 1:
             raise ValueError(f"a row has one index, but {over} are left of {self.target}")
@@ -48,19 +45,13 @@ class _Assembler:
         self.row = Row("row" if over else "acc", dtype, over[0] if over else None)
 
     def build(self) -> LoopNest:
-        body = self._shared(0)
-        if any(self.left):
-            raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
-        return LoopNest(self.problem, False, body)
+        return LoopNest(self.problem, False, self._shared(0))
 
     def _shared(self, place: int) -> Stmt:
         if place == len(self.schedule.order):
             return self._workspace()
         var = self.schedule.order[place]
-        met: dict[int, Stored] = {}
-        for n, levels in enumerate(self.left):
-            if levels and levels[0][1] == var:
-                met[n] = Stored(n, levels.pop(0)[0])
+        met = self.walk.merge(var)
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
         parallel = Parallel("owned", self.schedule.grain) if var == self.schedule.parallel else None
         return Forall(var, Merged(terms), self._shared(place + 1), parallel)
@@ -76,43 +67,15 @@ class _Assembler:
 
     def _terms(self, innermost: Stmt | None) -> Stmt:
         """The loops of each term, around `innermost`, or else around what adds to the workspace."""
-        shared, self.left = self.left, []
-        terms = tuple(Present(n, self._term(n, shared, innermost)) for n in range(len(self.problem.terms)))
+        terms = tuple(Present(n, self._term(n, innermost)) for n in range(len(self.problem.terms)))
         return terms[0] if len(terms) == 1 else Sequence(terms)
 
-    def _term(self, number: int, shared: list[list[tuple[int, IndexVar]]], innermost: Stmt | None) -> Stmt:
+    def _term(self, number: int, innermost: Stmt | None) -> Stmt:
         term = self.problem.terms[number]
-        left = {n: list(shared[n]) for n in term.patterns}
-        bound = set(self.schedule.order)
-        loops: list[tuple[IndexVar, Stored | Range]] = []
-        drivers = {(var, pattern) for var, pattern in self.schedule.drivers if pattern in term.patterns}
-        for var in self.schedule.own[number]:
-            loops += self._bind(var, left, bound, drivers)
-        self.left += left.values()
+        walk = self.walk.part(term.patterns)
+        loops = [loop for var in self.schedule.own[number] for loop in walk.bind(var)]
+        walk.check()
         stmt = innermost or Assign(self.row.access(), True, term.factors, term.coefficient)
-        for var, domain in reversed(loops):
-            stmt = Forall(var, domain, stmt)
+        for loop in reversed(loops):
+            stmt = Forall(loop.var, loop.domain, stmt)
         return stmt
-
-    def _bind(
-        self,
-        var: IndexVar,
-        left: dict[int, list[tuple[int, IndexVar]]],
-        bound: set[IndexVar],
-        drivers: set[tuple[IndexVar, int]],
-    ) -> list[tuple[IndexVar, Stored | Range]]:
-        """One loop over `var`, then lookups in all levels whose variable is bound."""
-        ready = [n for n, levels in left.items() if levels and levels[0][1] == var]
-        ready.sort(key=lambda n: (self._dense(n, left[n][0][0]), (var, n) not in drivers))
-        loops: list[tuple[IndexVar, Stored | Range]] = [(var, Range())]
-        if ready:
-            loops = [(var, Stored(ready[0], left[ready[0]].pop(0)[0]))]
-        bound.add(var)
-        for n, levels in left.items():
-            while levels and levels[0][1] in bound:
-                level, name = levels.pop(0)
-                loops.append((name, Stored(n, level, bound=True)))
-        return loops
-
-    def _dense(self, pattern: int, level: int) -> bool:
-        return self.problem.patterns[pattern].levels[level].kind is LevelKind.DENSE

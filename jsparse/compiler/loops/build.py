@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from jsparse.compiler.loops.assemble import assemble_loops
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
-    Domain,
     Fold,
     Forall,
     Lanes,
     LoopNest,
     Parallel,
-    Range,
     Stmt,
     Stored,
     Tiles,
     Where,
     Workspace,
 )
+from jsparse.compiler.loops.walk import Loop, Walk
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.formats.level import LevelKind
-from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.assignment import Access
 
 __all__ = ["build_loops"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    var: IndexVar
-    domain: Domain
-
-    @property
-    def filters(self) -> bool:
-        """Whether the loop only looks up a variable that an outer loop has set."""
-        return isinstance(self.domain, Stored) and self.domain.bound
 
 
 def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
@@ -51,38 +38,6 @@ def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
     if problem.terms:
         return assemble_loops(problem, schedule)
     return _Builder(problem, schedule).build()
-
-
-class _Walk:
-    """How far each pattern has been walked while variables are bound one after the other."""
-
-    def __init__(self, problem: Problem, drivers: dict[IndexVar, int]) -> None:
-        self.problem, self.drivers = problem, drivers
-        self.levels = [list(enumerate(names)) for names in problem.level_variables]
-        self.bound: set[IndexVar] = set()
-
-    def bind(self, var: IndexVar) -> list[_Loop]:
-        """The loops over `var`: one over a level that meets it, then the lookups in all levels whose variable is bound.
-
-        A sparse level drives, since a dense one can be located; of several, the one that the schedule names.
-        """
-        ready = [n for n, left in enumerate(self.levels) if left and left[0][1] == var]
-        ready.sort(key=lambda n: (self._kind(n) is LevelKind.DENSE, n != self.drivers.get(var, n)))
-        loops = [_Loop(var, Stored(n, self.levels[n].pop(0)[0])) for n in ready[:1]]
-        self.bound.add(var)
-        for n, left in enumerate(self.levels):
-            while left and left[0][1] in self.bound:
-                level, name = left.pop(0)
-                loops.append(_Loop(name, Stored(n, level, bound=True)))
-        return loops
-
-    def _kind(self, pattern: int) -> LevelKind:
-        return self.problem.patterns[pattern].levels[self.levels[pattern][0][0]].kind
-
-    def check(self) -> None:
-        """All levels are walked."""
-        if any(self.levels):
-            raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
 
 
 class _Builder:
@@ -106,26 +61,26 @@ class _Builder:
         """All loops, whatever is summed: every combination of entries that they reach is listed."""
         return self._loop(place, self._listing(place + 1)) if place < len(self.loops) else Append(self.target)
 
-    def _sequence(self) -> tuple[list[_Loop], list[_Loop], int]:
+    def _sequence(self) -> tuple[list[Loop], list[Loop], int]:
         """The loops in order; those summed first, apart; and the place where the latter stand."""
         scalar = self.schedule.order[:-1] if self.vector else self.schedule.order
-        walk = _Walk(self.problem, dict(self.schedule.drivers))
-        loops: list[_Loop] = []
-        summed: list[_Loop] = []
+        walk = Walk(self.problem, self.schedule.drivers)
+        loops: list[Loop] = []
+        summed: list[Loop] = []
         sum_at = 0
         for place, var in enumerate((*scalar, None)):
             if self.vector and place == self.schedule.tile:
-                loops.append(_Loop(self.vector, Tiles(self.schedule.lanes)))
+                loops.append(Loop(self.vector, Tiles(self.schedule.lanes)))
             if var is None:
                 break
+            bound = walk.bind(var)
             into = summed if var in self.schedule.summed else loops
-            met = walk.bind(var)
-            into += met or [_Loop(var, Range())]
-            sum_at = len(loops) if met else sum_at
+            into += bound
+            sum_at = len(loops) if isinstance(bound[0].domain, Stored) else sum_at
         walk.check()
         return loops, summed, sum_at
 
-    def _reduces(self, loop: _Loop) -> bool:
+    def _reduces(self, loop: Loop) -> bool:
         return loop.var not in self.kept and not loop.filters
 
     def _register_place(self) -> int:
@@ -135,7 +90,7 @@ class _Builder:
             place -= 1
         return place
 
-    def _places_target(self, loop: _Loop) -> bool:
+    def _places_target(self, loop: Loop) -> bool:
         """Whether the loop says where the target is written: by its variable, or by the position that it looks up."""
         if not loop.filters:
             return loop.var in self.kept
@@ -153,7 +108,7 @@ class _Builder:
             return False
         return all(self._visits_all(loop, own) for loop in self.loops[: self.register_at])
 
-    def _visits_all(self, loop: _Loop, own: int | None) -> bool:
+    def _visits_all(self, loop: Loop, own: int | None) -> bool:
         """Whether the loop leaves out nothing of the target, which lies on pattern `own` or is dense."""
         if not isinstance(loop.domain, Stored) or self._reduces(loop):
             return True

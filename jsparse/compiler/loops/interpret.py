@@ -67,7 +67,7 @@ class _Machine:
     env: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
     spans: dict[tuple[int, int], Span] = field(default_factory=dict)
-    absent: dict[tuple[int, int], bool] = field(default_factory=dict)  # levels of merged loops without an entry
+    absent: set[int] = field(default_factory=set)  # patterns without an entry where the merged loops stand
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
     listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ class _Machine:
                 for inner in stmts:
                     self.run(inner)
             case Present(term=term, body=body):
-                if not any(self.absent.get((n, 0)) for n in self.nest.problem.terms[term].patterns):
+                if self.absent.isdisjoint(self.nest.problem.terms[term].patterns):
                     self.run(body)
             case Append(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
@@ -147,24 +147,24 @@ class _Machine:
         """Every coordinate at which all levels of some term have an entry; what has none is absent, and so is what
         lies below."""
         levels = list(dict.fromkeys(level for term in terms for level in term))
-        above = dict(self.absent)
+        above = self.absent
         found = {level: self.entries_below(var, level) for level in levels}
         for coordinate in range(self.size(var)):
             there = {level: coordinate in found[level] for level in levels}
             if not any(all(there[level] for level in term) for term in terms):
                 continue
-            self.env[var], self.absent = coordinate, dict(above)
+            self.env[var], self.absent = coordinate, set(above)
             for level in levels:
                 if there[level]:
                     self.spans[level.pattern, level.level] = found[level][coordinate]
                 else:
-                    self.absent[level.pattern, 0] = True
+                    self.absent.add(level.pattern)
             yield
         self.absent = above
 
     def entries_below(self, var: str, level: Stored) -> dict[int, Span]:
         """The span of each coordinate of a level below the present position; none where that is absent."""
-        if self.absent.get((level.pattern, 0)):
+        if level.pattern in self.absent:
             return {}
         found = {}
         for _ in self.entries(var, level.pattern, level.level, bound=False):
@@ -188,14 +188,8 @@ class _Machine:
         size = self.nest.problem.size[var]
         if size is not None:
             return size
-        accesses = self.nest.problem.assignment.accesses
-        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
-            for axis, n in zip(
-                self.nest.problem.type_of[access.tensor].axes, self.arrays[access.tensor].shape, strict=True
-            ):
-                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
-                    return n
-        raise KeyError(var)
+        tensor, axis = self.nest.problem.told_by(var)
+        return self.arrays[tensor].shape[axis]
 
     def assign(self, stmt: Assign) -> None:
         value: float | None = 1

@@ -44,6 +44,8 @@ class Entry:
     position: Expr | None = None
 
 
+_ARRAYS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 2, LevelKind.SINGLETON: 1}
+
 Body = Callable[[Entry], Stmt]
 
 
@@ -73,6 +75,9 @@ class LevelWalk:
         self.above = scope.spans.get((domain.pattern, domain.level - 1), Span(const(0)))
 
     def serial(self, body: Body) -> Stmt:
+        written = None if self.domain.bound else self.written_out()
+        if written is not None:
+            return block(*map(body, written))
         if self.kind is LevelKind.DENSE:
             if self.domain.bound:
                 return body(self.dense_entry(self.scope.indices[self.var]))
@@ -83,6 +88,31 @@ class LevelWalk:
         if self.domain.bound:
             return block(*prelude, self.lookup(first, stop, body))
         return block(*prelude, self.stored_loop(first, stop, body))
+
+    def written_out(self) -> list[Entry] | None:
+        """All entries, where the pattern's content and the position above are known while the code is written."""
+        above = self.above.stop or self.above.first
+        if not self.type.content or not isinstance(self.above.first, Const) or not isinstance(above, Const):
+            return None
+        parent, arrays = int(self.above.first.value), self.arrays()
+        if self.kind is LevelKind.DENSE:
+            size = self.scope.storage.problem.size[self.var]
+            assert size is not None
+            return [Entry(const(n), Span(const(parent * size + n))) for n in range(size)]
+        end = parent + 1 if self.above.stop is None else int(above.value)
+        first, stop = (parent, end) if self.kind is LevelKind.SINGLETON else (arrays[0][parent], arrays[0][end])
+        coordinates = arrays[-1]
+        runs = [p for p in range(first, stop) if p == first or coordinates[p] != coordinates[p - 1]]
+        if not self.repeats:
+            return [Entry(const(coordinates[p]), Span(const(p))) for p in range(first, stop)]
+        ends = [*runs[1:], stop]
+        return [Entry(const(coordinates[p]), Span(const(p), const(e))) for p, e in zip(runs, ends, strict=True)]
+
+    def arrays(self) -> list[tuple[int, ...]]:
+        """The content of the level's index arrays."""
+        kinds = [level.kind for level in self.type.levels]
+        before = sum(_ARRAYS[kind] for kind in kinds[: self.domain.level])
+        return list(self.type.content[before : before + _ARRAYS[self.kind]])
 
     def lookup(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """The entry of the coordinate that is already bound, by bisection of a segment that is sorted."""

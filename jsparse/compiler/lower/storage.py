@@ -72,13 +72,8 @@ class Storage:
         size = self.problem.size[var]
         if size is not None:
             return const(size)
-        accesses = self.problem.assignment.accesses
-        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
-            type_ = self.problem.type_of[access.tensor]
-            for place, axis in enumerate(type_.axes):
-                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
-                    return Extent(self.by_name[access.tensor], place)
-        raise ValueError(f"no buffer tells the size of {var}")
+        tensor, axis = self.problem.told_by(var)
+        return Extent(self.by_name[tensor], axis)
 
     def dense_extent(self, access: Access, place: int) -> Expr:
         """The extent of the dense storage axis at `place` of the access's tensor."""

@@ -17,7 +17,7 @@ from jsparse.compiler.schedule.visits import UNKNOWN, visits, walked_as
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Cost", "estimate", "extent", "moved_dense", "sharing"]
+__all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
 
 LANES = 8.0  # arithmetic in vector lanes costs this much less than scalar
 VISIT = 2.0  # a coordinate loaded and a loop turned
@@ -26,6 +26,7 @@ CLEAR = 0.25  # an element of the target set to zero
 MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
 SHARED = 2.0  # work that threads cannot share counts this many times
+CHUNK_WORK = 1 << 15  # multiply-adds worth waking a thread for
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
 
-from jsparse.compiler.problem import Addend, PatternType, Positions, Problem
-from jsparse.compiler.schedule.cost import Cost
+from jsparse.compiler.problem import Addend, Problem
+from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
 from jsparse.compiler.schedule.plan import Plan
+from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.schedule.select import CHUNK_WORK, moved_axis, pattern_type
-from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.visits import UNKNOWN, visits, walked_levels
+from jsparse.compiler.schedule.walks import is_walkable
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["ordered_plan"]
@@ -51,11 +52,9 @@ def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[I
     chosen = [order for order in orders if order is not None]
     if len(chosen) < len(orders):
         return None
-    walked: dict[int, tuple[int, ...]] = {}
-    for order in chosen:
-        for pattern, levels in order.walked:
-            if walked.setdefault(pattern, levels) != levels:
-                return None
+    walked = _walked_alike(chosen)
+    if walked is None:
+        return None
     work = sum(order.cost for order in chosen)
     row = sum(problem.size[v] or UNKNOWN for v in rest)
     if row > max(SHORT_ROW, ROW_WORK * work):
@@ -68,7 +67,19 @@ def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[I
         own=tuple(order.own for order in chosen),
     )
     cost = Cost(work, work, work, 0.0, 0.0, not shared)
-    return _stated(problem, patterns, walked, schedule, cost)
+    moves = [walked.get(n, tuple(range(len(names)))) for n, names in enumerate(problem.level_variables)]
+    used, stated = reordered(problem, patterns, moves)
+    return Plan(problem, stated, schedule, used, cost)
+
+
+def _walked_alike(orders: Sequence[_Order]) -> dict[int, tuple[int, ...]] | None:
+    """Pattern → its levels in the order in which all terms walk it; None if two of them differ."""
+    walked: dict[int, tuple[int, ...]] = {}
+    for order in orders:
+        for pattern, levels in order.walked:
+            if walked.setdefault(pattern, levels) != levels:
+                return None
+    return walked
 
 
 def _best(
@@ -94,19 +105,14 @@ def _best(
     known = tuple(patterns[n] for n in term.patterns)
     found: list[_Order] = []
     for order in islice(permutations(own), MAX_ORDERS):
-        levels = [walked_levels(of, (*shared, *order)) for of in names]
-        if all(_legal(pattern, of) for pattern, of in zip(known, levels, strict=True)):
-            counted = visits(part, (*shared, *order), known)
+        walk = (*shared, *order)
+        if all(is_walkable(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
+            levels = [walked_levels(of, walk) for of in names]
+            counted = visits(part, walk, known)
             cost = SEVERAL * sum(counted.looked) + (counted.entries[-1] if counted.entries else 1.0)
             drivers = tuple((v, term.patterns[n]) for v, n in counted.drivers if v not in shared)
             found.append(_Order(order, cost, drivers, tuple(zip(term.patterns, levels, strict=True))))
     return min(found, key=lambda order: order.cost, default=None)
-
-
-def _legal(pattern: Stored, levels: tuple[int, ...]) -> bool:
-    if not isinstance(pattern, TracedPattern) or levels == tuple(range(len(levels))):
-        return True
-    return tuple(pattern.format.order[n] for n in levels) in pattern.orders
 
 
 def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], work: float) -> int:
@@ -116,29 +122,3 @@ def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVa
     met = [p.nse for p, names in zip(patterns, problem.level_variables, strict=True) if shared[0] in names]
     whole = sum(met) + (problem.size[shared[0]] or UNKNOWN)
     return max(1, round(whole * CHUNK_WORK / max(work, 1.0)))
-
-
-def _stated(
-    problem: Problem,
-    patterns: tuple[Stored, ...],
-    walked: dict[int, tuple[int, ...]],
-    schedule: Schedule,
-    cost: Cost,
-) -> Plan:
-    """The problem with its patterns stored in the order in which the loops walk them."""
-    moves = [walked.get(n, tuple(range(len(names)))) for n, names in enumerate(problem.level_variables)]
-    used = tuple(_moved(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
-    types: tuple[PatternType, ...] = tuple(map(pattern_type, used))
-    walks = tuple(tuple(names[n] for n in of) for names, of in zip(problem.level_variables, moves, strict=True))
-    tensors = tuple(
-        replace(t, axes=tuple(moved_axis(a, moves) if isinstance(a, Positions) else a for a in t.axes))
-        for t in problem.tensors
-    )
-    stated = replace(problem, tensors=tensors, patterns=types, walks=walks)
-    return Plan(problem, stated, schedule, used, cost)
-
-
-def _moved(pattern: Stored, levels: tuple[int, ...]) -> Stored:
-    if levels == tuple(range(len(levels))):
-        return pattern
-    return pattern.with_order(tuple(pattern.format.order[n] for n in levels))

@@ -8,44 +8,36 @@ from typing import Literal, cast
 
 import numpy as np
 
-from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule.candidate import Candidate, candidates
-from jsparse.compiler.schedule.cost import Cost, estimate, extent, moved_dense, sharing
+from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, estimate, extent, moved_dense, sharing
 from jsparse.compiler.schedule.plan import Plan
+from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.visits import visits, walked_levels
 from jsparse.errors import NotYetSupportedError
-from jsparse.formats.level import Level
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["CHUNK_WORK", "moved_axis", "pattern_type", "plan", "plan_as"]
+__all__ = ["plan", "plan_as"]
 
-CHUNK_WORK = 1 << 15  # scalar multiply-adds worth waking a thread for
 PREFETCH_AHEAD = 16  # stored entries; gathered rows arrive from memory in about that time
 CACHED_BYTES = 1 << 18  # a gathered tensor of this size stays in the second-level cache
-
-
-def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
-    """The levels of a pattern as the compiler walks them: without the dense levels at the end, which are mere axes."""
-    count = pattern.format.ndim - pattern.format.trailing_dense
-    levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
-    if isinstance(pattern, TracedPattern):
-        return PatternType(tuple(levels), pattern.type.index_dtype.name, True, lead)
-    return PatternType(tuple(levels), pattern.index_dtype.name, False, lead)
 
 
 def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
     """The cheapest plan for `problem`, whose patterns are stored as `patterns` say.
 
-    Raises NotYetSupportedError if patterns whose index arrays are data store shared indices in contradicting orders.
+    Raises NotYetSupportedError if they cannot be walked together, because patterns whose index arrays are data store
+    indices that they share in contradicting orders. `walks.can_walk` tells before; the caller then sorts one anew.
     """
     known = tuple(patterns)
     priced = [(estimate(c, known), n, c) for n, c in enumerate(candidates(problem, known))]
     if not priced:
         raise NotYetSupportedError(
             f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
-            f"and are not sorted anew inside a program yet. Call .with_transpose() on one of them."
+            f"so that no loops walk all of them as they are stored. Convert one of them with .asformat before, to a "
+            f"format whose order of levels agrees with the others."
         )
     best = min(priced, key=lambda entry: entry[:2])
     others = sorted((entry for entry in priced if entry is not best), key=lambda entry: entry[:2])
@@ -59,33 +51,13 @@ def _name(candidate: Candidate) -> str:
 def plan_as(
     candidate: Candidate, cost: Cost, patterns: tuple[Stored, ...], rejected: tuple[tuple[str, Cost], ...]
 ) -> Plan:
-    reordered, problem = _reordered(candidate, patterns)
+    """The plan of one candidate, whose problem's patterns are stored as `patterns` say; `rejected` as in `Plan`."""
+    moves = [walked_levels(names, candidate.walk) for names in candidate.problem.level_variables]
+    used, problem = reordered(candidate.problem, patterns, moves)
     problem = _with_lanes_innermost(problem, candidate)
     drivers = visits(candidate.problem, candidate.walk, patterns).drivers
     schedule = replace(_schedule(candidate, problem, cost), drivers=drivers)
-    return Plan(candidate.problem, problem, schedule, reordered, cost, rejected)
-
-
-def _reordered(candidate: Candidate, patterns: tuple[Stored, ...]) -> tuple[tuple[Stored, ...], Problem]:
-    """The problem with its patterns stored in the order in which the candidate walks them."""
-    problem = candidate.problem
-    used, moves, walks = [], [], []
-    for pattern, names, lead in zip(patterns, problem.level_variables, problem.lead_variables, strict=True):
-        moved = walked_levels(names, candidate.walk)  # the level that stands there now
-        same = moved == tuple(range(len(names)))
-        used.append(pattern if same else pattern.with_order(tuple(pattern.format.order[n] for n in moved)))
-        moves.append(moved)
-        walks.append((*lead, *(names[level] for level in moved)))
-    tensors = tuple(replace(t, axes=tuple(moved_axis(axis, moves) for axis in t.axes)) for t in problem.tensors)
-    types = tuple(pattern_type(p, t.lead) for p, t in zip(used, problem.patterns, strict=True))
-    return tuple(used), replace(problem, tensors=tensors, patterns=types, walks=tuple(walks))
-
-
-def moved_axis(axis: Axis, moves: list[tuple[int, ...]]) -> Axis:
-    """A storage axis where the levels of pattern `n` stand in the order `moves[n]`."""
-    if not isinstance(axis, Positions):
-        return axis
-    return replace(axis, dims=tuple(axis.dims[n] for n in moves[axis.pattern]))
+    return Plan(candidate.problem, problem, schedule, used, cost, rejected)
 
 
 def _with_lanes_innermost(problem: Problem, candidate: Candidate) -> Problem:

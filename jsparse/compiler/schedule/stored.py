@@ -1,13 +1,16 @@
-"""What a schedule may know of the pattern behind a problem: all of it, or only its room."""
+"""What a schedule may know of the pattern behind a problem, all of it or only its room; and its levels' orders."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from jsparse.compiler.problem import PatternType
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.level import Level
 
-__all__ = ["Stored", "TracedPattern"]
+__all__ = ["Stored", "TracedPattern", "pattern_type", "stored_as"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,32 @@ class TracedPattern:
 
     @property
     def orders(self) -> tuple[tuple[int, ...], ...]:
-        """The storage orders that can be walked besides the pattern's own."""
-        return tuple(other.format.order for other in self.derived)
+        """The orders of levels in which it can be walked: its own, then those of its transposed indices."""
+        own = self.format.order
+        return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self.type, *self.derived))
 
     def with_order(self, order: tuple[int, ...]) -> TracedPattern:
-        """The pattern in one of `orders`."""
+        """The transposed index that has this storage order."""
         return TracedPattern(next(other for other in self.derived if other.format.order == order))
 
 
 Stored: TypeAlias = Pattern | TracedPattern
+
+
+def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
+    """The levels of a pattern as the compiler walks them: without the dense levels at the end, which are mere axes."""
+    count = pattern.format.ndim - pattern.format.trailing_dense
+    levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
+    if isinstance(pattern, TracedPattern):
+        return PatternType(tuple(levels), pattern.type.index_dtype.name, True, lead)
+    return PatternType(tuple(levels), pattern.index_dtype.name, False, lead)
+
+
+def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
+    """The same entries with the levels in another order: `levels[n]` comes to stand at place `n`.
+
+    Of a traced pattern it is one of its `orders`.
+    """
+    if tuple(levels) == tuple(range(len(levels))):
+        return pattern
+    return pattern.with_order(tuple(pattern.format.order[level] for level in levels))

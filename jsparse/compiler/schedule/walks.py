@@ -7,10 +7,10 @@ from itertools import islice, permutations, product
 
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.stored import Stored, TracedPattern
-from jsparse.compiler.schedule.visits import walked_as
+from jsparse.compiler.schedule.visits import walked_levels
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["can_walk", "walks"]
+__all__ = ["can_walk", "is_walkable", "walks"]
 
 MAX_PERMUTED = 4  # variables of patterns up to which every order is priced
 MAX_WALKS = 120  # orders tried beyond that, where several patterns have to agree
@@ -21,33 +21,42 @@ Names = tuple[IndexVar, ...]
 def walks(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
     """Orders of all variables that patterns carry, in which each pattern can be walked; some come twice."""
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
-    legal = [_orders(names, patterns[n] if patterns else None) for n, names in enumerate(problem.level_variables)]
-    if len(legal) == 1:
+    known = list(zip(problem.level_variables, patterns, strict=True)) if patterns else []
+    if len(problem.level_variables) == 1:
         yield every
-    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_walks(problem, every, legal):
-        named = zip(problem.level_variables, legal, strict=True)
-        if all(orders is None or walked_as(names, walk) in orders for names, orders in named):
+    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_walks(problem, every, known):
+        if all(is_walkable(names, walk, pattern) for names, pattern in known):
             yield walk
+
+
+def is_walkable(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bool:
+    """Whether a pattern, whose levels have `names`, can be walked where variables are visited in the order `walk`: one
+    that is known in any, since its transposed indices are made on need; a traced one in those that it has."""
+    return not isinstance(pattern, TracedPattern) or walked_levels(names, walk) in pattern.orders
 
 
 def can_walk(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
     """Whether there is an order of all variables in which each pattern, whose levels have `names`, can be walked."""
     every = tuple(dict.fromkeys(v for of in names for v in of))
-    legal = [_orders(of, pattern) for of, pattern in zip(names, patterns, strict=True)]
-    found = (next(_merged(every, chosen), None) for chosen in product(*(orders for orders in legal if orders)))
-    return any(walk is not None for walk in found)
+    return any(True for _ in _agreeing(every, list(zip(names, patterns, strict=True))))
 
 
-def _orders(names: Names, pattern: Stored | None) -> list[Names] | None:
-    """The orders in which a pattern can be walked; None for any."""
-    if not isinstance(pattern, TracedPattern):
-        return None
-    if len(set(names)) < len(names):  # which of the equal names comes first is lost among the other orders
-        return [names]
-    return [names, *(tuple(names[level] for level in order) for order in pattern.orders)]
+def _agreeing(every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
+    """Orders of all variables in which each traced pattern, given with the names of its levels, can be walked: for each
+    choice among the orders that these have, as many as can be priced."""
+    legal = [_orders(names, pattern) for names, pattern in known if isinstance(pattern, TracedPattern)]
+    for chosen in product(*legal):
+        yield from islice(_merged(every, chosen), MAX_WALKS)
 
 
-def _some_walks(problem: Problem, every: Names, legal: Sequence[list[Names] | None]) -> Iterator[Names]:
+def _orders(names: Names, pattern: TracedPattern) -> list[Names]:
+    """The names of a pattern's levels in each order in which it can be walked. Levels of a repeated variable keep their
+    order among each other when they are visited together, so a transposed index may not be one of them."""
+    named = [(levels, tuple(names[level] for level in levels)) for levels in pattern.orders]
+    return [walk for levels, walk in named if walked_levels(names, walk) == levels]
+
+
+def _some_walks(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
     """Where there are too many orders to price: the stored one, the target's variables first, each of them first; of
     several patterns, as many as can be priced of those in which each has one of its orders."""
     target = problem.assignment.target.variables()
@@ -56,9 +65,8 @@ def _some_walks(problem: Problem, every: Names, legal: Sequence[list[Names] | No
     yield (*first, *(v for v in every if v not in target))
     yield (*(v for v in target if v in every), *(v for v in every if v not in target))
     yield from ((v, *(w for w in every if w != v)) for v in first)
-    if len(legal) > 1:
-        for chosen in product(*(orders for orders in legal if orders is not None)):
-            yield from islice(_merged(every, chosen), MAX_WALKS)
+    if len(problem.level_variables) > 1:
+        yield from _agreeing(every, known)
 
 
 def _merged(every: Names, orders: Sequence[Names]) -> Iterator[Names]:

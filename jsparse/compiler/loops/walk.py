@@ -1,0 +1,83 @@
+"""How far patterns have been walked, while variables are bound one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from jsparse.compiler.loops.nest import Domain, Range, Stored
+from jsparse.compiler.problem import Problem
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["Loop", "Walk"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A variable and where its values come from."""
+
+    var: IndexVar
+    domain: Domain
+
+    @property
+    def filters(self) -> bool:
+        """Whether the loop only looks up a variable that an outer loop has set."""
+        return isinstance(self.domain, Stored) and self.domain.bound
+
+
+class Walk:
+    """The patterns of a problem, whose levels are walked in the order in which they are stored.
+
+    Attributes:
+        left: for each pattern, its levels that are still to be walked, outermost first, with their variables.
+        bound: the variables that have a value.
+    """
+
+    def __init__(self, problem: Problem, drivers: Collection[tuple[IndexVar, int]]) -> None:
+        self.problem, self.drivers = problem, frozenset(drivers)
+        self.left = {n: list(enumerate(names)) for n, names in enumerate(problem.level_variables)}
+        self.bound: set[IndexVar] = set()
+
+    def part(self, patterns: Iterable[int]) -> Walk:
+        """A walk that goes on from here over some of the patterns; this one stays where it is."""
+        walk = Walk(self.problem, self.drivers)
+        walk.left = {n: list(self.left[n]) for n in patterns}
+        walk.bound = set(self.bound)
+        return walk
+
+    def bind(self, var: IndexVar) -> list[Loop]:
+        """One loop over `var`, then the lookups in all levels whose variable is bound.
+
+        The loop walks a level that meets `var`: a sparse one, since a dense one can be located; of several, that of the
+        pattern which drives. Where there is none, it has every coordinate.
+        """
+        met = sorted(self._met(var), key=lambda n: (self._is_dense(n), (var, n) not in self.drivers))
+        loops = [Loop(var, self._next(met[0]) if met else Range())]
+        self.bound.add(var)
+        for n, levels in self.left.items():
+            while levels and levels[0][1] in self.bound:
+                loops.append(Loop(levels[0][1], self._next(n, bound=True)))
+        return loops
+
+    def merge(self, var: IndexVar) -> dict[int, Stored]:
+        """Bind `var` in one loop over all levels that meet it: pattern → level."""
+        self.bound.add(var)
+        return {n: self._next(n) for n in self._met(var)}
+
+    def check(self) -> None:
+        """Raises ValueError unless all levels are walked."""
+        if any(self.left.values()):
+            raise ValueError(f"the schedule does not visit the levels of {self.problem} in order")
+
+    def _met(self, var: IndexVar) -> list[int]:
+        """The patterns whose next level is over `var`."""
+        return [n for n, levels in self.left.items() if levels and levels[0][1] == var]
+
+    def _next(self, pattern: int, bound: bool = False) -> Stored:
+        level, _ = self.left[pattern].pop(0)
+        return Stored(pattern, level, bound)
+
+    def _is_dense(self, pattern: int) -> bool:
+        level, _ = self.left[pattern][0]
+        return self.problem.patterns[pattern].levels[level].kind is LevelKind.DENSE

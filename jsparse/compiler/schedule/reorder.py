@@ -1,0 +1,35 @@
+"""A problem restated so that its patterns are stored in the orders in which loops walk them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jsparse.compiler.problem import Axis, Positions, Problem
+from jsparse.compiler.schedule.stored import Stored, pattern_type, stored_as
+
+__all__ = ["reordered"]
+
+
+def reordered(
+    problem: Problem, patterns: Sequence[Stored], moves: Sequence[tuple[int, ...]]
+) -> tuple[tuple[Stored, ...], Problem]:
+    """The patterns with their levels in other orders, and the same problem over these.
+
+    Args:
+        moves: for each pattern, the level that comes to stand at each place. Leading axes stay where they are.
+    """
+    used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
+    types = tuple(pattern_type(p, t.lead) for p, t in zip(used, problem.patterns, strict=True))
+    walks = tuple(
+        (*lead, *(names[level] for level in levels))
+        for lead, names, levels in zip(problem.lead_variables, problem.level_variables, moves, strict=True)
+    )
+    tensors = tuple(replace(t, axes=tuple(_moved(axis, moves) for axis in t.axes)) for t in problem.tensors)
+    return used, replace(problem, tensors=tensors, patterns=types, walks=walks)
+
+
+def _moved(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:
+    if not isinstance(axis, Positions):
+        return axis
+    return replace(axis, dims=tuple(axis.dims[level] for level in moves[axis.pattern]))
