@@ -29,7 +29,7 @@ def with_room(run: HostRun, rng: np.random.Generator) -> HostRun:
     for n in chosen:
         sizes = [run.problem.size[var] for var in run.problem.level_variables[n]]
         patterns[n], positions[n] = _padded(types[n], sizes, run.patterns[n], rng)
-        types[n] = replace(types[n], padded=True)
+        types[n] = replace(types[n], padded=True, content=())
     grown = {}
     for tensor in run.problem.tensors[1:]:
         place, values = place_of(tensor), run.arrays[tensor.name]

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from jsparse import Pattern
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.compiler.schedule import Plan, Schedule, candidate
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as
@@ -17,12 +18,20 @@ from jsparse.primitives.spec import Spec
 
 __all__ = ["batched", "fine_grained", "some_plan", "with_other_drivers", "with_unknown_size"]
 
+WRITTEN_OUT = 40  # stored entries whose loops are written out; more only take longer
+
 
 def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Generator) -> Plan:
     """The plan of a random candidate, in vector lanes more often than not if there is one."""
     known = tuple(patterns)
-    found = list(candidates(problem, known))
-    vectorized = [candidate for candidate in found if candidate.vector is not None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidate, "WRITTEN_TURNS", 1)
+        patch.setattr(candidate, "WRITTEN_OUT", WRITTEN_OUT)
+        found = list(candidates(problem, known))
+    written = [c for c in found if c.written_out]
+    if written and rng.random() < 0.3:
+        found = written
+    vectorized = [c for c in found if c.vector is not None]
     found = vectorized if vectorized and rng.random() < 0.7 else found
     chosen = found[int(rng.integers(len(found)))]
     return plan_as(chosen, estimate(chosen, known), known, ())

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.walks import walks
+from jsparse.formats import Pattern
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
@@ -23,6 +25,9 @@ __all__ = ["Candidate", "candidates"]
 REGISTER_BYTES = 256  # of one register tile: 8 vectors of 32 bytes, half of AVX2's registers
 SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
 SHARED_LANES = 16  # but none narrower than a cache line of float32
+WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each
+WRITTEN_BYTES = 64  # of a register tile then, so that those of several rows fit the registers
+WRITTEN_TURNS = 512  # coordinates that what is written out is worth running for
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,16 @@ class Candidate:
         walk: the pattern's variables in the order visited.
         vector: the variable to run in vector lanes, if any.
         factored: whether the innermost reduction is summed in lanes before the factors that lack it are multiplied in.
+        written_out: whether the loops over the patterns, which are known and small, are written out entry by entry, for
+            every register tile anew: coordinates and positions become constants, and rows that several entries read
+            stay in registers.
     """
 
     problem: Problem
     walk: tuple[IndexVar, ...]
     vector: IndexVar | None
     factored: bool = False
+    written_out: bool = False
 
     @cached_property
     def kept(self) -> frozenset[IndexVar]:
@@ -131,6 +140,8 @@ class Candidate:
     def order(self) -> tuple[IndexVar, ...]:
         """All loops, outermost first; the vector variable last."""
         last = () if self.vector is None else (self.vector,)
+        if self.written_out:
+            return (*self.spread, *self.walk, *self.contracted, *last)
         if self.sums_all or self.problem.lists:
             return (*self.lead, *self.head, *self.tail, *self.spread, *self.contracted, *last)
         return (*self.lead, *self.head, *self.spread, *self.tail, *self.contracted, *last)
@@ -141,7 +152,8 @@ class Candidate:
         if self.vector is None:
             return 0
         target = self.problem.type_of[self.problem.assignment.target.tensor]
-        room, size = REGISTER_BYTES // np.dtype(target.dtype).itemsize, self.problem.size[self.vector] or 0
+        tile = WRITTEN_BYTES if self.written_out else REGISTER_BYTES
+        room, size = tile // np.dtype(target.dtype).itemsize, self.problem.size[self.vector] or 0
         if self.owns_tiles:
             room = min(room, max(SHARED_LANES, -(-size // SHARED_TILES)))
         return min(room, size)
@@ -149,7 +161,9 @@ class Candidate:
     @property
     def tile(self) -> int:
         """Where the loop over register tiles stands: around the reductions if the target carries the lanes; outside
-        everything when threads own tiles of the target."""
+        everything when threads own tiles of the target, and outside the patterns where these are written out."""
+        if self.written_out:
+            return len(self.spread)
         if self.owns_tiles:
             return len(self.lead)
         inner = len(self.contracted) + (0 if self.sums_all else len(self.tail))
@@ -167,6 +181,19 @@ def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Ca
             yield candidate
             if candidate.can_factor:
                 yield replace(candidate, factored=True)
+            if _writes_out(candidate, patterns):
+                yield replace(candidate, written_out=True)
+
+
+def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
+    """Whether the patterns are known and few enough entries for code that has a place for each of them, run for many
+    coordinates of the target."""
+    problem = candidate.problem
+    if candidate.vector not in candidate.kept or candidate.contracted or problem.lists or not patterns:
+        return False
+    entries = [x.nse for x in patterns if isinstance(x, Pattern)]
+    turns = prod(problem.size[v] or 0 for v in (*candidate.spread, candidate.vector) if v is not None)
+    return len(entries) == len(patterns) and sum(entries) <= WRITTEN_OUT and turns >= WRITTEN_TURNS
 
 
 def _vectorizes(problem: Problem, var: IndexVar, walked: Collection[IndexVar]) -> bool:

@@ -26,6 +26,7 @@ CLEAR = 0.25  # an element of the target set to zero
 MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
 SHARED = 2.0  # work that threads cannot share counts this many times
+WRITTEN = 0.75  # arithmetic whose places are constants costs so much of what it costs elsewhere
 CHUNK_WORK = 1 << 15  # multiply-adds worth waking a thread for
 
 
@@ -61,6 +62,8 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     order, kept = candidate.order, candidate.kept
     if candidate.problem.lists:
         return (order[0], "owned") if order else None
+    if candidate.written_out:
+        return str(candidate.spread[0] if candidate.spread else candidate.vector), "owned"
     if candidate.owns_tiles and not candidate.lead:
         return str(candidate.vector), "owned"
     tiles_first = candidate.vector is not None and candidate.tile == 0
@@ -115,11 +118,13 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
         work = leaf + (entries[len(candidate.head) - 1] if candidate.head else 1.0) * dense
     else:
         work = leaf * dense
-    return work / (LANES if candidate.vector is not None else 1.0)
+    return work / (LANES if candidate.vector is not None else 1.0) * (WRITTEN if candidate.written_out else 1.0)
 
 
 def _visited(candidate: Candidate, looked: list[float]) -> float:
     """Coordinates loaded. Loops around part of the walk make it walked again for each of their turns."""
+    if candidate.written_out:
+        return 0.0
     around = 1 if candidate.sums_all else extent(candidate.problem, candidate.spread)
     heads, tail = sum(looked[: len(candidate.head)]), sum(looked[len(candidate.head) :])
     tiles = -(-extent(candidate.problem, (candidate.vector,)) // candidate.lanes) if candidate.vector else 1

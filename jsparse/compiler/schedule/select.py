@@ -17,6 +17,7 @@ from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.visits import visits, walked_levels
 from jsparse.errors import NotYetSupportedError
+from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["plan", "plan_as"]
@@ -45,7 +46,8 @@ def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
 
 
 def _name(candidate: Candidate) -> str:
-    return " ".join(candidate.order) + (f" ({candidate.vector} in lanes)" if candidate.vector else "")
+    written = ", written out" if candidate.written_out else ""
+    return " ".join(candidate.order) + (f" ({candidate.vector} in lanes{written})" if candidate.vector else "")
 
 
 def plan_as(
@@ -55,9 +57,18 @@ def plan_as(
     moves = [walked_levels(names, candidate.walk) for names in candidate.problem.level_variables]
     used, problem = reordered(candidate.problem, patterns, moves)
     problem = _with_lanes_innermost(problem, candidate)
+    if candidate.written_out:
+        types = (replace(t, content=_content(p)) for t, p in zip(problem.patterns, used, strict=True))
+        problem = replace(problem, patterns=tuple(types))
     drivers = visits(candidate.problem, candidate.walk, patterns).drivers
     schedule = replace(_schedule(candidate, problem, cost), drivers=drivers)
     return Plan(candidate.problem, problem, schedule, used, cost, rejected)
+
+
+def _content(pattern: Stored) -> tuple[tuple[int, ...], ...]:
+    """The index arrays of a pattern that is known."""
+    assert isinstance(pattern, Pattern)
+    return tuple(tuple(array.tolist()) for array in pattern.arrays)
 
 
 def _with_lanes_innermost(problem: Problem, candidate: Candidate) -> Problem:
