@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.algebra.compute import computed
-from jsparse.algebra.contraction import OutFormat, as_array, contraction
+from jsparse.algebra.contraction import contraction
+from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.errors import NotYetSupportedError
 from jsparse.notation import read_sublists
 from jsparse.tensor import SparseTensor

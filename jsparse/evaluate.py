@@ -11,10 +11,10 @@ import jax.numpy as jnp
 
 from jsparse.algebra.assign import check_distinct, counting
 from jsparse.algebra.compute import converted
-from jsparse.algebra.contraction import OutFormat, as_array, asked
 from jsparse.algebra.indirect import Direct, direct
+from jsparse.algebra.operands import OutFormat, as_array, asked
 from jsparse.algebra.signature import is_relation
-from jsparse.algebra.summation import Summation, sorted_anew, summation, total
+from jsparse.algebra.summation import Summation, summation, total
 from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
 from jsparse.formats import Format
 from jsparse.notation import Access
@@ -153,19 +153,19 @@ def _stated(
     every = {**tensors, **more}
     operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
     signatures, out = asked(text, operands, out_format)
-    anew, format = sorted_anew(text, statement, names, signatures, out, nse)
-    if anew:
-        statement, taken = _converted(statement, anew, every)
-        return _stated(text, statement, {**every, **taken}, format or out_format, nse)
-    return summation(text, statement, names, signatures, out, nse), operands, out_format
+    work = summation(text, statement, names, signatures, out, nse)
+    if work.resorted:
+        statement, taken = _converted(statement, work.resorted, every)
+        return _stated(text, statement, {**every, **taken}, work.format or out_format, nse)
+    return work, operands, out_format
 
 
 def _converted(
-    statement: Statement, anew: tuple[tuple[int, int, Format], ...], tensors: dict[str, Any]
+    statement: Statement, resorted: tuple[tuple[int, int, Format], ...], tensors: dict[str, Any]
 ) -> tuple[Statement, dict[str, Any]]:
     """The statement with some factors in other formats, under names of their own."""
     terms, taken = list(statement.terms), {}
-    for number, place, format in anew:
+    for number, place, format in resorted:
         factors = list(terms[number].factors)
         name = f"{factors[place].tensor}'{number}.{place}"
         taken[name] = converted(tensors[factors[place].tensor], format)

@@ -9,7 +9,8 @@ from typing import Any
 
 from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.compute import last_product, step_products
-from jsparse.algebra.contraction import Contraction, OutFormat, contraction
+from jsparse.algebra.contraction import Contraction, contraction
+from jsparse.algebra.operands import OutFormat
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops

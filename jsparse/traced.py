@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.algebra.contraction import SUPPORTED_DTYPES
+from jsparse.algebra.operands import SUPPORTED_DTYPES
 from jsparse.dynamic import Derived, DynamicPattern, dynamic_type
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern, derived_format

@@ -20,7 +20,7 @@ from jsparse.formats.build import index_dtype
 from jsparse.primitives.lists import Reached, listed_arrays, rows_of
 from jsparse.primitives.spec import Walked
 
-__all__ = ["NEW", "Assembly", "assembled", "future_place"]
+__all__ = ["Assembly", "assembled", "future_place", "new_format"]
 
 NEW = -1  # the group of a dynamic pattern that is made on the way
 
@@ -104,6 +104,11 @@ def future_place(text: str, products: Sequence[Product], place: Stored | Format,
     if all(isinstance(walk.pattern, Pattern) for product in products for walk in product.walks.values()):
         return None
     return StoredOn(_dynamic(text, products, place if isinstance(place, Format) else None, nse), NEW)
+
+
+def new_format(place: StoredOn | None) -> Format | None:
+    """The format of a dynamic pattern that is made on the way; None for any other place."""
+    return None if place is None or place.group != NEW else place.pattern.format
 
 
 def _dynamic(text: str, products: Sequence[Product], format: Format | None, nse: int | None) -> DynamicType:

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 
 from jsparse._compat import same_varying
 from jsparse.algebra.assembly import Assembly
-from jsparse.algebra.contraction import Contraction, OutFormat, asked, stated
+from jsparse.algebra.contraction import Contraction, stated
+from jsparse.algebra.operands import OutFormat, asked
 from jsparse.algebra.product import subscripts_of
 from jsparse.algebra.rules import NEW_PATTERN
 from jsparse.algebra.signature import StoredOn, is_relation, stored_on

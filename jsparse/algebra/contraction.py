@@ -8,49 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.algebra.assembly import NEW, Assembly, assembled, future_place
+from jsparse.algebra.assembly import Assembly, future_place, new_format
+from jsparse.algebra.operands import Asked, OutFormat, as_array, asked, dense_array, result_dtype
 from jsparse.algebra.path import Step, steps_of
+from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
-from jsparse.algebra.rules import NEW_PATTERN, NewPattern, Stored, result_of
-from jsparse.algebra.signature import Signature, StoredOn, is_relation, signature, stored_on
+from jsparse.algebra.rules import NEW_PATTERN, Stored
+from jsparse.algebra.signature import Signature, StoredOn, is_relation
 from jsparse.dynamic import DynamicPattern
-from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Assignment, parse_einsum
 from jsparse.primitives.entries import Entries
 from jsparse.primitives.spec import Spec
 from jsparse.tensor import SparseTensor
 
-__all__ = [
-    "SUPPORTED_DTYPES",
-    "Asked",
-    "Contraction",
-    "OutFormat",
-    "as_array",
-    "asked",
-    "asked_place",
-    "clear_cache",
-    "contracted",
-    "contraction",
-    "dense_array",
-    "fused",
-    "result_dtype",
-    "result_place",
-    "stated",
-]
+__all__ = ["REMEMBERED", "Contraction", "clear_cache", "contracted", "contraction", "fused", "stated"]
 
-SUPPORTED_DTYPES = ("float32", "float64", "int32", "int64")
 REMEMBERED = 256  # statements; each holds its patterns
-
-OutFormat: TypeAlias = str | Format | SparseTensor | None
-Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of which only types count
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,43 +108,6 @@ def contraction(
     return _stated(subscripts, signatures, out, nse), taken
 
 
-def asked(text: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[tuple[Signature, ...], Asked]:
-    """The signatures of operands, and `out_format` likewise. Raises FormatError if it is no format."""
-    stored = stored_on([*operands, out_format])
-    out: Asked = stored.pop() if isinstance(out_format, SparseTensor) else out_format
-    if not isinstance(out, str | Format | StoredOn | None):
-        raise FormatError(
-            f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor or None, but got "
-            f"{type(out).__name__}."
-        )
-    return tuple(signature(x, on) for x, on in zip(operands, stored, strict=False)), out
-
-
-def dense_array(x: Any) -> Any:
-    """An array; a SparseTensor whose levels are all dense is one in another order."""
-    if not isinstance(x, SparseTensor):
-        return x
-    order = x.format.order
-    stored = x.values.reshape([x.shape[d] for d in order])
-    return jnp.transpose(stored, [order.index(d) for d in range(x.ndim)]) if x.ndim else stored.reshape(())
-
-
-def as_array(x: Any, subscripts: str) -> jax.Array:
-    """An operand that is no SparseTensor as an array of numbers. Raises DTypeError if it is none."""
-    try:
-        if type(x).__module__.startswith("jax.experimental.sparse"):
-            raise TypeError("jax would slice it row by row")
-        array = x if isinstance(x, jax.Array) else jnp.asarray(x)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(
-            f"Expected the operands of '{subscripts}' to be arrays or SparseTensors, but one is a {type(x).__module__}."
-            f"{type(x).__name__}. Sparse arrays of other libraries are taken by jsparse.asarray."
-        ) from error
-    if not isinstance(array.dtype, np.dtype):  # random keys
-        raise DTypeError(f"Expected the operands of '{subscripts}' to be numbers, but one has dtype {array.dtype}.")
-    return array
-
-
 def clear_cache() -> None:
     """Forget all statements."""
     _stated.cache_clear()
@@ -196,61 +139,11 @@ def stated(
     future = future_place(text, [product], place, nse)
     moved = resorted(product, future)
     if moved:
-        if future is not None and future.group == NEW:
-            place = future.pattern.format
+        place = new_format(future) or place
         return Contraction(text, assignment, product.shape, dtype, (), None, None, resorted=moved, place=place)
     on, assembly = result_place(text, [product], [range(len(operands))], place, nse)
     work = contracted(text, product, dtype, on)
     return replace(work, assembly=assembly, entries=fused(assembly, [(1, work)]))
-
-
-def result_dtype(text: str, operands: Sequence[Signature], *numbers: complex) -> np.dtype:
-    """What operands and numbers promote to. Raises DTypeError if that is not supported."""
-    dtype = jnp.result_type(*(x.promoting for x in operands if not x.is_relation), *numbers)
-    if dtype.name not in SUPPORTED_DTYPES:
-        came = ", ".join(x.dtype.name for x in operands if not x.is_relation)
-        raise DTypeError(
-            f"Expected the operands of '{text}' to promote to {' or '.join(SUPPORTED_DTYPES)}, but {came} "
-            f"promote to {dtype}. Convert them with .astype."
-        )
-    return np.dtype(dtype)
-
-
-def asked_place(text: str, products: Sequence[Product], out: Asked, nse: int | None) -> Stored | Format:
-    """Where a sum of products is stored: on a pattern, a new one (in a format, if one is asked for), or nowhere.
-
-    Raises FormatError for `out`, ShapeError for `nse`, PatternError if an operand's pattern is larger than `nse`.
-    """
-    if nse is not None and (isinstance(nse, bool) or not isinstance(nse, int | np.integer) or nse < 0):
-        raise ShapeError(f"Expected nse= of '{text}' to be a number of entries, but got {nse!r}.")
-    if isinstance(out, StoredOn):
-        return out
-    if out is NEW_PATTERN:
-        return NEW_PATTERN
-    format = None if out is None else Format.of(out, len(products[0].kept))
-    if format is not None and format.is_dense:
-        return None
-    found = result_of(products)
-    if format is not None and (not isinstance(found, StoredOn) or found.pattern.format != format):
-        return format
-    if nse is not None and isinstance(found, StoredOn) and found.pattern.nse > nse:
-        raise PatternError(
-            f"Expected at most nse={nse:,} entries in the result of '{text}', but it has the {found.pattern.nse:,} "
-            f"of an operand."
-        )
-    return found
-
-
-def result_place(
-    text: str, products: Sequence[Product], places: Sequence[Sequence[int]], asked: Stored | Format, nse: int | None
-) -> tuple[StoredOn | None, Assembly | None]:
-    """What the result is stored on, None if it is dense; and how that is found, if it is a pattern of its own.
-
-    Raises PatternError as `algebra.assembly.assembled` does.
-    """
-    if isinstance(asked, StoredOn) or asked is None:
-        return asked, None
-    return assembled(text, products, places, asked if isinstance(asked, Format) else None, nse)
 
 
 def fused(assembly: Assembly | None, terms: Sequence[tuple[complex, Contraction]]) -> Entries | None:

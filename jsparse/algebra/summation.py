@@ -11,19 +11,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse.algebra.assembly import NEW, Assembly, future_place
+from jsparse.algebra.assembly import Assembly, future_place, new_format
 from jsparse.algebra.compute import computed, fused_entries, product_values, result_pattern, wrapped
-from jsparse.algebra.contraction import (
-    REMEMBERED,
-    Asked,
-    Contraction,
-    asked_place,
-    contracted,
-    fused,
-    result_dtype,
-    result_place,
-    stated,
-)
+from jsparse.algebra.contraction import REMEMBERED, Contraction, contracted, fused, stated
+from jsparse.algebra.operands import Asked, result_dtype
+from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.signature import Signature, StoredOn
@@ -34,7 +26,7 @@ from jsparse.notation import Access, Assignment
 from jsparse.notation.statement import Statement
 from jsparse.primitives.entries import Entries
 
-__all__ = ["Summation", "clear_cache", "sorted_anew", "summation", "total"]
+__all__ = ["Summation", "clear_cache", "summation", "total"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,8 @@ class Scaled:
     def values(self, operands: Sequence[Any], on: Any) -> jax.Array:
         """What the term adds, dense or on the result's pattern."""
         taken = [operands[n] for n in self.places]
-        out = computed(self.work, taken, "dense") if self.work.steps else product_values(self.work, taken, on)
+        prepared = self.work.steps or self.work.resorted
+        out = computed(self.work, taken, "dense") if prepared else product_values(self.work, taken, on)
         if self.coefficient == 1:
             return out
         return -out if self.coefficient == -1 else out * np.asarray(self.coefficient, out.dtype)
@@ -56,12 +49,20 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Summation:
-    """A statement that is checked. `result`, `assembly` and `entries` are as in `Contraction`."""
+    """A statement that is checked. `result`, `assembly` and `entries` are as in `Contraction`.
 
-    terms: tuple[Scaled, ...]
-    result: Pattern | DynamicType | None
-    assembly: Assembly | None
-    entries: Entries | None
+    Attributes:
+        resorted: what is converted before: the number of a term, of a factor in it, and the format it gets. Then only
+            this and `format` are said, and the statement of converted factors says the rest.
+        format: then the format of a new dynamic pattern that the result gets.
+    """
+
+    terms: tuple[Scaled, ...] = ()
+    result: Pattern | DynamicType | None = None
+    assembly: Assembly | None = None
+    entries: Entries | None = None
+    resorted: tuple[tuple[int, int, Format], ...] = ()
+    format: Format | None = None
 
 
 def total(work: Summation, operands: Sequence[Any], out_format: object) -> Any:
@@ -83,25 +84,6 @@ def _pattern(work: Summation, operands: Sequence[Any], out_format: object) -> Dy
 def clear_cache() -> None:
     """Forget all statements."""
     summation.cache_clear()
-    sorted_anew.cache_clear()
-
-
-@lru_cache(maxsize=REMEMBERED)
-def sorted_anew(
-    text: str,
-    statement: Statement,
-    names: tuple[str, ...],
-    operands: tuple[Signature, ...],
-    out: Asked,
-    nse: int | None,
-) -> tuple[tuple[tuple[int, int, Format], ...], Format | None]:
-    """What has to be converted before: the number of a term, of a factor in it, and the format it gets; and then the
-    format of a new dynamic pattern that the result gets."""
-    products, _ = _products(text, statement, names, operands, out)
-    on = future_place(text, products, asked_place(text, products, out, None), nse)
-    found = ((n, place, to) for n, product in enumerate(products) for place, to in resorted(product, on))
-    anew = tuple(found)
-    return anew, on.pattern.format if anew and on is not None and on.group == NEW else None
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -120,7 +102,12 @@ def summation(
     products, places = _products(text, statement, names, operands, out)
     coefficients = [term.coefficient for term in statement.terms]
     dtype = result_dtype(text, operands, *(number for number in coefficients if not _is_one(number)))
-    on, assembly = result_place(text, products, places, asked_place(text, products, out, nse), nse)
+    place = asked_place(text, products, out, nse)
+    future = future_place(text, products, place, nse)
+    moved = tuple((n, factor, to) for n, product in enumerate(products) for factor, to in resorted(product, future))
+    if moved:
+        return Summation(resorted=moved, format=new_format(future))
+    on, assembly = result_place(text, products, places, place, nse)
     terms = tuple(
         Scaled(number, _term(text, product, dtype, on), where)
         for number, product, where in zip(coefficients, products, places, strict=True)

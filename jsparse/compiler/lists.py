@@ -137,8 +137,6 @@ def counting(problem: Problem) -> Problem:
 
 
 def _columns(problem: Problem, index_dtype: str) -> Problem:
-    if problem.wanted == "listed values":
-        return problem
     if any(term.factors for term in problem.terms):
         return replace(problem, wanted="entries", column_dtype=index_dtype)
     target = problem.tensors[0]

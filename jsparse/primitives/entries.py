@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from math import prod
 from operator import add
 from typing import Any
 
@@ -22,22 +21,19 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.assembly import chunk_counts
-from jsparse.compiler.bound import array_names
-from jsparse.compiler.lists import Lists, list_term
-from jsparse.compiler.problem import Addend, Dense, Positions, Problem, TensorType
-from jsparse.compiler.routine import parameters
-from jsparse.compiler.runtime import OPERAND, KernelCall
+from jsparse.compiler.problem import Addend, Problem, TensorType
+from jsparse.compiler.runtime import OPERAND, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.formats import DynamicType, Pattern
-from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.notation import Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.execute import Movement
 from jsparse.primitives.kernel import call_kernel
-from jsparse.primitives.lists import Reached, find_places, listed_arrays
-from jsparse.primitives.routine import array_results, routine_p
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.lists import Reached, find_places, in_order, list_places, listed_arrays
+from jsparse.primitives.movement import bound_names, movements, static_patterns
+from jsparse.primitives.routine import array_results
+from jsparse.primitives.spec import Spec, divided
 
 __all__ = ["Entries", "clear_cache", "entries_p", "entries_plan"]
 
@@ -86,15 +82,9 @@ class Entries:
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
         """The factors of each term, and the index arrays of each pattern."""
-        factors, index, left = [], [], operands
-        for spec in self.specs:
-            factors.append(left[: len(spec.factors)])
-            left = left[len(spec.factors) :]
-        for walk in self.reached.walks:
-            count = sum(walk.array_counts)
-            index.append(left[:count])
-            left = left[count:]
-        return factors, index
+        counts = (*(len(spec.factors) for spec in self.specs), *(walk.operand_count for walk in self.reached.walks))
+        parts = divided(operands, counts)
+        return parts[: len(self.specs)], parts[len(self.specs) :]
 
     def problem(self, dtype: str) -> Problem:
         """The compiler's problem, of factors of one dtype."""
@@ -103,8 +93,8 @@ class Entries:
         terms = []
         for number, (spec, patterns) in enumerate(zip(self.specs, self.reached.terms, strict=True)):
             named = [(f"{operand_name(n)}{number or ''}", term) for n, term in enumerate(spec.factors)]
-            factors = tuple(Access(name, _indices(term, spec)) for name, term in named)
-            tensors += [TensorType(name, dtype, _axes(term, spec, patterns)) for name, term in named]
+            factors = tuple(spec.access(name, term) for name, term in named)
+            tensors += [TensorType(name, dtype, spec.axes(term, patterns)) for name, term in named]
             terms.append(Addend(self.coefficients[number], factors, patterns))
         known = {v for v, _ in counting.sizes}
         more = {v: size for spec in self.specs for v, size in spec.sizes if v not in known}
@@ -112,19 +102,6 @@ class Entries:
             counting, tensors=tuple(tensors), terms=tuple(terms), sizes=(*counting.sizes, *more.items()),
             assignment=Assignment(counting.assignment.target, ()), wanted="entries",
         )  # fmt: skip
-
-
-def _indices(term: Term, spec: Spec) -> tuple[IndexVar, ...]:
-    levels = () if term.on is None else spec.walks[term.on].indices
-    return (*term.before, *levels, *term.behind)
-
-
-def _axes(term: Term, spec: Spec, patterns: Sequence[int]) -> tuple[Dense | Positions, ...]:
-    if term.on is None:
-        return tuple(Dense(n) for n in range(len(term.before)))
-    levels = len(spec.walks[term.on].indices)
-    behind = (Dense(levels + n) for n in range(len(term.behind)))
-    return (Positions(patterns[term.on], tuple(range(levels))), *behind)
 
 
 @lru_cache(maxsize=256)
@@ -148,52 +125,27 @@ def _abstract(*operands: Any, work: Entries) -> Any:
 
 def _execute(*operands: Any, work: Entries) -> list[Any]:
     """Values to the order in which their patterns are walked, then one call."""
-    dtype = np.dtype(operands[0].dtype)
-    chosen = entries_plan(work, dtype.name)
+    chosen = entries_plan(work, np.dtype(operands[0].dtype).name)
     factors, index = work.split(operands)
-    moves = [
-        Movement(walk, used, arrays)
-        for walk, used, arrays in zip(work.reached.walks, chosen.patterns, index, strict=True)
-    ]
+    moves = movements(work.reached.walks, chosen.patterns, index)
     moved = []
     for arrays, spec, patterns in zip(factors, work.specs, work.reached.terms, strict=True):
-        sizes = dict(spec.sizes)
         for x, term in zip(arrays, spec.factors, strict=True):
-            inner = prod(sizes[v] for v in term.behind)
-            moved.append(x if term.on is None else moves[patterns[term.on]].apply(x, 0, inner, back=False))
-    taken = [array for move in moves for array in move.arrays]
-    bound: list[str] = []
-    for walk, used, move in zip(work.reached.walks, chosen.patterns, moves, strict=True):
-        static = isinstance(walk.pattern, Pattern) and isinstance(used, Pattern)
-        bound += array_names(used, walk.pattern) if static else [OPERAND] * len(move.arrays)  # type: ignore[arg-type]
-    held = tuple(walk.pattern for walk in work.reached.walks if isinstance(walk.pattern, Pattern))
+            move = None if term.on is None else moves[patterns[term.on]]
+            moved.append(x if move is None else move.apply(x, 0, spec.slot_size(term), back=False))
     if isinstance(work.result, Pattern):
-        return [_known_places(work.result, chosen, moved, bound, held, dtype)]
-    return _new_places(work.result, chosen, (*moved, *taken), bound, held, dtype)
+        return [_known_places(work, chosen, moved, work.result)]
+    return list(list_places(work.reached, in_order(work.reached, chosen), index, work.result, moved))
 
 
-def _known_places(
-    result: Pattern, chosen: Plan, factors: Sequence[Any], bound: list[str], held: tuple[Pattern, ...], dtype: np.dtype
-) -> jax.Array:
+def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: Pattern) -> jax.Array:
     """The values only, of patterns that are all known: so is where the values of each chunk begin."""
-    counts = chunk_counts(chosen)
+    walks, counts = work.reached.walks, chunk_counts(chosen)
     starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
     problem = replace(chosen.problem, wanted="listed values")
-    call = KernelCall(list_term(replace(chosen, problem=problem), "").columns, " ".join([*bound, OPERAND]))
-    return call_kernel(call, (*factors, starts), (result.nse,), dtype, (*held, result))
-
-
-def _new_places(
-    result: DynamicType, chosen: Plan, operands: Sequence[Any], bound: list[str], held: tuple[Pattern, ...], dtype: Any
-) -> list[Any]:
-    """Index arrays and values."""
-    term = list_term(chosen, result.index_dtype.name)
-    flags = tuple(name == OPERAND for name in bound)
-    named = " ".join(name for name in bound if name != OPERAND)
-    results = (*array_results(result), ((result.nse,), dtype))
-    factors = len(operands) - sum(flags)
-    lists = Lists(parameters(result), (term,), flags, len(results), True, named, factors, dtype.itemsize)
-    return list(routine_p.bind(*_compat.same_varying(operands), routine=lists, results=results, held=held))
+    call = call_of(problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND))
+    held = (*static_patterns(walks), result)
+    return call_kernel(call, (*factors, starts), (result.nse,), factors[0].dtype, held)
 
 
 def _apart(*operands: Any, work: Entries) -> list[Any]:
@@ -214,9 +166,7 @@ def _term(
 ) -> Any:
     """One term on the result's pattern; `index` are the index arrays of all patterns that are walked."""
     spec, coefficient = work.specs[number], work.coefficients[number]
-    given = [
-        index[n][: sum(walk.array_counts)] for n, walk in zip(work.reached.terms[number], spec.walks, strict=False)
-    ]
+    given = [index[n][: walk.operand_count] for n, walk in zip(work.reached.terms[number], spec.walks, strict=False)]
     taken = (*factors, *(array for of in given for array in of), *arrays)
     out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
     return out if coefficient == 1 else out * np.asarray(coefficient, out.dtype)

@@ -11,19 +11,20 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.assembly import listed_rows
-from jsparse.compiler.bound import array_names
 from jsparse.compiler.lists import Lists, list_term
 from jsparse.compiler.problem import Addend, Problem, TensorType
 from jsparse.compiler.routine import parameters
+from jsparse.compiler.runtime import OPERAND
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
-from jsparse.formats import DynamicType, Pattern
+from jsparse.compiler.schedule.stored import Stored, pattern_type
+from jsparse.formats import DynamicType
 from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import Walked
 
-__all__ = ["Reached", "clear_cache", "listed_arrays", "rows_of"]
+__all__ = ["Found", "Reached", "clear_cache", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
 
 SORT = 25.0  # what sorting a column costs, against a multiply-add
 
@@ -75,6 +76,11 @@ class Found:
     is_ordered: bool
 
 
+def in_order(reached: Reached, chosen: Plan) -> Found:
+    """What one plan over all patterns finds."""
+    return Found((chosen,), (tuple(range(len(reached.walks))),), True)
+
+
 @lru_cache(maxsize=256)
 def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
     """The cheaper way to find the places of a result that stores its indices in `order`."""
@@ -85,7 +91,7 @@ def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
     unsorted = sum(chosen.cost.work + chosen.cost.visits for chosen in listed) + SORT * columns
     ordered = ordered_plan(reached.problem(), reached.stored, order) if order else None
     if ordered is not None and ordered.cost.total <= unsorted:
-        return Found((ordered,), (tuple(range(len(reached.walks))),), True)
+        return in_order(reached, ordered)
     return Found(tuple(listed), reached.terms, False)
 
 
@@ -114,33 +120,30 @@ def listed_arrays(reached: Reached, index: Sequence[Sequence[Any]], type_: Dynam
         index: for each pattern its index arrays, as `Walked.array_counts` says; empty for a static one.
     """
     found = find_places(reached, tuple(reached.kept[dim] for dim in type_.format.order))
-    operands: list[Any] = []
-    bound: list[str] = []
-    flags: list[bool] = []
-    for chosen, walks in zip(found.plans, found.walks, strict=True):
-        for number, used in zip(walks, chosen.patterns, strict=True):
-            walk = reached.walks[number]
-            if isinstance(walk.pattern, Pattern):
-                assert isinstance(used, Pattern)
-                names = array_names(used, walk.pattern)
-                bound += names
-                flags += [False] * len(names)
-            else:
-                taken = _arrays_of(walk, used, index[number])
-                operands += taken
-                flags += [True] * len(taken)
-    results = array_results(type_)
-    kernels = tuple(list_term(chosen, type_.index_dtype.name) for chosen in found.plans)
-    lists = Lists(parameters(type_), kernels, tuple(flags), len(results), found.is_ordered, " ".join(bound))
-    held = tuple(walk.pattern for walk in reached.walks if isinstance(walk.pattern, Pattern))
-    out = routine_p.bind(*_compat.same_varying(operands), routine=lists, results=results, held=held)
-    return tuple(out)
+    return list_places(reached, found, index, type_)
 
 
-def _arrays_of(walk: Walked, used: Stored, arrays: Sequence[Any]) -> Sequence[Any]:
-    """Of a dynamic pattern's arrays, those in the order in which it is walked."""
-    for type_, count in zip((walk.pattern, *walk.derived), walk.array_counts, strict=True):
-        own, arrays = arrays[:count], arrays[count:]
-        if isinstance(used, TracedPattern) and type_ == used.type:
-            return own if type_ == walk.pattern else own[:-2]
-    raise ValueError(f"{used} is none of {walk}")
+def list_places(
+    reached: Reached, found: Found, index: Sequence[Sequence[Any]], type_: DynamicType, factors: Sequence[Any] = ()
+) -> tuple[Any, ...]:
+    """The index arrays of a pattern of that type at all places that the loops of `found` reach; `index` is as in
+    `listed_arrays`. With `factors`, of one dtype, whose products the loops compute: then their values (nse,)."""
+    numbers = [n for walked in found.walks for n in walked]
+    walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
+    taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
+    operands = (*factors, *(array for arrays in taken for array in arrays))
+    names = bound_names(walks, used)
+    values = [((type_.nse,), np.dtype(x.dtype)) for x in factors[:1]]
+    results = (*array_results(type_), *values)
+    lists = Lists(
+        params=parameters(type_),
+        terms=tuple(list_term(chosen, type_.index_dtype.name) for chosen in found.plans),
+        operands=tuple(name == OPERAND for name in names),
+        results=len(results),
+        is_ordered=found.is_ordered,
+        bound=" ".join(name for name in names if name != OPERAND),
+        factors=len(factors),
+        value_bytes=sum(dtype.itemsize for _, dtype in values),
+    )
+    held = static_patterns(reached.walks)
+    return tuple(routine_p.bind(*_compat.same_varying(operands), routine=lists, results=results, held=held))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -13,7 +13,7 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["Spec", "Term", "Walked", "problem_of"]
+__all__ = ["Spec", "Term", "Walked", "divided", "problem_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,11 @@ class Walked:
         return (len(self.pattern.array_lengths), *(len(other.array_lengths) + 2 for other in self.derived))
 
     @property
+    def operand_count(self) -> int:
+        """How many operands there are of the pattern and its transposed indices; none of a static one."""
+        return sum(self.array_counts)
+
+    @property
     def stored(self) -> Stored:
         """What the scheduler sees. Batched transposed indices are not used: their values would move one by one."""
         if isinstance(self.pattern, Pattern):
@@ -74,9 +79,27 @@ class Spec:
         """The shape of a term's array."""
         sizes = dict(self.sizes)
         outer = tuple(sizes[v] for v in term.before)
+        return outer if term.on is None else (*outer, self.walks[term.on].pattern.nse * self.slot_size(term))
+
+    def slot_size(self, term: Term) -> int:
+        """How many elements a slot of values has."""
+        sizes = dict(self.sizes)
+        return prod(sizes[v] for v in term.behind)
+
+    def access(self, name: str, term: Term) -> Access:
+        """A term's array, accessed by that name."""
+        levels = () if term.on is None else self.walks[term.on].indices
+        return Access(name, (*term.before, *levels, *term.behind))
+
+    def axes(self, term: Term, patterns: Sequence[int]) -> tuple[Axis, ...]:
+        """The storage of a term's array; `patterns` are the numbers of `walks` among the patterns of a problem."""
+        outer = len(term.before)
+        before = (Dense(n) for n in range(outer))
         if term.on is None:
-            return outer
-        return (*outer, self.walks[term.on].pattern.nse * prod(sizes[v] for v in term.behind))
+            return tuple(before)
+        inner = outer + len(self.walks[term.on].indices)
+        behind = (Dense(inner + n) for n in range(len(term.behind)))
+        return (*before, Positions(patterns[term.on], tuple(range(outer, inner))), *behind)
 
     def exchanged(self, place: int) -> Spec:
         """The transpose in one factor: it becomes the result, and the result the last factor."""
@@ -85,34 +108,26 @@ class Spec:
 
     def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:
         """The factors' arrays, and the index arrays of each pattern."""
-        left = operands[len(self.factors) :]
-        index = []
-        for walk in self.walks:
-            count = sum(walk.array_counts)
-            index.append(left[:count])
-            left = left[count:]
-        return operands[: len(self.factors)], index
+        factors, *index = divided(operands, [len(self.factors), *(walk.operand_count for walk in self.walks)])
+        return factors, index
 
 
-def _axes(term: Term, walks: tuple[Walked, ...]) -> tuple[Axis, ...]:
-    if term.on is None:
-        return tuple(Dense(n) for n in range(len(term.before)))
-    outer, middle = len(term.before), len(walks[term.on].indices)
-    behind = (Dense(outer + middle + n) for n in range(len(term.behind)))
-    return (*(Dense(n) for n in range(outer)), Positions(term.on, tuple(range(outer, outer + middle))), *behind)
+def divided(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any]]:
+    """So many of the operands, then so many of those behind, and so on."""
+    parts = []
+    for count in counts:
+        parts.append(operands[:count])
+        operands = operands[count:]
+    return parts
 
 
 def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     """The compiler's problem; `dtypes` are those of the result and of the factors."""
     terms = (spec.result, *spec.factors)
     names = (operand_name(len(spec.factors)), *(operand_name(n) for n in range(len(spec.factors))))
-
-    def access(name: str, term: Term) -> Access:
-        levels = () if term.on is None else spec.walks[term.on].indices
-        return Access(name, (*term.before, *levels, *term.behind))
-
-    accesses = [access(name, term) for name, term in zip(names, terms, strict=True)]
-    tensors = tuple(TensorType(n, d, _axes(t, spec.walks)) for n, d, t in zip(names, dtypes, terms, strict=True))
+    accesses = [spec.access(name, term) for name, term in zip(names, terms, strict=True)]
+    numbers = range(len(spec.walks))
+    tensors = tuple(TensorType(n, d, spec.axes(t, numbers)) for n, d, t in zip(names, dtypes, terms, strict=True))
     assignment = Assignment(accesses[0], tuple(accesses[1:]))
     known = dict(spec.sizes)
     walks = tuple((*walk.lead, *walk.indices) for walk in spec.walks)

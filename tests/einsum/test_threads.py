@@ -13,7 +13,8 @@ import pytest
 
 import jsparse
 from jsparse import SparseTensor
-from jsparse.algebra.contraction import asked, contracted, contraction
+from jsparse.algebra.contraction import contracted, contraction
+from jsparse.algebra.operands import asked
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.compiler.runtime import run_on_host
 from jsparse.primitives.execute import make_plan

@@ -82,6 +82,12 @@ def test_options(options, error, match):
         jsparse.evaluate("C[i,j] = A[i,j] + B[i,j]", A=A, B=A.asformat("coo"), **options)
 
 
+@pytest.mark.parametrize("nse", [-1, 2.0, "3", True])
+def test_room_of_dynamic_patterns(nse):
+    with pytest.raises(ShapeError, match=r"nse= of 'C\[i,j\] = A\[i,j\] \+ B\[i,j\]'"):
+        jsparse.evaluate("C[i,j] = A[i,j] + B[i,j]", A=A.dynamic(30), B=A.dynamic(25), nse=nse)
+
+
 def test_text_of_another_type():
     with pytest.raises(SubscriptError, match="of type int"):
         jsparse.evaluate(3, A=A)

@@ -12,7 +12,7 @@ import numpy as np
 from programs.program import DenseOperand, SparseOperand, reached_by
 
 import jsparse
-from jsparse.algebra.contraction import asked
+from jsparse.algebra.operands import asked
 from jsparse.algebra.summation import Summation, summation
 from jsparse.notation import parse_statement
 

@@ -1,0 +1,72 @@
+"""What is given: operands as arrays, and their signatures and `out_format`'s, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.algebra.rules import NewPattern
+from jsparse.algebra.signature import Signature, StoredOn, signature, stored_on
+from jsparse.errors import DTypeError, FormatError
+from jsparse.formats import Format
+from jsparse.tensor import SparseTensor
+
+__all__ = ["SUPPORTED_DTYPES", "Asked", "OutFormat", "as_array", "asked", "dense_array", "result_dtype"]
+
+SUPPORTED_DTYPES = ("float32", "float64", "int32", "int64")
+
+OutFormat: TypeAlias = str | Format | SparseTensor | None
+Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of which only types count
+
+
+def as_array(x: Any, subscripts: str) -> jax.Array:
+    """An operand that is no SparseTensor as an array of numbers. Raises DTypeError if it is none."""
+    try:
+        if type(x).__module__.startswith("jax.experimental.sparse"):
+            raise TypeError("jax would slice it row by row")
+        array = x if isinstance(x, jax.Array) else jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"Expected the operands of '{subscripts}' to be arrays or SparseTensors, but one is a {type(x).__module__}."
+            f"{type(x).__name__}. Sparse arrays of other libraries are taken by jsparse.asarray."
+        ) from error
+    if not isinstance(array.dtype, np.dtype):  # random keys
+        raise DTypeError(f"Expected the operands of '{subscripts}' to be numbers, but one has dtype {array.dtype}.")
+    return array
+
+
+def dense_array(x: Any) -> Any:
+    """An array; a SparseTensor whose levels are all dense is one in another order."""
+    if not isinstance(x, SparseTensor):
+        return x
+    order = x.format.order
+    stored = x.values.reshape([x.shape[d] for d in order])
+    return jnp.transpose(stored, [order.index(d) for d in range(x.ndim)]) if x.ndim else stored.reshape(())
+
+
+def asked(text: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[tuple[Signature, ...], Asked]:
+    """The signatures of operands, and `out_format` likewise. Raises FormatError if it is no format."""
+    stored = stored_on([*operands, out_format])
+    out: Asked = stored.pop() if isinstance(out_format, SparseTensor) else out_format
+    if not isinstance(out, str | Format | StoredOn | None):
+        raise FormatError(
+            f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor or None, but got "
+            f"{type(out).__name__}."
+        )
+    return tuple(signature(x, on) for x, on in zip(operands, stored, strict=False)), out
+
+
+def result_dtype(text: str, operands: Sequence[Signature], *numbers: complex) -> np.dtype:
+    """What operands and numbers promote to. Raises DTypeError if that is not supported."""
+    dtype = jnp.result_type(*(x.promoting for x in operands if not x.is_relation), *numbers)
+    if dtype.name not in SUPPORTED_DTYPES:
+        came = ", ".join(x.dtype.name for x in operands if not x.is_relation)
+        raise DTypeError(
+            f"Expected the operands of '{text}' to promote to {' or '.join(SUPPORTED_DTYPES)}, but {came} "
+            f"promote to {dtype}. Convert them with .astype."
+        )
+    return np.dtype(dtype)

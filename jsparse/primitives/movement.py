@@ -1,0 +1,83 @@
+"""Patterns as loops walk them, perhaps in another storage order: which index arrays a call takes and what binds it to
+them, and how values move to that order and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jsparse.compiler.bound import array_names
+from jsparse.compiler.runtime import OPERAND
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.formats import Pattern, Relayout
+from jsparse.primitives.regather import gather_slots, regather
+from jsparse.primitives.spec import Walked, divided
+
+__all__ = ["Movement", "bound_names", "index_arrays", "movements", "static_patterns"]
+
+
+def bound_names(walks: Sequence[Walked], used: Sequence[Stored]) -> tuple[str, ...]:
+    """What binds a call to each index array of the patterns that it walks, one after the other: the name of an array of
+    a static pattern; `OPERAND` for one of a dynamic pattern, which is an operand.
+
+    Args:
+        used: the patterns in the orders in which they are walked.
+    """
+    names: list[str] = []
+    for walk, order in zip(walks, used, strict=True):
+        if isinstance(walk.pattern, Pattern) and isinstance(order, Pattern):
+            names += array_names(order, walk.pattern)
+        else:
+            names += [OPERAND] * len(order.format.arrays)
+    return tuple(names)
+
+
+def index_arrays(walk: Walked, used: Stored, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Of a pattern's operands, the index arrays of the order in which it is walked; and, if that is not its own, how
+    values are gathered into it and scattered back. A static pattern has none of them.
+
+    Raises ValueError if the pattern does not come in that order.
+    """
+    if isinstance(used, Pattern):
+        return (), ()
+    for type_, arrays in zip((walk.pattern, *walk.derived), divided(operands, walk.array_counts), strict=True):
+        if type_ == used.type:
+            return (arrays, ()) if type_ == walk.pattern else (arrays[:-2], arrays[-2:])
+    raise ValueError(f"{used} is none of {walk}")
+
+
+def static_patterns(walks: Sequence[Walked]) -> tuple[Pattern, ...]:
+    """Those of which a call binds arrays by name, so that they have to live as long as it does."""
+    return tuple(walk.pattern for walk in walks if isinstance(walk.pattern, Pattern))
+
+
+def movements(walks: Sequence[Walked], used: Sequence[Stored], index: Sequence[Sequence[Any]]) -> list[Movement]:
+    """Of each pattern; `used` as in `bound_names`, `index` the operands of each."""
+    return [Movement(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
+
+
+class Movement:
+    """How values move between the order in which tensors store them and the one in which the loops walk them.
+
+    Attributes:
+        arrays: the index arrays of a dynamic pattern that the loops walk.
+    """
+
+    def __init__(self, walk: Walked, used: Stored, index: Sequence[Any]) -> None:
+        self.arrays, self.places = index_arrays(walk, used, index)
+        self.relayout: Relayout | None = None
+        if isinstance(used, Pattern):
+            assert isinstance(walk.pattern, Pattern)
+            relayout = walk.pattern.relayout_to(used.format)
+            self.relayout = None if relayout.is_identity else relayout
+
+    def apply(self, x: Any, axis: int, inner: int, back: bool) -> Any:
+        """Values with the positions at `axis`, `inner` elements a slot, moved (or moved back)."""
+        if self.relayout is None and not self.places:
+            return x
+        blocks = x.reshape(*x.shape[:axis], -1 if inner else 0, inner)
+        if self.relayout is not None:
+            out = regather(blocks, self.relayout, back, axis)
+        else:
+            out = gather_slots(blocks, self.places[back], axis)
+        return out.reshape(*x.shape[:axis], -1)
