@@ -11,13 +11,14 @@ from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.compute import last_product, step_products
 from jsparse.algebra.contraction import Contraction, contraction
 from jsparse.algebra.operands import OutFormat
+from jsparse.algebra.signature import is_relation
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
 from jsparse.evaluate import stated_sum
-from jsparse.notation import read_sublists
+from jsparse.notation import Assignment, read_sublists
 from jsparse.primitives.entries import entries_plan
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.lists import find_places
@@ -71,7 +72,7 @@ def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutForma
         last, left, out_format = last_product(work, values, operands, out_format, nse)
         yield from _of_product(last, left, out_format, nse)
         return
-    title = f"{work.assignment}, {_stored(work)}"
+    title = f"{_without_relations(work.assignment, operands)}, {_stored(work)}"
     if work.entries is not None:
         plan = entries_plan(work.entries, work.dtype.name)
         yield Part(f"{title}, found and computed at once", work, plan, _named(work.entries.reached.walks))
@@ -82,6 +83,12 @@ def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutForma
         return
     plan, _ = make_plan(work.spec, (work.dtype.name,) * (1 + len(work.spec.factors)))
     yield Part(title, work, plan, _named(work.spec.walks))
+
+
+def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
+    """As it was written: what tables relate stands in the indices."""
+    named = zip(assignment.factors, operands, strict=True)
+    return Assignment(assignment.target, tuple(factor for factor, x in named if not is_relation(x)))
 
 
 def _of_assembly(assembly: Assembly | None, work: Contraction) -> Iterator[Part]:

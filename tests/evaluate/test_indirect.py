@@ -293,7 +293,7 @@ def test_huge_targets_stay_sparse():
         (ShapeError, "Expected shape= for .*Pass shape=, 2 sizes", "C[r[p],n] += V[p,n]", None, {}),
         (ShapeError, "C of .* to have rank 2, as .* but it has shape \\(4,\\)", "C[r[p],n] += V[p,n]", (4,), {}),
         (ShapeError, "'p' of .* one size.* 5 .* and 3", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(3, int)}),
-        (ShapeError, "result of .* shape \\(4, 9\\), but it has shape \\(4, 2\\)", "C[r[p],n] += V[p,n]", (4, 9), {}),
+        (ShapeError, "C of .* shape \\(4, 9\\), but it has shape \\(4, 2\\)", "C[r[p],n] += V[p,n]", (4, 9), {}),
         (DTypeError, "integers to index by .* r has dtype float", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5)}),
         (DTypeError, "dtype bool. Index by jnp.nonzero", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5, bool)}),
         (DTypeError, "but r is a number", "C[r[p],n] += V[p,n]", (4, 2), {"r": 3}),
