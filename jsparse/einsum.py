@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jsparse.algebra.compute import computed
 from jsparse.algebra.contraction import contraction
+from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.errors import NotYetSupportedError
 from jsparse.notation import read_sublists
@@ -41,8 +42,8 @@ def einsum(
             Indices that the result lacks are summed. Without `->` the result has those that appear once, sorted. An
             index may stand twice in a term (a diagonal). `...` stands for the other dimensions of an operand, which
             broadcast. Instead of text, a list of integers and Ellipsis behind each operand, and one for the result.
-        operands: any number of SparseTensors and arrays, of dtypes that promote to float32, float64, int32 or int64. An
-            entry that is not stored contributes nothing, even against NaN or Inf.
+        operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
+            as those of `jnp.einsum` do. An entry that is not stored contributes nothing, even against NaN or Inf.
         out_format: "dense" for an array; a format for a SparseTensor in that format; a SparseTensor to compute on its
             pattern only (its values play no part). By default the result is sparse if (a) a sparse operand has none of
             its indices summed, or (b) the result has two indices or more, each carried by a sparse operand. In case (a)
@@ -50,6 +51,8 @@ def einsum(
             then, and in case (b), it has exactly the entries that the operands' entries reach, in an inferred format.
         nse: the room of a sparse result whose pattern is only known at run time. Needed where no operand bounds it, as
             in `ij,jk->ik`. Of a result that is known, a bound that is checked.
+        preferred_element_type: the dtype of the result, by default what operands promote to. The sum of products is
+            computed so that no more is lost than in that dtype (float16 and bfloat16: in float32), and rounded once.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
@@ -57,7 +60,7 @@ def einsum(
     Raises:
         SubscriptError: the subscripts do not follow the notation.
         ShapeError: ranks or sizes do not agree.
-        DTypeError: the operands' dtypes are not supported.
+        DTypeError: the dtypes of operands, or the preferred one, are not supported, or real while operands are not.
         FormatError: out_format is no format for the result's rank.
         PatternError: there is no room for the result's entries, or nothing bounds them: pass nse=.
     """
@@ -65,14 +68,14 @@ def einsum(
     if not (dense or isinstance(subscripts, str)):
         subscripts, operands = read_sublists((subscripts, *operands))
     shown = f"'{subscripts}'" if isinstance(subscripts, str) else "einsum of lists of indices"
-    _refuse(shown, schedule=schedule, preferred_element_type=preferred_element_type)
+    _refuse(shown, schedule=schedule)
     if semiring != "plus_times":
         raise NotYetSupportedError(f"einsum knows the semiring 'plus_times' only, so far; {shown} asks {semiring!r}.")
     if dense:
         if isinstance(subscripts, str):
             operands = tuple(as_array(x, subscripts) for x in operands)
-        return jnp.einsum(subscripts, *operands)
-    work, taken = contraction(subscripts, operands, out_format, nse)
+        return jnp.einsum(subscripts, *operands, preferred_element_type=preferred_element_type)
+    work, taken = contraction(subscripts, operands, out_format, nse, preferred_dtype(shown, preferred_element_type))
     return computed(work, taken, out_format, nse)
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.algebra.assign import check_distinct, counting
-from jsparse.algebra.compute import converted
+from jsparse.algebra.compute import in_format
+from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.indirect import Direct, direct
 from jsparse.algebra.operands import OutFormat, as_array, asked
 from jsparse.algebra.signature import is_relation
@@ -54,6 +56,7 @@ def evaluate(
         out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
             only. By default the result is sparse if every term is, as a product of einsum would be.
         nse: the room of a sparse result with a dynamic pattern; by default, where operands bound it, theirs.
+        preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
@@ -63,7 +66,7 @@ def evaluate(
             or not named in it.
         ShapeError, DTypeError, FormatError, PatternError: as einsum raises them.
     """
-    given = {"schedule": schedule, "preferred_element_type": preferred_element_type}
+    given = {"schedule": schedule}
     for name, value in given.items():
         if value is not None:
             raise NotYetSupportedError(f"evaluate does not take {name}= yet; leave it out of '{text}'.")
@@ -71,7 +74,8 @@ def evaluate(
         raise NotYetSupportedError(f"evaluate knows only 'plus_times' so far; '{text}' asks semiring={semiring!r}.")
     statement = _parsed(text)
     _check_names(text, statement, tensors)
-    return _assigned(text, statement, tensors, shape, out_format, nse)
+    preferred = preferred_dtype(f"'{text}'", preferred_element_type)
+    return _assigned(text, statement, tensors, shape, out_format, nse, preferred)
 
 
 def _assigned(
@@ -81,6 +85,7 @@ def _assigned(
     shape: tuple[int, ...] | None,
     out_format: OutFormat,
     nse: int | None,
+    preferred: np.dtype | None,
 ) -> Any:
     """The result of a statement, and what it leaves of the target that was there before."""
     before = tensors.get(statement.target.tensor)
@@ -90,7 +95,7 @@ def _assigned(
     if statement.operator == "=":
         check_distinct(text, stated)
     operands = {**tensors, **stated.relations}
-    out = evaluated(text, stated.statement, operands, out_format, nse)
+    out = evaluated(text, stated.statement, operands, out_format, nse, preferred)
     wanted = _target_shape(before, shape)
     if wanted is not None and out.shape != wanted:
         raise ShapeError(
@@ -128,9 +133,16 @@ def _target_shape(before: Any, shape: tuple[int, ...] | None) -> tuple[int, ...]
     return None if before is None else tuple(getattr(before, "shape", ()))
 
 
-def evaluated(text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, nse: int | None) -> Any:
+def evaluated(
+    text: str,
+    statement: Statement,
+    tensors: dict[str, Any],
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None = None,
+) -> Any:
     """The result of a statement on tensors; `text` is for messages."""
-    work, operands, out_format = _stated(text, statement, tensors, out_format, nse)
+    work, operands, out_format = _stated(text, statement, tensors, out_format, nse, preferred)
     return total(work, operands, out_format)
 
 
@@ -146,17 +158,22 @@ def stated_sum(
 
 
 def _stated(
-    text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, nse: int | None
+    text: str,
+    statement: Statement,
+    tensors: dict[str, Any],
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None = None,
 ) -> tuple[Summation, list[Any], OutFormat]:
     statement, more = _with_factors(statement, tensors)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}
     operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
     signatures, out = asked(text, operands, out_format)
-    work = summation(text, statement, names, signatures, out, nse)
+    work = summation(text, statement, names, signatures, out, nse, preferred)
     if work.resorted:
         statement, taken = _converted(statement, work.resorted, every)
-        return _stated(text, statement, {**every, **taken}, work.format or out_format, nse)
+        return _stated(text, statement, {**every, **taken}, work.format or out_format, nse, preferred)
     return work, operands, out_format
 
 
@@ -168,7 +185,7 @@ def _converted(
     for number, place, format in resorted:
         factors = list(terms[number].factors)
         name = f"{factors[place].tensor}'{number}.{place}"
-        taken[name] = converted(tensors[factors[place].tensor], format)
+        taken[name] = in_format(tensors[factors[place].tensor], format)
         factors[place] = replace(factors[place], tensor=name)
         terms[number] = replace(terms[number], factors=tuple(factors))
     return replace(statement, terms=tuple(terms)), taken

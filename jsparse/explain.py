@@ -55,7 +55,8 @@ def explain(
 
 def _of_sum(work: Summation, operands: Sequence[Any]) -> Iterator[Part]:
     if work.entries is not None:
-        plan = entries_plan(work.entries, work.terms[0].work.dtype.name)
+        every = [term.work.kernel_dtypes for term in work.terms]
+        plan = entries_plan(work.entries, (every[0][0], *(dtype for _, *factors in every for dtype in factors)))
         yield Part("all terms, and where they are stored", work.terms[0].work, plan, _named(work.entries.reached.walks))
         return
     yield from _of_assembly(work.assembly, work.terms[0].work)
@@ -74,14 +75,14 @@ def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutForma
         return
     title = f"{_without_relations(work.assignment, operands)}, {_stored(work)}"
     if work.entries is not None:
-        plan = entries_plan(work.entries, work.dtype.name)
+        plan = entries_plan(work.entries, work.kernel_dtypes)
         yield Part(f"{title}, found and computed at once", work, plan, _named(work.entries.reached.walks))
         return
     yield from _of_assembly(work.assembly, work)
     if work.spec is None:
         yield Part(f"{title}: no sparse level is left to walk, XLA computes it", work, None, ())
         return
-    plan, _ = make_plan(work.spec, (work.dtype.name,) * (1 + len(work.spec.factors)))
+    plan, _ = make_plan(work.spec, work.kernel_dtypes)
     yield Part(title, work, plan, _named(work.spec.walks))
 
 

@@ -149,10 +149,10 @@ def subtract(lhs: Any, rhs: Any) -> Any:
 
 
 def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
-    if isinstance(rhs, int | float) and not rhs:
-        return lhs
-    if isinstance(lhs, int | float) and not lhs:  # where Python's sum() begins
-        return rhs if symbol == "+" else -rhs
+    if isinstance(rhs, int | float | complex) and not rhs:
+        return _with_zero(lhs, rhs)
+    if isinstance(lhs, int | float | complex) and not lhs:  # where Python's sum() begins
+        return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
     alike = _is_sparse(lhs) and _is_sparse(rhs) and lhs.format == rhs.format
     if alike and lhs.shape == rhs.shape and same_entries(lhs.pattern, rhs.pattern):
@@ -160,6 +160,12 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
     from jsparse.elementwise import summed
 
     return summed(symbol, lhs, rhs)
+
+
+def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
+    """The tensor in the dtype that adding a zero gives."""
+    dtype = jnp.result_type(tensor.values, zero)
+    return tensor if dtype == tensor.dtype else tensor.astype(dtype)
 
 
 def sum_over(tensor: SparseTensor, axis: int | Sequence[int] | None) -> Any:

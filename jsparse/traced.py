@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.algebra.operands import SUPPORTED_DTYPES
+from jsparse.compiler.dtypes import DTYPES, unrounded
 from jsparse.dynamic import Derived, DynamicPattern, dynamic_type
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
@@ -93,6 +93,8 @@ def _static(coords: Any, blocks: Any, sizes: tuple[int, ...], layout: Format, ou
 def scatter_sums(values: Any, places: Any, shape: tuple[int, ...]) -> Any:
     """(shape..., ...) the sums of the values (n, ...) that share a place; True + True is True. Places out of range are
     dropped."""
+    if values.dtype.name != unrounded(values.dtype.name):
+        return scatter_sums(values.astype(unrounded(values.dtype.name)), places, shape).astype(values.dtype)
     zeros = jnp.zeros((*shape, *values.shape[1:]), values.dtype)
     if not zeros.size or not len(values):
         return zeros
@@ -166,7 +168,7 @@ def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
     """The tensor of that type that stores what of `x` is not zero; differentiable on that pattern."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
     letters = ascii_letters[: x.ndim]
-    if x.dtype.name in SUPPORTED_DTYPES:
+    if x.dtype.name in DTYPES:
         from jsparse.einsum import einsum  # which is built on tensors
 
         like = SparseTensor._unchecked(jnp.zeros(type_.nse, x.dtype), pattern)
@@ -204,7 +206,7 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
     back, is `slots`: a row of one entry for each input."""
     inputs = values.shape[0]
     rest = values.shape[1:]
-    if values.dtype.name not in SUPPORTED_DTYPES:
+    if values.dtype.name not in DTYPES:
         return scatter_sums(values, jnp.where(made.slots < 0, nse, made.slots), (nse,))
     shape = (nse, inputs)
     matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))

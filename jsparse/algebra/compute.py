@@ -7,10 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.contraction import Contraction, stated
+from jsparse.algebra.dtypes import converted
 from jsparse.algebra.operands import OutFormat, asked
 from jsparse.algebra.product import subscripts_of
 from jsparse.algebra.rules import NEW_PATTERN
@@ -24,8 +26,8 @@ from jsparse.tensor import SparseTensor
 
 __all__ = [
     "computed",
-    "converted",
     "fused_entries",
+    "in_format",
     "last_product",
     "product_values",
     "result_pattern",
@@ -48,7 +50,7 @@ def computed(work: Contraction, operands: Sequence[Any], out_format: OutFormat, 
     if work.steps or work.resorted:
         return _prepared(work, operands, out_format, nse)
     if work.entries is not None and work.assembly is not None:
-        return fused_entries(work.entries, work.assembly, [(work, operands)], operands)
+        return fused_entries(work.entries, work.assembly, [(work, operands)], operands, work.dtype)
     on = result_pattern(work, operands, out_format)
     return wrapped(product_values(work, operands, on), work.result, on)
 
@@ -66,18 +68,19 @@ def step_products(work: Contraction, values: list[Any]) -> Iterator[tuple[Contra
     """The products before the last one, and the operands of each. `values`, the operands, are converted as the first
     is asked for; the result of each step has to be appended before the next, and without it what it is like is."""
     for place, format in work.resorted:
-        values[place] = converted(values[place], format)
+        values[place] = in_format(values[place], format)
     for number, step in enumerate(work.steps, start=len(work.assignment.factors)):
         assignment = Assignment(_result_of(work, number), tuple(_factor(work, place) for place in step.places))
         taken = [values[place] for place in step.places]
         signatures, _ = asked(work.subscripts, taken, None)
-        product = stated(work.subscripts, assignment, signatures, "dense" if step.is_dense else None, None)
+        out = "dense" if step.is_dense else None
+        product = stated(work.subscripts, assignment, signatures, out, None, work.dtypes.intermediate)
         yield product, taken
         if len(values) == number:
             values.append(jax.eval_shape(lambda *x, product=product: computed(product, x, None), *taken))
 
 
-def converted(x: SparseTensor, format: Format) -> SparseTensor:
+def in_format(x: SparseTensor, format: Format) -> SparseTensor:
     """An operand, perhaps one without values, in another format."""
     if not is_relation(x):
         return x.asformat(format)
@@ -111,7 +114,7 @@ def last_product(
     signatures, out = asked(work.subscripts, taken, out_format)
     if out is None:
         out = "dense" if work.place is None else work.place if isinstance(work.place, Format) else NEW_PATTERN
-    return stated(work.subscripts, last, signatures, out, nse), taken, out_format
+    return stated(work.subscripts, last, signatures, out, nse, work.dtype), taken, out_format
 
 
 def _like(place: StoredOn, operands: Sequence[Any]) -> SparseTensor:
@@ -127,12 +130,14 @@ def fused_entries(
     assembly: Assembly,
     terms: Sequence[tuple[Contraction, Sequence[Any]]],
     operands: Sequence[Any],
+    dtype: np.dtype,
 ) -> SparseTensor:
-    """A sparse result on a pattern of its own, found and computed at once: of terms with the operands of each, and all
-    operands."""
+    """A sparse result of a dtype on a pattern of its own, found and computed at once: of terms with the operands of
+    each, and all operands."""
     factors = [x for work, of in terms for x in work.arrays(of)]
     index = [array for arrays in assembly.index(operands) for array in arrays]
     *arrays, values = entries_p.bind(*same_varying((*factors, *index)), work=entries)
+    values = converted(values, dtype)
     on = assembly.pattern(operands, arrays)
     if on is not None:
         values = on.poisoned(values)
@@ -147,10 +152,10 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
     if work.spec is None:
         return _dense(work, arrays)
     if work.spec.factors == (work.spec.result,) and len(work.spec.walks) == 1:
-        return arrays[0]  # the same values, perhaps under other names of dimensions
+        return converted(arrays[0], work.dtype)  # the same values, perhaps under other names of dimensions
     walked = work.walked(operands, on)
     index = [array for pattern in walked for array in pattern.operands()]
-    out = einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec)
+    out = converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype)
     for pattern in walked:
         out = pattern.poisoned(out)
     return out
@@ -162,7 +167,9 @@ def _dense(work: Contraction, arrays: Sequence[Any]) -> jax.Array:
     target = [str(v) for v in work.assignment.target.indices]
     kept = [v for v in target if v in carried]
     *terms, result = subscripts_of(*(tuple(map(str, f.indices)) for f in work.assignment.factors), kept)
-    out: jax.Array = jnp.einsum(",".join(terms) + "->" + result, *arrays)
+    text = ",".join(terms) + "->" + result
+    out: jax.Array = jnp.einsum(text, *arrays, preferred_element_type=work.dtypes.dense)
+    out = converted(out, work.dtype)
     if kept == target:
         return out
     sizes = dict(zip(target, work.shape, strict=True))

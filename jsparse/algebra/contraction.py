@@ -14,13 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.algebra.assembly import Assembly, future_place, new_format
-from jsparse.algebra.operands import Asked, OutFormat, as_array, asked, dense_array, result_dtype
+from jsparse.algebra.dtypes import Dtypes, converted, dtypes_of
+from jsparse.algebra.operands import Asked, OutFormat, as_array, asked, dense_array
 from jsparse.algebra.path import Step, steps_of
 from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.rules import NEW_PATTERN, Stored
 from jsparse.algebra.signature import Signature, StoredOn, is_relation
+from jsparse.compiler.dtypes import is_complex, part
 from jsparse.dynamic import DynamicPattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Assignment, parse_einsum
@@ -39,7 +41,8 @@ class Contraction:
 
     Attributes:
         shape: of the result.
-        dtype: of the result, to which all operands are converted.
+        dtypes: of operands, of what is computed, and of the result.
+        taken: the dtype of each operand as the primitive takes it, before it is summed alone; None of a relation.
         alone: for each operand the einsum that sums what only it carries, None if there is nothing to do.
         spec: what the primitive computes; None if no level is left to walk and dense arrays do.
         result: the pattern of a sparse result, None for a dense one.
@@ -54,7 +57,8 @@ class Contraction:
     subscripts: str
     assignment: Assignment
     shape: tuple[int, ...]
-    dtype: np.dtype
+    dtypes: Dtypes
+    taken: tuple[np.dtype | None, ...]
     alone: tuple[str | None, ...]
     spec: Spec | None
     result: Pattern | DynamicType | None
@@ -64,6 +68,22 @@ class Contraction:
     steps: tuple[Step, ...] = ()
     resorted: tuple[tuple[int, Format], ...] = ()
     place: Stored | Format = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The result's."""
+        return self.dtypes.result
+
+    @property
+    def factor_dtypes(self) -> tuple[np.dtype, ...]:
+        """Of the primitive's factors."""
+        pairs = ((dtype, text) for dtype, text in zip(self.taken, self.alone, strict=True) if dtype is not None)
+        return tuple(dtype if text is None else self.dtypes.summed(dtype) for dtype, text in pairs)
+
+    @property
+    def kernel_dtypes(self) -> tuple[str, ...]:
+        """Of the result and of the factors of a kernel, which for complex numbers computes with their parts."""
+        return tuple(part(dtype.name) for dtype in (self.dtypes.computed, *self.factor_dtypes))
 
     def arrays(self, operands: Sequence[Any]) -> list[Any]:
         """The operands that have values as the primitive (or the dense einsum) takes them."""
@@ -86,18 +106,23 @@ class Contraction:
             array = x.values
         else:
             array = dense_array(x)
-        if array.dtype != self.dtype:
-            array = array.astype(self.dtype)
-        text = self.alone[place]
-        return array if text is None else jnp.einsum(text, array)
+        dtype, text = self.taken[place], self.alone[place]
+        assert dtype is not None
+        array = converted(array, dtype)
+        return array if text is None else jnp.einsum(text, converted(array, self.dtypes.summed(dtype)))
 
 
 def contraction(
-    subscripts: str, operands: Sequence[Any], out_format: OutFormat, nse: int | None = None
+    subscripts: str,
+    operands: Sequence[Any],
+    out_format: OutFormat,
+    nse: int | None = None,
+    preferred: np.dtype | None = None,
 ) -> tuple[Contraction, list[Any]]:
     """Check an einsum and state it for the primitive; an operand is sparse, or a sparse result is asked for.
 
-    Returns the statement and the operands, all of them SparseTensors or jax arrays.
+    `preferred` is the dtype of the result, by default what the operands promote to. Returns the statement and the
+    operands, all of them SparseTensors or jax arrays.
 
     Raises:
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
@@ -105,7 +130,7 @@ def contraction(
     """
     taken = [x if isinstance(x, SparseTensor) else as_array(x, subscripts) for x in operands]
     signatures, out = asked(subscripts, taken, out_format)
-    return _stated(subscripts, signatures, out, nse), taken
+    return _stated(subscripts, signatures, out, nse, preferred), taken
 
 
 def clear_cache() -> None:
@@ -115,8 +140,10 @@ def clear_cache() -> None:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _stated(subscripts: str, operands: tuple[Signature, ...], out: Asked, nse: int | None) -> Contraction:
-    return stated(subscripts, parse_einsum(subscripts, [x.shape for x in operands]), operands, out, nse)
+def _stated(
+    subscripts: str, operands: tuple[Signature, ...], out: Asked, nse: int | None, preferred: np.dtype | None
+) -> Contraction:
+    return stated(subscripts, parse_einsum(subscripts, [x.shape for x in operands]), operands, out, nse, preferred)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -126,23 +153,24 @@ def stated(
     operands: tuple[Signature, ...],
     out: Asked,
     nse: int | None,
+    preferred: np.dtype | None,
 ) -> Contraction:
-    """An assignment for operands of these signatures."""
+    """An assignment for operands of these signatures, with a result of the `preferred` dtype, if any."""
     places = [(access, x.shape) for access, x in zip(assignment.factors, operands, strict=True)]
     target = (assignment.target, out.pattern.shape) if isinstance(out, StoredOn) else None
     product = Product(assignment, operands, checked_sizes(text, places, target))
-    dtype = result_dtype(text, operands)
+    dtypes = dtypes_of(text, operands, preferred=preferred)
     place = asked_place(text, [product], out, nse)
     steps = steps_of(product, place is NEW_PATTERN or isinstance(place, Format))
     if steps:
-        return Contraction(text, assignment, product.shape, dtype, (), None, None, steps=steps, place=place)
+        return Contraction(text, assignment, product.shape, dtypes, (), (), None, None, steps=steps, place=place)
     future = future_place(text, [product], place, nse)
     moved = resorted(product, future)
     if moved:
         place = new_format(future) or place
-        return Contraction(text, assignment, product.shape, dtype, (), None, None, resorted=moved, place=place)
+        return Contraction(text, assignment, product.shape, dtypes, (), (), None, None, resorted=moved, place=place)
     on, assembly = result_place(text, [product], [range(len(operands))], place, nse)
-    work = contracted(text, product, dtype, on)
+    work = contracted(text, product, dtypes, on)
     return replace(work, assembly=assembly, entries=fused(assembly, [(1, work)]))
 
 
@@ -150,19 +178,23 @@ def fused(assembly: Assembly | None, terms: Sequence[tuple[complex, Contraction]
     """How a sum is computed where its pattern is found, None if that is better done apart."""
     specs = tuple(work.spec for _, work in terms if work.spec is not None)
     known = assembly is not None and len(assembly.reached.terms) == len(specs) == len(terms)
-    if assembly is None or not known or any(isinstance(c, complex) for c, _ in terms):
+    if assembly is None or not known or any(is_complex(work.dtypes.computed) for _, work in terms):
         return None
     entries = Entries(assembly.reached, tuple(float(c.real) for c, _ in terms), specs, assembly.result)
     return entries if entries.is_fused else None
 
 
-def contracted(text: str, product: Product, dtype: np.dtype, on: StoredOn | None) -> Contraction:
+def contracted(text: str, product: Product, dtypes: Dtypes, on: StoredOn | None) -> Contraction:
     """A product whose result is stored on `on`, or dense."""
     spec = product.spec(on)
     alone = tuple(product.alone(n)[1] if spec else None for n in range(len(product.operands)))
+    taken = tuple(
+        None if x.is_relation else dtypes.taken(x.dtype) if spec else dtypes.promoted for x in product.operands
+    )
     result = None if on is None else on.pattern
     sources = _index_from(product, spec, on)
-    return Contraction(text, product.assignment, product.shape, dtype, alone, spec, result, sources)
+    work = Contraction(text, product.assignment, product.shape, dtypes, taken, alone, spec, result, sources)
+    return work if spec is None else replace(work, spec=spec.with_dtype(dtypes.computed, work.factor_dtypes))
 
 
 def _index_from(product: Product, spec: Spec | None, on: StoredOn | None) -> tuple[int, ...]:

@@ -15,9 +15,7 @@ from jsparse.errors import DTypeError, FormatError
 from jsparse.formats import Format
 from jsparse.tensor import SparseTensor
 
-__all__ = ["SUPPORTED_DTYPES", "Asked", "OutFormat", "as_array", "asked", "dense_array", "result_dtype"]
-
-SUPPORTED_DTYPES = ("float32", "float64", "int32", "int64")
+__all__ = ["Asked", "OutFormat", "as_array", "asked", "dense_array"]
 
 OutFormat: TypeAlias = str | Format | SparseTensor | None
 Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of which only types count
@@ -58,15 +56,3 @@ def asked(text: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[tu
             f"{type(out).__name__}."
         )
     return tuple(signature(x, on) for x, on in zip(operands, stored, strict=False)), out
-
-
-def result_dtype(text: str, operands: Sequence[Signature], *numbers: complex) -> np.dtype:
-    """What operands and numbers promote to. Raises DTypeError if that is not supported."""
-    dtype = jnp.result_type(*(x.promoting for x in operands if not x.is_relation), *numbers)
-    if dtype.name not in SUPPORTED_DTYPES:
-        came = ", ".join(x.dtype.name for x in operands if not x.is_relation)
-        raise DTypeError(
-            f"Expected the operands of '{text}' to promote to {' or '.join(SUPPORTED_DTYPES)}, but {came} "
-            f"promote to {dtype}. Convert them with .astype."
-        )
-    return np.dtype(dtype)

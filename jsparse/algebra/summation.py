@@ -14,13 +14,15 @@ import numpy as np
 from jsparse.algebra.assembly import Assembly, future_place, new_format
 from jsparse.algebra.compute import computed, fused_entries, product_values, result_pattern, wrapped
 from jsparse.algebra.contraction import REMEMBERED, Contraction, contracted, fused, stated
-from jsparse.algebra.operands import Asked, result_dtype
+from jsparse.algebra.dtypes import Dtypes, converted, dtypes_of
+from jsparse.algebra.operands import Asked
 from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.signature import Signature, StoredOn
+from jsparse.compiler.dtypes import accumulator
 from jsparse.dynamic import DynamicPattern
-from jsparse.errors import ShapeError
+from jsparse.errors import DTypeError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment
 from jsparse.notation.statement import Statement
@@ -44,7 +46,7 @@ class Scaled:
         out = computed(self.work, taken, "dense") if prepared else product_values(self.work, taken, on)
         if self.coefficient == 1:
             return out
-        return -out if self.coefficient == -1 else out * np.asarray(self.coefficient, out.dtype)
+        return -out if self.coefficient == -1 else out * np.asarray(self.coefficient).astype(out.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,13 @@ class Summation:
     """A statement that is checked. `result`, `assembly` and `entries` are as in `Contraction`.
 
     Attributes:
+        dtype: the result's, to which the sum of all terms is rounded.
         resorted: what is converted before: the number of a term, of a factor in it, and the format it gets. Then only
             this and `format` are said, and the statement of converted factors says the rest.
         format: then the format of a new dynamic pattern that the result gets.
     """
 
+    dtype: np.dtype
     terms: tuple[Scaled, ...] = ()
     result: Pattern | DynamicType | None = None
     assembly: Assembly | None = None
@@ -69,9 +73,10 @@ def total(work: Summation, operands: Sequence[Any], out_format: object) -> Any:
     """The result of a statement on its operands: an array or a SparseTensor."""
     if work.entries is not None and work.assembly is not None:
         of_terms = [(term.work, [operands[n] for n in term.places]) for term in work.terms]
-        return fused_entries(work.entries, work.assembly, of_terms, operands)
+        return fused_entries(work.entries, work.assembly, of_terms, operands, work.dtype)
     on = _pattern(work, operands, out_format)
-    return wrapped(reduce(add, (term.values(operands, on) for term in work.terms)), work.result, on)
+    values = reduce(add, (term.values(operands, on) for term in work.terms))
+    return wrapped(converted(values, work.dtype), work.result, on)
 
 
 def _pattern(work: Summation, operands: Sequence[Any], out_format: object) -> DynamicPattern | None:
@@ -94,26 +99,30 @@ def summation(
     operands: tuple[Signature, ...],
     out: Asked,
     nse: int | None,
+    preferred: np.dtype | None = None,
 ) -> Summation:
-    """Check a statement whose tensors `names` have these signatures.
+    """Check a statement whose tensors `names` have these signatures. `preferred` is the dtype of the result, by default
+    what operands and numbers promote to.
 
     Raises ShapeError, DTypeError, FormatError, PatternError as einsum does.
     """
     products, places = _products(text, statement, names, operands, out)
     coefficients = [term.coefficient for term in statement.terms]
-    dtype = result_dtype(text, operands, *(number for number in coefficients if not _is_one(number)))
+    numbers = [number for number in coefficients if not _is_one(number)]
+    dtypes = dtypes_of(text, operands, numbers, preferred)
+    _check_numbers(text, coefficients, dtypes.promoted)
     place = asked_place(text, products, out, nse)
     future = future_place(text, products, place, nse)
     moved = tuple((n, factor, to) for n, product in enumerate(products) for factor, to in resorted(product, future))
     if moved:
-        return Summation(resorted=moved, format=new_format(future))
+        return Summation(dtypes.result, resorted=moved, format=new_format(future))
     on, assembly = result_place(text, products, places, place, nse)
     terms = tuple(
-        Scaled(number, _term(text, product, dtype, on), where)
+        Scaled(number, _term(text, product, dtypes.of_term, on), where)
         for number, product, where in zip(coefficients, products, places, strict=True)
     )
     entries = fused(assembly, [(term.coefficient, term.work) for term in terms])
-    return Summation(terms, None if on is None else on.pattern, assembly, entries)
+    return Summation(dtypes.result, terms, None if on is None else on.pattern, assembly, entries)
 
 
 def _products(
@@ -134,14 +143,30 @@ def _products(
     return products, places
 
 
-def _term(text: str, product: Product, dtype: np.dtype, on: StoredOn | None) -> Contraction:
+def _term(text: str, product: Product, dtypes: Dtypes, on: StoredOn | None) -> Contraction:
     """A term on the result's pattern, or dense: then perhaps in steps, if it carries all of the result's indices."""
     carried = {v for indices in product.indices for v in indices}
     if on is None and set(product.kept) <= carried:
-        work = stated(text, product.assignment, product.operands, "dense", None)
-        if work.dtype == dtype:
+        work = stated(text, product.assignment, product.operands, "dense", None, dtypes.result)
+        if work.dtypes.promoted == dtypes.promoted:
             return work
-    return contracted(text, product, dtype, on)
+    return contracted(text, product, dtypes, on)
+
+
+def _check_numbers(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
+    """A bool has no negative; an integer is computed with in 32 bits at least, in which its coefficient has to fit."""
+    if dtype == np.bool_ and any(number != 1 for number in coefficients):
+        raise DTypeError(
+            f"Expected operands of '{text}' that can be subtracted, but all are bool. Convert one of them with .astype."
+        )
+    if dtype.kind in "iu":
+        most = np.iinfo(accumulator(dtype.name)).max
+        large = [number for number in coefficients if abs(number) > most]
+        if large:
+            raise DTypeError(
+                f"Expected numbers of at most {most} with the {dtype} operands of '{text}', but got {large[0]}. "
+                f"Convert an operand to float with .astype."
+            )
 
 
 def _is_one(number: complex) -> bool:

@@ -18,7 +18,7 @@ from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Prob
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["interpret_listing", "interpret_problem"]
+__all__ = ["as_stored", "interpret_listing", "interpret_problem"]
 
 Array = NDArray[Any]
 
@@ -34,7 +34,7 @@ def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: S
     """
     space = _Space(problem, arrays, patterns)
     target = arrays[problem.assignment.target.tensor]
-    wide = np.float64 if target.dtype.kind == "f" else np.int64
+    wide = np.float64 if problem.accumulator.startswith("float") else np.int64
     product, defined = space.product(wide)
     where, stored = space.locate(problem.assignment.target)
     kept = defined & stored
@@ -44,7 +44,13 @@ def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: S
         np.add.at(total, places, product[kept])
     elif total.size:
         total[...] = np.sum(product[kept])
-    target[...] = total.astype(target.dtype)
+    target[...] = as_stored(total, target.dtype)
+
+
+def as_stored(exact: Array, dtype: np.dtype) -> Array:
+    """Exact results in the dtype in which they are stored: rounded, wrapped, or whether they are not 0."""
+    with np.errstate(over="ignore"):
+        return exact.astype(dtype)
 
 
 def interpret_listing(
@@ -55,6 +61,7 @@ def interpret_listing(
     Without factors these are how many combinations of entries reach them.
     """
     target = problem.assignment.target
+    dtype = np.dtype(problem.type_of[target.tensor].dtype if problem.wants_values else np.int64)
     found: dict[tuple[int, ...], float] = {}
     for term in problem.terms:
         space = _Space(_alone(problem, term), arrays, [patterns[n] for n in term.patterns])
@@ -63,7 +70,8 @@ def interpret_listing(
         columns = (axis[defined].tolist() for axis in (*everywhere, product))
         for *place, value in zip(*columns, strict=True):
             found[tuple(place)] = found.get(tuple(place), 0.0) + value
-    return dict(sorted(found.items()))
+    exact = np.int64 if dtype.kind in "iub" else np.float64
+    return {place: as_stored(np.array(found[place], exact), dtype).item() for place in sorted(found)}
 
 
 def _alone(problem: Problem, term: Addend) -> Problem:

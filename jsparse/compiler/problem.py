@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from jsparse.compiler.dtypes import accumulator
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
@@ -92,7 +93,8 @@ class PatternType:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor's element type and storage axes; `dims[n]` of an axis is the n-th index of the tensor's accesses."""
+    """The dtype in which a tensor's elements are stored, and its storage axes; `dims[n]` of an axis is the n-th index
+    of the tensor's accesses."""
 
     name: str
     dtype: str
@@ -176,6 +178,13 @@ class Problem:
     def lead_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variables of its index arrays' leading axes."""
         return tuple(walk[: type_.lead] for walk, type_ in zip(self.walks, self.patterns, strict=True))
+
+    @cached_property
+    def accumulator(self) -> str:
+        """The dtype of all arithmetic on values: every element is cast as it is loaded, and as it is stored."""
+        factors = (*self.assignment.factors, *(factor for term in self.terms for factor in term.factors))
+        names = (self.assignment.target.tensor, *(factor.tensor for factor in factors))
+        return accumulator(*(self.type_of[name].dtype for name in names))
 
     @property
     def lists(self) -> bool:

@@ -76,6 +76,9 @@ class Built:
         """(nse,) the sums, in the order of the inputs, of the values (count,) that share a slot; 0 for no value."""
         if self.in_place:
             return values
+        if self.extra is not None and values.dtype.kind in "fV" and values.dtype.itemsize < 4:
+            with np.errstate(over="ignore"):
+                return self.summed(values.astype(np.float32)).astype(values.dtype)  # rounded once
         kept = values if self.first is None else _native.take(np.ascontiguousarray(values), self.first)
         if self.extra is not None and self.extra_group is not None:
             np.add.at(kept, self.extra_group, values[self.extra])

@@ -11,6 +11,9 @@ factor, so
 which is again an einsum of this kind: the term of Xₙ and that of the result change places. If Xₙ was on the pattern,
 its cotangent is computed on the pattern only (a sampled product); nothing dense of a sparse tensor's shape ever exists.
 A batch axis is one more index. So one primitive is closed under differentiation, transposition and batching.
+
+Factors and the result may differ in dtype: a cotangent has that of its factor. Nothing is conjugated: that is JAX's
+convention for cotangents of complex numbers, and the transpose of a product then looks as for real ones.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ __all__ = ["einsum_p"]
 
 
 def _abstract(*operands: Any, spec: Spec) -> Any:
-    return _compat.output_aval(spec.shape(spec.result), operands[0].dtype, operands)
+    return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
 def _bind(operands: Sequence[Any], spec: Spec) -> jax.Array:
@@ -59,7 +62,9 @@ def _transpose(cotangent: Any, *operands: Any, spec: Spec) -> Any:
         return out
     known = [factor for n, factor in enumerate(factors) if n != place]
     arrays = operands[len(factors) :]
-    out[place] = _bind((*known, cotangent, *arrays), spec.exchanged(place))
+    own = factors[place].aval.dtype
+    exchanged = spec.exchanged(place).with_dtype(own, [x.dtype for x in (*known, cotangent)])
+    out[place] = _bind((*known, cotangent, *arrays), exchanged)
     return out
 
 
@@ -87,7 +92,8 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec) -
     if not can_walk([walk.indices for walk in walks], [walk.stored for walk in walks]):
         return _one_by_one(operands, axes, spec), 0
     result = replace(spec.result, before=(name, *spec.result.before))
-    return _bind(moved, Spec(tuple(terms), result, tuple(walks), (*spec.sizes, (name, size)))), 0
+    sizes = (*spec.sizes, (name, size))
+    return _bind(moved, replace(spec, factors=tuple(terms), result=result, walks=tuple(walks), sizes=sizes)), 0
 
 
 def _one_by_one(operands: Sequence[Any], axes: Sequence[int | None], spec: Spec) -> jax.Array:

@@ -86,15 +86,23 @@ class Entries:
         parts = divided(operands, counts)
         return parts[: len(self.specs)], parts[len(self.specs) :]
 
-    def problem(self, dtype: str) -> Problem:
-        """The compiler's problem, of factors of one dtype."""
+    def dtypes(self, operands: Sequence[Any]) -> tuple[str, ...]:
+        """Of the result and of all factors."""
+        factors = self.split(operands)[0]
+        result = self.specs[0].dtype_of(factors[0])
+        return (result.name, *(np.dtype(x.dtype).name for of_term in factors for x in of_term))
+
+    def problem(self, dtypes: Sequence[str]) -> Problem:
+        """The compiler's problem; `dtypes` are those of the result and of all factors."""
         counting = self.reached.problem()
-        tensors = [TensorType("R", dtype, ())]
+        result, *of_factors = dtypes
+        left = iter(of_factors)
+        tensors = [TensorType("R", result, ())]
         terms = []
         for number, (spec, patterns) in enumerate(zip(self.specs, self.reached.terms, strict=True)):
             named = [(f"{operand_name(n)}{number or ''}", term) for n, term in enumerate(spec.factors)]
             factors = tuple(spec.access(name, term) for name, term in named)
-            tensors += [TensorType(name, dtype, spec.axes(term, patterns)) for name, term in named]
+            tensors += [TensorType(name, next(left), spec.axes(term, patterns)) for name, term in named]
             terms.append(Addend(self.coefficients[number], factors, patterns))
         known = {v for v, _ in counting.sizes}
         more = {v: size for spec in self.specs for v, size in spec.sizes if v not in known}
@@ -105,9 +113,9 @@ class Entries:
 
 
 @lru_cache(maxsize=256)
-def entries_plan(work: Entries, dtype: str) -> Plan:
+def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
     """The plan that finds and computes the entries."""
-    found = ordered_plan(work.problem(dtype), work.reached.stored, work.order)
+    found = ordered_plan(work.problem(dtypes), work.reached.stored, work.order)
     assert found is not None
     return found
 
@@ -120,12 +128,13 @@ def clear_cache() -> None:
 def _abstract(*operands: Any, work: Entries) -> Any:
     results = () if isinstance(work.result, Pattern) else array_results(work.result)
     avals = [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
-    return [*avals, _compat.output_aval((work.result.nse,), operands[0].dtype, operands)]
+    return [*avals, _compat.output_aval((work.result.nse,), np.dtype(work.dtypes(operands)[0]), operands)]
 
 
 def _execute(*operands: Any, work: Entries) -> list[Any]:
     """Values to the order in which their patterns are walked, then one call."""
-    chosen = entries_plan(work, np.dtype(operands[0].dtype).name)
+    dtypes = work.dtypes(operands)
+    chosen = entries_plan(work, dtypes)
     factors, index = work.split(operands)
     moves = movements(work.reached.walks, chosen.patterns, index)
     moved = []
@@ -134,18 +143,19 @@ def _execute(*operands: Any, work: Entries) -> list[Any]:
             move = None if term.on is None else moves[patterns[term.on]]
             moved.append(x if move is None else move.apply(x, 0, spec.slot_size(term), back=False))
     if isinstance(work.result, Pattern):
-        return [_known_places(work, chosen, moved, work.result)]
-    return list(list_places(work.reached, in_order(work.reached, chosen), index, work.result, moved))
+        return [_known_places(work, chosen, moved, work.result, np.dtype(dtypes[0]))]
+    found = in_order(work.reached, chosen)
+    return list(list_places(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
 
 
-def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: Pattern) -> jax.Array:
+def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: Pattern, dtype: np.dtype) -> jax.Array:
     """The values only, of patterns that are all known: so is where the values of each chunk begin."""
     walks, counts = work.reached.walks, chunk_counts(chosen)
     starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
     problem = replace(chosen.problem, wanted="listed values")
     call = call_of(problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND))
     held = (*static_patterns(walks), result)
-    return call_kernel(call, (*factors, starts), (result.nse,), factors[0].dtype, held)
+    return call_kernel(call, (*factors, starts), (result.nse,), dtype, held)
 
 
 def _apart(*operands: Any, work: Entries) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,12 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.exact import exact_plan
 from jsparse.compiler.problem import Dense, TensorType
 from jsparse.compiler.runtime import KernelCall, call_of
-from jsparse.compiler.schedule import Plan, plan
+from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, movements, static_patterns
+from jsparse.primitives.parts import by_parts
 from jsparse.primitives.spec import Spec, Term, problem_of
 
 __all__ = ["execute", "make_plan"]
@@ -24,14 +28,18 @@ __all__ = ["execute", "make_plan"]
 def make_plan(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
     """The plan for `spec` and its call; `dtypes` are those of the result and of the factors."""
     with stage("schedule"):
-        chosen = plan(problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks))
+        chosen = exact_plan(problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks))
     return chosen, call_of(chosen.problem, chosen.schedule, bound_names(spec.walks, chosen.patterns))
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
     """Values to their pattern's order of storage, dense arrays to theirs, the kernel, and back."""
     factors, index = spec.split(operands)
-    chosen, call = make_plan(spec, tuple(np.dtype(x.dtype).name for x in (factors[0], *factors)))
+    dtype = spec.dtype_of(factors)
+    if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
+        arrays = operands[len(factors) :]
+        return by_parts(factors, dtype, lambda x, real: execute(*x, *arrays, spec=replace(spec, dtype=real.name)))
+    chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)))
     moves = movements(spec.walks, chosen.patterns, index)
 
     def moved(x: Any, term: Term, back: bool) -> Any:
@@ -46,7 +54,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     order = _order(result) if spec.result.on is None else tuple(range(len(shape)))
     arrays = (*stored, *(array for move in moves for array in move.arrays))
     stored_shape = tuple(shape[n] for n in order)
-    out = call_kernel(call, arrays, stored_shape, factors[0].dtype, static_patterns(spec.walks))
+    out = call_kernel(call, arrays, stored_shape, result.dtype, static_patterns(spec.walks)).astype(dtype)
     return _transposed(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
 
 

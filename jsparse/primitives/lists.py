@@ -124,16 +124,21 @@ def listed_arrays(reached: Reached, index: Sequence[Sequence[Any]], type_: Dynam
 
 
 def list_places(
-    reached: Reached, found: Found, index: Sequence[Sequence[Any]], type_: DynamicType, factors: Sequence[Any] = ()
+    reached: Reached,
+    found: Found,
+    index: Sequence[Sequence[Any]],
+    type_: DynamicType,
+    factors: Sequence[Any] = (),
+    dtype: np.dtype | None = None,
 ) -> tuple[Any, ...]:
     """The index arrays of a pattern of that type at all places that the loops of `found` reach; `index` is as in
-    `listed_arrays`. With `factors`, of one dtype, whose products the loops compute: then their values (nse,)."""
+    `listed_arrays`. With `factors`, whose products the loops compute: then their values (nse,), of that dtype."""
     numbers = [n for walked in found.walks for n in walked]
     walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
     operands = (*factors, *(array for arrays in taken for array in arrays))
     names = bound_names(walks, used)
-    values = [((type_.nse,), np.dtype(x.dtype)) for x in factors[:1]]
+    values = [] if dtype is None else [((type_.nse,), dtype)]
     results = (*array_results(type_), *values)
     lists = Lists(
         params=parameters(type_),
@@ -143,7 +148,7 @@ def list_places(
         is_ordered=found.is_ordered,
         bound=" ".join(name for name in names if name != OPERAND),
         factors=len(factors),
-        value_bytes=sum(dtype.itemsize for _, dtype in values),
+        value_bytes=0 if dtype is None else dtype.itemsize,
     )
     held = static_patterns(reached.walks)
     return tuple(routine_p.bind(*_compat.same_varying(operands), routine=lists, results=results, held=held))

@@ -18,6 +18,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.bound import movement_name
+from jsparse.compiler.dtypes import part
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime import KernelCall, call_of
 from jsparse.compiler.schedule.schedule import Schedule
@@ -34,7 +35,7 @@ def regather(values: Any, relayout: Relayout, inverse: bool = False, axis: int =
     """Move values from `relayout.source` to `relayout.target` (back, with `inverse`).
 
     Args:
-        values: floating-point; `axis` runs over the slots of the source (of the target, with `inverse`).
+        values: of any dtype; `axis` runs over the slots of the source (of the target, with `inverse`).
     """
     result: jax.Array = regather_p.bind(values, relayout=relayout, inverse=inverse, axis=axis)
     return result
@@ -52,6 +53,8 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 @lru_cache(maxsize=256)
 def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
     """`R[b, q, t] = V[b, G[q], t]`, without b and t where they have size 1; the number of slots is not part of it."""
+    dtype, parts = _moved_as(np.dtype(dtype))
+    inner *= parts
     before = ("b",) if outer != 1 else ()
     behind = ("t",) if inner != 1 else ()
     access = Access("R", (*before, "q", *behind))
@@ -63,6 +66,15 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
     return problem, Schedule(
         (*before, "q", *behind), parallel="q" if not before else "b", grain=GRAIN if not before else 1
     )
+
+
+def _moved_as(dtype: np.dtype) -> tuple[str, int]:
+    """As how many elements of which dtype one is moved, none of whose bits changes."""
+    if dtype.kind == "c":
+        return part(dtype.name), 2
+    if dtype.name in ("float32", "float64"):
+        return dtype.name, 1
+    return f"int{8 * dtype.itemsize}", 1
 
 
 def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCall:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
 from jsparse.formats import DynamicType, Pattern
@@ -68,12 +70,25 @@ class Walked:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is computed: the terms, the patterns on which some of them lie, and the size of every index."""
+    """What is computed: the terms, the patterns on which some of them lie, and the size of every index.
+
+    Attributes:
+        dtype: the result's; None if it is that of all factors.
+    """
 
     factors: tuple[Term, ...]
     result: Term
     walks: tuple[Walked, ...]
     sizes: tuple[tuple[IndexVar, int], ...]
+    dtype: str | None = None
+
+    def dtype_of(self, factors: Sequence[Any]) -> np.dtype:
+        """The dtype of the result on these arrays."""
+        return np.dtype(factors[0].dtype if self.dtype is None else self.dtype)
+
+    def with_dtype(self, result: Any, factors: Sequence[Any]) -> Spec:
+        """With a result of that dtype on factors of these."""
+        return replace(self, dtype=None if all(dtype == result for dtype in factors) else np.dtype(result).name)
 
     def shape(self, term: Term) -> tuple[int, ...]:
         """The shape of a term's array."""

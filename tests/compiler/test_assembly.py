@@ -8,8 +8,10 @@ import pytest
 from programs.draw import Draw
 from programs.listing import ListRun, without_values
 from programs.padding import with_int64, with_room
+from programs.program import held
 
 from jsparse import Format, Pattern
+from jsparse.compiler.dtypes import DTYPES, part
 from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import plan
@@ -51,7 +53,7 @@ class _Sum(Draw):
         target = Access("R", tuple(self.rng.permutation(list(self.letters))[:order].tolist()))
         count = terms or self.choice((1, 2, 3), (0.3, 0.45, 0.25))
         addends = tuple(self.addend(target) for _ in range(count))
-        result = TensorType("R", self.base, ())
+        result = TensorType("R", self.stored, ())
         types = tuple(pattern_type(p) for p in self.patterns)
         problem = Problem(
             Assignment(target, ()),
@@ -116,9 +118,14 @@ class _Sum(Draw):
     def tensor(self, names: tuple[str, ...], axes: tuple[Dense | Positions, ...], shape: tuple[int, ...]) -> Access:
         """A new factor of small integers."""
         name = f"T{len(self.tensors)}"
-        self.tensors.append(TensorType(name, self.base, axes))
-        self.arrays[name] = self.rng.integers(-4, 5, shape).astype(self.base)
+        self.tensors.append(TensorType(name, self.stored, axes))
+        self.arrays[name] = held(self.rng.integers(-4, 5, shape), self.stored).astype(self.stored)
         return Access(name, names)
+
+    @property
+    def stored(self) -> str:
+        """The dtype of all tensors: of complex numbers that of a part."""
+        return part(self.base)
 
 
 def _planned(stated: Stated, rng: np.random.Generator, level: int) -> ListRun | None:
@@ -191,7 +198,7 @@ def test_problems_are_of_all_kinds() -> None:
     planned = [run for run in runs if run is not None]
     assert len(planned) > 0.75 * len(runs)
     assert {len(p.assignment.target.indices) for p in problems} == {1, 2, 3, 4}
-    assert {p.tensors[0].dtype for p in problems} == {"float32", "float64", "int32", "int64"}
+    assert {p.tensors[0].dtype for p in problems} == {part(dtype) for dtype in DTYPES}
     assert {0, 1} < {size for p in problems for _, size in p.sizes}
     assert any(not any(pattern.nse for pattern in s.patterns) and s.patterns for s in stated)
     assert any(len(set(walk)) < len(walk) for run in planned for walk in run.problem.walks)

@@ -106,12 +106,30 @@ def test_ellipsis(error, text, parts):
     refuses(error, *parts, text=text, operands=(A, x if "j" in text else x[:2]))
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "float16", "bfloat16", "bool", "int8", "uint32"])
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "float8_e4m3fn", "int4"])
 def test_dtypes(dtype):
     refuses(
         DTypeError, "'ij,j->i'", f"{dtype}, {dtype} promote to {dtype}", "float32", ".astype",
         text="ij,j->i", operands=(A.astype(dtype), x.astype(dtype)),
     )  # fmt: skip
+
+
+def test_dtypes_that_do_not_promote():
+    refuses(
+        DTypeError, "'ij,j->i'", "jax does not promote float8_e4m3fn, bfloat16", ".astype",
+        text="ij,j->i", operands=(A.astype("float8_e4m3fn"), x.astype("bfloat16")),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "float8_e4m3fn", "nonsense", "S3", object(), [("a", "f4")]])
+def test_preferred_dtypes(dtype):
+    refuses(DTypeError, "preferred_element_type", "'ij,j->i'", text="ij,j->i", operands=(A, x),
+            preferred_element_type=dtype)  # fmt: skip
+
+
+def test_a_real_result_of_complex_operands():
+    refuses(DTypeError, "complex if operands are", "complex64", "float32", text="ij,j->i",
+            operands=(A, x * 1j), preferred_element_type=jnp.float32)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -174,7 +192,7 @@ def test_a_format_of_another_rank():
         jsparse.einsum("ij,jk->ik", A, X, out_format=jsparse.Format.of("csf", 3))
 
 
-@pytest.mark.parametrize("options", [{"schedule": 1}, {"preferred_element_type": jnp.float32}])
+@pytest.mark.parametrize("options", [{"schedule": 1}])
 def test_options_of_later_versions(options):
     (name,) = options
     for operands in [(A, x), (D, x)]:

@@ -52,9 +52,9 @@ def on_host(text, A, dense, threads):
     if work.steps:  # all of it in one kernel
         signatures, _ = asked(text, operands, None)
         sizes = checked_sizes(text, [(f, x.shape) for f, x in zip(work.assignment.factors, signatures, strict=True)])
-        work = contracted(text, Product(work.assignment, signatures, sizes), work.dtype, None)
+        work = contracted(text, Product(work.assignment, signatures, sizes), work.dtypes, None)
     arrays = [np.asarray(x) for x in work.arrays(operands)]
-    chosen, call = make_plan(work.spec, (work.dtype.name,) * (1 + len(arrays)))
+    chosen, call = make_plan(work.spec, work.kernel_dtypes)
     result, *factors = chosen.problem.tensors
     for n, (tensor, term) in enumerate(zip(factors, work.spec.factors, strict=True)):
         if term.on is not None:

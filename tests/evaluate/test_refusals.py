@@ -46,7 +46,9 @@ x = np.ones(7, np.float32)
         ("y[i] = A[i,j]", {"A": scipy.sparse.csr_array(D)}, DTypeError, ["scipy.sparse", "jsparse.asarray"]),
         ("y[i] = A[i,j]", {"A": "abc"}, DTypeError, ["'y[i] = A[i,j]'"]),
         ("y[i] = A[i,j]", {"A": None}, DTypeError, ["NoneType"]),
-        ("y[i] = A[i,j]", {"A": A.astype(jnp.bfloat16)}, DTypeError, ["bfloat16", ".astype"]),
+        ("y[i] = A[i,j]", {"A": A.astype(jnp.uint32)}, DTypeError, ["uint32", ".astype"]),
+        ("y[j] = 2199023255552 * A[i,j]", {"A": A.astype("int8")}, DTypeError, ["at most 2147483647", "int8"]),
+        ("y[j] = x[j] - A[i,j]", {"A": A.astype(bool), "x": x.astype(bool)}, DTypeError, ["all are bool", ".astype"]),
     ],
 )
 def test_statements(text, tensors, error, parts):
@@ -63,7 +65,8 @@ def test_statements(text, tensors, error, parts):
     "options, error, match",
     [
         ({"schedule": 1}, NotYetSupportedError, "schedule="),
-        ({"preferred_element_type": np.float32}, NotYetSupportedError, "preferred_element_type="),
+        ({"preferred_element_type": "nonsense"}, DTypeError, "preferred_element_type"),
+        ({"preferred_element_type": np.uint32}, DTypeError, "preferred_element_type"),
         ({"shape": (5, 8)}, ShapeError, r"shape \(5, 8\), but it has shape \(5, 7\)"),
         ({"semiring": "min_plus"}, NotYetSupportedError, "min_plus"),
         ({"out_format": "csx"}, FormatError, "csx"),

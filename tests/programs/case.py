@@ -9,9 +9,11 @@ from math import prod
 import numpy as np
 from programs.host import HostRun, meaning, moved
 from programs.padding import with_int64
+from programs.program import held
 from programs.variants import fine_grained, some_plan, with_other_drivers, with_unknown_size
 
 from jsparse import Pattern
+from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats import Relayout
@@ -35,7 +37,7 @@ class Case:
     @staticmethod
     def of(spec: Spec, arrays: tuple[np.ndarray, ...]) -> Case:
         """The case as the primitive runs it."""
-        dtypes = (arrays[0].dtype.name, *(a.dtype.name for a in arrays))
+        dtypes = (spec.dtype_of(arrays).name, *(a.dtype.name for a in arrays))
         plan, _ = make_plan(spec, dtypes)
         return Case(spec, arrays, plan, plan.schedule)
 
@@ -53,10 +55,23 @@ class Case:
         wide, padded = (rng.random(2) < (0.3, 0.25)).tolist()
         return Case(self.spec, arrays, plan, schedule, wide, padded)
 
-    def integers(self, term: Term, rng: np.random.Generator, largest: int, spec: Spec | None = None) -> np.ndarray:
+    def integers(
+        self, term: Term, rng: np.random.Generator, largest: int, dtype: np.dtype, spec: Spec | None = None
+    ) -> np.ndarray:
         """Random integers in the shape of a term."""
         shape = (spec or self.spec).shape(term)
-        return rng.integers(-largest, largest + 1, shape).astype(self.arrays[0].dtype)
+        return held(rng.integers(-largest, largest + 1, shape), dtype.name).astype(dtype)
+
+    def transposed(self, place: int, rng: np.random.Generator, largest: int) -> Case:
+        """The transpose in one factor, on a random cotangent. It has the factor's dtype, unless that would cut floats
+        to integers, or numbers to bools."""
+        cotangent = self.integers(self.spec.result, rng, largest, self.spec.dtype_of(self.arrays))
+        arrays = (*self.arrays[:place], *self.arrays[place + 1 :], cotangent)
+        own, computed = self.arrays[place].dtype.name, accumulator(*(a.dtype.name for a in arrays))
+        alike = accumulator(own).startswith("float") == computed.startswith("float")
+        alike &= own != "bool" or all(a.dtype == np.bool_ for a in arrays)
+        spec = self.spec.exchanged(place).with_dtype(np.dtype(own if alike else computed), [a.dtype for a in arrays])
+        return Case.of(spec, arrays)
 
     @property
     def stored(self) -> list[Pattern]:
@@ -121,7 +136,11 @@ def _mixed(
 ) -> tuple[Problem, tuple[np.ndarray, ...]]:
     """Factors of dtypes of their own, which the kernel casts to the result's."""
     target, *factors = problem.tensors
-    dtypes = ["float32", "float64", "int32"] if target.dtype.startswith("float") else ["int32", "int64"]
+    if target.dtype == "bool":
+        return problem, arrays
+    dtypes = ["int8", "int16", "int32", "int64", "bool"]
+    if accumulator(target.dtype).startswith("float"):
+        dtypes = ["float32", "float64", "bfloat16", "float16", "int32", "int8", "bool"]
     drawn = [str(rng.choice(dtypes)) for _ in factors]
     tensors = tuple(replace(t, dtype=d) for t, d in zip(factors, drawn, strict=True))
     cast = tuple(a.astype(d) for a, d in zip(arrays, drawn, strict=True))

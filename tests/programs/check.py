@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -26,7 +26,11 @@ from jsparse import Pattern
 from jsparse.algebra.contraction import Contraction, contraction
 from jsparse.algebra.summation import Summation
 from jsparse.compiler import runtime
+from jsparse.compiler.dtypes import is_complex, part
+from jsparse.compiler.interpret import as_stored
 from jsparse.compiler.llvm import compile_kernel
+from jsparse.primitives.parts import by_parts
+from jsparse.primitives.spec import Spec
 
 __all__ = ["FAST", "THOROUGH", "Effort", "WrongResultError", "check_dynamic", "check_program"]
 
@@ -106,10 +110,13 @@ class _Stages:
         named = [[drawn[program.names[n]] for n in term.places] for term in work.terms]
         taken = [[operands[n] for n in term.places] for term in work.terms]
         arrays = [_arrays(x, term.work, y) for x, term, y in zip(named, work.terms, taken, strict=True)]
-        cases = [Case.of(spec, of_term) for spec, of_term in zip(specs, arrays, strict=True)]
         self.stage = "problem"
-        total = sum(int(term.coefficient) * case.meaning() for term, case in zip(work.terms, cases, strict=True))
-        self.same(total.reshape(-1), _expected(program, work.result).reshape(-1))
+        cases, total = list[Case](), np.zeros((), complex if work.dtype.kind == "c" else np.float64)
+        for term, spec, of_term in zip(work.terms, specs, arrays, strict=True):
+            cases.append(Case.of(*_a_part(spec, of_term)))
+            total = total + int(term.coefficient) * _meaning(spec, of_term).astype(total.dtype)
+        exact = total if work.dtype.kind == "c" else total.astype(np.int64)
+        self.same(as_stored(exact, work.dtype).reshape(-1), _expected(program, work.result).reshape(-1))
         if self.assembles(work, arrays):
             self.ways_of(cases[int(self.rng.integers(len(cases)))])
 
@@ -124,10 +131,10 @@ class _Stages:
         if work.spec is not None:
             self.stage = "contraction"
             arrays = _arrays(program.operands, work, taken)
-            case = Case.of(work.spec, arrays)
             self.stage = "problem"
             expected = _expected(program, work.result).reshape(work.spec.shape(work.spec.result))
-            self.same(case.meaning().reshape(expected.shape), expected)
+            self.same(as_stored(_meaning(work.spec, arrays), work.dtype).reshape(expected.shape), expected)
+            case = Case.of(*_a_part(work.spec, arrays))
             if self.assembles(work, [arrays]):
                 self.ways_of(case)
 
@@ -185,17 +192,18 @@ class _Stages:
 
     def variant(self, name: str, case: Case) -> Case:
         """The same in another way, the transpose in one factor, or a batch."""
-        largest = max((np.abs(array).max(initial=0) for array in case.arrays), default=0)
+        largest = max((int(np.abs(array.astype(np.int64)).max(initial=0)) for array in case.arrays), default=0)
         if name == "candidate":
             return case.varied(self.rng)
         if name == "transpose":
             place = int(self.rng.integers(len(case.spec.factors)))
-            cotangent = case.integers(case.spec.result, self.rng, largest)
-            arrays = (*case.arrays[:place], *case.arrays[place + 1 :], cotangent)
-            return Case.of(case.spec.exchanged(place), arrays).varied(self.rng, 0.5)
+            return case.transposed(place, self.rng, largest).varied(self.rng, 0.5)
         if name == "batch":
             spec = batched(case.spec, self.rng)
-            arrays = tuple(case.integers(term, self.rng, largest, spec) for term in spec.factors)
+            dtypes = [array.dtype for array in case.arrays]
+            arrays = tuple(
+                case.integers(t, self.rng, largest, d, spec) for t, d in zip(spec.factors, dtypes, strict=True)
+            )
             return Case.of(spec, arrays).varied(self.rng, 0.5)
         return case
 
@@ -244,11 +252,32 @@ def _arrays(
 ) -> tuple[np.ndarray, ...]:
     """The operands as the primitive takes them, made by numpy."""
     found = []
-    for operand, tensor, alone in zip(operands, taken, work.alone, strict=True):
+    for operand, tensor, alone, dtype in zip(operands, taken, work.alone, work.factor_dtypes, strict=True):
         stored = isinstance(tensor, jsparse.SparseTensor) and not tensor.format.is_dense
-        array = (np.asarray(tensor.values) if stored else operand.array).astype(work.dtype)
-        found.append(array if alone is None else np.array(np.einsum(alone, array), order="C"))
+        exact = np.asarray(tensor.values) if stored else operand.array
+        exact = exact if alone is None else np.array(np.einsum(alone, exact), order="C")
+        found.append(exact.astype(dtype))
     return tuple(found)
+
+
+def _meaning(spec: Spec, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
+    """The result by the definition of its problem, or of those of its parts."""
+    dtype = spec.dtype_of(arrays)
+    if not any(is_complex(d) for d in (dtype, *(array.dtype for array in arrays))):
+        return Case.of(spec, arrays).meaning()
+
+    def of_part(parts: Sequence[np.ndarray], real: np.dtype) -> np.ndarray:
+        return Case.of(replace(spec, dtype=real.name), tuple(map(np.asarray, parts))).meaning()
+
+    with jax.enable_x64(True):
+        return np.asarray(by_parts(arrays, dtype, of_part))
+
+
+def _a_part(spec: Spec, arrays: tuple[np.ndarray, ...]) -> tuple[Spec, tuple[np.ndarray, ...]]:
+    """The problem itself, or of the real and imaginary parts of its factors one."""
+    dtype = np.dtype(part(spec.dtype_of(arrays).name))
+    parts = tuple(array.imag.copy() if is_complex(array.dtype) else array for array in arrays)
+    return spec.with_dtype(dtype, [array.dtype for array in parts]), parts
 
 
 def _expected(program: Program | Evaluation, result: Pattern | None) -> np.ndarray:

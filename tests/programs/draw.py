@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from programs.program import DenseOperand, SparseOperand
+from programs.program import DenseOperand, SparseOperand, held
 
 from jsparse import Format, FormatError, Pattern
 from jsparse.formats import Level, LevelKind
@@ -19,8 +19,20 @@ WIDE = (17, 33, 70, 130, 1030)  # for indices that only dense tensors carry: sev
 EMPTY = 0.05  # of the programs have an index of size 0
 DENSITIES = (0.0, 0.1, 0.5, 1.0)
 DENSITY_WEIGHTS = (0.04, 0.26, 0.5, 0.2)
-DTYPES = ("float32", "float64", "int32", "int64")
-DTYPE_WEIGHTS = (0.6, 0.25, 0.1, 0.05)
+DTYPES = {
+    "float32": 0.36,
+    "float64": 0.15,
+    "bfloat16": 0.1,
+    "float16": 0.07,
+    "int8": 0.05,
+    "int16": 0.03,
+    "int32": 0.06,
+    "int64": 0.04,
+    "uint8": 0.04,
+    "bool": 0.05,
+    "complex64": 0.03,
+    "complex128": 0.02,
+}
 
 
 class Draw:
@@ -33,7 +45,7 @@ class Draw:
 
     def __init__(self, seed: tuple[int, ...]) -> None:
         self.seed, self.rng = seed, np.random.default_rng(seed)
-        self.base = DTYPES[np.random.default_rng((*seed, 1)).choice(len(DTYPES), p=DTYPE_WEIGHTS)]
+        self.base = str(np.random.default_rng((*seed, 1)).choice(list(DTYPES), p=list(DTYPES.values())))
         self.sizes: dict[str, int] = {}
         self.largest = 4
 
@@ -64,15 +76,19 @@ class Draw:
 
     def dtype(self) -> str:
         """Nearly always the same for all operands."""
-        return self.choice(DTYPES, DTYPE_WEIGHTS) if self.chance(0.1) else self.base
+        return self.choice(list(DTYPES), list(DTYPES.values())) if self.chance(0.1) else self.base
 
-    def values(self, count: int) -> tuple[int, ...]:
-        """Small integers."""
-        return tuple(self.rng.integers(-self.largest, self.largest + 1, count).tolist())
+    def values(self, count: int, dtype: str) -> tuple[complex, ...]:
+        """Small integers, as real and imaginary parts of complex numbers, that the dtype holds."""
+        drawn = self.rng.integers(-self.largest, self.largest + 1, count)
+        if dtype.startswith("complex"):
+            drawn = drawn + 1j * self.rng.integers(-self.largest, self.largest + 1, count)
+        return tuple(held(drawn, dtype).tolist())
 
     def dense(self, term: Sequence[str]) -> DenseOperand:
         """An array with these indices."""
-        return DenseOperand(self.values(prod(self.shape(term))), self.shape(term), self.dtype())
+        dtype = self.dtype()
+        return DenseOperand(self.values(prod(self.shape(term)), dtype), self.shape(term), dtype)
 
     def sparse(self, term: Sequence[str]) -> SparseOperand:
         """A sparse tensor with these indices, of any density and format."""
@@ -88,7 +104,8 @@ class Draw:
             except FormatError:
                 continue
             rows = tuple(tuple(row) for row in coords.T.tolist())
-            return SparseOperand(rows, self.values(len(coords)), shape, format.notation, self.dtype())
+            dtype = self.dtype()
+            return SparseOperand(rows, self.values(len(coords), dtype), shape, format.notation, dtype)
 
     def format(self, order: int, any_entries: bool = False) -> Format:
         """Any levels that may follow each other, in any storage order; `any_entries`: none that cannot hold some."""
@@ -115,8 +132,9 @@ class Draw:
         format = Format.of(operand.format, len(term)).transposed(axes).notation
         rows = tuple(operand.coords[axis] for axis in axes)
         shape = tuple(operand.shape[axis] for axis in axes)
-        values = self.values(len(operand.values))
-        return "".join(term[axis] for axis in axes), SparseOperand(rows, values, shape, format, self.dtype())
+        dtype = self.dtype()
+        values = self.values(len(operand.values), dtype)
+        return "".join(term[axis] for axis in axes), SparseOperand(rows, values, shape, format, dtype)
 
 
 def _thinned(coords: np.ndarray, format: Format) -> np.ndarray:

@@ -9,11 +9,12 @@ from string import ascii_letters
 
 import jax
 import numpy as np
-from programs.program import DenseOperand, SparseOperand, reached_by
+from programs.program import DenseOperand, SparseOperand, is_wide, promoted, reached_by
 
 import jsparse
 from jsparse.algebra.operands import asked
 from jsparse.algebra.summation import Summation, summation
+from jsparse.compiler.interpret import as_stored
 from jsparse.notation import parse_statement
 
 __all__ = ["Evaluation", "Leaf", "Product", "Sum"]
@@ -75,7 +76,13 @@ class Evaluation:
         """Whether JAX must keep 64-bit dtypes."""
         operands = [operand for _, operand in self.tensors]
         operands += [self.out_format] if isinstance(self.out_format, SparseOperand) else []
-        return any(operand.dtype in ("float64", "int64") for operand in operands)
+        return any(is_wide(operand.dtype) for operand in operands)
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """The result's."""
+        coefficients = [term.coefficient for term in parse_statement(self.text).terms]
+        return promoted([operand for _, operand in self.tensors], [c for c in coefficients if abs(c) != 1])
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -86,13 +93,14 @@ class Evaluation:
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What numpy's einsum gives of each product on dense arrays of exact integers."""
+        """What numpy's einsum gives of each product on dense arrays of exact integers, as the result's dtype stores it
+        of their sum."""
         arrays = {name: operand.array for name, operand in self.tensors}
-        total = np.zeros([self.sizes[v] for v in self.target.indices], np.int64)
+        total = np.zeros([self.sizes[v] for v in self.target.indices], complex if self.dtype.kind == "c" else np.int64)
         for coefficient, product in self.expression.expanded():
             text, ones = self._einsum(product)
             total = total + coefficient * np.einsum(text, *(arrays[leaf.name] for leaf in product), *map(np.ones, ones))
-        return np.rint(total).astype(np.int64)
+        return as_stored(np.rint(total) if self.dtype.kind == "c" else np.rint(total).astype(np.int64), self.dtype)
 
     @cached_property
     def reached(self) -> np.ndarray:
@@ -165,8 +173,9 @@ class Evaluation:
         return "\n".join(lines)
 
     def _numpy_source(self) -> str:
+        exact = "complex" if self.dtype.kind == "c" else "int"
         dense = {
-            name: f"tensors['{name}']" + (".todense()" if isinstance(operand, SparseOperand) else "")
+            name: f"np.asarray(tensors['{name}']{'.todense()' * isinstance(operand, SparseOperand)}).astype({exact})"
             for name, operand in self.tensors
         }
         products = []
@@ -174,7 +183,7 @@ class Evaluation:
             text, ones = self._einsum(product)
             arguments = [*(dense[leaf.name] for leaf in product), *(f"np.ones({size}, int)" for size in ones)]
             products.append(f"{coefficient} * np.einsum('{text}', {', '.join(arguments)})")
-        return " + ".join(products)
+        return f"np.asarray({' + '.join(products)}).astype({exact}).astype(got.dtype)"
 
 
 _TO_DENSE = "got = got.todense()"

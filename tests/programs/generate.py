@@ -13,6 +13,7 @@ __all__ = ["random_program"]
 
 SPACE = 40_000  # points of the iteration space: the definition of a program is computed over all of it
 LARGEST = (4, 4, 4, 4, 4, 3, 2)  # values by the number of operands: float32 holds any sum of their products
+LARGER = 20  # of two operands, so that sums are rounded, or wrap, if they are stored in less
 FAMILIES = ("one", "kept", "sampled", "pair", "several")
 FAMILY_WEIGHTS = (0.3, 0.06, 0.09, 0.07, 0.48)
 
@@ -31,6 +32,7 @@ class _Product(Draw):
         stored = self.indices(order, distinct=family in ("kept", "sampled"))
         dense = self.dense_terms(stored, family)
         self.draw_sizes(stored, "".join(dense), SPACE)
+        self.draw_largest(len(dense) + (family != "sampled") + (family == "pair"))
         sparse = self.sparse(stored)
         terms: list[str] = [] if family == "sampled" else [stored]
         operands: list[SparseOperand | DenseOperand] = [] if family == "sampled" else [sparse]
@@ -50,7 +52,7 @@ class _Product(Draw):
     def several(self) -> Program:
         """Two to six operands, at least two of them sparse on patterns of their own."""
         count = self.choice((2, 3, 4, 5, 6), (0.4, 0.27, 0.17, 0.1, 0.06))
-        self.largest = LARGEST[count]
+        self.draw_largest(count)
         letters = list(self.rng.permutation(list(ascii_lowercase[:8])))
         shared = self.choice((1, 2, 3, 4, 5, 6), (0.06, 0.22, 0.3, 0.22, 0.12, 0.08))
         is_sparse = [n < 2 or self.chance(0.45) for n in range(count)]
@@ -65,6 +67,11 @@ class _Product(Draw):
             return self.finished(terms, operands, *self.given_result(kept, terms, operands))
         sparse_terms = [term for term, s in zip(terms, is_sparse, strict=True) if s]
         return self.finished(terms, operands, kept, *self.out_format(sparse_terms, kept, several=True))
+
+    def draw_largest(self, operands: int) -> None:
+        """How large values are."""
+        is_narrow = self.base in ("bfloat16", "float16", "int8", "int16", "uint8")
+        self.largest = LARGER if operands <= 2 and is_narrow else LARGEST[operands]
 
     def term(self, letters: Sequence[str], shared: int) -> str:
         """The indices of a sparse operand, mostly among the first `shared` letters, which makes patterns meet."""
@@ -88,7 +95,8 @@ class _Product(Draw):
         same = [x for x in others if isinstance(x, SparseOperand) and x.shape == self.shape(term)]
         if same and self.chance(0.3):
             operand = self.choice(same)
-            return replace(operand, values=self.values(len(operand.values)), dtype=self.dtype())
+            dtype = self.dtype()
+            return replace(operand, values=self.values(len(operand.values), dtype), dtype=dtype)
         return self.sparse(term)
 
     def given_result(

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from jsparse import _native
-from jsparse.compiler.interpret import interpret_problem
+from jsparse.compiler.interpret import as_stored, interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.llvm import compile_kernel
 from jsparse.compiler.loops import build_loops
@@ -20,7 +20,7 @@ from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import Relayout
 
-__all__ = ["HostRun", "meaning", "moved", "place_of"]
+__all__ = ["HostRun", "meaning", "moved", "place_of", "poisoned"]
 
 POISON = -1234567  # what a result holds before it is written: no stage may leave any of it
 
@@ -67,7 +67,7 @@ class HostRun:
 
     def fresh(self) -> np.ndarray:
         """A poisoned result."""
-        return np.full(self.shape, POISON, self.problem.tensors[0].dtype)
+        return poisoned(self.shape, self.problem.tensors[0].dtype)
 
     def meaning(self) -> np.ndarray:
         """The result by the problem's definition."""
@@ -103,9 +103,14 @@ def meaning(
 ) -> np.ndarray:
     """The problem's result by its definition."""
     target = problem.tensors[0]
-    out = np.full(shape, POISON, target.dtype)
+    out = poisoned(shape, target.dtype)
     interpret_problem(problem, {**arrays, target.name: out}, patterns)
     return out
+
+
+def poisoned(shape: int | tuple[int, ...], dtype: str) -> np.ndarray:
+    """An array that is still to be written."""
+    return as_stored(np.full(shape, POISON), np.dtype(dtype))
 
 
 def moved(array: np.ndarray, given: TensorType, stored: TensorType, relayouts: Sequence[Relayout]) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from programs.host import POISON, HostRun, moved
+from programs.host import POISON, HostRun, moved, poisoned
 
 from jsparse import Pattern, _native
 from jsparse.compiler.interpret import interpret_listing as define_listing
@@ -118,7 +118,7 @@ class ListRun(HostRun):
         values = np.zeros(total)
         if self.has_values:
             rows, values = self._entries(run, index, counts)
-            again = np.full_like(values, POISON)
+            again = poisoned(total, values.dtype.name)
             run("listed values", self.kernels["listed values"], [*self.buffers, starts.astype(np.int32), again])
             np.testing.assert_array_equal(again, values)
         else:
@@ -134,7 +134,7 @@ class ListRun(HostRun):
         run("bounds", self.kernels["bounds"], [*index, bounds])
         assert (bounds >= counts).all(), (bounds, counts)
         starts, room = np.cumsum(bounds) - bounds, int(bounds.sum())
-        rows, values = self._rows(room), np.full(room, POISON, self.problem.tensors[0].dtype)
+        rows, values = self._rows(room), poisoned(room, self.problem.tensors[0].dtype)
         for parity in (0, 1):
             taken = np.arange(MAX_CHUNKS) % 2 == parity
             ends = np.where(taken, starts, -1)

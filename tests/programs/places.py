@@ -35,7 +35,7 @@ def assemblies(
     order = tuple(rng.permutation(reached.kept).tolist()) if reached.kept else ()
     order = entries.order if entries is not None and rng.random() < 0.5 else order
     if entries is not None and rng.random() < 0.7:
-        problem = entries.problem(factors[0][0].dtype.name)
+        problem = entries.problem(entries.dtypes([array for of_term in factors for array in of_term]))
         chosen = ordered_plan(problem, reached.stored, order)
         if chosen is not None:
             yield "entries", _varied(chosen, reached, problem, _named(problem, reached, factors), rng, level)

@@ -7,12 +7,37 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jsparse
 from jsparse import Format
+from jsparse.compiler.interpret import as_stored
 
-__all__ = ["DenseOperand", "Program", "SparseOperand", "filled", "reached_by"]
+__all__ = ["DenseOperand", "Program", "SparseOperand", "filled", "held", "promoted", "reached_by"]
+
+
+def exact_dtype(dtype: str) -> type:
+    """In which numpy computes with integers of a dtype, exactly."""
+    return np.complex128 if dtype.startswith("complex") else np.int64
+
+
+def held(integers: np.ndarray, dtype: str) -> np.ndarray:
+    """Like integers that a dtype holds: of those without a sign the magnitudes, of bool whether they are not 0."""
+    if dtype == "bool":
+        return (integers != 0).astype(np.int64)
+    return abs(integers) if dtype.startswith("uint") else integers
+
+
+def promoted(operands: Sequence[SparseOperand | DenseOperand], numbers: Sequence[complex] = ()) -> np.dtype:
+    """The dtype of the result on operands of any dtypes, and numbers."""
+    with jax.enable_x64(any(is_wide(operand.dtype) for operand in operands)):
+        return np.dtype(jnp.result_type(*(jnp.dtype(operand.dtype) for operand in operands), *numbers))
+
+
+def is_wide(dtype: str) -> bool:
+    """Whether JAX must keep 64-bit dtypes."""
+    return dtype in ("float64", "int64", "complex128")
 
 
 @dataclass(frozen=True)
@@ -20,7 +45,7 @@ class SparseOperand:
     """The arguments of `SparseTensor.from_coords`; `coords` has a row for each dimension."""
 
     coords: tuple[tuple[int, ...], ...]
-    values: tuple[int, ...]
+    values: tuple[complex, ...]
     shape: tuple[int, ...]
     format: str
     dtype: str
@@ -28,8 +53,8 @@ class SparseOperand:
     @cached_property
     def array(self) -> np.ndarray:
         """The dense array of the same entries."""
-        dense = np.zeros(self.shape, np.int64)
-        np.add.at(dense, tuple(np.array(row, int) for row in self.coords), np.array(self.values, int))
+        dense = np.zeros(self.shape, exact_dtype(self.dtype))
+        np.add.at(dense, tuple(np.array(row, int) for row in self.coords), np.array(self.values, dense.dtype))
         return dense
 
     @cached_property
@@ -55,14 +80,14 @@ class SparseOperand:
 class DenseOperand:
     """An array; `values` are its elements in C order."""
 
-    values: tuple[int, ...]
+    values: tuple[complex, ...]
     shape: tuple[int, ...]
     dtype: str
 
     @cached_property
     def array(self) -> np.ndarray:
         """The elements as exact integers."""
-        return np.array(self.values, np.int64).reshape(self.shape)
+        return np.array(self.values, exact_dtype(self.dtype)).reshape(self.shape)
 
     def tensor(self) -> np.ndarray:
         """The operand itself."""
@@ -93,7 +118,12 @@ class Program:
     def needs_x64(self) -> bool:
         """Whether JAX must keep 64-bit dtypes."""
         named = [*self.operands, *([self.out_format] if isinstance(self.out_format, SparseOperand) else [])]
-        return any(operand.dtype in ("float64", "int64") for operand in named)
+        return any(is_wide(operand.dtype) for operand in named)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The result's."""
+        return promoted(self.operands)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -111,8 +141,9 @@ class Program:
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What numpy's einsum gives on dense arrays of exact integers."""
-        return np.asarray(np.einsum(self.subscripts, *(operand.array for operand in self.operands)))
+        """What numpy's einsum gives on dense arrays of exact integers, as the result's dtype stores it."""
+        exact = np.asarray(np.einsum(self.subscripts, *(operand.array for operand in self.operands)))
+        return as_stored(exact, self.dtype)
 
     @cached_property
     def reached(self) -> np.ndarray:
@@ -144,11 +175,12 @@ class Program:
         lines += [f"{chr(65 + n)} = {operand.source()}" for n, operand in enumerate(self.operands)]
         names = ", ".join(chr(65 + n) for n in range(len(self.operands)))
         lines += [f"out_format = {out}", f"got = jsparse.einsum('{self.subscripts}', {names}, out_format=out_format)"]
+        exact = "complex" if self.dtype.kind == "c" else "int"
         dense = ", ".join(
-            f"np.asarray({chr(65 + n)}.todense())" if isinstance(operand, SparseOperand) else chr(65 + n)
+            f"np.asarray({chr(65 + n)}{'.todense()' * isinstance(operand, SparseOperand)}).astype({exact})"
             for n, operand in enumerate(self.operands)
         )
-        lines.append(f"want = np.einsum('{self.subscripts}', {dense})")
+        lines.append(f"want = np.asarray(np.einsum('{self.subscripts}', {dense})).astype(got.dtype)")
         lines.append("if isinstance(got, jsparse.SparseTensor):")
         lines += ["    want, got = want[tuple(got.to_coords()[0])], got.values"] if not self.has_new_pattern else []
         lines += ["    got = got.todense()"] if self.has_new_pattern else []

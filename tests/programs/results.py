@@ -20,6 +20,7 @@ def check_result(program: Program | Evaluation, got: object) -> None:
     out = program.out_format
     if isinstance(program, Evaluation) and out is None:
         assert isinstance(got, jsparse.SparseTensor) is program.is_sparse
+    assert got.dtype == program.dtype
     if isinstance(got, jax.Array):
         assert got.shape == program.expected.shape
         np.testing.assert_array_equal(np.asarray(got), program.expected)

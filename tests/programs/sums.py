@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from keyword import iskeyword
 from string import ascii_letters, digits
 
@@ -44,7 +45,11 @@ class _Sum(Draw):
         tensors = tuple(self.tensors[name] for name in self.tensors)
         named = tuple(zip(self.tensors, tensors, strict=True))
         text = f"{self.written(target)}{self.spaced('=')}{self.written(expression)}"
-        return Evaluation(self.seed, text, target, expression, named, out)
+        drawn = Evaluation(self.seed, text, target, expression, named, out)
+        negative = any(coefficient < 0 for coefficient, _ in expression.expanded())
+        if drawn.dtype != bool or not negative:
+            return drawn
+        return replace(drawn, tensors=tuple((name, replace(x, dtype="int8")) for name, x in named))  # bool has none
 
     def name(self, others: Sequence[str], shortest: float = 0.4) -> str:
         """An identifier of one to six characters that is none of `others`."""

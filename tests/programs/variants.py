@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jsparse import Pattern
+from jsparse.compiler.exact import is_exact, unrounded_target
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan, Schedule, candidate
 from jsparse.compiler.schedule.candidate import candidates
@@ -34,6 +35,10 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
     vectorized = [c for c in found if c.vector is not None]
     found = vectorized if vectorized and rng.random() < 0.7 else found
     chosen = found[int(rng.integers(len(found)))]
+    plan = plan_as(chosen, estimate(chosen, known), known, ())
+    if is_exact(plan):
+        return plan
+    chosen = replace(chosen, problem=unrounded_target(problem))
     return plan_as(chosen, estimate(chosen, known), known, ())
 
 

@@ -1,15 +1,15 @@
 """Constructors of KernelIR that fold constants as they build.
 
-Rows: `0 + x = x`, `1 * x = x`, `0 * x = 0`, `c op d` of two constants is computed, `min(x, x) = x`, a run of one
-statement is that statement, and nested blocks are flattened.
+Rows: `0 + x = x`, `1 * x = x`, `0 * x = 0`, `c op d` of two constants is computed, `min(x, x) = x`, a cast to the
+value's own dtype is the value, a run of one statement is that statement, and nested blocks are flattened.
 """
 
 from __future__ import annotations
 
-from jsparse.compiler.kernel.nodes import Binary, Block, Compare, Const, Expr, Stmt
+from jsparse.compiler.kernel.nodes import Binary, Block, Cast, Compare, Const, Expr, Stmt
 from jsparse.compiler.kernel.types import BOOL, I64, Type
 
-__all__ = ["add", "block", "both", "ceil_div", "const", "floor_div", "less", "minimum", "mul", "sub", "zero"]
+__all__ = ["add", "block", "both", "cast", "ceil_div", "const", "floor_div", "less", "minimum", "mul", "sub", "zero"]
 
 
 def const(value: int) -> Const:
@@ -24,6 +24,11 @@ def zero(type_: Type) -> Const:
 
 def _number(expr: Expr) -> float | None:
     return expr.value if isinstance(expr, Const) else None
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """The value in another dtype."""
+    return value if value.type.dtype == dtype else Cast(value, dtype)
 
 
 def add(left: Expr, right: Expr) -> Expr:

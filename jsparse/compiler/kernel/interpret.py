@@ -39,6 +39,7 @@ from jsparse.compiler.kernel.nodes import (
     While,
     Widen,
 )
+from jsparse.compiler.kernel.types import Type
 
 __all__ = ["interpret_kernel"]
 
@@ -73,6 +74,10 @@ def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: b
         if buffer.written and not np.shares_memory(flat[buffer.name], array) and array.size:
             raise ValueError(f"written buffer {buffer.name} must be contiguous")
     _Machine(flat, shapes, reverse).run(kernel.body, {})
+
+
+def _is_float(type_: Type) -> bool:
+    return type_.is_float or type_.is_narrow_float
 
 
 class _Machine:
@@ -138,10 +143,11 @@ class _Machine:
                 return self.value(then, env) if self.value(condition, env) else self.value(otherwise, env)
             case Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.place(buffer, index, lanes, env)]
-                return loaded.copy() if lanes else loaded.item() if buffer.type.dtype.startswith("int") else loaded
+                return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
             case Cast(value=value, dtype=dtype):
-                cast = np.asarray(self.value(value, env)).astype(dtype)
-                return cast if cast.ndim else cast[()] if dtype.startswith("float") else cast.item()
+                with np.errstate(over="ignore"):
+                    cast = np.asarray(self.value(value, env)).astype(dtype)
+                return cast if cast.ndim else cast[()] if _is_float(expr.type) else cast.item()
             case Splat(value=value, lanes=lanes):
                 return np.full(lanes, self.value(value, env), expr.type.dtype)
             case Widen(value=value, lanes=lanes):

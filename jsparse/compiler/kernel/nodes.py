@@ -134,7 +134,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The value in another dtype, lane by lane."""
+    """The value in another dtype, lane by lane: floats to the nearest, ties to even; integers wrap; to bool it is
+    whether the value is not 0. From floats to other integers it has to fit."""
 
     value: Expr
     dtype: str

@@ -1,4 +1,8 @@
-"""Types of KernelIR: numbers and short vectors of numbers."""
+"""Types of KernelIR: numbers and short vectors of numbers.
+
+Arithmetic is on int32, int64, float32 and float64. Numbers of the other dtypes are only loaded, cast and stored. A bool
+is one bit in a register and a byte in memory.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,17 @@ class Type:
     @property
     def is_float(self) -> bool:
         """Whether arithmetic is floating-point."""
-        return self.dtype.startswith("float")
+        return self.dtype in ("float32", "float64")
+
+    @property
+    def is_narrow_float(self) -> bool:
+        """Whether it is a floating-point number without arithmetic."""
+        return self.dtype in ("float16", "bfloat16")
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether an integer has a sign."""
+        return self.dtype.startswith("int")
 
     @property
     def scalar(self) -> Type:

@@ -30,7 +30,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.walk import variables
 from jsparse.compiler.llvm.expr import ExprEmitter
-from jsparse.compiler.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type
+from jsparse.compiler.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 
 __all__ = ["ENTRY", "emit_module"]
 
@@ -110,7 +110,7 @@ class _Function:
             case Borrow():
                 self.borrow(stmt)
             case LocalArray(buffer=buffer, length=length):
-                array = ir.ArrayType(llvm_type(buffer.type), length)
+                array = ir.ArrayType(memory_type(buffer.type), length)
                 self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
                 self.arrays.append(buffer.name)
 
@@ -125,10 +125,10 @@ class _Function:
         address = self.expr.address(stmt.buffer, self.expr.value(stmt.index))
         value = self.expr.value(stmt.value)
         if stmt.accumulate:
-            old = self.builder.load(address, align=bytes_of(stmt.buffer.type), typ=value.type)
+            old = self.expr.loaded(stmt.value.type, address)
             is_float = stmt.value.type.is_float
             value = self.builder.fadd(old, value, flags=("contract",)) if is_float else self.builder.add(old, value)
-        self.builder.store(value, address, align=bytes_of(stmt.buffer.type))
+        self.expr.store(value, stmt.value.type, address)
 
     def for_(self, loop: For) -> None:
         start, stop = self.expr.value(loop.start), self.expr.value(loop.stop)

@@ -24,7 +24,8 @@ from jsparse.compiler.kernel.nodes import (
     Widen,
 )
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.llvm.types import I32, I64, POINTER, bytes_of, llvm_type
+from jsparse.compiler.llvm.cast import Caster
+from jsparse.compiler.llvm.types import I32, I64, POINTER, bytes_of, llvm_type, memory_type
 
 __all__ = ["ExprEmitter"]
 
@@ -62,10 +63,9 @@ class ExprEmitter:
             case Select(condition=condition, then=then, otherwise=otherwise):
                 return self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
             case Load(buffer=buffer, index=index):
-                address = self.address(buffer, self.value(index))
-                return self.builder.load(address, align=bytes_of(buffer.type), typ=llvm_type(expr.type))
+                return self.loaded(expr.type, self.address(buffer, self.value(index)))
             case Cast(value=value):
-                return self.cast(self.value(value), value.type, expr.type)
+                return Caster(self.builder).cast(self.value(value), value.type, expr.type)
             case Splat(value=value, lanes=lanes):
                 return self.splat(self.value(value), lanes)
             case Widen(value=value, lanes=lanes):
@@ -83,7 +83,19 @@ class ExprEmitter:
 
     def address(self, buffer: Buffer, index: Any) -> Any:
         """Where `buffer[index]` lies."""
-        return self.offset(self.buffers[buffer.name], index, llvm_type(buffer.type.scalar))
+        return self.offset(self.buffers[buffer.name], index, memory_type(buffer.type.scalar))
+
+    def loaded(self, type_: Type, address: Any) -> Any:
+        """What lies at an address."""
+        found = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
+        is_bool = type_.dtype == "bool"
+        return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
+
+    def store(self, value: Any, type_: Type, address: Any) -> None:
+        """Write a value to an address."""
+        if type_.dtype == "bool":
+            value = self.builder.zext(value, memory_type(type_))
+        self.builder.store(value, address, align=bytes_of(type_))
 
     def constant(self, expr: Const) -> ir.Constant:
         number = float(expr.value) if expr.type.is_float else int(expr.value)
@@ -116,16 +128,6 @@ class ExprEmitter:
             "<<": build.shl,
             ">>": build.lshr,
         }
-
-    def cast(self, value: Any, source: Type, target: Type) -> Any:
-        into = llvm_type(target)
-        if source.is_float and target.is_float:
-            wider = bytes_of(target) > bytes_of(source)
-            return self.builder.fpext(value, into) if wider else self.builder.fptrunc(value, into)
-        if source.is_float or target.is_float:
-            return self.builder.sitofp(value, into) if target.is_float else self.builder.fptosi(value, into)
-        wider = bytes_of(target) > bytes_of(source)
-        return self.builder.sext(value, into) if wider else self.builder.trunc(value, into)
 
     def splat(self, value: Any, lanes: int) -> Any:
         vector = ir.VectorType(value.type, lanes)

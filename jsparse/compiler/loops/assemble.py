@@ -41,7 +41,7 @@ class _Assembler:
         over = [str(v) for v in self.target.indices if v not in schedule.order]
         if len(over) > 1:
             raise ValueError(f"a row has one index, but {over} are left of {self.target}")
-        dtype = problem.type_of[self.target.tensor].dtype if problem.wants_values else ""
+        dtype = problem.accumulator if problem.wants_values else ""
         self.row = Row("row" if over else "acc", dtype, over[0] if over else None)
 
     def build(self) -> LoopNest:

@@ -44,7 +44,7 @@ class _Builder:
     def __init__(self, problem: Problem, schedule: Schedule) -> None:
         self.problem, self.schedule = problem, schedule
         self.target = problem.assignment.target
-        self.dtype = problem.type_of[self.target.tensor].dtype
+        self.dtype = problem.accumulator
         self.kept = frozenset(self.target.variables())
         self.vector = schedule.order[-1] if schedule.lanes else None
         self.loops, self.summed, self.sum_at = self._sequence()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jsparse.compiler.interpret import as_stored
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
@@ -84,7 +87,7 @@ class _Machine:
                     self.run(body)
             case Append(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
-                self.listed.append((here, None if value is None else self.rows[value.tensor][self.row_place(value)]))
+                self.listed.append((here, None if value is None else self.appended(value)))
             case Where(workspace=Row(name=name, var=var), producer=producer, consumer=consumer):
                 self.rows[name] = {}
                 self.run(producer)
@@ -192,19 +195,34 @@ class _Machine:
         return self.arrays[tensor].shape[axis]
 
     def assign(self, stmt: Assign) -> None:
-        value: float | None = 1
+        value: Any = self.accumulator.type(1)
         for factor in stmt.factors:
             where = self.address(factor)
-            value = None if where is None or value is None else value * self.arrays[factor.tensor][where]
+            value = None if where is None or value is None else value * self.read(factor, where)
         if stmt.target.tensor in self.rows:
             row, place = self.rows[stmt.target.tensor], self.row_place(stmt.target)
-            row[place] = row.get(place, 0) + stmt.coefficient * (0 if value is None else value)
+            row[place] = row.get(place, 0) + self.accumulator.type(stmt.coefficient) * (0 if value is None else value)
             return
         target, where = self.arrays[stmt.target.tensor], self.address(stmt.target)
         if where is None:
             return
-        addend = 0 if value is None else value
-        target[where] = target[where] + addend if stmt.accumulate else addend
+        addend = self.accumulator.type(0) if value is None else value
+        total = self.read(stmt.target, where) + addend if stmt.accumulate else addend
+        target[where] = as_stored(total, target.dtype)
+
+    @cached_property
+    def accumulator(self) -> np.dtype:
+        return np.dtype(self.nest.problem.accumulator)
+
+    def read(self, access: Access, where: tuple[int, ...]) -> Any:
+        """An element in the dtype of arithmetic."""
+        return self.arrays[access.tensor][where].astype(self.accumulator)
+
+    def appended(self, value: Access) -> Any:
+        """A row's value as the target stores it."""
+        target = self.nest.problem.type_of[self.nest.problem.assignment.target.tensor]
+        row = self.rows[value.tensor]
+        return as_stored(self.accumulator.type(row[self.row_place(value)]), np.dtype(target.dtype)).item()
 
     def address(self, access: Access) -> tuple[int, ...] | None:
         """Where the access points now; None when an indirect index is out of range."""

@@ -257,9 +257,29 @@ class LoopNest:
     clear: bool
     body: Stmt
 
+    @property
+    def adds_in_memory(self) -> bool:
+        """Whether sums are added up in the target itself, and not just stored there."""
+        target = self.problem.assignment.target.tensor
+        return any(s.accumulate and s.target.tensor == target for s in _assignments(self.body))
+
     def __str__(self) -> str:
         head = [f"{self.problem.assignment.target} = 0"] if self.clear else []
         return "\n".join([*head, *_lines(self.body, "")])
+
+
+def _assignments(stmt: Stmt) -> Iterator[Assign]:
+    match stmt:
+        case Assign():
+            yield stmt
+        case Forall(body=body) | Present(body=body):
+            yield from _assignments(body)
+        case Sequence(stmts=stmts):
+            for inner in stmts:
+                yield from _assignments(inner)
+        case Where(producer=producer, consumer=consumer):
+            yield from _assignments(producer)
+            yield from _assignments(consumer)
 
 
 def _lines(stmt: Stmt, indent: str) -> Iterator[str]:

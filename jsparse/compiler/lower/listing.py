@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from jsparse.compiler.kernel.algebra import add, block, const, mul, zero
-from jsparse.compiler.kernel.nodes import Block, Cast, Compare, Declare, Expr, Extent, For, If, Set, Stmt, Store, Var
+from jsparse.compiler.kernel.algebra import add, block, cast, const, mul, zero
+from jsparse.compiler.kernel.nodes import Block, Compare, Declare, Expr, Extent, For, If, Set, Stmt, Store, Var
 from jsparse.compiler.kernel.types import I64
 from jsparse.compiler.loops.nest import Append, Forall, LoopNest, Row, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
@@ -85,9 +85,9 @@ def append(stmt: Append, scope: Scope) -> Stmt:
     if storage.problem.wanted in ("coordinates", "entries"):
         columns = storage.columns
         for row, var in enumerate(stmt.target.indices):
-            value = scope.indices[str(var)]
-            narrow = value if columns.type == I64 else Cast(value, columns.type.dtype)
+            narrow = cast(scope.indices[str(var)], columns.type.dtype)
             stores.append(Store(columns, add(mul(const(row), Extent(columns, 1)), place), narrow))
     if stmt.value is not None:
-        stores.append(Store(storage.target, place, scope.registers[stmt.value.tensor]))
+        value = cast(scope.registers[stmt.value.tensor], storage.target.type.dtype)
+        stores.append(Store(storage.target, place, value))
     return block(*stores, Set(place, add(place, const(1))))

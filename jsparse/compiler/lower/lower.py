@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jsparse.compiler.kernel.algebra import block, both, const, less, mul, zero
+from jsparse.compiler.kernel.algebra import block, both, cast, const, less, mul, zero
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
     Buffer,
-    Cast,
     Compare,
     Const,
     Declare,
@@ -221,18 +220,16 @@ class _Lowerer:
             scope.lanes
         )
 
-    def element(self, access: Access, scope: Scope) -> Type:
-        register = scope.registers.get(access.tensor)
-        if access.tensor in scope.rows:
-            return self.storage.target.type
-        return register.type if register is not None else Type(self.problem.type_of[access.tensor].dtype)
-
     def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
-        """Write to a register, or to memory."""
+        """Write to a register, or to memory, in the dtype of which an element is added to in that of arithmetic."""
         register = scope.registers.get(assign.target.tensor)
         if register is None:
             buffer = self.storage.by_name[assign.target.tensor]
-            return Store(buffer, self.address(assign.target, scope), value, assign.accumulate)
+            address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
+            if same or not assign.accumulate:
+                return Store(buffer, address, cast(value, buffer.type.dtype), assign.accumulate)
+            old = cast(Load(buffer, address, value.type.lanes), value.type.dtype)
+            return Store(buffer, address, cast(Op("+", old, value), buffer.type.dtype))
         if value.type.lanes and not register.type.lanes:
             value = FoldLanes(value)
         elif value.type.lanes < register.type.lanes:
@@ -241,7 +238,7 @@ class _Lowerer:
 
     def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
         """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor."""
-        dtype = self.element(assign.target, scope).dtype
+        dtype = self.problem.accumulator
         if assign.coefficient != 1:
             number = Const(assign.coefficient, Type(dtype))
             rest = replace(assign, coefficient=1)
@@ -270,8 +267,7 @@ class _Lowerer:
         lanes = scope.lanes if scope.tiled in access.variables() else 0
         if lanes:
             self.check_contiguous(access, scope.tiled)
-        value = Load(self.storage.by_name[access.tensor], self.address(access, scope), lanes)
-        return value if value.type.dtype == dtype else Cast(value, dtype)
+        return cast(Load(self.storage.by_name[access.tensor], self.address(access, scope), lanes), dtype)
 
     def check_contiguous(self, access: Access, var: IndexVar | None) -> None:
         *outer, last = self.problem.type_of[access.tensor].axes

@@ -151,9 +151,8 @@ class Candidate:
         """Elements of a register tile: all that fit, but where threads own tiles, enough tiles for some threads."""
         if self.vector is None:
             return 0
-        target = self.problem.type_of[self.problem.assignment.target.tensor]
         tile = WRITTEN_BYTES if self.written_out else REGISTER_BYTES
-        room, size = tile // np.dtype(target.dtype).itemsize, self.problem.size[self.vector] or 0
+        room, size = tile // np.dtype(self.problem.accumulator).itemsize, self.problem.size[self.vector] or 0
         if self.owns_tiles:
             room = min(room, max(SHARED_LANES, -(-size // SHARED_TILES)))
         return min(room, size)

@@ -23,6 +23,7 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["plan", "plan_as"]
 
 PREFETCH_AHEAD = 16  # stored entries; gathered rows arrive from memory in about that time
+LINE_BYTES = 64  # of a tile of a row: below, what is asked for is mostly there already
 CACHED_BYTES = 1 << 18  # a gathered tensor of this size stays in the second-level cache
 
 
@@ -85,8 +86,7 @@ def _with_lanes_innermost(problem: Problem, candidate: Candidate) -> Problem:
 
 
 def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
-    target = problem.type_of[problem.assignment.target.tensor]
-    item, lanes = np.dtype(target.dtype).itemsize, candidate.lanes
+    lanes = candidate.lanes
     shared = sharing(candidate)
     return Schedule(
         candidate.order,
@@ -96,7 +96,7 @@ def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
         None if shared is None else shared[0],
         "owned" if shared is None else cast(Literal["owned", "reduced"], shared[1]),
         _grain(candidate, cost),
-        PREFETCH_AHEAD if _gathers_from_memory(candidate, problem, lanes * item, item) else 0,
+        PREFETCH_AHEAD if _gathers_from_memory(candidate, problem, lanes) else 0,
     )
 
 
@@ -110,14 +110,16 @@ def _grain(candidate: Candidate, cost: Cost) -> int:
     return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.visits + cost.target, 1)))
 
 
-def _gathers_from_memory(candidate: Candidate, problem: Problem, tile_bytes: int, item: int) -> bool:
+def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
     """Whether rows of a dense tensor too large for the cache are read in the order of stored coordinates."""
-    if candidate.vector is None or tile_bytes < 64 or not candidate.walk:
+    if candidate.vector is None or not candidate.walk:
         return False
     last: IndexVar = candidate.walk[-1]
+    items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
     return any(
         problem.type_of[f.tensor].positions is None
         and {last, candidate.vector} <= set(f.variables())
-        and extent(problem, f.variables()) * item > CACHED_BYTES
+        and lanes * items[f.tensor] >= LINE_BYTES
+        and extent(problem, f.variables()) * items[f.tensor] > CACHED_BYTES
         for f in problem.assignment.factors
     )

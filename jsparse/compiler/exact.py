@@ -1,0 +1,33 @@
+"""Plans under which a result is rounded once, whatever the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.loops import build_loops
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule import Plan, plan
+from jsparse.compiler.schedule.stored import Stored
+
+__all__ = ["exact_plan", "is_exact", "unrounded_target"]
+
+
+def exact_plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
+    """The cheapest plan. If it adds up sums in memory, where narrow floats would lose them, then one for a target in
+    the dtype of arithmetic: what it stores is to be converted."""
+    chosen = plan(problem, patterns)
+    return chosen if is_exact(chosen) else plan(unrounded_target(problem), patterns)
+
+
+def is_exact(chosen: Plan) -> bool:
+    """Whether a plan loses nothing before sums are complete."""
+    target = chosen.problem.tensors[0]
+    return unrounded(target.dtype) == target.dtype or not build_loops(chosen.problem, chosen.schedule).adds_in_memory
+
+
+def unrounded_target(problem: Problem) -> Problem:
+    """The problem with a target that loses nothing."""
+    target, *factors = problem.tensors
+    return replace(problem, tensors=(replace(target, dtype=unrounded(target.dtype)), *factors))
