@@ -7,6 +7,7 @@ from jsparse.errors import FormatError as FormatError
 from jsparse.errors import JsparseError as JsparseError
 from jsparse.errors import NotYetSupportedError as NotYetSupportedError
 from jsparse.errors import PatternError as PatternError
+from jsparse.errors import SemiringError as SemiringError
 from jsparse.errors import ShapeError as ShapeError
 from jsparse.errors import SubscriptError as SubscriptError
 from jsparse.evaluate import evaluate as evaluate

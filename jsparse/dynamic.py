@@ -121,6 +121,10 @@ class DynamicPattern:
         last, below = self._last
         return _poisoned(x, self.arrays[last], room=self.nse // max(below, 1))
 
+    def in_use(self, values: Any) -> Any:
+        """Values whose slots out of use are 0, as those of every tensor are."""
+        return jnp.where(jnp.arange(values.shape[-1]) < self.count[..., None], values, 0)
+
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
         """This pattern; if `source` overflowed, the last pointers say so too, with the entries that it asked for."""
         if self._last is None or source._last is None:

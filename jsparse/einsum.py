@@ -11,6 +11,7 @@ from jsparse.algebra.compute import computed
 from jsparse.algebra.contraction import contraction
 from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.operands import OutFormat, as_array
+from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.errors import NotYetSupportedError
 from jsparse.notation import read_sublists
 from jsparse.tensor import SparseTensor
@@ -23,7 +24,7 @@ def einsum(
     *operands: Any,
     out_format: OutFormat = None,
     nse: int | None = None,
-    semiring: str = "plus_times",
+    semiring: str | Semiring = "plus_times",
     schedule: Any = None,
     preferred_element_type: Any = None,
 ) -> jax.Array | SparseTensor:
@@ -53,6 +54,11 @@ def einsum(
             in `ij,jk->ik`. Of a result that is known, a bound that is checked.
         preferred_element_type: the dtype of the result, by default what operands promote to. The sum of products is
             computed so that no more is lost than in that dtype (float16 and bfloat16: in float32), and rounded once.
+        semiring: what takes the place of sum and product: "min_plus" (shortest paths), "max_plus" (longest ones),
+            "max_times", "or_and" (reachability, bit by bit; of integers and bool), or "plus_times". Where nothing is
+            added up the result is the semiring's zero: inf or the largest integer for min, -inf or the smallest for
+            max. The gradient of a minimum or maximum goes to the products that reach it, in equal shares (if the einsum
+            is done in steps, of each step). Of dense operands alone, jax.numpy computes it over all index values.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
@@ -61,6 +67,7 @@ def einsum(
         SubscriptError: the subscripts do not follow the notation.
         ShapeError: ranks or sizes do not agree.
         DTypeError: the dtypes of operands, or the preferred one, are not supported, or real while operands are not.
+        SemiringError: the semiring is unknown, or has no meaning for the operands' dtype.
         FormatError: out_format is no format for the result's rank.
         PatternError: there is no room for the result's entries, or nothing bounds them: pass nse=.
     """
@@ -69,13 +76,15 @@ def einsum(
         subscripts, operands = read_sublists((subscripts, *operands))
     shown = f"'{subscripts}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     _refuse(shown, schedule=schedule)
-    if semiring != "plus_times":
-        raise NotYetSupportedError(f"einsum knows the semiring 'plus_times' only, so far; {shown} asks {semiring!r}.")
-    if dense:
+    ring = semiring_named(semiring, str(shown).strip("'"))
+    if dense and ring.is_linear:
         if isinstance(subscripts, str):
             operands = tuple(as_array(x, subscripts) for x in operands)
         return jnp.einsum(subscripts, *operands, preferred_element_type=preferred_element_type)
-    work, taken = contraction(subscripts, operands, out_format, nse, preferred_dtype(shown, preferred_element_type))
+    if not isinstance(subscripts, str):
+        subscripts, operands = read_sublists((subscripts, *operands))
+    preferred = preferred_dtype(shown, preferred_element_type)
+    work, taken = contraction(subscripts, operands, out_format, nse, preferred, ring)
     return computed(work, taken, out_format, nse)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.algebra.evaluated import evaluated
 from jsparse.errors import DTypeError, ShapeError
-from jsparse.evaluate import evaluated
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
 from jsparse.tensor import SparseTensor

@@ -6,6 +6,7 @@ __all__ = [
     "JsparseError",
     "NotYetSupportedError",
     "PatternError",
+    "SemiringError",
     "ShapeError",
     "SubscriptError",
 ]
@@ -29,6 +30,10 @@ class FormatError(JsparseError, ValueError):
 
 class PatternError(JsparseError, ValueError):
     """Coordinates or pointers do not describe a tensor."""
+
+
+class SemiringError(JsparseError, ValueError):
+    """A semiring is unknown, or has no meaning for the values."""
 
 
 class DTypeError(JsparseError, TypeError):

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jsparse.algebra.assign import check_distinct, counting
-from jsparse.algebra.compute import in_format
 from jsparse.algebra.dtypes import preferred_dtype
+from jsparse.algebra.evaluated import evaluated, stated
+from jsparse.algebra.extremes import as_product
 from jsparse.algebra.indirect import Direct, direct
-from jsparse.algebra.operands import OutFormat, as_array, asked
-from jsparse.algebra.signature import is_relation
-from jsparse.algebra.summation import Summation, summation, total
+from jsparse.algebra.operands import OutFormat
+from jsparse.algebra.summation import Summation
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
-from jsparse.formats import Format
-from jsparse.notation import Access
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.tensor import SparseTensor
 
-__all__ = ["evaluate", "evaluated", "stated_sum"]
-
-ONE = "1"  # the factor of a term that has none; no tensor can be called so
+__all__ = ["evaluate", "stated_sum"]
 
 
 def evaluate(
@@ -35,7 +31,7 @@ def evaluate(
     *,
     out_format: OutFormat = None,
     nse: int | None = None,
-    semiring: str = "plus_times",
+    semiring: str | Semiring = "plus_times",
     schedule: Any = None,
     preferred_element_type: Any = None,
     shape: tuple[int, ...] | None = None,
@@ -46,17 +42,24 @@ def evaluate(
         y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=A, x=x)
         D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=A, B=B, E=E, F=F)
 
+        C = jsparse.evaluate("C[rows[p],n] += V[p] * B[cols[p],n]", shape=(m, n), rows=rows, cols=cols, V=V, B=B)
+        d = jsparse.evaluate("d[to[e]] min= w[e] + d0[source[e]]", shape=(n,), to=to, source=source, w=w, d0=d0)
+
     Each term is summed over the indices that the result lacks and that it carries itself; a term that lacks an index of
-    the result is the same along it. Compiled, and differentiable, as `einsum` is.
+    the result is the same along it. An index may be read from a tensor of integers, on both sides: what is out of range
+    there contributes nothing and writes nothing (see docs/indirect.md). Compiled, and differentiable, as `einsum` is.
 
     Args:
         text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
-            without brackets is a tensor of rank 0. Division is by numbers.
-        tensors: what the names mean: SparseTensors, arrays, numbers.
+            without brackets is a tensor of rank 0. Division is by numbers. Instead of `=`, which writes each place
+            once, `+=` adds to it, `min=` and `max=` keep the smallest or the largest of what comes there.
+        tensors: what the names mean: SparseTensors, arrays, numbers. The target's name means what was there before.
+        shape: of the result, where it does not follow: an index that is read from a tensor tells no size.
         out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
             only. By default the result is sparse if every term is, as a product of einsum would be.
         nse: the room of a sparse result with a dynamic pattern; by default, where operands bound it, theirs.
         preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
+        semiring: as einsum takes it, for a statement that is one product of tensors.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
@@ -64,53 +67,87 @@ def evaluate(
     Raises:
         SubscriptError: the text does not follow the notation (the message points at the place), or tensors are missing
             or not named in it.
-        ShapeError, DTypeError, FormatError, PatternError: as einsum raises them.
+        ShapeError, DTypeError, FormatError, PatternError, SemiringError: as einsum raises them; PatternError also if
+            `=` writes a place twice, as far as the indices are known.
     """
-    given = {"schedule": schedule}
-    for name, value in given.items():
-        if value is not None:
-            raise NotYetSupportedError(f"evaluate does not take {name}= yet; leave it out of '{text}'.")
-    if semiring != "plus_times":
-        raise NotYetSupportedError(f"evaluate knows only 'plus_times' so far; '{text}' asks semiring={semiring!r}.")
-    statement = _parsed(text)
-    _check_names(text, statement, tensors)
-    preferred = preferred_dtype(f"'{text}'", preferred_element_type)
-    return _assigned(text, statement, tensors, shape, out_format, nse, preferred)
-
-
-def _assigned(
-    text: str,
-    statement: Statement,
-    tensors: dict[str, Any],
-    shape: tuple[int, ...] | None,
-    out_format: OutFormat,
-    nse: int | None,
-    preferred: np.dtype | None,
-) -> Any:
-    """The result of a statement, and what it leaves of the target that was there before."""
-    before = tensors.get(statement.target.tensor)
-    stated = _direct(text, statement, tensors, shape)
-    if statement.operator in ("min=", "max="):
-        raise NotYetSupportedError(f"evaluate does not take 'min=' and 'max=' yet: '{text}'.")
+    if schedule is not None:
+        raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of '{text}'.")
+    statement, ring = _checked(text, tensors, semiring)
+    written = _direct(text, statement, tensors, shape)
     if statement.operator == "=":
-        check_distinct(text, stated)
-    operands = {**tensors, **stated.relations}
-    out = evaluated(text, stated.statement, operands, out_format, nse, preferred)
+        check_distinct(text, written)
+    preferred = preferred_dtype(f"'{text}'", preferred_element_type)
+    plain, operands, ring = _by_semiring(text, written, tensors, ring)
+    out = evaluated(text, plain, operands, out_format, nse, preferred, ring)
+    before = tensors.get(statement.target.tensor)
     wanted = _target_shape(before, shape)
     if wanted is not None and out.shape != wanted:
         raise ShapeError(
             f"Expected {statement.target.tensor} of '{text}' to have shape {wanted}, but it has shape {out.shape}."
         )
-    if before is None:
-        return out
-    if statement.operator == "+=":
-        return out + before
-    writes, same = counting(stated)
-    written = evaluated(text, writes, operands, "dense", None)
-    return jnp.where(jnp.expand_dims(written > 0, same), out, before)
+    return out if before is None else _onto(text, written, operands, before, out)
 
 
-def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: tuple[int, ...] | None) -> Direct:
+def _onto(text: str, written: Direct, operands: dict[str, Any], before: Any, out: Any) -> Any:
+    """What a target that was there before becomes."""
+    combine: dict[str, Callable[[Any, Any], Any]] = {"min=": jnp.minimum, "max=": jnp.maximum}
+    match written.statement.operator:
+        case "=":
+            writes, same = counting(written)
+            count = evaluated(text, writes, operands, "dense", None)
+            return jnp.where(jnp.expand_dims(count > 0, same), out, before)
+        case "+=":
+            return before + out
+        case operator:
+            return combine[operator](before, out)
+
+
+def stated_sum(
+    text: str,
+    tensors: dict[str, Any],
+    shape: tuple[int, ...] | None,
+    out_format: OutFormat,
+    nse: int | None,
+    semiring: str | Semiring = PLUS_TIMES,
+) -> tuple[Summation, list[Any]]:
+    """What `evaluate` does with these tensors, and its operands."""
+    statement, ring = _checked(text, tensors, semiring)
+    written = _direct(text, statement, tensors, shape)
+    plain, operands, ring = _by_semiring(text, written, tensors, ring)
+    work, taken, _ = stated(text, plain, operands, out_format, nse, None, ring)
+    return work, taken
+
+
+def _checked(text: str, tensors: dict[str, Any], semiring: str | Semiring) -> tuple[Statement, Semiring]:
+    """The statement, which has the tensors it names, and its semiring. Sums of terms and numbers are of plus_times."""
+    statement, ring = _parsed(text), semiring_named(semiring, text)
+    if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
+        raise NotYetSupportedError(
+            f"evaluate takes one product of tensors by {ring}, without numbers, but '{text}' is more than that. "
+            f"Evaluate products one by one, and combine them by jax.numpy."
+        )
+    if not ring.is_linear and statement.operator != "=":
+        raise SubscriptError(
+            f"Expected '=' in a statement by {ring}, which says itself how products meet, but '{text}' has "
+            f"'{statement.operator}'. Leave semiring= out, or write '='."
+        )
+    _check_names(text, statement, tensors)
+    return statement, ring
+
+
+def _by_semiring(
+    text: str, written: Direct, tensors: dict[str, Any], semiring: Semiring
+) -> tuple[Statement, dict[str, Any], Semiring]:
+    """The statement with its tensors and relations; `min=` and `max=` as products of the semirings they mean."""
+    operands = {**tensors, **written.relations}
+    if written.statement.operator not in ("min=", "max="):
+        return written.statement, operands, semiring
+    multiplied = partial(evaluated, text, tensors=operands, out_format=None, nse=None)
+    plain, more, semiring = as_product(written.statement, operands, multiplied)
+    return plain, {**operands, **more}, semiring
+
+
+def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None) -> Direct:
     """The statement without indirect accesses. Raises ShapeError if the target's shape does not follow."""
     target = statement.target
     before = tensors.get(target.tensor)
@@ -126,87 +163,16 @@ def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: tup
     return direct(text, statement, tensors, _target_shape(before, shape))
 
 
-def _target_shape(before: Any, shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _target_shape(before: Any, shape: Sequence[int] | None) -> tuple[int, ...] | None:
     """The shape that the result has to have, if something says so."""
     if shape is not None:
         return tuple(shape)
     return None if before is None else tuple(getattr(before, "shape", ()))
 
 
-def evaluated(
-    text: str,
-    statement: Statement,
-    tensors: dict[str, Any],
-    out_format: OutFormat,
-    nse: int | None,
-    preferred: np.dtype | None = None,
-) -> Any:
-    """The result of a statement on tensors; `text` is for messages."""
-    work, operands, out_format = _stated(text, statement, tensors, out_format, nse, preferred)
-    return total(work, operands, out_format)
-
-
-def stated_sum(
-    text: str, tensors: dict[str, Any], shape: tuple[int, ...] | None, out_format: OutFormat, nse: int | None
-) -> tuple[Summation, list[Any]]:
-    """What `evaluate` does with these tensors, and its operands."""
-    statement = _parsed(text)
-    _check_names(text, statement, tensors)
-    stated = _direct(text, statement, tensors, shape)
-    work, operands, _ = _stated(text, stated.statement, {**tensors, **stated.relations}, out_format, nse)
-    return work, operands
-
-
-def _stated(
-    text: str,
-    statement: Statement,
-    tensors: dict[str, Any],
-    out_format: OutFormat,
-    nse: int | None,
-    preferred: np.dtype | None = None,
-) -> tuple[Summation, list[Any], OutFormat]:
-    statement, more = _with_factors(statement, tensors)
-    names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
-    every = {**tensors, **more}
-    operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
-    signatures, out = asked(text, operands, out_format)
-    work = summation(text, statement, names, signatures, out, nse, preferred)
-    if work.resorted:
-        statement, taken = _converted(statement, work.resorted, every)
-        return _stated(text, statement, {**every, **taken}, work.format or out_format, nse, preferred)
-    return work, operands, out_format
-
-
-def _converted(
-    statement: Statement, resorted: tuple[tuple[int, int, Format], ...], tensors: dict[str, Any]
-) -> tuple[Statement, dict[str, Any]]:
-    """The statement with some factors in other formats, under names of their own."""
-    terms, taken = list(statement.terms), {}
-    for number, place, format in resorted:
-        factors = list(terms[number].factors)
-        name = f"{factors[place].tensor}'{number}.{place}"
-        taken[name] = in_format(tensors[factors[place].tensor], format)
-        factors[place] = replace(factors[place], tensor=name)
-        terms[number] = replace(terms[number], factors=tuple(factors))
-    return replace(statement, terms=tuple(terms)), taken
-
-
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Statement:
     return parse_statement(text)
-
-
-def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
-    """A term of a number only, or of tables besides, gets the factor 1, an operand."""
-    bare = [all(is_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
-    if not any(bare):
-        return statement, {}
-    one = Access(ONE, ())
-    terms = (
-        replace(term, factors=(one, *term.factors)) if alone else term
-        for term, alone in zip(statement.terms, bare, strict=True)
-    )
-    return replace(statement, terms=tuple(terms)), {ONE: jnp.asarray(1)}
 
 
 def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
+from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.evaluate import stated_sum
 from jsparse.notation import Assignment, read_sublists
 from jsparse.primitives.entries import entries_plan
@@ -35,6 +36,7 @@ def explain(
     out_format: OutFormat = None,
     nse: int | None = None,
     shape: tuple[int, ...] | None = None,
+    semiring: str | Semiring = "plus_times",
     **tensors: Any,
 ) -> Explanation:
     """What `einsum` (or, with named tensors, `evaluate`) of the same arguments does: formats, steps, loop order with
@@ -43,13 +45,14 @@ def explain(
     Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
     """
     if tensors:
-        work, taken = stated_sum(subscripts, tensors, shape, out_format, nse)
+        work, taken = stated_sum(subscripts, tensors, shape, out_format, nse, semiring)
         return Explanation(subscripts, tuple(_of_sum(work, taken)))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
-    if out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
+    ring = semiring_named(semiring, subscripts)
+    if ring.is_linear and out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
         return Explanation(subscripts, ())
-    product, given = contraction(subscripts, operands, out_format, nse)
+    product, given = contraction(subscripts, operands, out_format, nse, None, ring)
     return Explanation(subscripts, tuple(_of_product(product, given, out_format, nse)))
 
 
@@ -73,7 +76,8 @@ def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutForma
         last, left, out_format = last_product(work, values, operands, out_format, nse)
         yield from _of_product(last, left, out_format, nse)
         return
-    title = f"{_without_relations(work.assignment, operands)}, {_stored(work)}"
+    by = "" if work.semiring.is_linear else f" by {work.semiring}"
+    title = f"{_without_relations(work.assignment, operands)}{by}, {_stored(work)}"
     if work.entries is not None:
         plan = entries_plan(work.entries, work.kernel_dtypes)
         yield Part(f"{title}, found and computed at once", work, plan, _named(work.entries.reached.walks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jsparse.tensor import SparseTensor
 
-__all__ = ["Operators", "add", "divide", "matmul", "multiply", "power", "subtract", "sum_over", "to_dense"]
+__all__ = ["Operators", "add", "divide", "matmul", "multiply", "power", "subtract", "to_dense"]
 
 _LETTERS = string.ascii_letters
 
@@ -166,20 +166,6 @@ def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
     """The tensor in the dtype that adding a zero gives."""
     dtype = jnp.result_type(tensor.values, zero)
     return tensor if dtype == tensor.dtype else tensor.astype(dtype)
-
-
-def sum_over(tensor: SparseTensor, axis: int | Sequence[int] | None) -> Any:
-    """The einsum that sums over `axis`. Raises ShapeError if it is out of range or repeated."""
-    ndim = tensor.ndim
-    given = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
-    axes = [operator.index(one) for one in given]
-    wrapped = {one % ndim for one in axes if -ndim <= one < ndim}
-    if len(wrapped) != len(axes):
-        raise ShapeError(f"Expected different axes from {-ndim} to {ndim - 1} to sum over, but got {axis}.")
-    if not ndim:
-        return to_dense(tensor)
-    letters = _LETTERS[:ndim]
-    return _einsum(f"{letters}->{''.join(letters[at] for at in range(ndim) if at not in wrapped)}", tensor)
 
 
 def _matmul_subscripts(left: int, right: int) -> str:

@@ -17,6 +17,7 @@ from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
 from jsparse.pytree import register, register_with_flax
+from jsparse.reductions import Reductions
 from jsparse.refusals import Refusing
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SparseTensor"]
 
 
-class SparseTensor(operators.Operators, Refusing):
+class SparseTensor(operators.Operators, Reductions, Refusing):
     """A sparse tensor: `values`, one-dimensional with one slot per stored entry, on a pattern.
 
     With a static `Pattern` it is a pytree whose only leaf is `values` of shape (nse,) and any numeric dtype, and whose
@@ -232,10 +233,6 @@ class SparseTensor(operators.Operators, Refusing):
     def T(self) -> SparseTensor:  # noqa: N802
         """This tensor with all axes reversed."""
         return self.transpose()
-
-    def sum(self, axis: int | Sequence[int] | None = None) -> Any:
-        """The sum over `axis` (an axis, several, or all): what einsum gives. Raises ShapeError for a wrong axis."""
-        return operators.sum_over(self, axis)
 
     def static(self) -> SparseTensor:
         """This tensor with a static pattern: the entries in use, without room for more.

@@ -12,6 +12,7 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.contraction import Contraction, stated
+from jsparse.algebra.dense import dense_product
 from jsparse.algebra.dtypes import converted
 from jsparse.algebra.operands import OutFormat, asked
 from jsparse.algebra.product import subscripts_of
@@ -74,7 +75,8 @@ def step_products(work: Contraction, values: list[Any]) -> Iterator[tuple[Contra
         taken = [values[place] for place in step.places]
         signatures, _ = asked(work.subscripts, taken, None)
         out = "dense" if step.is_dense else None
-        product = stated(work.subscripts, assignment, signatures, out, None, work.dtypes.intermediate)
+        dtype = work.dtypes.intermediate
+        product = stated(work.subscripts, assignment, signatures, out, None, dtype, work.semiring)
         yield product, taken
         if len(values) == number:
             values.append(jax.eval_shape(lambda *x, product=product: computed(product, x, None), *taken))
@@ -114,7 +116,7 @@ def last_product(
     signatures, out = asked(work.subscripts, taken, out_format)
     if out is None:
         out = "dense" if work.place is None else work.place if isinstance(work.place, Format) else NEW_PATTERN
-    return stated(work.subscripts, last, signatures, out, nse, work.dtype), taken, out_format
+    return stated(work.subscripts, last, signatures, out, nse, work.dtype, work.semiring), taken, out_format
 
 
 def _like(place: StoredOn, operands: Sequence[Any]) -> SparseTensor:
@@ -140,7 +142,7 @@ def fused_entries(
     values = converted(values, dtype)
     on = assembly.pattern(operands, arrays)
     if on is not None:
-        values = on.poisoned(values)
+        values = on.poisoned(values if entries.semiring.is_linear else on.in_use(values))
     result: SparseTensor = wrapped(values, assembly.result, on)
     return result
 
@@ -150,7 +152,7 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
     dynamic pattern overflowed."""
     arrays = work.arrays(operands)
     if work.spec is None:
-        return _dense(work, arrays)
+        return _dense(work, arrays) if work.semiring.is_linear else _dense_by_semiring(work, arrays)
     if work.spec.factors == (work.spec.result,) and len(work.spec.walks) == 1:
         return converted(arrays[0], work.dtype)  # the same values, perhaps under other names of dimensions
     walked = work.walked(operands, on)
@@ -158,6 +160,8 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
     out = converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype)
     for pattern in walked:
         out = pattern.poisoned(out)
+    if not work.semiring.is_linear and work.spec.result.on is not None and on is not None:
+        out = on.in_use(out)
     return out
 
 
@@ -175,6 +179,13 @@ def _dense(work: Contraction, arrays: Sequence[Any]) -> jax.Array:
     sizes = dict(zip(target, work.shape, strict=True))
     spread = jnp.expand_dims(out, [n for n, v in enumerate(target) if v not in carried])
     return jnp.broadcast_to(spread, [sizes[v] for v in target])
+
+
+def _dense_by_semiring(work: Contraction, arrays: Sequence[Any]) -> jax.Array:
+    terms = [tuple(map(str, factor.indices)) for factor in work.assignment.factors]
+    kept = work.assignment.target.variables()
+    sizes = {v: n for term, x in zip(terms, arrays, strict=True) for v, n in zip(term, x.shape, strict=True)}
+    return dense_product(work.semiring, terms, kept, arrays, {**sizes, **dict(zip(kept, work.shape, strict=True))})
 
 
 def wrapped(out: jax.Array, result: Pattern | DynamicType | None, on: DynamicPattern | None) -> Any:

@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.algebra.assembly import Assembly, future_place, new_format
+from jsparse.algebra.dense import dense_product
 from jsparse.algebra.dtypes import Dtypes, converted, dtypes_of
+from jsparse.algebra.meaning import check_meaning
 from jsparse.algebra.operands import Asked, OutFormat, as_array, asked, dense_array
 from jsparse.algebra.path import Step, steps_of
 from jsparse.algebra.places import asked_place, result_place
@@ -23,6 +25,7 @@ from jsparse.algebra.resort import resorted
 from jsparse.algebra.rules import NEW_PATTERN, Stored
 from jsparse.algebra.signature import Signature, StoredOn, is_relation
 from jsparse.compiler.dtypes import is_complex, part
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Assignment, parse_einsum
@@ -68,6 +71,7 @@ class Contraction:
     steps: tuple[Step, ...] = ()
     resorted: tuple[tuple[int, Format], ...] = ()
     place: Stored | Format = None
+    semiring: Semiring = PLUS_TIMES
 
     @property
     def dtype(self) -> np.dtype:
@@ -109,7 +113,14 @@ class Contraction:
         dtype, text = self.taken[place], self.alone[place]
         assert dtype is not None
         array = converted(array, dtype)
-        return array if text is None else jnp.einsum(text, converted(array, self.dtypes.summed(dtype)))
+        if text is None:
+            return array
+        array = converted(array, self.dtypes.summed(dtype))
+        if self.semiring.is_linear:
+            return jnp.einsum(text, array)
+        before, _, after = text.partition("->")
+        sizes = dict(zip(before, array.shape, strict=True))
+        return dense_product(self.semiring, [tuple(before)], tuple(after), [array], sizes)
 
 
 def contraction(
@@ -118,6 +129,7 @@ def contraction(
     out_format: OutFormat,
     nse: int | None = None,
     preferred: np.dtype | None = None,
+    semiring: Semiring = PLUS_TIMES,
 ) -> tuple[Contraction, list[Any]]:
     """Check an einsum and state it for the primitive; an operand is sparse, or a sparse result is asked for.
 
@@ -130,7 +142,7 @@ def contraction(
     """
     taken = [x if isinstance(x, SparseTensor) else as_array(x, subscripts) for x in operands]
     signatures, out = asked(subscripts, taken, out_format)
-    return _stated(subscripts, signatures, out, nse, preferred), taken
+    return _stated(subscripts, signatures, out, nse, preferred, semiring), taken
 
 
 def clear_cache() -> None:
@@ -141,9 +153,15 @@ def clear_cache() -> None:
 
 @lru_cache(maxsize=REMEMBERED)
 def _stated(
-    subscripts: str, operands: tuple[Signature, ...], out: Asked, nse: int | None, preferred: np.dtype | None
+    subscripts: str,
+    operands: tuple[Signature, ...],
+    out: Asked,
+    nse: int | None,
+    preferred: np.dtype | None,
+    semiring: Semiring,
 ) -> Contraction:
-    return stated(subscripts, parse_einsum(subscripts, [x.shape for x in operands]), operands, out, nse, preferred)
+    assignment = parse_einsum(subscripts, [x.shape for x in operands])
+    return stated(subscripts, assignment, operands, out, nse, preferred, semiring)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -154,21 +172,23 @@ def stated(
     out: Asked,
     nse: int | None,
     preferred: np.dtype | None,
+    semiring: Semiring = PLUS_TIMES,
 ) -> Contraction:
     """An assignment for operands of these signatures, with a result of the `preferred` dtype, if any."""
     places = [(access, x.shape) for access, x in zip(assignment.factors, operands, strict=True)]
     target = (assignment.target, out.pattern.shape) if isinstance(out, StoredOn) else None
-    product = Product(assignment, operands, checked_sizes(text, places, target))
+    product = Product(assignment, operands, checked_sizes(text, places, target), semiring)
     dtypes = dtypes_of(text, operands, preferred=preferred)
+    check_meaning(text, semiring, dtypes.promoted)
     place = asked_place(text, [product], out, nse)
     steps = steps_of(product, place is NEW_PATTERN or isinstance(place, Format))
+    later = Contraction(text, assignment, product.shape, dtypes, (), (), None, None, place=place, semiring=semiring)
     if steps:
-        return Contraction(text, assignment, product.shape, dtypes, (), (), None, None, steps=steps, place=place)
+        return replace(later, steps=steps)
     future = future_place(text, [product], place, nse)
     moved = resorted(product, future)
     if moved:
-        place = new_format(future) or place
-        return Contraction(text, assignment, product.shape, dtypes, (), (), None, None, resorted=moved, place=place)
+        return replace(later, resorted=moved, place=new_format(future) or place)
     on, assembly = result_place(text, [product], [range(len(operands))], place, nse)
     work = contracted(text, product, dtypes, on)
     return replace(work, assembly=assembly, entries=fused(assembly, [(1, work)]))
@@ -193,7 +213,8 @@ def contracted(text: str, product: Product, dtypes: Dtypes, on: StoredOn | None)
     )
     result = None if on is None else on.pattern
     sources = _index_from(product, spec, on)
-    work = Contraction(text, product.assignment, product.shape, dtypes, taken, alone, spec, result, sources)
+    given = (text, product.assignment, product.shape, dtypes, taken, alone, spec, result, sources)
+    work = Contraction(*given, semiring=product.semiring)
     return work if spec is None else replace(work, spec=spec.with_dtype(dtypes.computed, work.factor_dtypes))
 
 

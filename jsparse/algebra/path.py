@@ -70,7 +70,7 @@ _Plan = tuple[float, tuple[tuple[_Item, _Item, _Item], ...]]  # cost, and of eac
 def steps_of(product: Product, is_sparse: bool) -> tuple[Step, ...]:
     """The steps before the last one, none if all operands go into one nest. `is_sparse`: the result gets a pattern of
     its own, so what the steps store must be what they reach."""
-    if len(product.operands) < 3:
+    if len(product.operands) < 3 or not product.sums_apart:
         return ()
     search = _Search(product, is_sparse)
     _, merges = search.best(search.items)
@@ -163,11 +163,16 @@ class _Search:
             if traced and not carriers:
                 return None
             merged = _Item(left.members | right.members, indices, reached, walked & set(indices), traced)
-        elif (walked and self.is_sparse) or not self._may_be_dense(left, right, indices, state):
+        elif (walked and not self._may_be_of_nothing) or not self._may_be_dense(left, right, indices, state):
             return None
         else:
             merged = _Item(left.members | right.members, indices, self._places(indices), frozenset(), False)
         return self._nest((left, right), frozenset(indices)) + STEP + STORED * merged.entries, merged
+
+    @property
+    def _may_be_of_nothing(self) -> bool:
+        """Whether a dense intermediate may hold sums of no products, which must then be none of the result's."""
+        return self.product.semiring.distributes_empty and not self.is_sparse
 
     def _is_stored(self, left: _Item, right: _Item, indices: tuple[IndexVar, ...]) -> bool:
         """Whether einsum of the two gives a sparse result (see `algebra.rules`)."""

@@ -9,6 +9,7 @@ from string import ascii_letters
 from typing import TypeAlias
 
 from jsparse.algebra.signature import Core, Signature, StoredOn
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
@@ -30,6 +31,7 @@ class Product:
     assignment: Assignment
     operands: tuple[Signature, ...]
     sizes: Mapping[IndexVar, int]
+    semiring: Semiring = PLUS_TIMES
 
     @cached_property
     def indices(self) -> tuple[tuple[IndexVar, ...], ...]:
@@ -68,6 +70,11 @@ class Product:
     def _walks_of(self, place: int) -> dict[WalkKey, Walked]:
         return _walks([(self.operands[place].stored, self.indices[place])])
 
+    @property
+    def sums_apart(self) -> bool:
+        """Whether a sum that part of the factors carry, and that has something to add, can be taken before the rest."""
+        return self.semiring.distributes_empty or (self.semiring.distributes and 0 not in self.sizes.values())
+
     def extended(self, place: int) -> StoredOn:
         """What an operand is stored on, then dense levels for the indices of the result that it lacks."""
         on, indices = self.operands[place].stored, self.indices[place]
@@ -80,7 +87,7 @@ class Product:
         """The indices of an operand, and if it is dense the einsum that sums those that only it carries and takes its
         diagonals before the product: Σ a·b = a·Σ b."""
         names = self.indices[place]
-        if self.operands[place].core is not None:
+        if self.operands[place].core is not None or not self.sums_apart:
             return names, None
         others = {v for n, other in enumerate(self.indices) if n != place for v in other} | set(self.kept)
         left = tuple(v for v in dict.fromkeys(names) if v in others)
@@ -103,7 +110,8 @@ class Product:
         valued = [n for n, x in enumerate(self.operands) if not x.is_relation]
         factors = tuple(term(self.alone(n)[0], on_core[n]) for n in valued)
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
-        return Spec(factors, term(self.kept, _levels(result, self.kept)), tuple(walks.values()), sizes)
+        stored = term(self.kept, _levels(result, self.kept))
+        return Spec(factors, stored, tuple(walks.values()), sizes, semiring=self.semiring)
 
 
 def _walks(tensors: Sequence[tuple[StoredOn | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, Walked]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from operator import add
 from typing import Any
@@ -15,12 +15,14 @@ from jsparse.algebra.assembly import Assembly, future_place, new_format
 from jsparse.algebra.compute import computed, fused_entries, product_values, result_pattern, wrapped
 from jsparse.algebra.contraction import REMEMBERED, Contraction, contracted, fused, stated
 from jsparse.algebra.dtypes import Dtypes, converted, dtypes_of
+from jsparse.algebra.meaning import check_meaning
 from jsparse.algebra.operands import Asked
 from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.signature import Signature, StoredOn
 from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
@@ -100,6 +102,7 @@ def summation(
     out: Asked,
     nse: int | None,
     preferred: np.dtype | None = None,
+    semiring: Semiring = PLUS_TIMES,
 ) -> Summation:
     """Check a statement whose tensors `names` have these signatures. `preferred` is the dtype of the result, by default
     what operands and numbers promote to.
@@ -107,9 +110,11 @@ def summation(
     Raises ShapeError, DTypeError, FormatError, PatternError as einsum does.
     """
     products, places = _products(text, statement, names, operands, out)
+    products = [replace(product, semiring=semiring) for product in products]
     coefficients = [term.coefficient for term in statement.terms]
     numbers = [number for number in coefficients if not _is_one(number)]
     dtypes = dtypes_of(text, operands, numbers, preferred)
+    check_meaning(text, semiring, dtypes.promoted)
     _check_numbers(text, coefficients, dtypes.promoted)
     place = asked_place(text, products, out, nse)
     future = future_place(text, products, place, nse)
@@ -147,7 +152,7 @@ def _term(text: str, product: Product, dtypes: Dtypes, on: StoredOn | None) -> C
     """A term on the result's pattern, or dense: then perhaps in steps, if it carries all of the result's indices."""
     carried = {v for indices in product.indices for v in indices}
     if on is None and set(product.kept) <= carried:
-        work = stated(text, product.assignment, product.operands, "dense", None, dtypes.result)
+        work = stated(text, product.assignment, product.operands, "dense", None, dtypes.result, product.semiring)
         if work.dtypes.promoted == dtypes.promoted:
             return work
     return contracted(text, product, dtypes, on)

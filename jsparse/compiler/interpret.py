@@ -12,38 +12,51 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem
+from jsparse.compiler.semiring import Multiply, identity
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["as_stored", "interpret_listing", "interpret_problem"]
+__all__ = ["COMBINE", "as_stored", "interpret_listing", "interpret_problem"]
 
 Array = NDArray[Any]
+
+COMBINE: dict[str, np.ufunc] = {
+    "+": np.add,
+    "*": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "|": np.bitwise_or,
+    "&": np.bitwise_and,
+}
 
 
 def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
     """Write the meaning of `problem` to the target's array.
 
-    Memory is that of the whole iteration space. Sums are taken in 64 bits.
+    Memory is that of the whole iteration space. Sums are taken in 64 bits, guards in the target's dtype.
 
     Args:
         arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included).
         patterns: for each pattern its index arrays, level by level, pointers before coordinates.
     """
     space = _Space(problem, arrays, patterns)
-    target = arrays[problem.assignment.target.tensor]
-    wide = np.float64 if problem.accumulator.startswith("float") else np.int64
-    product, defined = space.product(wide)
+    target, semiring = arrays[problem.assignment.target.tensor], problem.semiring
+    wide = _widened(np.dtype(problem.accumulator))
+    product, stored = space.product(problem.product, semiring.multiply, wide)
+    defined = stored & space.counts(wide)
     where, stored = space.locate(problem.assignment.target)
-    kept = defined & stored
-    total = np.zeros(target.shape, wide)
-    if total.size and where:
+    kept = np.broadcast_to(defined & stored, space.shape)
+    total = np.full(target.shape, semiring.zero(target.dtype.name), wide)
+    if total.size:
         places = tuple(np.broadcast_to(axis, space.shape)[kept] for axis in where)
-        np.add.at(total, places, product[kept])
-    elif total.size:
-        total[...] = np.sum(product[kept])
+        values = np.broadcast_to(product, space.shape)[kept]
+        if places:
+            COMBINE[semiring.add].at(total, places, values)
+        else:
+            total[...] = COMBINE[semiring.add].reduce(values, initial=total[()])
     target[...] = as_stored(total, target.dtype)
 
 
@@ -51,6 +64,10 @@ def as_stored(exact: Array, dtype: np.dtype) -> Array:
     """Exact results in the dtype in which they are stored: rounded, wrapped, or whether they are not 0."""
     with np.errstate(over="ignore"):
         return exact.astype(dtype)
+
+
+def _widened(dtype: np.dtype) -> Any:
+    return np.float64 if dtype.kind == "f" else np.int64
 
 
 def interpret_listing(
@@ -62,16 +79,20 @@ def interpret_listing(
     """
     target = problem.assignment.target
     dtype = np.dtype(problem.type_of[target.tensor].dtype if problem.wants_values else np.int64)
-    found: dict[tuple[int, ...], float] = {}
+    wide = np.dtype(np.int64 if dtype.kind in "iub" else np.float64)
+    found: dict[tuple[int, ...], Any] = {}
     for term in problem.terms:
         space = _Space(_alone(problem, term), arrays, [patterns[n] for n in term.patterns])
-        product, defined = space.product(np.float64, term.coefficient)
+        product, stored = space.product(space.problem.product, problem.semiring.multiply, wide)
+        if term.coefficient != 1:
+            product = np.asarray(term.coefficient, wide) * product
+        kept = np.broadcast_to(stored & space.counts(wide), space.shape)
         everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in target.indices]
-        columns = (axis[defined].tolist() for axis in (*everywhere, product))
+        columns = (axis[kept].tolist() for axis in (*everywhere, np.broadcast_to(product, space.shape)))
         for *place, value in zip(*columns, strict=True):
-            found[tuple(place)] = found.get(tuple(place), 0.0) + value
-    exact = np.int64 if dtype.kind in "iub" else np.float64
-    return {place: as_stored(np.array(found[place], exact), dtype).item() for place in sorted(found)}
+            known = found.get(tuple(place))
+            found[tuple(place)] = value if known is None else COMBINE[problem.semiring.add](known, value).item()
+    return {place: as_stored(np.array(found[place], wide), dtype).item() for place in sorted(found)}
 
 
 def _alone(problem: Problem, term: Addend) -> Problem:
@@ -120,16 +141,26 @@ class _Space:
         tensor, axis = self.problem.told_by(var)
         return self.arrays[tensor].shape[axis]
 
-    def product(self, dtype: DTypeLike, coefficient: float = 1) -> tuple[Array, Array]:
-        """The number times all factors at every point, and whether all that is read there is stored and in range."""
-        product, defined = np.full((), coefficient, dtype), np.ones((), np.bool_)
+    def counts(self, dtype: np.dtype) -> Array:
+        """Where products count: where all patterns store an entry, and the guard holds, on values of that dtype."""
+        defined: Array = np.ones((), np.bool_)
         for slots in self.slots:  # what no pattern stores is never visited
             defined = defined & (slots >= 0)
-        for factor in self.problem.assignment.factors:
+        if self.problem.guard is None:
+            return defined
+        *factors, total = self.problem.guarded
+        compared, stored = self.product(factors, self.problem.guard.multiply, dtype)
+        expected, there = self.product([total], self.problem.guard.multiply, dtype)
+        return defined & stored & there & (compared == expected)
+
+    def product(self, factors: Sequence[Access], operation: Multiply, dtype: Any) -> tuple[Array, Array]:
+        """The product of the factors, as they come, at every point, and where all of them are in range."""
+        product, defined = np.full((), identity(operation, np.dtype(dtype).name), dtype), np.ones((), np.bool_)
+        for factor in factors:
             where, stored = self.locate(factor)
-            product = product * self.read(factor, where).astype(dtype)
+            product = COMBINE[operation](product, self.read(factor, where).astype(dtype))
             defined = defined & stored
-        return np.broadcast_to(product, self.shape), np.broadcast_to(defined, self.shape)
+        return product, defined
 
     def coordinate(self, var: IndexVar) -> Array:
         """The variable's value at every point of the space."""

@@ -20,6 +20,7 @@ from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.recipe import write_recipe
 from jsparse.compiler.routine import has_batch, with_batch
 from jsparse.compiler.schedule import Plan
+from jsparse.compiler.semiring import PLUS_TIMES
 from jsparse.errors import JsparseError
 
 __all__ = ["ListTerm", "Lists", "counting", "is_lists", "list_term", "read_lists"]
@@ -133,7 +134,7 @@ def counting(problem: Problem) -> Problem:
     target = problem.tensors[0]
     terms = tuple(replace(term, coefficient=1, factors=()) for term in problem.terms)
     tensors = (TensorType(target.name, "int64", ()),)
-    return replace(problem, wanted="counts", tensors=tensors, terms=terms, column_dtype="int32")
+    return replace(problem, wanted="counts", tensors=tensors, terms=terms, column_dtype="int32", semiring=PLUS_TIMES)
 
 
 def _columns(problem: Problem, index_dtype: str) -> Problem:

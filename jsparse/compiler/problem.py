@@ -21,15 +21,17 @@ wanted as well.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.semiring import PLUS_TIMES, Guard, Semiring
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "Wanted"]
+__all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "Wanted", "condition_text"]
 
 # values: the target's. counts: int64, of the columns that each chunk of the outermost loop reaches; bounds: at least so
 # many, but found without a workspace. coordinates: [dimension][column]; where the columns of each chunk begin is then
@@ -132,7 +134,8 @@ class Problem:
     A size of None is known only at run time, from the shape of a buffer. `walks` names, for each pattern, the index
     variables of its index arrays' leading axes and of its levels; by default those of the tensors that lie on it.
     Unless values are `wanted`, the assignment has no factors, and the target's type no axes: a sum's are in `terms`.
-    `column_dtype` is that of coordinates which are written beside values.
+    `column_dtype` is that of coordinates which are written beside values. Products are formed and added by `semiring`.
+    With a `guard`, the first of the assignment's factors are no part of the product: they say whether it counts.
     """
 
     assignment: Assignment
@@ -143,6 +146,8 @@ class Problem:
     wanted: Wanted = "values"
     terms: tuple[Addend, ...] = ()
     column_dtype: str = "int32"
+    semiring: Semiring = PLUS_TIMES
+    guard: Guard | None = None
 
     def __post_init__(self) -> None:
         if not self.walks:
@@ -152,8 +157,11 @@ class Problem:
 
     def __str__(self) -> str:
         stated = self.wanted if self.lists else ""
-        lines = [f"{stated} of {self.assignment.target}" if stated else str(self.assignment)]
+        product = Assignment(self.assignment.target, self.product)
+        lines = [f"{stated} of {self.assignment.target}" if stated else str(product)]
         lines += [f"  + {term}" for term in self.terms]
+        lines += [] if self.semiring == PLUS_TIMES else [f"  by {self.semiring}"]
+        lines += [f"  where {condition_text(self.guard, self.guarded)}"] if self.guard is not None else []
         lines += [f"  {tensor}" for tensor in self.tensors]
         lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
@@ -185,6 +193,26 @@ class Problem:
         factors = (*self.assignment.factors, *(factor for term in self.terms for factor in term.factors))
         names = (self.assignment.target.tensor, *(factor.tensor for factor in factors))
         return accumulator(*(self.type_of[name].dtype for name in names))
+
+    @property
+    def zero(self) -> float:
+        """What nothing adds up to, as the target stores it."""
+        return self.semiring.zero(self.tensors[0].dtype)
+
+    @property
+    def guarded(self) -> tuple[Access, ...]:
+        """The factors that the guard compares."""
+        return self.assignment.factors[: 0 if self.guard is None else self.guard.operands]
+
+    @property
+    def product(self) -> tuple[Access, ...]:
+        """The factors that are multiplied."""
+        return self.assignment.factors[len(self.guarded) :]
+
+    @property
+    def sums_first(self) -> bool:
+        """Whether Σ (a·b) = (Σ a)·b, where b lacks what is summed."""
+        return self.semiring.distributes_empty and self.guard is None
 
     @property
     def lists(self) -> bool:
@@ -219,3 +247,9 @@ class Problem:
                 if isinstance(axis, Dense) and access.indices[axis.dim] == var:
                     return access.tensor, place
         raise ValueError(f"no tensor tells the size of {var}")
+
+
+def condition_text(guard: Guard, accesses: Sequence[Access]) -> str:
+    """The condition of a guard on these accesses."""
+    *factors, total = map(str, accesses)
+    return f"{f' {guard.multiply} '.join(factors)} == {total}"

@@ -13,13 +13,14 @@ from typing import Any, get_args
 
 from jsparse.compiler.problem import Addend, Axis, Dense, PatternType, Positions, Problem, TensorType, Wanted
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.semiring import Guard, Semiring
 from jsparse.errors import JsparseError
 from jsparse.formats.level import Level, LevelKind
 from jsparse.notation.assignment import Access, Assignment, Index
 
 __all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 2
+VERSION = 3
 
 
 def write_recipe(problem: Problem, schedule: Schedule) -> str:
@@ -36,6 +37,8 @@ def write_recipe(problem: Problem, schedule: Schedule) -> str:
         "wanted": problem.wanted,
         "columns": problem.column_dtype,
         "terms": [[t.coefficient, [_write_access(f) for f in t.factors], t.patterns] for t in problem.terms],
+        "semiring": [problem.semiring.add, problem.semiring.multiply],
+        "guard": None if problem.guard is None else [problem.guard.multiply, problem.guard.count],
         "schedule": asdict(schedule),
     }
     return json.dumps(value, separators=(",", ":"))
@@ -61,7 +64,10 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
         terms = tuple(_read_addend(term) for term in value["terms"])
         schedule |= {"own": tuple(map(tuple, schedule["own"]))}
         columns = str(value["columns"])
-        return Problem(assignment, tensors, patterns, sizes, walks, wanted, terms, columns), Schedule(**schedule)
+        add, multiply = value["semiring"]
+        semiring, guard = Semiring(add, multiply), _read_guard(value["guard"], len(assignment.factors))
+        problem = Problem(assignment, tensors, patterns, sizes, walks, wanted, terms, columns, semiring, guard)
+        return problem, Schedule(**schedule)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
@@ -91,6 +97,16 @@ def _read_addend(value: Any) -> Addend:
     if not isinstance(coefficient, int | float):
         raise JsparseError(f"Expected a number as coefficient, but got {coefficient!r}.")
     return Addend(coefficient, tuple(_read_access(f) for f in factors), tuple(map(int, patterns)))
+
+
+def _read_guard(value: Any, factors: int) -> Guard | None:
+    if value is None:
+        return None
+    multiply, count = value
+    guard = Guard(multiply, int(count))
+    if guard.operands > factors:
+        raise JsparseError(f"Expected {guard.operands} factors for a guard, but got {factors}.")
+    return guard
 
 
 def _write_axis(axis: Axis) -> Any:

@@ -3,7 +3,8 @@
     R = Σₜ cₜ Σ X₁ · … · Xₙ
 
 It is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on that
-pattern, and there is nothing else to differentiate. Whatever this cannot do (batches) is done in two steps: the pattern
+pattern (by another semiring than this, what `primitives.changes` makes of one), and there is nothing else to
+differentiate. Whatever this cannot do (batches) is done in two steps: the pattern
 by `primitives.lists`, then every term by `einsum` on it.
 """
 
@@ -25,9 +26,11 @@ from jsparse.compiler.problem import Addend, Problem, TensorType
 from jsparse.compiler.runtime import OPERAND, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
+from jsparse.primitives.changes import changed
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.lists import Reached, find_places, in_order, list_places, listed_arrays
@@ -80,6 +83,11 @@ class Entries:
         walked = {v for n in self.reached.terms[term] for v in self.reached.walks[n].indices}
         return any(v not in walked and v not in self.reached.kept for v, _ in self.specs[term].sizes)
 
+    @property
+    def semiring(self) -> Semiring:
+        """Of all terms; there is one only, unless it is that of sums and products."""
+        return self.specs[0].semiring if self.specs else PLUS_TIMES
+
     def split(self, operands: Sequence[Any]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
         """The factors of each term, and the index arrays of each pattern."""
         counts = (*(len(spec.factors) for spec in self.specs), *(walk.operand_count for walk in self.reached.walks))
@@ -108,7 +116,7 @@ class Entries:
         more = {v: size for spec in self.specs for v, size in spec.sizes if v not in known}
         return replace(
             counting, tensors=tuple(tensors), terms=tuple(terms), sizes=(*counting.sizes, *more.items()),
-            assignment=Assignment(counting.assignment.target, ()), wanted="entries",
+            assignment=Assignment(counting.assignment.target, ()), wanted="entries", semiring=self.semiring,
         )  # fmt: skip
 
 
@@ -176,22 +184,34 @@ def _term(
 ) -> Any:
     """One term on the result's pattern; `index` are the index arrays of all patterns that are walked."""
     spec, coefficient = work.specs[number], work.coefficients[number]
-    given = [index[n][: walk.operand_count] for n, walk in zip(work.reached.terms[number], spec.walks, strict=False)]
-    taken = (*factors, *(array for of in given for array in of), *arrays)
+    taken = _operands(work, number, factors, index, arrays)
     out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
     return out if coefficient == 1 else out * np.asarray(coefficient, out.dtype)
+
+
+def _operands(
+    work: Entries, number: int, factors: Sequence[Any], index: Sequence[Sequence[Any]], arrays: Sequence[Any]
+) -> tuple[Any, ...]:
+    """What a term takes as an einsum of its own."""
+    walks = zip(work.reached.terms[number], work.specs[number].walks, strict=False)
+    given = (index[n][: walk.operand_count] for n, walk in walks)
+    return (*factors, *(array for of in given for array in of), *arrays)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> Any:
     out = entries_p.bind(*primals, work=work)
     arrays, values = out[:-1], out[-1]
     factors, index = work.split(primals)
+    if not work.semiring.is_linear:
+        taken = _operands(work, 0, factors[0], index, arrays)
+        tangent = changed(einsum_p, taken, work.split(tangents)[0][0], values, work.specs[0])
+        return out, [*(_compat.add_tangents((), x) for x in arrays), tangent]
     parts = []
     for number, (own, changes) in enumerate(zip(factors, work.split(tangents)[0], strict=True)):
         for n, tangent in enumerate(changes):
             if type(tangent) is not _compat.Zero:
-                changed = (*own[:n], tangent, *own[n + 1 :])
-                parts.append(_term(work, number, changed, index, arrays))
+                moved = (*own[:n], tangent, *own[n + 1 :])
+                parts.append(_term(work, number, moved, index, arrays))
     return out, [*(_compat.add_tangents((), x) for x in arrays), _compat.add_tangents(parts, values)]
 
 

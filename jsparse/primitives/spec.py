@@ -11,6 +11,7 @@ import numpy as np
 
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
+from jsparse.compiler.semiring import PLUS_TIMES, Guard, Semiring
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
@@ -74,6 +75,8 @@ class Spec:
 
     Attributes:
         dtype: the result's; None if it is that of all factors.
+        semiring: how products are added up and factors multiplied.
+        guard: under which condition on the first factors the product of the others counts.
     """
 
     factors: tuple[Term, ...]
@@ -81,6 +84,8 @@ class Spec:
     walks: tuple[Walked, ...]
     sizes: tuple[tuple[IndexVar, int], ...]
     dtype: str | None = None
+    semiring: Semiring = PLUS_TIMES
+    guard: Guard | None = None
 
     def dtype_of(self, factors: Sequence[Any]) -> np.dtype:
         """The dtype of the result on these arrays."""
@@ -148,4 +153,5 @@ def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     walks = tuple((*walk.lead, *walk.indices) for walk in spec.walks)
     variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
     patterns = tuple(pattern_type(walk.stored, len(walk.lead)) for walk in spec.walks)
-    return Problem(assignment, tensors, patterns, tuple((v, known[v]) for v in variables), walks)
+    sizes = tuple((v, known[v]) for v in variables)
+    return Problem(assignment, tensors, patterns, sizes, walks, semiring=spec.semiring, guard=spec.guard)

@@ -133,6 +133,11 @@ ASSEMBLED: dict[str, Explanation] = {
     "sum-of-products": explain("D[i,k] = A[i,j] * S[j,k] - F[i,k]", A=A, S=S, F=sparse(40, 20, seed=5)),
     "sum-times-mask": explain("D[i,j] = (A[i,j] + B[i,j]) * M[i,j]", A=A, B=C, M=DCSR),
     "broadcast-sum": explain("D[i,j] = A[i,j] + v[i]", A=A, v=sparse(40, format="coo")),
+    "spmm-min-plus": explain("ij,jk->ik", A, dense(30, 70), semiring="min_plus"),
+    "product-max-times": explain("ij,jk->ik", A, S, semiring="max_times"),
+    "mttkrp-max-plus": explain(
+        "ijk,jr,kr->ir", sparse(12, 10, 8, format="csf", density=0.8), dense(10, 16), dense(8, 16), semiring="max_plus"
+    ),
     "mttkrp-factored": explain(
         "ijk,jr,kr->ir", sparse(12, 10, 8, format="csf", density=0.8), dense(10, 16), dense(8, 16)
     ),

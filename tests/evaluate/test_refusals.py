@@ -13,6 +13,7 @@ from jsparse import (
     JsparseError,
     NotYetSupportedError,
     PatternError,
+    SemiringError,
     ShapeError,
     SubscriptError,
 )
@@ -68,7 +69,7 @@ def test_statements(text, tensors, error, parts):
         ({"preferred_element_type": "nonsense"}, DTypeError, "preferred_element_type"),
         ({"preferred_element_type": np.uint32}, DTypeError, "preferred_element_type"),
         ({"shape": (5, 8)}, ShapeError, r"shape \(5, 8\), but it has shape \(5, 7\)"),
-        ({"semiring": "min_plus"}, NotYetSupportedError, "min_plus"),
+        ({"semiring": "nonsense"}, SemiringError, "min_plus"),
         ({"out_format": "csx"}, FormatError, "csx"),
         ({"out_format": "csf(3)"}, FormatError, "csf"),
         ({"out_format": 3}, FormatError, "int"),

@@ -48,7 +48,8 @@ class Case:
         problem, arrays = self.plan.given, self.arrays
         if rng.random() < 0.2:
             problem = with_unknown_size(problem, rng)
-        if rng.random() < 0.2:
+        mixed = rng.random() < 0.2
+        if mixed and all(np.isfinite(array).all() for array in arrays):  # inf is no integer
             problem, arrays = _mixed(problem, arrays, rng)
         plan = some_plan(problem, self.stored, rng)
         schedule = fine_grained(with_other_drivers(plan, rng), rng)

@@ -17,7 +17,7 @@ from programs.evaluation import Evaluation
 from programs.listing import Column, ListRun
 from programs.padding import in_use, with_room
 from programs.places import assemblies, columns_of
-from programs.program import DenseOperand, Program, SparseOperand
+from programs.program import DenseOperand, Program, SparseOperand, by_semiring
 from programs.results import check_places, check_result
 from programs.variants import batched
 
@@ -29,12 +29,17 @@ from jsparse.compiler import runtime
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.interpret import as_stored
 from jsparse.compiler.llvm import compile_kernel
+from jsparse.compiler.semiring import PLUS_TIMES, Guard
 from jsparse.primitives.parts import by_parts
 from jsparse.primitives.spec import Spec
 
 __all__ = ["FAST", "THOROUGH", "Effort", "WrongResultError", "check_dynamic", "check_program"]
 
-OTHERS = (("transpose", 0.25), ("batch", 0.15))  # variants besides the plan and another candidate, and how often
+OTHERS = (
+    ("transpose", 0.25),
+    ("batch", 0.15),
+    ("winners", 0.3),
+)  # variants besides the plan and another candidate, and how often
 
 
 class WrongResultError(AssertionError):
@@ -124,7 +129,7 @@ class _Stages:
         self.stage = "contraction"
         with jax.enable_x64(program.needs_x64), _unoptimised():
             operands, out = program.arguments(jax.device_put)
-            work, taken = contraction(program.subscripts, operands, out)
+            work, taken = contraction(program.subscripts, operands, out, semiring=program.ring)
         if through_jax or work.spec is None:
             self.stage = "einsum"
             check_result(program, program.run())
@@ -198,6 +203,8 @@ class _Stages:
         if name == "transpose":
             place = int(self.rng.integers(len(case.spec.factors)))
             return case.transposed(place, self.rng, largest).varied(self.rng, 0.5)
+        if name == "winners" and case.spec.semiring.is_selective:
+            return self.winners(case, largest)
         if name == "batch":
             spec = batched(case.spec, self.rng)
             dtypes = [array.dtype for array in case.arrays]
@@ -206,6 +213,28 @@ class _Stages:
             )
             return Case.of(spec, arrays).varied(self.rng, 0.5)
         return case
+
+    def winners(self, case: Case, largest: int) -> Case:
+        """What the derivative of a minimum or maximum is made of: some factors, summed where the product is the
+        result, perhaps the transpose of it."""
+        spec, count = case.spec, len(case.spec.factors)
+        dtype = spec.dtype_of(case.arrays)
+        result = case.meaning().reshape(spec.shape(spec.result)).astype(dtype)
+        linear = [n for n in range(count) if self.rng.random() < 0.5]
+        guarded = replace(
+            spec,
+            factors=(*spec.factors, spec.result, *(spec.factors[n] for n in linear)),
+            semiring=PLUS_TIMES,
+            guard=Guard(spec.semiring.multiply, count),
+        )
+        more = [case.integers(spec.factors[n], self.rng, largest, case.arrays[n].dtype) for n in linear]
+        arrays = (*case.arrays, result, *more)
+        if linear and self.rng.random() < 0.5:
+            place = int(self.rng.integers(count + 1, len(arrays)))
+            cotangent = case.integers(spec.result, self.rng, largest, dtype)
+            guarded, arrays = guarded.exchanged(place), (*arrays[:place], *arrays[place + 1 :], cotangent)
+            guarded = guarded.with_dtype(dtype, [array.dtype for array in arrays])
+        return Case.of(guarded, arrays).varied(self.rng, 0.7)
 
     def stages_of(self, case: Case, name: str) -> None:
         self.stage = f"{name}problem"
@@ -255,9 +284,18 @@ def _arrays(
     for operand, tensor, alone, dtype in zip(operands, taken, work.alone, work.factor_dtypes, strict=True):
         stored = isinstance(tensor, jsparse.SparseTensor) and not tensor.format.is_dense
         exact = np.asarray(tensor.values) if stored else operand.array
-        exact = exact if alone is None else np.array(np.einsum(alone, exact), order="C")
+        exact = exact if alone is None else _summed_alone(work, alone, exact)
         found.append(exact.astype(dtype))
     return tuple(found)
+
+
+def _summed_alone(work: Contraction, text: str, array: np.ndarray) -> np.ndarray:
+    """An operand without the indices that only it carries."""
+    if work.semiring.is_linear:
+        return np.array(np.einsum(text, array), order="C")
+    before, _, after = text.partition("->")
+    found = by_semiring(work.semiring, [before], after, [array], [np.array(True)], array.dtype)
+    return np.array(found.astype(array.dtype), order="C")
 
 
 def _meaning(spec: Spec, arrays: tuple[np.ndarray, ...]) -> np.ndarray:

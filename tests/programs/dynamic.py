@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from programs.evaluation import Evaluation
 from programs.program import DenseOperand, Program, SparseOperand, filled
-from programs.results import check_assembled, check_places, check_result
+from programs.results import check_assembled, check_places, check_result, empty_of
 
 import jsparse
 from jsparse import Format, PatternError, SparseTensor
@@ -60,7 +60,9 @@ def _check(program: Program | Evaluation, got: object) -> None:
     if isinstance(program.out_format, SparseOperand):
         check_result(program, used)
         return
-    check_assembled(used, program.expected, program.out_format)  # two patterns, be they alike, give one of its own
+    check_assembled(
+        used, program.expected, program.out_format, empty_of(program)
+    )  # two patterns, be they alike, give one of its own
     check_places(program, used.pattern)
 
 
@@ -137,7 +139,7 @@ def _filled(program: Program | Evaluation) -> np.ndarray:
 
 def _call(program: Program | Evaluation, operands, out, nse: int | None) -> object:
     if isinstance(program, Program):
-        return jsparse.einsum(program.subscripts, *operands, out_format=out, nse=nse)
+        return jsparse.einsum(program.subscripts, *operands, out_format=out, nse=nse, semiring=program.semiring)
     tensors = dict(zip((name for name, _ in program.tensors), operands, strict=True))
     return jsparse.evaluate(program.text, out_format=out, nse=nse, **tensors)
 

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from string import ascii_lowercase
 
+import numpy as np
 from programs.draw import Draw
 from programs.program import DenseOperand, Program, SparseOperand
+
+from jsparse.compiler.semiring import Semiring
 
 __all__ = ["random_program"]
 
@@ -15,6 +18,7 @@ SPACE = 40_000  # points of the iteration space: the definition of a program is 
 LARGEST = (4, 4, 4, 4, 4, 3, 2)  # values by the number of operands: float32 holds any sum of their products
 LARGER = 20  # of two operands, so that sums are rounded, or wrap, if they are stored in less
 FAMILIES = ("one", "kept", "sampled", "pair", "several")
+OTHERS = 0.2  # of the programs are of another semiring
 FAMILY_WEIGHTS = (0.3, 0.06, 0.09, 0.07, 0.48)
 
 
@@ -120,7 +124,8 @@ class _Product(Draw):
         terms, operands = [terms[n] for n in shuffled], [operands[n] for n in shuffled]
         implied = kept == _implicit(terms) and self.chance(0.3)
         text = ",".join(terms) + ("" if implied else "->" + kept)
-        return Program(self.seed, text, tuple(operands), out, new)
+        drawn = Program(self.seed, text, tuple(operands), out, new)
+        return replace(drawn, semiring=_semiring(drawn))
 
     def indices(self, order: int, distinct: bool) -> str:
         """The indices of the only sparse operand."""
@@ -169,6 +174,21 @@ class _Product(Draw):
             return ("dense" if self.chance(0.3) else None), False
         out = self.assembled(len(kept))
         return out, out != "dense"
+
+
+def _semiring(program: Program) -> str | Semiring:
+    """Mostly that of sums and products; another does not change what else is drawn."""
+    rng = np.random.default_rng((*program.seed, 4))
+    if rng.random() >= OTHERS:
+        return "plus_times"
+    dtypes = {x.dtype for x in program.operands}
+    if any(dtype.startswith("complex") for dtype in dtypes):
+        return "plus_times"
+    if dtypes == {"bool"}:
+        return "or_and"
+    integers = all("int" in dtype or dtype == "bool" for dtype in dtypes)
+    known = ["min_plus", "max_plus", "max_times", Semiring("min", "*"), *(["or_and"] * 4 if integers else [])]
+    return known[int(rng.integers(len(known)))]
 
 
 def _implicit(terms: Sequence[str]) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 import jsparse
 from jsparse import Format
 from jsparse.compiler.interpret import as_stored
+from jsparse.compiler.semiring import Semiring, semiring_named
 
-__all__ = ["DenseOperand", "Program", "SparseOperand", "filled", "held", "promoted", "reached_by"]
+__all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "filled", "held", "promoted", "reached_by"]
 
 
 def exact_dtype(dtype: str) -> type:
@@ -106,6 +107,7 @@ class Program:
         seed: what it was drawn from.
         out_format: a tensor on whose pattern the result is asked for, "dense", a format's notation, or None.
         has_new_pattern: whether the result is sparse, and on no pattern that is given.
+        semiring: by its name, or as its two operations.
     """
 
     seed: tuple[int, ...]
@@ -113,6 +115,12 @@ class Program:
     operands: tuple[SparseOperand | DenseOperand, ...]
     out_format: SparseOperand | str | None
     has_new_pattern: bool = False
+    semiring: str | Semiring = "plus_times"
+
+    @property
+    def ring(self) -> Semiring:
+        """The semiring."""
+        return semiring_named(self.semiring, "")
 
     @property
     def needs_x64(self) -> bool:
@@ -141,7 +149,12 @@ class Program:
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What numpy's einsum gives on dense arrays of exact integers, as the result's dtype stores it."""
+        """What numpy's einsum gives on dense arrays of exact integers, as the result's dtype stores it; by another
+        semiring, what stored entries give."""
+        if not self.ring.is_linear:
+            stored = [x.stored if isinstance(x, SparseOperand) else np.array(True) for x in self.operands]
+            arrays = [x.array for x in self.operands]
+            return as_stored(by_semiring(self.ring, self.terms, self.kept, arrays, stored, self.dtype), self.dtype)
         exact = np.asarray(np.einsum(self.subscripts, *(operand.array for operand in self.operands)))
         return as_stored(exact, self.dtype)
 
@@ -166,7 +179,7 @@ class Program:
         """What `jsparse.einsum` gives."""
         with jax.enable_x64(self.needs_x64):
             operands, out = self.arguments()
-            return jsparse.einsum(self.subscripts, *operands, out_format=out)
+            return jsparse.einsum(self.subscripts, *operands, out_format=out, semiring=self.semiring)
 
     def __str__(self) -> str:
         out = self.out_format.source() if isinstance(self.out_format, SparseOperand) else repr(self.out_format)
@@ -174,7 +187,10 @@ class Program:
         lines += ["jax.config.update('jax_enable_x64', True)"] if self.needs_x64 else []
         lines += [f"{chr(65 + n)} = {operand.source()}" for n, operand in enumerate(self.operands)]
         names = ", ".join(chr(65 + n) for n in range(len(self.operands)))
-        lines += [f"out_format = {out}", f"got = jsparse.einsum('{self.subscripts}', {names}, out_format=out_format)"]
+        options = "out_format=out_format" + ("" if self.ring.is_linear else f", semiring={self.semiring!r}")
+        lines += [f"out_format = {out}", f"got = jsparse.einsum('{self.subscripts}', {names}, {options})"]
+        if not self.ring.is_linear:
+            return "\n".join(["from jsparse.compiler.semiring import Semiring", *lines, "print(got)"])
         exact = "complex" if self.dtype.kind == "c" else "int"
         dense = ", ".join(
             f"np.asarray({chr(65 + n)}{'.todense()' * isinstance(operand, SparseOperand)}).astype({exact})"
@@ -202,3 +218,39 @@ def reached_by(
     named = [(mask.astype(np.int64), [number[v] for v in term]) for term, mask in masks]
     named += [(np.ones(sizes[v], np.int64), [number[v]]) for v in kept] or [(np.ones((), np.int64), [])]
     return np.asarray(np.einsum(*(x for pair in named for x in pair), [number[v] for v in kept])) > 0
+
+
+COMBINE = {
+    "+": np.add,
+    "*": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "|": np.bitwise_or,
+    "&": np.bitwise_and,
+}
+
+
+def by_semiring(
+    ring: Semiring,
+    terms: Sequence[Sequence[str]],
+    kept: Sequence[str],
+    arrays: Sequence[np.ndarray],
+    stored: Sequence[np.ndarray],
+    dtype: np.dtype,
+) -> np.ndarray:
+    """The result on dense arrays of integers, of which only what is stored counts, over the whole iteration space."""
+    space = [*kept, *dict.fromkeys(v for term in terms for v in term if v not in kept)]
+    sizes = {v: n for term, x in zip(terms, arrays, strict=True) for v, n in zip(term, x.shape, strict=True)}
+    grid = dict(zip(space, np.ix_(*(np.arange(sizes[v]) for v in space)), strict=True)) if space else {}
+    shape = tuple(sizes[v] for v in space)
+    product, counts = None, np.ones(shape, bool)
+    for term, x, mask in zip(terms, arrays, stored, strict=True):
+        at = tuple(grid[v] for v in term)
+        product = x[at] if product is None else COMBINE[ring.multiply](product, x[at])
+        counts = counts & (mask[at] if mask.ndim else mask)
+    zero = ring.zero(dtype.name)
+    if ring.is_selective:  # of what each product would be, if it were stored
+        product = as_stored(np.asarray(product), dtype)
+    product = np.broadcast_to(product, shape).astype(np.int64 if dtype.kind in "iub" else np.float64)
+    axes = tuple(range(len(kept), len(space)))
+    return np.asarray(COMBINE[ring.add].reduce(product, axes, initial=zero, where=counts))

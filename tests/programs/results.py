@@ -12,7 +12,7 @@ from programs.program import Program, SparseOperand, filled
 import jsparse
 from jsparse import Format, Pattern
 
-__all__ = ["check_assembled", "check_places", "check_result"]
+__all__ = ["check_assembled", "check_places", "check_result", "empty_of"]
 
 
 def check_result(program: Program | Evaluation, got: object) -> None:
@@ -30,7 +30,7 @@ def check_result(program: Program | Evaluation, got: object) -> None:
     if isinstance(out, SparseOperand):
         assert got.pattern == out.tensor().pattern
     elif isinstance(program, Evaluation) or program.has_new_pattern:
-        check_assembled(got, program.expected, out)
+        check_assembled(got, program.expected, out, empty_of(program))
         check_places(program, got.pattern)
         return
     else:
@@ -39,8 +39,9 @@ def check_result(program: Program | Evaluation, got: object) -> None:
     np.testing.assert_array_equal(np.asarray(values), program.expected[tuple(coords)])
 
 
-def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str | None) -> None:
-    """Raise AssertionError unless `got` holds `want` on a sound pattern in the format that was requested, if any."""
+def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str | None, empty: float = 0) -> None:
+    """Raise AssertionError unless `got` holds `want` on a sound pattern in the format that was requested, if any;
+    `empty` is what `want` has where nothing is stored."""
     assert got.shape == want.shape
     assert requested is None or got.format == Format.of(requested, want.ndim), (got.format, requested)
     Pattern(got.shape, got.format, got.pattern.arrays)  # checks what follows for each level by its table
@@ -51,9 +52,14 @@ def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str 
         places = np.ravel_multi_index(tuple(rows[order]), [want.shape[d] for d in order]) if want.size else rows[0]
         assert (np.diff(places) > 0).all(), "coordinates repeat or are out of order"
     np.testing.assert_array_equal(np.asarray(values), want[tuple(rows)])
-    left = np.array(want)
-    left[tuple(rows)] = 0
+    left = want != empty
+    left[tuple(rows)] = False
     assert not left.any(), f"not stored: {np.argwhere(left)[:5].tolist()}"
+
+
+def empty_of(program: Program | Evaluation) -> float:
+    """What a program gives where nothing is reached."""
+    return program.ring.zero(program.dtype.name) if isinstance(program, Program) else 0
 
 
 def check_places(program: Program | Evaluation, pattern: Pattern) -> None:

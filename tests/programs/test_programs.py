@@ -71,6 +71,7 @@ def test_programs_are_of_all_kinds():
     assert any(len(set(term)) < len(term) for p in programs for term in p.terms)
     kinds = {"dense" if p.out_format == "dense" else type(p.out_format) for p in programs}
     assert kinds == {"dense", SparseOperand, type(None), str}
+    assert {"min_plus", "max_plus", "max_times", "or_and"} < {str(p.ring) for p in programs}
     assert sum(p.has_new_pattern for p in programs) > len(programs) / 10
 
 

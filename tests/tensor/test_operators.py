@@ -280,7 +280,7 @@ def test_sum(dense, axis):
 
 @pytest.mark.parametrize("axis", [2, -3, (0, 0), (0, -2)])
 def test_sum_refuses(dense, axis):
-    with pytest.raises(ShapeError, match="different axes from -2 to 1 to sum over, but got"):
+    with pytest.raises(ShapeError, match="different axes from -2 to 1 to reduce over, but got"):
         asarray(dense).sum(axis)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "*": operator.mul,
     "//": operator.floordiv,
     "%": operator.mod,
-    "min": min,
-    "max": max,
+    "min": np.minimum,
+    "max": np.maximum,
     "&": operator.and_,
     "|": operator.or_,
     "<<": operator.lshift,
@@ -120,7 +121,7 @@ class _Machine:
     def store(self, stmt: Store, env: dict[str, Any]) -> None:
         value, where = self.value(stmt.value, env), self.place(stmt.buffer, stmt.index, stmt.value.type.lanes, env)
         flat = self.flat[stmt.buffer.name]
-        flat[where] = flat[where] + value if stmt.accumulate else value
+        flat[where] = _OPERATORS[stmt.op](flat[where], value) if stmt.accumulate else value
 
     def place(self, buffer: Buffer, index: Expr, lanes: int, env: dict[str, Any]) -> slice | int:
         start = int(self.value(index, env))
@@ -131,6 +132,8 @@ class _Machine:
     def value(self, expr: Expr, env: dict[str, Any]) -> Any:
         match expr:
             case Const(value=value):
+                if expr.type.lanes:
+                    return np.full(expr.type.lanes, value, expr.type.dtype)
                 return value if expr.type.is_float else int(value)
             case Var(name=name):
                 return env[name]
@@ -140,7 +143,8 @@ class _Machine:
                 bits = self.value(value, env)
                 return (bits & -bits).bit_length() - 1
             case Select(condition=condition, then=then, otherwise=otherwise):
-                return self.value(then, env) if self.value(condition, env) else self.value(otherwise, env)
+                chosen = np.where(self.value(condition, env), self.value(then, env), self.value(otherwise, env))
+                return chosen if chosen.ndim else chosen[()]
             case Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.place(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
@@ -150,10 +154,10 @@ class _Machine:
                 return cast if cast.ndim else cast[()] if _is_float(expr.type) else cast.item()
             case Splat(value=value, lanes=lanes):
                 return np.full(lanes, self.value(value, env), expr.type.dtype)
-            case Widen(value=value, lanes=lanes):
+            case Widen(value=value, lanes=lanes, fill=fill):
                 narrow = self.value(value, env)
-                return np.concatenate([narrow, np.zeros(lanes - len(narrow), narrow.dtype)])
-            case Fold(value=value):
-                return np.sum(self.value(value, env), dtype=expr.type.dtype)
+                return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
+            case Fold(value=value, op=op):
+                return reduce(_OPERATORS[op], self.value(value, env))
             case Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]

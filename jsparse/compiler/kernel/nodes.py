@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from jsparse.compiler.kernel.types import BOOL, I64, Type
+from jsparse.compiler.semiring import Add
 
 __all__ = [
     "Binary",
@@ -71,7 +72,8 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Arithmetic on operands of one type. `//` and `%` are for non-negative integers; `&` and `|` for bool and bits."""
+    """Arithmetic on operands of one type. `//` and `%` are for non-negative integers; `&` and `|` for bool and bits;
+    `min` and `max` with NaN are NaN."""
 
     op: Literal["+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>"]
     left: Expr
@@ -84,7 +86,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A comparison of two scalars of one type (integers as signed)."""
+    """A comparison of two values of one type, lane by lane (integers as signed); false against NaN, but for `!=`."""
 
     op: Literal["<", "<=", "==", "!="]
     left: Expr
@@ -92,7 +94,7 @@ class Compare:
 
     @property
     def type(self) -> Type:
-        return BOOL
+        return BOOL.widened(self.left.type.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class LowestBit:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One of two values; both are computed."""
+    """One of two values, lane by lane; both are computed."""
 
     condition: Expr
     then: Expr
@@ -159,10 +161,11 @@ class Splat:
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """A vector followed by lanes of zero."""
+    """A vector followed by lanes of `fill`."""
 
     value: Expr
     lanes: int
+    fill: float = 0
 
     @property
     def type(self) -> Type:
@@ -171,9 +174,10 @@ class Widen:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The sum of a vector's lanes, upper half onto lower half until one lane is left (a fixed order)."""
+    """The sum of a vector's lanes by `op`, upper half onto lower half until one lane is left (a fixed order)."""
 
     value: Expr
+    op: Add = "+"
 
     @property
     def type(self) -> Type:
@@ -221,12 +225,13 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`buffer[index] = value`, or `+=` with `accumulate`; a vector goes to the run that starts at `index`."""
+    """`buffer[index] = value`, or that `op` value with `accumulate`; a vector goes to the run that starts there."""
 
     buffer: Buffer
     index: Expr
     value: Expr
     accumulate: bool = False
+    op: Add = "+"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,10 +64,10 @@ def expr_text(expr: Expr) -> str:
             return f"{dtype}({expr_text(value)})"
         case Splat(value=value, lanes=lanes):
             return f"splat{lanes}({expr_text(value)})"
-        case Widen(value=value, lanes=lanes):
-            return f"widen{lanes}({expr_text(value)})"
-        case Fold(value=value):
-            return f"fold({expr_text(value)})"
+        case Widen(value=value, lanes=lanes, fill=fill):
+            return f"widen{lanes}({expr_text(value)}{f', {fill}' if fill else ''})"
+        case Fold(value=value, op=op):
+            return f"fold({expr_text(value)}{'' if op == '+' else f', {op}'})"
         case Extent(buffer=buffer, axis=axis):
             return f"{buffer.name}.shape[{axis}]"
 
@@ -108,8 +108,8 @@ def _simple(stmt: Stmt) -> str:
             return f"var {var.name}: {var.type} = {expr_text(value)}"
         case Set(var=var, value=value):
             return f"{var.name} = {expr_text(value)}"
-        case Store(buffer=buffer, index=index, value=value, accumulate=accumulate):
-            return f"{buffer.name}[{expr_text(index)}] {'+=' if accumulate else '='} {expr_text(value)}"
+        case Store(buffer=buffer, index=index, value=value, accumulate=accumulate, op=op):
+            return f"{buffer.name}[{expr_text(index)}] {op if accumulate else ''}= {expr_text(value)}"
         case Prefetch(buffer=buffer, index=index, length=length):
             return f"prefetch {buffer.name}[{expr_text(index)} : {length}]"
         case LocalArray(buffer=buffer, length=length):

@@ -126,8 +126,7 @@ class _Function:
         value = self.expr.value(stmt.value)
         if stmt.accumulate:
             old = self.expr.loaded(stmt.value.type, address)
-            is_float = stmt.value.type.is_float
-            value = self.builder.fadd(old, value, flags=("contract",)) if is_float else self.builder.add(old, value)
+            value = self.expr.combine(stmt.op, stmt.value.type, old, value)
         self.expr.store(value, stmt.value.type, address)
 
     def for_(self, loop: For) -> None:

@@ -26,6 +26,7 @@ from jsparse.compiler.kernel.nodes import (
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.llvm.cast import Caster
 from jsparse.compiler.llvm.types import I32, I64, POINTER, bytes_of, llvm_type, memory_type
+from jsparse.compiler.semiring import Add, identity
 
 __all__ = ["ExprEmitter"]
 
@@ -68,10 +69,10 @@ class ExprEmitter:
                 return Caster(self.builder).cast(self.value(value), value.type, expr.type)
             case Splat(value=value, lanes=lanes):
                 return self.splat(self.value(value), lanes)
-            case Widen(value=value, lanes=lanes):
-                return self.widen(self.value(value), value.type, lanes)
-            case Fold(value=value):
-                return self.fold(self.value(value), value.type)
+            case Widen(value=value, lanes=lanes, fill=fill):
+                return self.widen(self.value(value), value.type, lanes, fill)
+            case Fold(value=value, op=op):
+                return self.fold(self.value(value), value.type, op)
             case Extent(buffer=buffer, axis=axis):
                 shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
                 return self.builder.load(self.offset(shape, axis, I64), typ=I64)
@@ -103,13 +104,25 @@ class ExprEmitter:
         return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar
 
     def binary(self, expr: Binary) -> Any:
-        left, right = self.value(expr.left), self.value(expr.right)
-        if expr.type.is_float:
-            return self.float_operators()[expr.op](left, right, flags=CONTRACT)
-        if expr.op in ("min", "max"):
-            keep_left = self.builder.icmp_signed("<" if expr.op == "min" else ">", left, right)
-            return self.builder.select(keep_left, left, right)
-        return self.integer_operators()[expr.op](left, right)
+        return self.combine(expr.op, expr.type, self.value(expr.left), self.value(expr.right))
+
+    def combine(self, op: str, type_: Type, left: Any, right: Any) -> Any:
+        """`left op right` of values of a type."""
+        if op in ("min", "max"):
+            return self.extreme("<" if op == "min" else ">", type_, left, right)
+        if type_.is_float:
+            return self.float_operators()[op](left, right, flags=CONTRACT)
+        return self.integer_operators()[op](left, right)
+
+    def extreme(self, order: str, type_: Type, left: Any, right: Any) -> Any:
+        """The one that stands first in an order; NaN if one is: a comparison picks the left operand, so that only the
+        right one has to be asked."""
+        if type_.dtype == "bool":
+            return self.builder.and_(left, right) if order == "<" else self.builder.or_(left, right)
+        if not type_.is_float:
+            return self.builder.select(self.builder.icmp_signed(order, left, right), left, right)
+        first = self.builder.select(self.builder.fcmp_ordered(order, right, left), right, left)
+        return self.builder.select(self.builder.fcmp_unordered("uno", right, right), right, first)
 
     def float_operators(self) -> dict[str, Callable[..., Any]]:
         build = self.builder
@@ -137,17 +150,18 @@ class ExprEmitter:
     def shuffle(self, left: Any, right: Any, mask: list[int]) -> Any:
         return self.builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(mask)), mask))
 
-    def widen(self, value: Any, type_: Type, lanes: int) -> Any:
-        zeros = ir.Constant(llvm_type(type_), None)
-        return self.shuffle(value, zeros, [min(n, type_.lanes) for n in range(lanes)])
+    def widen(self, value: Any, type_: Type, lanes: int, fill: float) -> Any:
+        filled = self.constant(Const(fill, type_)) if fill else ir.Constant(llvm_type(type_), None)
+        return self.shuffle(value, filled, [min(n, type_.lanes) for n in range(lanes)])
 
-    def fold(self, value: Any, type_: Type) -> Any:
+    def fold(self, value: Any, type_: Type, op: Add) -> Any:
         lanes = 1 << (type_.lanes - 1).bit_length()
         if lanes != type_.lanes:
-            value, type_ = self.widen(value, type_, lanes), type_.widened(lanes)
+            fill = identity(op, type_.dtype)
+            value, type_ = self.widen(value, type_, lanes, fill), type_.widened(lanes)
         while lanes > 1:
             lanes //= 2
             low = self.shuffle(value, value, list(range(lanes)))
             high = self.shuffle(value, value, list(range(lanes, 2 * lanes)))
-            value = self.builder.fadd(low, high, flags=CONTRACT) if type_.is_float else self.builder.add(low, high)
+            value = self.combine(op, type_.widened(lanes), low, high)
         return self.builder.extract_element(value, ir.Constant(I32, 0))

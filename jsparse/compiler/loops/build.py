@@ -54,7 +54,7 @@ class _Builder:
         if self.problem.lists:
             return LoopNest(self.problem, False, self._listing(0))
         outer_reduction = any(self._reduces(loop) for loop in self.loops[: self.register_at])
-        body = self._emit(0, outer_reduction, self.problem.assignment.factors)
+        body = self._emit(0, outer_reduction, self.problem.product)
         return LoopNest(self.problem, outer_reduction or not self._covers_target(), body)
 
     def _listing(self, place: int) -> Stmt:
@@ -125,7 +125,7 @@ class _Builder:
         return self.vector is not None and self.vector not in self.kept
 
     def _emit(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
-        if self.summed and place == self.sum_at and factors == self.problem.assignment.factors:
+        if self.summed and place == self.sum_at and factors == self.problem.product:
             return self._sum_first(factors, lambda rest: self._emit(place, accumulate, rest))
         if place == self.register_at and self._in_registers:
             return self._registers(place, accumulate, factors)
@@ -153,7 +153,7 @@ class _Builder:
         return Where(total, Where(acc, producer, fold), Assign(self.target, accumulate, (total.access(),)))
 
     def _below(self, place: int, into: Access, factors: tuple[Access, ...]) -> Stmt:
-        if self.summed and place == self.sum_at and factors == self.problem.assignment.factors:
+        if self.summed and place == self.sum_at and factors == self.problem.product:
             return self._sum_first(factors, lambda rest: self._below(place, into, rest))
         if place == len(self.loops):
             return self._innermost(into, True, factors)
@@ -180,5 +180,6 @@ class _Builder:
         return Where(sub, producer, consume((sub.access(), *outer)))
 
     def _innermost(self, target: Access, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
-        assign = Assign(target, accumulate, factors)
+        guarded = self.problem.guarded if factors == self.problem.product else ()
+        assign = Assign(target, accumulate, factors, guarded=guarded)
         return Forall(self.vector, Lanes(), assign) if self.vector else assign

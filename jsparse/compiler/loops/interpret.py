@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jsparse.compiler.interpret import as_stored
+from jsparse.compiler.interpret import COMBINE, as_stored
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
@@ -31,6 +31,7 @@ from jsparse.compiler.loops.nest import (
 )
 from jsparse.compiler.loops.nest import Sequence as Sequence_
 from jsparse.compiler.problem import Dense, Positions
+from jsparse.compiler.semiring import Multiply, identity
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access
 
@@ -48,7 +49,8 @@ def interpret_loops(nest: LoopNest, arrays: Mapping[str, Array], patterns: Seque
         patterns: for each pattern its index arrays, level by level, pointers before coordinates.
     """
     if nest.clear:
-        arrays[nest.problem.assignment.target.tensor][...] = 0
+        target = nest.problem.tensors[0]
+        arrays[target.name][...] = nest.problem.zero
     machine = _Machine(nest, dict(arrays), patterns)
     machine.run(nest.body)
 
@@ -95,7 +97,7 @@ class _Machine:
                     self.run(consumer)
             case Where(workspace=Workspace() as workspace, producer=producer, consumer=consumer):
                 size = () if workspace.var is None else (self.size(workspace.var),)
-                self.arrays[workspace.name] = np.zeros(size, workspace.dtype)
+                self.arrays[workspace.name] = np.full(size, self.nest.problem.zero, workspace.dtype)
                 self.run(producer)
                 self.run(consumer)
             case Assign():
@@ -195,20 +197,22 @@ class _Machine:
         return self.arrays[tensor].shape[axis]
 
     def assign(self, stmt: Assign) -> None:
-        value: Any = self.accumulator.type(1)
-        for factor in stmt.factors:
-            where = self.address(factor)
-            value = None if where is None or value is None else value * self.read(factor, where)
+        semiring = self.nest.problem.semiring
+        value = self.product(stmt.factors, semiring.multiply) if self.counts(stmt.guarded) else None
+        if value is not None and semiring.is_selective:
+            value = self.rounded(value, self.nest.problem.tensors[0].dtype)
         if stmt.target.tensor in self.rows:
             row, place = self.rows[stmt.target.tensor], self.row_place(stmt.target)
-            row[place] = row.get(place, 0) + self.accumulator.type(stmt.coefficient) * (0 if value is None else value)
+            added = 0 if value is None else self.scaled(value, stmt.coefficient)
+            row[place] = COMBINE[semiring.add](row[place], added) if place in row else added
             return
         target, where = self.arrays[stmt.target.tensor], self.address(stmt.target)
         if where is None:
             return
-        addend = self.accumulator.type(0) if value is None else value
-        total = self.read(stmt.target, where) + addend if stmt.accumulate else addend
-        target[where] = as_stored(total, target.dtype)
+        addend = self.accumulator.type(self.nest.problem.zero) if value is None else value
+        if stmt.accumulate:
+            addend = COMBINE[semiring.add](self.read(stmt.target, where), addend)
+        target[where] = as_stored(addend, target.dtype)
 
     @cached_property
     def accumulator(self) -> np.dtype:
@@ -218,11 +222,40 @@ class _Machine:
         """An element in the dtype of arithmetic."""
         return self.arrays[access.tensor][where].astype(self.accumulator)
 
+    def scaled(self, value: Any, coefficient: float) -> Any:
+        return value if coefficient == 1 else self.accumulator.type(coefficient) * value
+
+    def rounded(self, value: Any, dtype: str) -> Any:
+        """What an element of that dtype would hold of a value, in the dtype of arithmetic."""
+        return as_stored(value, np.dtype(dtype)).astype(self.accumulator)
+
     def appended(self, value: Access) -> Any:
         """A row's value as the target stores it."""
         target = self.nest.problem.type_of[self.nest.problem.assignment.target.tensor]
         row = self.rows[value.tensor]
         return as_stored(self.accumulator.type(row[self.row_place(value)]), np.dtype(target.dtype)).item()
+
+    def product(self, factors: Sequence[Access], operation: Multiply) -> Any:
+        """The product of the factors, as they come; None if one of them is out of range."""
+        value: Any = None
+        for factor in factors:
+            where = self.address(factor)
+            if where is None:
+                return None
+            element = self.read(factor, where)
+            value = element if value is None else COMBINE[operation](value, element)
+        return self.accumulator.type(identity(operation, self.accumulator.name)) if value is None else value
+
+    def counts(self, guarded: tuple[Access, ...]) -> bool:
+        """Whether the guard holds, if there is one."""
+        guard = self.nest.problem.guard
+        if guard is None or not guarded:
+            return True
+        *factors, total = guarded
+        compared, expected = self.product(factors, guard.multiply), self.product([total], guard.multiply)
+        if compared is None or expected is None:
+            return False
+        return bool(self.rounded(compared, self.nest.problem.type_of[total.tensor].dtype) == expected)
 
     def address(self, access: Access) -> tuple[int, ...] | None:
         """Where the access points now; None when an indirect index is out of range."""

@@ -1,8 +1,8 @@
 """The nodes of a loop nest: concrete index notation with domains, tiles and workspaces.
 
     LoopNest := [clear target] Stmt
-    Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|+=) Π factors | append target
-              | Stmt; … ; Stmt | if term Stmt
+    Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
+              | append target | Stmt; … ; Stmt | if term Stmt
     Domain   := Range | Stored | Tiles | Lanes | Fold | Merged | Written
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jsparse.compiler.problem import Problem
+from jsparse.compiler.problem import Problem, condition_text
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
@@ -180,16 +180,23 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`target (= | +=) coefficient * Π factors`."""
+    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. `guarded`: what the problem's guard
+    compares here; where it does not hold, zero takes the place of the product."""
 
     target: Access
     accumulate: bool
     factors: tuple[Access, ...]
     coefficient: float = 1
+    guarded: tuple[Access, ...] = ()
 
-    def __str__(self) -> str:
+    def text(self, problem: Problem) -> str:
+        """The statement in a nest over `problem`."""
+        semiring = problem.semiring
         shown = [str(self.coefficient)] * (self.coefficient != 1) + [str(factor) for factor in self.factors]
-        return f"{self.target} {'+=' if self.accumulate else '='} {' * '.join(shown) or '1'}"
+        product = f" {semiring.multiply} ".join(shown) or f"{semiring.one(problem.tensors[0].dtype):g}"
+        stated = f"{self.target} {semiring.add if self.accumulate else ''}= {product}"
+        guard = problem.guard if self.guarded else None
+        return stated if guard is None else f"{stated} if {condition_text(guard, self.guarded)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +271,8 @@ class LoopNest:
         return any(s.accumulate and s.target.tensor == target for s in _assignments(self.body))
 
     def __str__(self) -> str:
-        head = [f"{self.problem.assignment.target} = 0"] if self.clear else []
-        return "\n".join([*head, *_lines(self.body, "")])
+        head = [f"{self.problem.assignment.target} = {self.problem.zero}"] if self.clear else []
+        return "\n".join([*head, *_lines(self.body, "", self.problem)])
 
 
 def _assignments(stmt: Stmt) -> Iterator[Assign]:
@@ -282,17 +289,21 @@ def _assignments(stmt: Stmt) -> Iterator[Assign]:
             yield from _assignments(consumer)
 
 
-def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
+def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
     match stmt:
         case Forall(body=body) | Present(body=body):
             yield indent + str(stmt)
-            yield from _lines(body, indent + "  ")
+            yield from _lines(body, indent + "  ", problem)
         case Sequence(stmts=stmts):
             for inner in stmts:
-                yield from _lines(inner, indent)
+                yield from _lines(inner, indent, problem)
         case Where(workspace=workspace, producer=producer, consumer=consumer):
-            yield f"{indent}{workspace.access()} = 0"
-            yield from _lines(producer, indent + "  ")
-            yield from _lines(consumer, indent if isinstance(workspace, Workspace) or workspace.var else indent + "  ")
-        case Assign() | Append():
+            zero = problem.semiring.zero(workspace.dtype) if workspace.dtype else 0
+            yield f"{indent}{workspace.access()} = {zero}"
+            yield from _lines(producer, indent + "  ", problem)
+            deeper = "" if isinstance(workspace, Workspace) or workspace.var else "  "
+            yield from _lines(consumer, indent + deeper, problem)
+        case Assign():
+            yield indent + stmt.text(problem)
+        case Append():
             yield indent + str(stmt)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jsparse.compiler.kernel.algebra import add, block, ceil_div, const, floor_div, minimum, mul, zero
+from jsparse.compiler.kernel.algebra import add, block, ceil_div, const, floor_div, minimum, mul
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
     Compare,
+    Const,
     Declare,
     Expr,
     For,
@@ -87,13 +88,13 @@ def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt
     if name is None:
         raise ValueError("a reduction in parallel needs a workspace to reduce into")
     total = scope.registers[name]
-    own = scope.fresh(name, total.type)
+    own, problem = scope.fresh(name, total.type), scope.storage.problem
     copies = Buffer(scope.fresh("copies").name, total.type.scalar, -1, written=True)
     lanes = total.type.lanes
 
     def own_copy(chunk: Expr, inner: Stmt) -> Stmt:
         return block(
-            Declare(own, zero(own.type)),
+            Declare(own, Const(problem.zero, own.type)),
             inner,
             Store(copies, mul(chunk, const(max(lanes, 1))), own),
         )
@@ -101,7 +102,7 @@ def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt
     def add_copies(chunks: Expr) -> Stmt:
         n = scope.fresh("n")
         copy = Load(copies, mul(n, const(max(lanes, 1))), lanes)
-        return For(n, const(0), chunks, Set(total, Binary("+", total, copy)))
+        return For(n, const(0), chunks, Set(total, Binary(problem.semiring.add, total, copy)))
 
     body = loop(scope.with_register(name, own), Partials(own_copy, add_copies))
     return block(LocalArray(copies, MAX_CHUNKS * max(lanes, 1)), body)

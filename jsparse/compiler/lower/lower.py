@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jsparse.compiler.kernel.algebra import block, both, cast, const, less, mul, zero
+from jsparse.compiler.kernel.algebra import block, both, cast, const, less, mul
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
     Buffer,
@@ -19,8 +19,8 @@ from jsparse.compiler.kernel.nodes import (
     Load,
     Parallel,
     Prefetch,
+    Select,
     Set,
-    Splat,
     Stmt,
     Store,
     Widen,
@@ -50,6 +50,7 @@ from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, coordinate_ahead, each_entry
 from jsparse.compiler.lower.listing import append, listing
 from jsparse.compiler.lower.merge import merged_loop
+from jsparse.compiler.lower.products import multiplied, rounded
 from jsparse.compiler.lower.rows import add_to_row, is_row, row_where, written_loop
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.lower.storage import Storage
@@ -79,7 +80,11 @@ def lower(nest: LoopNest) -> Kernel:
 class _Lowerer:
     def __init__(self, problem: Problem, storage: Storage) -> None:
         self.problem, self.storage = problem, storage
-        self.target = problem.assignment.target
+        self.target, self.semiring = problem.assignment.target, problem.semiring
+
+    def zero(self, type_: Type) -> Const:
+        """What nothing adds up to."""
+        return Const(self.problem.zero, type_)
 
     def clear(self) -> Stmt:
         """Set the target to zero, in parallel when it is large."""
@@ -87,7 +92,7 @@ class _Lowerer:
 
         def body(start: Expr, stop: Expr) -> Stmt:
             n = scope.fresh("n")
-            return For(n, start, stop, Store(buffer, n, zero(buffer.type)))
+            return For(n, start, stop, Store(buffer, n, self.zero(buffer.type)))
 
         return in_chunks(scope, self.storage.size_of(self.target), CLEAR_GRAIN, body)
 
@@ -119,7 +124,7 @@ class _Lowerer:
         register = scope.fresh(workspace.name, Type(workspace.dtype, lanes))
         inner = scope.with_register(workspace.name, register)
         return block(
-            Declare(register, zero(register.type)),
+            Declare(register, self.zero(register.type)),
             self.stmt(where.producer, inner),
             self.stmt(where.consumer, inner),
         )
@@ -201,11 +206,11 @@ class _Lowerer:
             return self.row_assign(assign, scope)
         prelude, guard, scope = self.indirect(assign, scope)
         lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
-        value = self.product(assign, scope, lanes)
+        value = self.counted(assign, self.product(assign, scope, lanes), scope)
         store = self.put(assign, value, scope)
         if guard is None:
             return store
-        empty = None if assign.accumulate else self.put(assign, zero(value.type), scope)
+        empty = None if assign.accumulate else self.put(assign, self.zero(value.type), scope)
         return block(*prelude, If(guard, store, empty))
 
     def row_assign(self, assign: Assign, scope: Scope) -> Stmt:
@@ -216,9 +221,8 @@ class _Lowerer:
         return add_to_row(assign.target.tensor, index, value, scope)
 
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
-        return any(scope.tiled in access.variables() for access in (assign.target, *assign.factors)) and bool(
-            scope.lanes
-        )
+        named = (assign.target, *assign.factors, *assign.guarded)
+        return any(scope.tiled in access.variables() for access in named) and bool(scope.lanes)
 
     def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
         """Write to a register, or to memory, in the dtype of which an element is added to in that of arithmetic."""
@@ -227,38 +231,46 @@ class _Lowerer:
             buffer = self.storage.by_name[assign.target.tensor]
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
             if same or not assign.accumulate:
-                return Store(buffer, address, cast(value, buffer.type.dtype), assign.accumulate)
+                stored = cast(value, buffer.type.dtype)
+                return Store(buffer, address, stored, assign.accumulate, self.semiring.add)
             old = cast(Load(buffer, address, value.type.lanes), value.type.dtype)
-            return Store(buffer, address, cast(Op("+", old, value), buffer.type.dtype))
+            return Store(buffer, address, cast(Op(self.semiring.add, old, value), buffer.type.dtype))
         if value.type.lanes and not register.type.lanes:
-            value = FoldLanes(value)
+            value = FoldLanes(value, self.semiring.add)
         elif value.type.lanes < register.type.lanes:
-            value = Widen(value, register.type.lanes)
-        return Set(register, Op("+", register, value) if assign.accumulate else value)
+            value = Widen(value, register.type.lanes, self.problem.zero)
+        return Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value)
 
     def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
-        """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor."""
+        """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor. If a sum is one of
+        its products, these are formed in the order in which factors come, whatever runs in lanes, and each is rounded
+        as the target stores it."""
         dtype = self.problem.accumulator
+        operation = self.semiring.multiply
         if assign.coefficient != 1:
             number = Const(assign.coefficient, Type(dtype))
             rest = replace(assign, coefficient=1)
-            return self.multiply([number, self.product(rest, scope, lanes)]) if assign.factors else number
+            return Op("*", number, self.product(rest, scope, lanes)) if assign.factors else number
         values = [self.factor(factor, scope, dtype) for factor in assign.factors]
-        scalars = [v for v in values if not v.type.lanes]
-        vectors = [v for v in values if v.type.lanes]
         if not values:
-            scalars = [Const(1, Type(dtype))]
-        head = self.multiply(scalars) if scalars else None
-        if not vectors:
-            assert head is not None
-            return Splat(head, lanes) if lanes else head
-        return self.multiply([*([Splat(head, vectors[0].type.lanes)] if head is not None else []), *vectors])
+            values = [Const(self.semiring.one(dtype), Type(dtype))]
+        if not self.semiring.is_selective:
+            values.sort(key=lambda value: bool(value.type.lanes))
+        product = multiplied(operation, values, lanes)
+        return rounded(product, self.problem.tensors[0].dtype) if self.semiring.is_selective else product
 
-    def multiply(self, values: list[Expr]) -> Expr:
-        product, *rest = values
-        for value in rest:
-            product = Op("*", product, value)
-        return product
+    def counted(self, assign: Assign, value: Expr, scope: Scope) -> Expr:
+        """The product, or zero where the guard does not hold."""
+        guard = self.problem.guard
+        if guard is None or not assign.guarded:
+            return value
+        dtype, lanes = value.type.dtype, value.type.lanes
+        *factors, total = (self.factor(access, scope, dtype) for access in assign.guarded)
+        compared = rounded(
+            multiplied(guard.multiply, factors, lanes), self.problem.type_of[assign.guarded[-1].tensor].dtype
+        )
+        holds = Compare("==", compared, multiplied(guard.multiply, [total], lanes))
+        return Select(holds, value, self.zero(value.type))
 
     def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
         register = scope.registers.get(access.tensor)

@@ -31,6 +31,7 @@ from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.loops.nest import Forall, Row, Where, Written
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.scope import RowStore, Scope
+from jsparse.compiler.semiring import identity
 
 __all__ = ["add_to_row", "is_row", "new_row", "row_where", "with_memory", "written_loop"]
 
@@ -70,24 +71,32 @@ def row_where(where: Where, row: Row, scope: Scope, lower: Callable[[LoopStmt, S
     if row.dtype:
         value = scope.fresh(row.name, Type(row.dtype))
         inner = inner.with_register(row.name, value)
-        start.append(Declare(value, zero(value.type)))
+        nothing = scope.storage.problem.zero
+        start.append(Declare(value, Const(nothing, value.type)))
     return block(*start, lower(where.producer, inner), If(written, lower(where.consumer, inner)))
 
 
 def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
     """Add a value (none, where rows hold no values) at an index of the row (none, of a scalar), and mark it."""
+    operation = scope.storage.problem.semiring.add
     if index is None:
         mark = Set(scope.registers[_written(name)], Const(1, BOOL))
         register = scope.registers.get(name)
-        return mark if value is None or register is None else block(Set(register, Binary("+", register, value)), mark)
+        if value is None or register is None:
+            return mark
+        return block(Set(register, Binary(operation, register, value)), mark)
     row = scope.rows[name]
     word = scope.fresh("word")
-    stmts: list[Stmt] = [Let(word, _shifted(index)), _mark(row.bits, word, index)]
+    marks: list[Stmt] = [_mark(row.bits, word, index)]
     if row.words is not None:
-        stmts.append(_mark(row.words, _shifted(word), word))
-    if value is not None and row.values is not None:
-        stmts.append(Store(row.values, index, value, accumulate=True))
-    return block(*stmts)
+        marks.append(_mark(row.words, _shifted(word), word))
+    if value is None or row.values is None:
+        return block(Let(word, _shifted(index)), *marks)
+    store: Stmt = Store(row.values, index, value, accumulate=True, op=operation)
+    if not identity(operation, row.values.type.dtype):  # which is what the memory holds before the first write
+        return block(Let(word, _shifted(index)), *marks, store)
+    again = Compare("!=", Binary("&", Load(row.bits, word), _bit(index)), const(0))
+    return block(Let(word, _shifted(index)), If(again, store, Store(row.values, index, value)), *marks)
 
 
 def written_loop(loop: Forall, domain: Written, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
@@ -131,8 +140,11 @@ def _each_bit(scope: Scope, buffer: Buffer, place: Expr, body: Callable[[Expr], 
 
 
 def _mark(buffer: Buffer, place: Expr, number: Expr) -> Stmt:
-    bit = Binary("<<", const(1), Binary("&", number, const(31)))
-    return Store(buffer, place, Binary("|", Load(buffer, place), bit))
+    return Store(buffer, place, Binary("|", Load(buffer, place), _bit(number)))
+
+
+def _bit(number: Expr) -> Expr:
+    return Binary("<<", const(1), Binary("&", number, const(31)))
 
 
 def _shifted(number: Expr) -> Expr:

@@ -102,6 +102,8 @@ class Candidate:
         """The last of `tail` that only factors without dense indices carry: Σ (a·b) = (Σ a)·b where b lacks them."""
         if self.factored:
             return self.tail[-1:]
+        if not self.problem.sums_first:
+            return ()
         chosen: tuple[IndexVar, ...] = ()
         factors = self.problem.assignment.factors
         for start in range(len(self.tail) - 1, -1, -1):
@@ -124,7 +126,9 @@ class Candidate:
     @property
     def can_factor(self) -> bool:
         """Whether Σ (a·b) = (Σ a)·b saves anything in lanes: where b, which lacks the summed index, runs in them."""
-        if self.vector not in self.kept or not self.tail or len(self.walk) < 2 or self.contracted or self.problem.lists:
+        if self.vector not in self.kept or not self.tail or len(self.walk) < 2 or self.contracted:
+            return False
+        if self.problem.lists or not self.problem.sums_first:
             return False
         factors = self.problem.assignment.factors
         inner = [f for f in factors if self.tail[-1] in f.variables()]

@@ -1,0 +1,87 @@
+"""Statements without indirect accesses on their tensors: checked, sorted anew where need be, computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.algebra.compute import in_format
+from jsparse.algebra.operands import OutFormat, as_array, asked
+from jsparse.algebra.signature import is_relation
+from jsparse.algebra.summation import Summation, summation, total
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
+from jsparse.formats import Format
+from jsparse.notation import Access
+from jsparse.notation.statement import Statement
+from jsparse.tensor import SparseTensor
+
+__all__ = ["evaluated", "stated"]
+
+ONE = "1"  # the factor of a term that has none; no tensor can be called so
+
+
+def evaluated(
+    text: str,
+    statement: Statement,
+    tensors: dict[str, Any],
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None = None,
+    semiring: Semiring = PLUS_TIMES,
+) -> Any:
+    """The result of a statement on tensors; `text` is for messages."""
+    work, operands, out_format = stated(text, statement, tensors, out_format, nse, preferred, semiring)
+    return total(work, operands, out_format)
+
+
+def stated(
+    text: str,
+    statement: Statement,
+    tensors: dict[str, Any],
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None = None,
+    semiring: Semiring = PLUS_TIMES,
+) -> tuple[Summation, list[Any], OutFormat]:
+    """What a statement does with these tensors, its operands, and the `out_format` that is asked for then."""
+    statement, more = _with_factors(statement, tensors)
+    names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
+    every = {**tensors, **more}
+    operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
+    signatures, out = asked(text, operands, out_format)
+    work = summation(text, statement, names, signatures, out, nse, preferred, semiring)
+    if work.resorted:
+        statement, taken = _converted(statement, work.resorted, every)
+        out_format = work.format or out_format
+        return stated(text, statement, {**every, **taken}, out_format, nse, preferred, semiring)
+    return work, operands, out_format
+
+
+def _converted(
+    statement: Statement, resorted: tuple[tuple[int, int, Format], ...], tensors: dict[str, Any]
+) -> tuple[Statement, dict[str, Any]]:
+    """The statement with some factors in other formats, under names of their own."""
+    terms, taken = list(statement.terms), {}
+    for number, place, format in resorted:
+        factors = list(terms[number].factors)
+        name = f"{factors[place].tensor}'{number}.{place}"
+        taken[name] = in_format(tensors[factors[place].tensor], format)
+        factors[place] = replace(factors[place], tensor=name)
+        terms[number] = replace(terms[number], factors=tuple(factors))
+    return replace(statement, terms=tuple(terms)), taken
+
+
+def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
+    """A term of a number only, or of tables besides, gets the factor 1, an operand."""
+    bare = [all(is_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
+    if not any(bare):
+        return statement, {}
+    one = Access(ONE, ())
+    terms = (
+        replace(term, factors=(one, *term.factors)) if alone else term
+        for term, alone in zip(statement.terms, bare, strict=True)
+    )
+    return replace(statement, terms=tuple(terms)), {ONE: jnp.asarray(1)}

@@ -1,0 +1,32 @@
+"""Products of scalars and vectors."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from jsparse.compiler.kernel.algebra import cast
+from jsparse.compiler.kernel.nodes import Binary as Op
+from jsparse.compiler.kernel.nodes import Expr, Splat
+from jsparse.compiler.semiring import Multiply
+
+__all__ = ["multiplied", "rounded"]
+
+
+def multiplied(operation: Multiply, values: list[Expr], lanes: int) -> Expr:
+    """The product of the values, as they come, in so many lanes; scalars are broadcast where they meet a vector."""
+
+    def combined(left: Expr, right: Expr) -> Expr:
+        width = max(left.type.lanes, right.type.lanes)
+        return Op(operation, spread(left, width), spread(right, width))
+
+    return spread(reduce(combined, values), lanes)
+
+
+def rounded(value: Expr, dtype: str) -> Expr:
+    """What an element of that dtype would hold of a value, in the dtype of arithmetic."""
+    return cast(cast(value, dtype), value.type.dtype)
+
+
+def spread(value: Expr, lanes: int) -> Expr:
+    """A value in so many lanes, if it is not yet."""
+    return value if not lanes or value.type.lanes else Splat(value, lanes)

@@ -1,0 +1,66 @@
+"""`won`: a product of arrays, summed over the combinations whose other factors multiply to a given result.
+
+    R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
+
+With T = min or max over Σ's indices of X₁ ⊗ … ⊗ Xₙ these are the combinations that won; m = 0 counts them. All of it is
+`einsum` with a condition around the innermost product (`compiler.semiring.Guard`). The operands X and T are compared
+only, which is piecewise constant; in each Y it is linear, so
+
+    JVP        dR = Σₘ Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · dYₘ · …
+    transpose  Ȳₘ = Σ [X₁ ⊗ … ⊗ Xₙ == T]  R̄ · ∏ₗ≠ₘ Yₗ,  summed over the indices that Yₘ lacks
+
+and so on: the term of Yₘ and that of the result change places under the same guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from jsparse import _compat
+from jsparse.primitives.batch import batched
+from jsparse.primitives.execute import execute
+from jsparse.primitives.spec import Spec
+
+__all__ = ["won_p"]
+
+
+def _abstract(*operands: Any, spec: Spec) -> Any:
+    return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
+
+
+def _bind(operands: Sequence[Any], spec: Spec) -> Any:
+    return won_p.bind(*_compat.same_varying(operands), spec=spec)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
+    assert spec.guard is not None
+    out = _bind(primals, spec)
+    parts = [
+        _bind((*primals[:n], tangent, *primals[n + 1 :]), spec)
+        for n, tangent in enumerate(spec.split(tangents)[0])
+        if n >= spec.guard.operands and type(tangent) is not _compat.Zero
+    ]
+    return out, _compat.add_tangents(parts, out)
+
+
+def _transpose(cotangent: Any, *operands: Any, spec: Spec) -> Any:
+    factors, _ = spec.split(operands)
+    (place,) = (n for n, factor in enumerate(factors) if _compat.is_undefined(factor))
+    out: list[Any] = [None] * len(operands)
+    if type(cotangent) is _compat.Zero:
+        out[place] = _compat.Zero(factors[place].aval)
+        return out
+    known = [factor for n, factor in enumerate(factors) if n != place]
+    own = factors[place].aval.dtype
+    exchanged = spec.exchanged(place).with_dtype(own, [x.dtype for x in (*known, cotangent)])
+    out[place] = _bind((*known, cotangent, *operands[len(factors) :]), exchanged)
+    return out
+
+
+won_p = _compat.make_primitive("jsparse_won", _abstract)
+_compat.register_jvp(won_p, _jvp)
+_compat.register_transpose(won_p, _transpose)
+_compat.register_batching(won_p, partial(batched, won_p))
+_compat.register_cpu_lowering(won_p, _compat.lower_as(execute))

@@ -1,0 +1,104 @@
+"""Reductions of a sparse tensor over its stored entries: each is one einsum, by the semiring of its name."""
+
+from __future__ import annotations
+
+import operator
+import string
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.compiler.semiring import Semiring
+from jsparse.errors import DTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from jsparse.tensor import SparseTensor
+
+__all__ = ["Reductions"]
+
+Axis = int | Sequence[int] | None
+
+_MIN, _MAX, _PROD = Semiring("min", "+"), Semiring("max", "+"), Semiring("*", "*")
+
+
+class Reductions:
+    """Base of SparseTensor. `axis` is an axis, several, or all (None); negative ones count from the end. A wrong or
+    repeated one raises ShapeError."""
+
+    __slots__ = ()
+
+    def sum(self, axis: Axis = None) -> Any:
+        """The sum over `axis`: what einsum gives, an array, or sparse where two or more sparse dimensions are left."""
+        return _reduced(_tensor(self), axis)
+
+    def min(self, axis: Axis = None) -> jax.Array:
+        """The smallest stored entries over `axis`, as an array; inf, of integers the largest there is, where none is
+        stored. NaN if one is. Entries that are equally small share the gradient.
+
+        Raises DTypeError for complex numbers.
+        """
+        return _extreme("min", _tensor(self), axis, _MIN)
+
+    def max(self, axis: Axis = None) -> jax.Array:
+        """The largest stored entries over `axis`, as an array; -inf, of integers the smallest there is, where none is
+        stored. See `min`."""
+        return _extreme("max", _tensor(self), axis, _MAX)
+
+    def prod(self, axis: Axis = None) -> jax.Array:
+        """The product of the stored entries over `axis`, as an array; 1 where none is stored.
+
+        The gradient is right for any entries. Its own derivative counts two zeros or more as if one could not tell
+        the others: it is 0 there.
+        """
+        return _reduced(_tensor(self), axis, _PROD)
+
+    def mean(self, axis: Axis = None) -> jax.Array:
+        """The mean of the stored entries over `axis`, as an array; 0 where none is stored. Of integers and bool it is
+        of JAX's default float dtype."""
+        tensor = _tensor(self)
+        values = tensor.values
+        if not jnp.issubdtype(values.dtype, jnp.inexact):
+            values = values.astype(jnp.result_type(float))
+        total = _reduced(tensor.with_values(values), axis, dense=True)
+        count = _reduced(tensor.with_values(jnp.ones_like(values)), axis, dense=True)
+        mean: jax.Array = total / jnp.maximum(jax.lax.stop_gradient(count.real), 1)
+        return mean
+
+
+def _extreme(name: str, tensor: SparseTensor, axis: Axis, semiring: Semiring) -> jax.Array:
+    if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
+        raise DTypeError(
+            f"Expected entries that have an order, but A.{name}() is asked of {tensor.dtype}. Write "
+            f"A.with_values(A.values.real).{name}(), or abs(A).{name}()."
+        )
+    return _reduced(tensor, axis, semiring)
+
+
+def _reduced(tensor: SparseTensor, axis: Axis, semiring: Semiring | None = None, dense: bool = False) -> Any:
+    """The einsum that reduces `axis`; a semiring of its own gives an array."""
+    from jsparse.einsum import einsum  # which takes and makes tensors
+
+    if not tensor.ndim:
+        _axes(axis, 0)
+        return tensor.values[0]
+    letters = string.ascii_letters[: tensor.ndim]
+    reduced = _axes(axis, tensor.ndim)
+    subscripts = f"{letters}->{''.join(letters[at] for at in range(tensor.ndim) if at not in reduced)}"
+    if semiring is None:
+        return einsum(subscripts, tensor, out_format="dense" if dense else None)
+    return einsum(subscripts, tensor, out_format="dense", semiring=semiring)
+
+
+def _axes(axis: Axis, ndim: int) -> set[int]:
+    given = range(ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
+    axes = [operator.index(one) for one in given]
+    wrapped = {one % ndim for one in axes if -ndim <= one < ndim}
+    if len(wrapped) != len(axes):
+        raise ShapeError(f"Expected different axes from {-ndim} to {ndim - 1} to reduce over, but got {axis}.")
+    return wrapped
+
+
+def _tensor(tensor: Reductions) -> SparseTensor:
+    return cast("SparseTensor", tensor)

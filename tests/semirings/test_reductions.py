@@ -1,0 +1,119 @@
+"""min, max, mean and prod of stored entries."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from semirings.cases import FORMATS, matrix, whole
+
+import jsparse
+
+AXES = [None, 0, 1, -1, (0, 1), (-2, -1)]
+FILL = {"min": np.inf, "max": -np.inf, "prod": 1.0}
+
+
+def expected(name, A, axis):
+    """numpy's over stored entries only."""
+    mask = np.zeros(A.shape, bool)
+    mask[tuple(np.asarray(A.static().to_coords()[0]))] = True
+    x = np.asarray(A.todense())
+    if name == "mean":
+        return np.where(mask, x, 0).sum(axis) / np.maximum(mask.sum(axis), 1)
+    return getattr(np, name)(np.where(mask, x, FILL[name]), axis)
+
+
+def close(got, want):
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", AXES, ids=str)
+@pytest.mark.parametrize("format", FORMATS)
+def test_matrices(format, axis):
+    A = matrix(format)
+    for name in ("min", "max", "prod", "mean"):
+        got = getattr(A, name)(axis)
+        assert isinstance(got, jax.Array)
+        close(got, expected(name, A, axis))
+        if format != FORMATS[-1]:
+            close(jax.jit(lambda A, name=name: getattr(A, name)(axis))(A.dynamic(A.nse + 9)), expected(name, A, axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), None], ids=str)
+def test_third_order(axis):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, (4, 5, 6)).astype(np.float32) * (rng.random((4, 5, 6)) < 0.3)
+    A = jsparse.asarray(x, format="csf")
+    for name in ("min", "max", "prod", "mean"):
+        close(getattr(A, name)(axis), expected(name, A, axis))
+
+
+def test_integers():
+    A = matrix(dtype="int32")
+    assert A.min(1)[2] == np.iinfo(np.int32).max
+    assert A.max(1)[2] == np.iinfo(np.int32).min
+    assert A.prod(1)[2] == 1
+    assert A.mean(1)[2] == 0
+    assert A.mean().dtype == jnp.float32
+    assert A.min().dtype == A.prod().dtype == jnp.int32
+    close(A.mean(), np.asarray(A.values).mean())
+
+
+def test_one_dimension_and_none():
+    v = jsparse.asarray(np.array([0, 3, -2, 0], np.float32))
+    close([v.min(), v.max(0), v.prod(-1), v.mean()], [-2, 3, -6, 0.5])
+    scalar = jsparse.asarray(np.float32(4))
+    close([scalar.min(), scalar.max(), scalar.prod(), scalar.mean(), scalar.sum()], [4] * 5)
+
+
+def test_nothing_stored():
+    A = jsparse.asarray(np.zeros((3, 4), np.float32), format="csr")
+    close(A.min(0), np.full(4, np.inf))
+    close(A.max(), -np.inf)
+    close([A.prod(), A.mean(), A.sum()], [1, 0, 0])
+
+
+def test_nan():
+    A = matrix()
+    B = A.with_values(A.values.at[0].set(np.nan))
+    assert np.isnan(B.min()) & np.isnan(B.max()) & np.isnan(B.prod()) & np.isnan(B.mean())
+
+
+@pytest.mark.parametrize("axis", AXES[:4], ids=str)
+@pytest.mark.parametrize("name", ["min", "max", "mean"])
+def test_gradients(name, axis):
+    A = matrix("coo")
+    fill = FILL.get(name, 0)
+    mask = np.isfinite(np.asarray(whole(A, np.inf)(A.values)))
+
+    def dense(v):
+        x = whole(A, fill)(v)
+        y = x.sum(axis) / np.maximum(mask.sum(axis), 1) if name == "mean" else getattr(jnp, name)(x, axis)
+        return jnp.where(jnp.isfinite(y), y, 0)
+
+    def sparse(v):
+        y = getattr(A.with_values(v), name)(axis)
+        return jnp.where(jnp.isfinite(y), y, 0)
+
+    weights = jnp.cos(jnp.arange(dense(A.values).size)).reshape(dense(A.values).shape)
+    close(*(jax.grad(lambda v: (f(v) * weights).sum())(A.values) for f in (sparse, dense)))  # noqa: B023
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+@pytest.mark.parametrize("axis", [None, 1], ids=str)
+def test_gradients_of_products(axis, zeros):
+    A = matrix(shape=(5, 6), seed=3)
+    A = A.with_values(jnp.asarray(np.random.default_rng(0).random(A.nse, np.float32) + 0.5))
+    A = A.with_values(A.values.at[jnp.arange(zeros)].set(0))
+    sparse, dense = (lambda v: A.with_values(v).prod(axis)), (lambda v: whole(A, 1.0)(v).prod(axis))
+    close(jax.jacrev(sparse)(A.values), jax.jacrev(dense)(A.values))
+    close(jax.jacfwd(sparse)(A.values), jax.jacfwd(dense)(A.values))
+    if zeros <= 1:
+        close(*(jax.hessian(lambda v: f(v).sum())(A.values) for f in (sparse, dense)))  # noqa: B023
+
+
+def test_batches():
+    A = matrix()
+    values = jnp.stack([A.values, -A.values])
+    for name in ("min", "max", "prod", "mean"):
+        got = jax.vmap(lambda v, name=name: getattr(A.with_values(v), name)(1))(values)
+        close(got, np.stack([expected(name, A.with_values(v), 1) for v in values]))

@@ -1,0 +1,215 @@
+"""Each semiring against numpy over stored entries only: formats, static and dynamic patterns, sparse results."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from semirings.cases import FLOATS, FORMATS, matrix, reference
+
+import jsparse
+from jsparse import SparseTensor
+
+X = np.random.default_rng(1).integers(-4, 5, (9, 70)).astype(np.float32)
+x = X[:, 0]
+
+
+def same(got, want):
+    np.testing.assert_array_equal(np.asarray(got), want)
+
+
+def same_sparse(got, want):
+    """A sparse result, and where nothing is stored nothing is reached."""
+    assert isinstance(got, SparseTensor)
+    got = got.static()
+    at = tuple(np.asarray(got.to_coords()[0]))
+    same(got.values, want[at])
+    left = np.isfinite(want)
+    left[at] = False
+    assert not left.any()
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_products_with_dense_operands(name, format):
+    A = matrix(format)
+    einsum = partial(jsparse.einsum, semiring=name)
+    same(einsum("ij,j->i", A, x), reference(name, "ij,j->i", A, x))
+    same(einsum("ij,jk->ik", A, X), reference(name, "ij,jk->ik", A, X))
+    same(einsum("ij,ik->jk", A, X[:7]), reference(name, "ij,ik->jk", A, X[:7]))
+    same(einsum("ij->", A), reference(name, "ij->", A))
+    same(einsum("ij->j", A), reference(name, "ij->j", A))
+    same(einsum("ij,j,ik->k", A, x, X[:7]), reference(name, "ij,j,ik->k", A, x, X[:7]))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("format", FORMATS[:5])
+def test_sparse_results(name, format):
+    A, B, M = matrix(format), matrix("csr", seed=1), matrix("coo", seed=2)
+    einsum = partial(jsparse.einsum, semiring=name)
+    same_sparse(einsum("ij,kj->ik", A, B), reference(name, "ij,kj->ik", A, B))
+    same_sparse(einsum("ij,ij->ij", A, B), reference(name, "ij,ij->ij", A, B))
+    same_sparse(einsum("ij,i->ij", A, x[:7]), reference(name, "ij,i->ij", A, x[:7]))
+    same_sparse(einsum("ij,kj->ik", A, B, out_format="csc"), reference(name, "ij,kj->ik", A, B))
+    same(einsum("ij,kj->ik", A, B, out_format="dense"), reference(name, "ij,kj->ik", A, B))
+    Y = X[:, :7]
+    sampled = einsum("ik,kj->ij", Y[:7], Y.T[:7, :9], out_format=M)
+    want = reference(name, "ik,kj->ij", Y[:7], Y.T[:7, :9])
+    same(sampled.values, want[tuple(np.asarray(M.to_coords()[0]))])
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_entries_of_a_given_pattern_that_nothing_reaches_are_the_zero(name):
+    A, B, M = matrix(), matrix(seed=1), matrix(seed=2)
+    got = jsparse.einsum("ij,ij->ij", A, B, out_format=M, semiring=name)
+    want = reference(name, "ij,ij->ij", A, B)[tuple(np.asarray(M.to_coords()[0]))]
+    assert np.isinf(want).any()
+    same(got.values, want)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_three_sparse_operands(name):
+    A, B, C = (matrix(shape=(12, 12), seed=seed) for seed in range(3))
+    same_sparse(jsparse.einsum("ij,jk,kl->il", A, B, C, semiring=name), reference(name, "ij,jk,kl->il", A, B, C))
+    V = np.random.default_rng(2).integers(-3, 4, (12, 12)).astype(np.float32)
+    same_sparse(jsparse.einsum("ij,jk,kl->il", A, V, B, semiring=name), reference(name, "ij,jk,kl->il", A, V, B))
+    same(jsparse.einsum("ij,jk,kl->il", V, V, A, semiring=name), reference(name, "ij,jk,kl->il", V, V, A))
+
+
+@pytest.mark.parametrize("name", ["min_plus", "max_plus", "max_times", "or_and"])
+@pytest.mark.parametrize("format", FORMATS[:4])
+def test_integers(name, format):
+    A, B = matrix(format, "int32"), matrix("csr", "int32", seed=1)
+    v = np.arange(9, dtype=np.int32)
+    empty = {"min_plus": np.iinfo(np.int32).max, "or_and": 0}.get(name, np.iinfo(np.int32).min)
+    got = jsparse.einsum("ij,j->i", A, v, semiring=name)
+    assert got.dtype == jnp.int32
+    assert got[2] == empty
+    same(got, reference(name, "ij,j->i", A, v))
+    C = jsparse.einsum("ij,kj->ik", A, B, semiring=name)
+    same(C.values, reference(name, "ij,kj->ik", A, B)[tuple(np.asarray(C.to_coords()[0]))])
+    deep = jsparse.einsum("ij,i,j->ij", A, v[:7], v, semiring=name)
+    same(deep.values, reference(name, "ij,i,j->ij", A, v[:7], v)[tuple(np.asarray(deep.to_coords()[0]))])
+
+
+def test_empty_fibres_are_no_part_of_a_product():
+    """Neither inf - inf nor the largest integer plus one comes of rows without entries."""
+    A = matrix("csr", "int32")
+    B = np.full((7, 4), 3, np.int32)
+    got = jsparse.einsum("ij,ik->ik", A, B, semiring="min_plus")
+    same(got[2], np.full(4, np.iinfo(np.int32).max))
+    F = matrix("csr")
+    got = jsparse.einsum("ij,ik->ik", F, np.full((7, 4), -np.inf, np.float32), semiring="min_plus")
+    same(got[2], np.full(4, np.inf))
+    nan = np.full((7, 4), np.nan, np.float32)
+    same(jsparse.einsum("ij,ik->ik", F, nan, semiring="max_plus")[2], np.full(4, -np.inf))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_dynamic_patterns(name):
+    A, B = matrix(), matrix(seed=1)
+
+    @jax.jit
+    def run(A, B, x):
+        einsum = partial(jsparse.einsum, semiring=name)
+        return (
+            einsum("ij,j->i", A, x),
+            einsum("ij,kj->ik", A, B, nse=60),
+            einsum("ij,ij->ij", A, B),
+            einsum("ij->ij", A),
+        )
+
+    y, C, D, E = run(A.dynamic(A.nse + 5), B.dynamic(B.nse + 3), x)
+    same(y, reference(name, "ij,j->i", A, x))
+    same_sparse(C, reference(name, "ij,kj->ik", A, B))
+    same_sparse(D, reference(name, "ij,ij->ij", A, B))
+    same_sparse(E, reference(name, "ij->ij", A))
+    for result in (C, D, E):
+        assert not np.asarray(result.values)[int(result.pattern.count) :].any()
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_batches(name):
+    A, B = matrix(), matrix(seed=1)
+    values = jnp.stack([A.values, 2 * A.values, -A.values])
+    got = jax.vmap(lambda v: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))(values)
+    for n, v in enumerate(values):
+        same(got[n], reference(name, "ij,jk->ik", A.with_values(v), X))
+    got = jax.vmap(lambda v: jsparse.einsum("ij,kj->ik", A.with_values(v), B, semiring=name).values)(values)
+    for n, v in enumerate(values):
+        same(got[n], jsparse.einsum("ij,kj->ik", A.with_values(v), B, semiring=name).values)
+    stacked = jax.tree.map(lambda *z: jnp.stack(z), A.dynamic(30), B.dynamic(30))
+    got = jax.jit(jax.vmap(lambda A, x: jsparse.einsum("ij,j->i", A, x, semiring=name), (0, None)))(stacked, x)
+    same(got, np.stack([reference(name, "ij,j->i", M, x) for M in (A, B)]))
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_dense_operands_alone(name):
+    Y, Z = X[:5, :4], X[:4, :6]
+    same(jsparse.einsum("ij,jk->ik", Y, Z, semiring=name), reference(name, "ij,jk->ik", Y, Z))
+    same(jsparse.einsum("ii->i", Y[:4], semiring=name), np.diagonal(Y))
+    same(jsparse.einsum("ii->", Y[:4], semiring=name), reference(name, "ii->", Y[:4]))
+    same(jsparse.einsum(Y, [0, 1], Z, [1, 2], [2, 0], semiring=name), reference(name, "ij,jk->ki", Y, Z))
+    empty = jsparse.einsum("ij,jk->ik", Y[:, :0], Z[:0], semiring=name)
+    assert np.isinf(np.asarray(empty)).all()
+    got = jsparse.einsum("ij,jk,kl->il", Y, Z, X[:6, :3], semiring=name)
+    same(got, reference(name, "ij,jk,kl->il", Y, Z, X[:6, :3]))
+
+
+def test_dense_integers_bit_by_bit():
+    Y, Z = X[:5, :4].astype(np.int32), X[:4, :6].astype(np.int32)
+    same(jsparse.einsum("ij,jk->ik", Y, Z, semiring="or_and"), reference("or_and", "ij,jk->ik", Y, Z))
+
+
+def test_indices_of_size_zero():
+    A = matrix()
+    none = np.zeros((9, 0), np.float32)
+    same(jsparse.einsum("ij,jk->i", A, none, semiring="min_plus"), np.full(7, np.inf))
+    assert jsparse.einsum("ij,jk->ik", A, none, semiring="min_plus").shape == (7, 0)
+    same(jsparse.einsum("ij,jk,j->i", A, none, x, semiring="max_plus"), np.full(7, -np.inf))
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+def test_nan_and_infinite_entries(format):
+    A = matrix(format)
+    for value in (np.nan, np.inf, -np.inf):
+        B = A.with_values(A.values.at[3].set(value))
+        for name in ("min_plus", "max_plus"):
+            same(jsparse.einsum("ij,j->i", B, x, semiring=name), reference(name, "ij,j->i", B, x))
+            same(jsparse.einsum("ij,jk->ik", B, X, semiring=name), reference(name, "ij,jk->ik", B, X))
+            same(jsparse.einsum("ij->", B, semiring=name), reference(name, "ij->", B))
+
+
+def test_many_rows_and_threads():
+    """Chunks, copies of partial results and rows in borrowed memory."""
+    rng = np.random.default_rng(0)
+    M = jsparse.asarray((rng.random((3000, 2500)) < 0.01) * rng.integers(-9, 9, (3000, 2500)).astype(np.float32), "csr")
+    dense = np.asarray(M.todense())
+    mask = np.zeros(M.shape, bool)
+    mask[tuple(np.asarray(M.to_coords()[0]))] = True
+    low = np.where(mask, dense, np.inf)
+    same(M.min(), low.min())
+    same(M.min(0), low.min(0))
+    same(M.min(1), low.min(1))
+    C = jsparse.einsum("ij,kj->ik", M[:200], M[:200], semiring="min_plus")
+    want = np.stack([(row + low[:200]).min(1) for row in low[:200]])
+    same(C.values, want[tuple(np.asarray(C.to_coords()[0]))])
+
+
+def test_evaluate_and_explain():
+    A = matrix()
+    got = jsparse.evaluate("y[i] = A[i,j] * x[j]", A=A, x=x, semiring="min_plus")
+    same(got, reference("min_plus", "ij,j->i", A, x))
+    shown = str(jsparse.explain("ij,jk->ik", A, X, semiring="min_plus"))
+    assert "by min_plus" in shown
+    assert "acc[k] = inf" in shown
+    assert "acc[k] min= A[i, j] + B[j, k]" in shown
+    assert "by max_times" in jsparse.explain("y[i] = A[i,j] * x[j]", A=A, x=x, semiring="max_times").summary
+    assert "plus_times" not in str(jsparse.explain("ij,jk->ik", A, X))
+    assert "XLA computes it" in str(jsparse.explain("ij,jk->ik", X.T, X, semiring="min_plus"))
+
+
+def test_vector_lanes():
+    plan = jsparse.explain("ij,jk->ik", matrix(), X[:, :64], semiring="min_plus").plan
+    assert plan.schedule.lanes == 64
