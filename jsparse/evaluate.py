@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from operator import index
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.algebra.assign import check_distinct, counting
 from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.evaluated import evaluated, stated
 from jsparse.algebra.extremes import as_product
 from jsparse.algebra.indirect import Direct, direct
-from jsparse.algebra.operands import OutFormat
+from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
@@ -80,7 +82,7 @@ def evaluate(
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
     out = evaluated(text, plain, operands, out_format, nse, preferred, ring)
     before = tensors.get(statement.target.tensor)
-    wanted = _target_shape(before, shape)
+    wanted = _target_shape(text, before, shape)
     if wanted is not None and out.shape != wanted:
         raise ShapeError(
             f"Expected {statement.target.tensor} of '{text}' to have shape {wanted}, but it has shape {out.shape}."
@@ -90,14 +92,21 @@ def evaluate(
 
 def _onto(text: str, written: Direct, operands: dict[str, Any], before: Any, out: Any) -> Any:
     """What a target that was there before becomes."""
+    if not isinstance(before, SparseTensor):
+        before = as_array(before, text)
     combine: dict[str, Callable[[Any, Any], Any]] = {"min=": jnp.minimum, "max=": jnp.maximum}
     match written.statement.operator:
+        case "+=":
+            return before + out
+        case _ if isinstance(out, SparseTensor) or isinstance(before, SparseTensor):
+            raise NotYetSupportedError(
+                f"'{written.statement.operator}' does not yet replace some entries of a sparse tensor: '{text}'. Pass "
+                f"{written.statement.target.tensor} as a dense array, and out_format='dense'."
+            )
         case "=":
             writes, same = counting(written)
             count = evaluated(text, writes, operands, "dense", None)
             return jnp.where(jnp.expand_dims(count > 0, same), out, before)
-        case "+=":
-            return before + out
         case operator:
             return combine[operator](before, out)
 
@@ -158,16 +167,25 @@ def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: Seq
     if target.nested() and shape is None and before is None:
         raise ShapeError(
             f"Expected shape= for '{text}', since the sizes of {target.tensor} do not follow from what "
-            f"{', '.join(str(index) for index in target.nested())} reads. Pass shape=, {len(target.indices)} sizes."
+            f"{', '.join(map(str, target.nested()))} reads. Pass shape=, {len(target.indices)} sizes."
         )
-    return direct(text, statement, tensors, _target_shape(before, shape))
+    return direct(text, statement, tensors, _target_shape(text, before, shape))
 
 
-def _target_shape(before: Any, shape: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The shape that the result has to have, if something says so."""
-    if shape is not None:
-        return tuple(shape)
-    return None if before is None else tuple(getattr(before, "shape", ()))
+def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The shape that the result has to have, if something says so. Raises ShapeError if that is no shape, or two."""
+    had = None if before is None else tuple(before.shape if hasattr(before, "shape") else np.shape(before))
+    if shape is None:
+        return had
+    try:
+        wanted = tuple(index(size) for size in shape)
+    except TypeError:
+        wanted = (-1,)
+    if min(wanted, default=0) < 0:
+        raise ShapeError(f"Expected shape= of '{text}' to be a tuple of sizes, but got {shape!r}.")
+    if had not in (None, wanted):
+        raise ShapeError(f"Expected shape= of '{text}' to be {had}, as that of what was there, but got {wanted}.")
+    return wanted
 
 
 @lru_cache(maxsize=1024)

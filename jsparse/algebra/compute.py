@@ -153,7 +153,7 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
     arrays = work.arrays(operands)
     if work.spec is None:
         return _dense(work, arrays) if work.semiring.is_linear else _dense_by_semiring(work, arrays)
-    if work.spec.factors == (work.spec.result,) and len(work.spec.walks) == 1:
+    if work.spec.factors == (work.spec.result,) and work.spec.result.on is not None and len(work.spec.walks) == 1:
         return converted(arrays[0], work.dtype)  # the same values, perhaps under other names of dimensions
     walked = work.walked(operands, on)
     index = [array for pattern in walked for array in pattern.operands()]

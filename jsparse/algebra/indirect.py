@@ -52,7 +52,7 @@ def direct(text: str, statement: Statement, tensors: Mapping[str, Any], shape: S
     Raises DTypeError if what is indexed by holds no integers or is sparse, ShapeError if ranks do not agree.
     """
     found = _Relations(text, tensors)
-    target, of_target = found.replaced(statement.target, shape)
+    target, of_target = found.replaced(statement.target, shape, distinct=True)
     terms = []
     for term in statement.terms:
         factors, needed = [], list(of_target)
@@ -76,8 +76,11 @@ class _Relations:
         self.made: dict[str, SparseTensor] = {}
         self.sizes: dict[IndexVar, int] = {}
 
-    def replaced(self, access: Access, shape: Sequence[int] | None) -> tuple[Access, list[Access]]:
-        """An access to a tensor of that shape with index variables only, and the relations that say what they are."""
+    def replaced(
+        self, access: Access, shape: Sequence[int] | None, distinct: bool = False
+    ) -> tuple[Access, list[Access]]:
+        """An access to a tensor of that shape with index variables only, and the relations that say what they are;
+        `distinct`: each of its variables once, as a target asks, though what they read may be the same."""
         if shape is not None and len(shape) != len(access.indices):
             raise ShapeError(
                 f"Expected tensor {access.tensor} of '{self.text}' to have rank {len(access.indices)}, as {access} "
@@ -88,17 +91,17 @@ class _Relations:
         for dim, index in enumerate(access.indices):
             if isinstance(index, Access):
                 assert shape is not None
-                index, more = self.related(index, int(shape[dim]))
+                index, more = self.related(index, int(shape[dim]), indices if distinct else ())
                 needed += more
             indices.append(index)
         return Access(access.tensor, tuple(indices)), needed
 
-    def related(self, access: Access, size: int) -> tuple[IndexVar, list[Access]]:
-        """The index variable for what `access` reads, one of `size`, and the relations that lead there."""
+    def related(self, access: Access, size: int, taken: Sequence[Index]) -> tuple[IndexVar, list[Access]]:
+        """The index variable, none of `taken`, for what `access` reads of `size`, and the relations that lead there."""
         array = self.array(access)
         inner, needed = self.replaced(access, array.shape)
         var = str(access)
-        while self.sizes.setdefault(var, size) != size:
+        while var in taken or self.sizes.setdefault(var, size) != size:
             var += "'"
         names = tuple(map(str, inner.indices))
         if var not in self.made:

@@ -46,6 +46,8 @@ def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: S
     target, semiring = arrays[problem.assignment.target.tensor], problem.semiring
     wide = _widened(np.dtype(problem.accumulator))
     product, stored = space.product(problem.product, semiring.multiply, wide)
+    if semiring.is_selective:  # among what each product would be, if it were stored
+        product = as_stored(product, target.dtype).astype(wide)
     defined = stored & space.counts(wide)
     where, stored = space.locate(problem.assignment.target)
     kept = np.broadcast_to(defined & stored, space.shape)
@@ -86,6 +88,8 @@ def interpret_listing(
         product, stored = space.product(space.problem.product, problem.semiring.multiply, wide)
         if term.coefficient != 1:
             product = np.asarray(term.coefficient, wide) * product
+        if problem.semiring.is_selective:
+            product = as_stored(product, dtype).astype(wide)
         kept = np.broadcast_to(stored & space.counts(wide), space.shape)
         everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in target.indices]
         columns = (axis[kept].tolist() for axis in (*everywhere, np.broadcast_to(product, space.shape)))
@@ -151,7 +155,8 @@ class _Space:
         *factors, total = self.problem.guarded
         compared, stored = self.product(factors, self.problem.guard.multiply, dtype)
         expected, there = self.product([total], self.problem.guard.multiply, dtype)
-        return defined & stored & there & (compared == expected)
+        held = as_stored(compared, self.arrays[total.tensor].dtype).astype(dtype)
+        return defined & stored & there & (held == expected)
 
     def product(self, factors: Sequence[Access], operation: Multiply, dtype: Any) -> tuple[Array, Array]:
         """The product of the factors, as they come, at every point, and where all of them are in range."""

@@ -9,7 +9,9 @@ import pytest
 from evaluate import indirect_reference
 
 import jsparse
-from jsparse import DTypeError, PatternError, ShapeError, SubscriptError
+from jsparse import DTypeError, NotYetSupportedError, PatternError, ShapeError, SubscriptError
+
+SPARSE = jsparse.asarray(np.eye(5, 2, dtype=np.float32), format="csr")
 
 
 def _integers(rng, size, *shape, padded=False):
@@ -136,6 +138,14 @@ def twice_the_same(rng):
     return "C[r[p],r[p]] += V[p]", (3, 4), {"V": _values(rng, 5)}, {"r": (4, (5,))}
 
 
+def onto_a_diagonal(rng):
+    return "C[r[p],r[p]] += V[p]", (4, 4), {"V": _values(rng, 5)}, {"r": (4, (5,))}
+
+
+def as_often_as_it_is_read(rng):
+    return "C[r[p]] += B[r[p]]", (4,), {"B": _values(rng, 4)}, {"r": (4, (5,))}
+
+
 def counts(rng):
     return "C[r[p]] += 1", (5,), {}, {"r": (5, (9,))}
 
@@ -143,7 +153,7 @@ def counts(rng):
 PROGRAMS = [
     spmm_coo, spmm_group_coo, spmm_block_group_coo, sparse_convolution, equivariant_product, fully_connected_product,
     sddmm, mttkrp, embedding_bag, moe_dispatch, moe_combine, scatter_mean, nested, several_terms, one_table_twice,
-    two_scatters, diagonal, twice_the_same, counts,
+    two_scatters, diagonal, twice_the_same, onto_a_diagonal, as_often_as_it_is_read, counts,
 ]  # fmt: skip
 
 
@@ -193,6 +203,16 @@ def test_batches_of_tables_and_tensors(program):
     shared = jax.vmap(lambda tensors: jsparse.evaluate(text, shape=shape, **tensors, **tables))
     wanted = [indirect_reference.evaluate(*case[:2], **case[2], **tables) for case in batch]
     np.testing.assert_array_equal(shared(stacked[0]), np.stack(wanted))
+
+
+@pytest.mark.parametrize("text", ["C[r[p]] += V[p]", "C[p] = V[r[p]]", "C[r[p],r[p]] += V[p]"])
+def test_batches_of_tables_alone(text):
+    """Only the patterns carry the index of the batch, which may not run in vector lanes therefore."""
+    V, r = np.array([1, 2, 4], np.float32), np.array([[0, 1, 2], [1, 1, 0], [-1, 2, 3]])
+    shape = (3,) * (1 + (text.count("r[p]") == 2))
+    got = jax.vmap(lambda r: jsparse.evaluate(text, shape=shape, r=r, V=V))(r)
+    wanted = [indirect_reference.evaluate(text, shape, r=table, V=V) for table in r]
+    np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["known", "traced"])
@@ -258,6 +278,7 @@ def test_what_was_there_before():
         np.testing.assert_array_equal(jsparse.evaluate(text, C=C, r=r, V=V), wanted)
         np.testing.assert_array_equal(jax.jit(lambda C, r: jsparse.evaluate(text, C=C, r=r, V=V))(C, r), wanted)  # noqa: B023
     np.testing.assert_array_equal(jsparse.evaluate("D[p,n] += 2 * V[p,n]", D=D, V=V), D + 2 * V)
+    np.testing.assert_array_equal(jsparse.evaluate("D[p,n] += 2 * V[p,n]", D=D.tolist(), V=V), D + 2 * V)
     grads = jax.grad(lambda C, V: (jsparse.evaluate("C[r[p],n] = V[p,n]", C=C, r=r, V=V) ** 2).sum(), (0, 1))(C, V)
     np.testing.assert_array_equal(grads[0], np.where(np.isin(np.arange(5), r)[:, None], 0, 2 * C))
     np.testing.assert_array_equal(grads[1], np.where(((r >= 0) & (r < 5))[:, None], 2 * V, 0))
@@ -299,6 +320,22 @@ def test_huge_targets_stay_sparse():
         (DTypeError, "but r is a number", "C[r[p],n] += V[p,n]", (4, 2), {"r": 3}),
         (SubscriptError, "a tensor for every name .* r did not come", "C[r[p],n] += V[p,n]", (4, 2), {"r": None}),
         (ShapeError, "tensor r of .* rank 2, as r\\[p, q\\] says", "C[r[p,q],n] += V[p,n]", (4, 2), {}),
+        (ShapeError, "shape= .* tuple of sizes, but got 4", "C[r[p],n] += V[p,n]", 4, {}),
+        (ShapeError, "shape= .* tuple of sizes, but got \\(-1, 2\\)", "C[r[p],n] += V[p,n]", (-1, 2), {}),
+        (
+            ShapeError,
+            "shape= .* be \\(3, 2\\), as that of .* got \\(4, 2\\)",
+            "C[r[p],n] += V[p,n]",
+            (4, 2),
+            {"C": [[0, 0]] * 3},
+        ),
+        (
+            NotYetSupportedError,
+            "a sparse tensor.* Pass C as",
+            "C[r[p],n] = V[p,n]",
+            None,
+            {"r": np.arange(5), "C": SPARSE},
+        ),
         (SubscriptError, "no tensor for C, which .* everywhere", "C[p,n] = V[p,n]", None, {"C": np.zeros((5, 2))}),
     ],
 )

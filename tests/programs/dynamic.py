@@ -1,4 +1,5 @@
-"""Programs with operands whose patterns are only known at run time: compiled once, perhaps for a whole batch."""
+"""Programs with operands whose patterns are only known at run time, and tables: compiled once, perhaps for a whole
+batch."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from programs.evaluation import Evaluation
+from programs.indirection import Indirect
 from programs.program import DenseOperand, Program, SparseOperand, filled
 from programs.results import check_assembled, check_places, check_result, empty_of
 
@@ -24,12 +26,16 @@ class Dynamic:
     Attributes:
         rooms: of each operand, None for a static or dense one.
         transposed: which of them bring a transposed index.
+        known: tables that are not traced.
+        other: operands that another program of the batch has others for: dynamic ones, and traced tables.
         spare: entries that the result has room for beyond those it has, where it is told.
         told: whether it is told even where operands bound it.
     """
 
     rooms: tuple[int | None, ...]
     transposed: tuple[bool, ...]
+    known: tuple[bool, ...]
+    other: tuple[bool, ...]
     spare: int
     told: bool
 
@@ -67,17 +73,20 @@ def _check(program: Program | Evaluation, got: object) -> None:
 
 
 def _drawn(program: Program | Evaluation, rng: np.random.Generator) -> Dynamic | None:
-    able = [isinstance(x, SparseOperand) and not Format.of(x.format, len(x.shape)).is_dense for x in _operands(program)]
-    if not any(able):
+    operands = _operands(program)
+    able = [isinstance(x, SparseOperand) and not Format.of(x.format, len(x.shape)).is_dense for x in operands]
+    tables = _tables(program)
+    if not any(able) and not tables:
         return None
     chosen = [bool(a) and rng.random() < 0.65 for a in able]
-    chosen[able.index(True)] |= not any(chosen)
-    rooms = tuple(
-        x.tensor().nse + _room(x, rng) if c else None for x, c in zip(_operands(program), chosen, strict=True)
-    )
-    return Dynamic(
-        rooms, tuple(c and rng.random() < 0.5 for c in chosen), int(rng.choice([0, 1, 7])), bool(rng.random() < 0.4)
-    )
+    if True in able and not tables:
+        chosen[able.index(True)] |= not any(chosen)
+    rooms = tuple(x.tensor().nse + _room(x, rng) if c else None for x, c in zip(operands, chosen, strict=True))
+    transposed = tuple(c and rng.random() < 0.5 for c in chosen)
+    spare, told = int(rng.choice([0, 1, 7])), bool(rng.random() < 0.4)
+    known = [n in tables and rng.random() < 0.25 for n in range(len(operands))]
+    other = tuple(c or (n in tables and not known[n] and rng.random() < 0.7) for n, c in enumerate(chosen))
+    return Dynamic(rooms, transposed, tuple(known), other, spare, told)
 
 
 def _room(operand: SparseOperand, rng: np.random.Generator) -> int:
@@ -90,14 +99,16 @@ def _room(operand: SparseOperand, rng: np.random.Generator) -> int:
 def _results(programs: list[Program | Evaluation], how: Dynamic) -> list[object]:
     made = [[_made(x, how, n) for n, x in enumerate(_operands(program))] for program in programs]
     run = _function(programs, how)
+    given = [n for n, known in enumerate(how.known) if not known]
     if len(made) == 1:
-        return [jax.jit(run)(*made[0])]
-    axes = [None if room is None else 0 for room in how.rooms]
+        return [jax.jit(run)(*(made[0][n] for n in given))]
+    axes = tuple(0 if how.other[n] else None for n in given)
+    if 0 not in axes:
+        return [jax.jit(run)(*(made[0][n] for n in given))] * len(made)
     operands = [
-        first if axis is None else jax.tree.map(lambda *x: jnp.stack(x), *(of[n] for of in made))
-        for n, (first, axis) in enumerate(zip(made[0], axes, strict=True))
+        jax.tree.map(lambda *x: jnp.stack(x), *(of[n] for of in made)) if how.other[n] else made[0][n] for n in given
     ]
-    out = jax.jit(jax.vmap(run, tuple(axes)))(*operands)
+    out = jax.jit(jax.vmap(run, axes))(*operands)
     return [jax.tree.map(lambda x: x[n], out) for n in range(len(made))]  # noqa: B023
 
 
@@ -109,20 +120,26 @@ def _made(x: SparseOperand | DenseOperand, how: Dynamic, place: int) -> object:
 
 
 def _function(programs: list[Program | Evaluation], how: Dynamic):
-    """The program as a function of its operands, with the room of a result that nothing bounds."""
+    """The program as a function of its operands but for tables that are known, with the room of a result that nothing
+    bounds."""
     program = programs[0]
     out = program.out_format
     out = out.tensor() if isinstance(out, SparseOperand) else out
     slots = max(int(_filled(one).sum()) for one in programs) + how.spare
     told = how.told and _is_new(program)
 
-    def run(*operands):
+    def run(*given):
+        left = iter(given)
+        named = zip(how.known, _operands(program), strict=True)
+        operands = [x.tensor() if known else next(left) for known, x in named]
         try:
             return _call(program, operands, out, slots if told else None)
         except PatternError as error:
-            if "Expected nse=" not in str(error):
-                raise
-            return _call(program, operands, out, slots)
+            if "Expected nse=" in str(error):
+                return _call(program, operands, out, slots)
+            if told and "entries in the result" in str(error) and "of an operand" in str(error):
+                return _call(program, operands, out, None)  # it lies on an operand's pattern, with more room than told
+            raise
 
     return run
 
@@ -140,22 +157,46 @@ def _filled(program: Program | Evaluation) -> np.ndarray:
 def _call(program: Program | Evaluation, operands, out, nse: int | None) -> object:
     if isinstance(program, Program):
         return jsparse.einsum(program.subscripts, *operands, out_format=out, nse=nse, semiring=program.semiring)
-    tensors = dict(zip((name for name, _ in program.tensors), operands, strict=True))
-    return jsparse.evaluate(program.text, out_format=out, nse=nse, **tensors)
+    tensors = dict(zip(_names(program), operands, strict=True))
+    shape = {"shape": program.shape} if isinstance(program, Indirect) else {}
+    return jsparse.evaluate(program.text, out_format=out, nse=nse, **shape, **tensors)
 
 
 def _operands(program: Program | Evaluation) -> list[SparseOperand | DenseOperand]:
-    return list(program.operands) if isinstance(program, Program) else [x for _, x in program.tensors]
+    if isinstance(program, Program):
+        return list(program.operands)
+    return list(program.given.values()) if isinstance(program, Indirect) else [x for _, x in program.tensors]
+
+
+def _names(program: Evaluation) -> list[str]:
+    return list(program.given) if isinstance(program, Indirect) else [name for name, _ in program.tensors]
+
+
+def _tables(program: Program | Evaluation) -> set[int]:
+    """The operands that are indexed by."""
+    if not isinstance(program, Indirect):
+        return set()
+    return {n for n, name in enumerate(program.given) if name in dict(program.tables)}
 
 
 def _thinned(program: Program | Evaluation, how: Dynamic, rng: np.random.Generator) -> Program | Evaluation:
-    """The same with fewer entries in the dynamic operands."""
+    """The same with fewer entries in the dynamic operands, and other tables."""
     operands = [
-        x if room is None else _with_fewer(x, rng) for x, room in zip(_operands(program), how.rooms, strict=True)
+        x if not other else _with_fewer(x, rng) if isinstance(x, SparseOperand) else _turned(x, rng)
+        for x, other in zip(_operands(program), how.other, strict=True)
     ]
     if isinstance(program, Program):
         return replace(program, operands=tuple(operands))
-    return replace(program, tensors=tuple((n, x) for (n, _), x in zip(program.tensors, operands, strict=True)))
+    named = dict(zip(_names(program), operands, strict=True))
+    replaced = replace(program, tensors=tuple((name, named[name]) for name, _ in program.tensors))
+    if not isinstance(replaced, Indirect):
+        return replaced
+    return replace(replaced, tables=tuple((name, named[name]) for name, _ in replaced.tables))
+
+
+def _turned(table: DenseOperand, rng: np.random.Generator) -> DenseOperand:
+    """The same integers at other places."""
+    return replace(table, values=tuple(rng.permutation(np.array(table.values, np.int64)).tolist()))
 
 
 def _with_fewer(x: SparseOperand, rng: np.random.Generator) -> SparseOperand:

@@ -17,15 +17,15 @@ from jsparse.algebra.summation import Summation, summation
 from jsparse.compiler.interpret import as_stored
 from jsparse.notation import parse_statement
 
-__all__ = ["Evaluation", "Leaf", "Product", "Sum"]
+__all__ = ["Evaluation", "Leaf", "Product", "Sum", "result_source"]
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """`name[indices]`; a scalar is written without brackets."""
+    """`name[indices]`; a scalar is written without brackets. Indices are names, or leaves in an `Indirect`."""
 
     name: str
-    indices: tuple[str, ...]
+    indices: tuple[str | Leaf, ...]
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ class Evaluation:
     @cached_property
     def dtype(self) -> np.dtype:
         """The result's."""
-        coefficients = [term.coefficient for term in parse_statement(self.text).terms]
-        return promoted([operand for _, operand in self.tensors], [c for c in coefficients if abs(c) != 1])
+        terms = parse_statement(self.text).terms
+        numbers = [term.coefficient for term in terms if abs(term.coefficient) != 1 or not term.factors]
+        return promoted([operand for _, operand in self.tensors], numbers)
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -138,13 +139,19 @@ class Evaluation:
         made = {n: x.tensor() if isinstance(x, SparseOperand) else array(x.tensor()) for n, x in self.tensors}
         return made, out
 
-    def stated(self, array) -> tuple[Summation, list[object]]:
-        """What `evaluate` makes of it, and the tensors as that numbers them."""
+    @property
+    def summed(self) -> np.ndarray:
+        """What the terms add up to; what `expected` is, unless something was there before."""
+        return self.expected
+
+    def stated(self, array) -> tuple[Summation, list[object], list[SparseOperand | DenseOperand | None]]:
+        """What `evaluate` makes of it, the tensors as that numbers them, and what they were made of."""
         tensors, out = self.arguments(array)
         names = self.names
         signatures, asked_out = asked(self.text, [tensors[name] for name in names], out)
         work = summation(self.text, parse_statement(self.text), names, signatures, asked_out, None)
-        return work, [tensors[name] for name in names]
+        drawn = dict(self.tensors)
+        return work, [tensors[name] for name in names], [drawn[name] for name in names]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -166,11 +173,7 @@ class Evaluation:
         lines += [f"tensors['{name}'] = {operand.source()}" for name, operand in self.tensors]
         lines.append(f"got = jsparse.evaluate('{self.text}', out_format={out}, **tensors)")
         lines.append(f"want = {self._numpy_source()}")
-        on_pattern = isinstance(self.out_format, SparseOperand)
-        lines.append("if isinstance(got, jsparse.SparseTensor):")
-        lines.append(f"    {'want, got = want[tuple(got.to_coords()[0])], got.values' if on_pattern else _TO_DENSE}")
-        lines.append("np.testing.assert_array_equal(got, want)")
-        return "\n".join(lines)
+        return "\n".join([*lines, *result_source(self.out_format)])
 
     def _numpy_source(self) -> str:
         exact = "complex" if self.dtype.kind == "c" else "int"
@@ -186,4 +189,8 @@ class Evaluation:
         return f"np.asarray({' + '.join(products)}).astype({exact}).astype(got.dtype)"
 
 
-_TO_DENSE = "got = got.todense()"
+def result_source(out_format: SparseOperand | str | None) -> list[str]:
+    """The lines that compare what is got with what is wanted."""
+    on_pattern = "want, got = want[tuple(got.to_coords()[0])], got.values"
+    dense = on_pattern if isinstance(out_format, SparseOperand) else "got = got.todense()"
+    return ["if isinstance(got, jsparse.SparseTensor):", f"    {dense}", "np.testing.assert_array_equal(got, want)"]

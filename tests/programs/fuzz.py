@@ -17,13 +17,17 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from programs.check import FAST, THOROUGH, Effort, WrongResultError, check_dynamic, check_program
+from programs.evaluation import Evaluation
 from programs.generate import random_program
+from programs.indirect import random_indirect
+from programs.program import Program
 from programs.sums import random_sum
 
 BLOCK = 25  # programs that a process runs between two reports
 BLOCKS_EACH = 50  # before a process is replaced by a fresh one, since compiled programs add up
 JAX_EVERY = 40  # compiling a program with XLA takes as long as all else
-SUM_EVERY = 4  # every so many programs are sums of products
+CYCLE = 8  # of so many programs, those with these numbers are sums of products, and such with tables
+SUMS, INDIRECT = (3, 7), (1, 5)
 
 _begun: Any = None  # in a worker: for each block how many of its programs have begun
 
@@ -81,8 +85,8 @@ def _run_block(seed: int, number: int, block: range, effort: Effort) -> list[str
     failures = []
     for place, n in enumerate(block):
         _begun[number] = place + 1
-        program = random_sum(seed, n) if n % SUM_EVERY == SUM_EVERY - 1 else random_program(seed, n)
-        through_jax = (n // SUM_EVERY + n) % JAX_EVERY == 0
+        program = _drawn(seed, n)
+        through_jax = n // CYCLE % JAX_EVERY == n % CYCLE  # as many of each kind
         try:
             check_program(program, through_jax, effort)
             if through_jax:
@@ -90,6 +94,12 @@ def _run_block(seed: int, number: int, block: range, effort: Effort) -> list[str
         except WrongResultError as wrong:
             failures.append(f"program {n} of seed {seed} failed\n{wrong}")
     return failures
+
+
+def _drawn(seed: int, n: int) -> Program | Evaluation:
+    if n % CYCLE in INDIRECT:
+        return random_indirect(seed, n)
+    return random_sum(seed, n) if n % CYCLE in SUMS else random_program(seed, n)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from programs.host import HostRun, place_of
 from jsparse.compiler.problem import PatternType, Problem
 from jsparse.formats import LevelKind
 
-__all__ = ["in_use", "with_int64", "with_room"]
+__all__ = ["in_use", "with_gaps", "with_int64", "with_room"]
 
 
 def with_int64(problem: Problem, rng: np.random.Generator) -> Problem:
@@ -43,6 +43,37 @@ def with_room(run: HostRun, rng: np.random.Generator) -> HostRun:
         shape[place_of(target)] = positions[target.positions.pattern]
     problem = replace(run.problem, patterns=tuple(types))
     return replace(run, problem=problem, arrays=grown, patterns=tuple(map(tuple, patterns)), shape=tuple(shape))
+
+
+def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]:
+    """The problem without some entries of patterns that have one in every place: first simply without them, which says
+    what is to come out; then with coordinates out of range instead, as in tables that are only known at run time.
+    """
+    valued = {t.positions.pattern for t in run.problem.tensors if t.positions is not None}
+    full = [n for n, type_ in enumerate(run.problem.patterns) if n not in valued and _is_full(type_)]
+    exact, padded = list(run.patterns), list(run.patterns)
+    types, stored = list(run.problem.patterns), list(run.problem.patterns)
+    for n in sorted(full[at] for at in _some(len(full), rng)):
+        (coordinates,), size = run.patterns[n], run.problem.size[run.problem.level_variables[n][-1]]
+        out = rng.random(len(coordinates)) < 0.3
+        padded[n] = (np.where(out, rng.choice([-1, -7, size, size + 5], len(out)), coordinates),)
+        exact[n] = (np.append(0, np.cumsum(~out)), coordinates[~out])
+        types[n] = replace(types[n], padded=True, content=())
+        *above, last = types[n].levels
+        compressed = (*above, replace(last, kind=LevelKind.COMPRESSED))
+        stored[n] = replace(types[n], padded=False, levels=compressed)
+    exact_problem = replace(run.problem, patterns=tuple(stored))
+    problem = replace(run.problem, patterns=tuple(types))
+    return (
+        replace(run, problem=exact_problem, patterns=tuple(exact)),
+        replace(run, problem=problem, patterns=tuple(padded)),
+    )
+
+
+def _is_full(type_: PatternType) -> bool:
+    """Whether there is one entry below every coordinate of dense levels."""
+    *above, last = [level.kind for level in type_.levels]
+    return last is LevelKind.SINGLETON and all(kind is LevelKind.DENSE for kind in above)
 
 
 def in_use(run: HostRun, result: np.ndarray) -> np.ndarray:

@@ -11,18 +11,31 @@ from programs.draw import Draw
 from programs.evaluation import Evaluation, Leaf, Product, Sum
 from programs.program import DenseOperand, SparseOperand
 
-__all__ = ["random_sum"]
+__all__ = ["SumDraw", "random_sum"]
 
 SPACE = 2_000  # points of all indices together: float32 holds any sum of the products
-TAKEN = {"text", "nse", "sum", "min", "max", "exp", "log", "sqrt", "abs"}  # parameters, and what may name functions
+TAKEN = {
+    "text",
+    "nse",
+    "shape",
+    "sum",
+    "min",
+    "max",
+    "exp",
+    "log",
+    "sqrt",
+    "abs",
+}  # parameters, and what may name functions
 
 
 def random_sum(*seed: int) -> Evaluation:
     """The sum of a seed: the same in every process."""
-    return _Sum((*seed, 7)).evaluation()
+    return SumDraw((*seed, 7)).evaluation()
 
 
-class _Sum(Draw):
+class SumDraw(Draw):
+    """Draws names, tensors and products, and writes them."""
+
     def __init__(self, seed: tuple[int, ...]) -> None:
         super().__init__(seed)
         self.largest = 3
@@ -89,9 +102,11 @@ class _Sum(Draw):
         """The text of a part, with spaces here and there."""
         match part:
             case Leaf(name=name, indices=indices):
-                return f"{name}[{(', ' if self.chance(0.3) else ',').join(indices)}]" if indices else name
+                return f"{name}[{self.listed(indices)}]" if indices else name
             case Product(coefficient=coefficient, factors=factors):
                 texts = [f"({self.written(f)})" if isinstance(f, Sum) else self.written(f) for f in factors]
+                if not factors:
+                    return str(abs(coefficient))
                 if abs(coefficient) > 1:
                     texts.insert(
                         0 if self.chance(0.8) else int(self.rng.integers(len(texts) + 1)), str(abs(coefficient))
@@ -103,6 +118,11 @@ class _Sum(Draw):
                     sign = "-" if term.coefficient < 0 else "+" if n else ""
                     text += (self.spaced(sign) if n else sign) + self.written(term)
                 return text
+
+    def listed(self, indices: Sequence[str | Leaf]) -> str:
+        """The text of indices, some of which may be accesses."""
+        comma = ", " if self.chance(0.3) else ","
+        return comma.join(index if isinstance(index, str) else self.written(index) for index in indices)
 
     def spaced(self, symbol: str) -> str:
         """An operator, with a space on both sides more often than not."""

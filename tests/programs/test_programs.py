@@ -5,6 +5,7 @@ import pytest
 from programs.check import check_dynamic, check_program
 from programs.draw import Draw
 from programs.generate import random_program
+from programs.indirect import random_indirect
 from programs.program import SparseOperand
 from programs.results import check_assembled
 from programs.sums import random_sum
@@ -14,7 +15,7 @@ from jsparse import Format, Pattern
 from jsparse.formats import LevelKind
 
 COUNT, BATCH = 1000, 50
-SUMS = 200
+SUMS, INDIRECT = 200, 150
 DYNAMIC, DYNAMIC_BATCH = 60, 10  # each is compiled by XLA
 
 
@@ -28,6 +29,17 @@ def test_every_stage_agrees_with_numpy(first):
 def test_sums_of_products_agree_with_numpy(first):
     for n in range(first, first + BATCH):
         check_program(random_sum(0, n), through_jax=n % 5 == 0)
+
+
+@pytest.mark.parametrize("first", range(0, INDIRECT, BATCH))
+def test_indirect_einsums_agree_with_numpy(first):
+    for n in range(first, first + BATCH):
+        check_program(random_indirect(0, n), through_jax=n % 10 == 0)
+
+
+@pytest.mark.parametrize("first", range(0, DYNAMIC // 2, DYNAMIC_BATCH))
+def test_tables_that_are_known_at_run_time(first):
+    assert all(check_dynamic(random_indirect(7, n), batched=n % 2 == 0) for n in range(first, first + DYNAMIC_BATCH))
 
 
 @pytest.mark.parametrize("draw", [random_program, random_sum])
@@ -48,14 +60,18 @@ def test_an_index_of_dense_factors_alone_beside_one_that_is_walked():
     check_assembled(got, A * np.einsum("jk,ik->ij", X, Y) + B @ C, None)
 
 
+def test_a_result_is_not_told_less_room_than_the_operand_on_whose_pattern_it_lies():
+    assert check_dynamic(random_program(55, 212), batched=True)
+
+
 def test_a_program_is_the_same_in_every_process():
     assert str(random_program(3, 14)) == str(random_program(3, 14))
     assert str(random_sum(3, 14)) == str(random_sum(3, 14))
+    assert str(random_indirect(3, 14)) == str(random_indirect(3, 14))
 
 
 def test_a_program_prints_as_source_that_runs():
-    for n in range(0, 60, 4):
-        program = random_program(1, n)
+    for program in [*(random_program(1, n) for n in range(0, 60, 4)), *(random_indirect(1, n) for n in range(12))]:
         if not program.needs_x64:
             exec(str(program), {})
 

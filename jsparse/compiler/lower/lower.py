@@ -89,10 +89,11 @@ class _Lowerer:
     def clear(self) -> Stmt:
         """Set the target to zero, in parallel when it is large."""
         scope, buffer = Scope(self.storage), self.storage.by_name[self.target.tensor]
+        zero = cast(self.zero(Type(self.problem.accumulator)), buffer.type.dtype)
 
         def body(start: Expr, stop: Expr) -> Stmt:
             n = scope.fresh("n")
-            return For(n, start, stop, Store(buffer, n, self.zero(buffer.type)))
+            return For(n, start, stop, Store(buffer, n, zero))
 
         return in_chunks(scope, self.storage.size_of(self.target), CLEAR_GRAIN, body)
 

@@ -175,7 +175,7 @@ class Candidate:
 
 def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
     """The candidates, the order in which the pattern is stored first; none if patterns cannot be walked together."""
-    walked = {v for names in problem.level_variables for v in names}
+    walked = {v for names in problem.walks for v in names}  # those that choose among patterns included
     named = () if problem.lists else problem.assignment.variables()
     vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
     for walk in dict.fromkeys(walks(problem, patterns)):

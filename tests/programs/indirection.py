@@ -1,0 +1,274 @@
+"""A sum of products whose indices may be read from tables of integers, as a value: see `evaluation`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from programs.evaluation import Evaluation, Leaf, result_source
+from programs.grid import add, axes, read
+from programs.program import DenseOperand, SparseOperand, is_wide
+
+import jsparse
+from jsparse.algebra.signature import is_relation
+from jsparse.algebra.summation import Summation
+from jsparse.compiler.interpret import as_stored
+from jsparse.evaluate import stated_sum
+
+__all__ = ["Indirect", "nested", "variables"]
+
+ONE = DenseOperand((1,), (), "int32")  # the factor of a term that has no other
+
+
+@dataclass(frozen=True)
+class Indirect(Evaluation):
+    """`jsparse.evaluate(text, shape=shape, out_format=out_format, **tensors, **tables)`.
+
+    A leaf's indices are names or leaves themselves, of tables. Each product is taken at every point of its own indices
+    and the target's; it adds nothing where an index is out of range.
+
+    Attributes:
+        operator: "+=", or "=": then no place is written twice.
+        tables: the arrays of integers. One that is read as a factor as well stands in `tensors` too.
+        of_target: the target's shape.
+        told: whether `shape=` says so.
+        before: what the target was before, given under its name; then the result is dense.
+    """
+
+    operator: str
+    tables: tuple[tuple[str, DenseOperand], ...]
+    of_target: tuple[int, ...]
+    told: bool
+    before: DenseOperand | None
+
+    @property
+    def needs_x64(self) -> bool:
+        """Whether JAX must keep 64-bit dtypes; tables do not ask for it."""
+        wide = self.before is not None and is_wide(self.before.dtype)
+        return wide or Evaluation.needs_x64.fget(self)  # type: ignore[attr-defined]
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Of each index."""
+        found: dict[str, int] = {}
+        shapes = self._shapes
+        leaves = [leaf for _, product in self.expression.expanded() for leaf in product]
+        for leaf, shape in [(self.target, self.of_target), *((leaf, shapes[leaf.name]) for leaf in leaves)]:
+            _find_sizes(leaf, shape, shapes, found)
+        return found
+
+    @property
+    def space(self) -> int:
+        """The points of the largest product, with an axis for each access to a table."""
+        return max(self._points((self.target, *product)) for _, product in self.expression.expanded())
+
+    def _points(self, leaves: Sequence[Leaf]) -> int:
+        shapes = {**self._shapes, self.target.name: self.of_target}
+        accesses = {access for leaf in leaves for access in _accesses(leaf, shapes[leaf.name], shapes)}
+        return prod(self._sizes_of(leaves).values()) * prod(size for _, size in accesses)
+
+    @property
+    def bound(self) -> int:
+        """No partial sum of the result is larger."""
+        return int(np.abs(self._total({name: np.abs(x.array) for name, x in self.tensors}, np.abs)).max(initial=0))
+
+    @cached_property
+    def expected(self) -> np.ndarray:
+        """What numpy gives on dense arrays of exact integers."""
+        if self.before is None:
+            return self.summed
+        dtype = np.dtype(jnp.promote_types(self.dtype, self.before.dtype))
+        if self.operator == "=":
+            return np.where(self.written > 0, self.summed.astype(dtype), self.before.array.astype(dtype))
+        return as_stored(self.summed.astype(np.int64) + self.before.array, dtype)
+
+    @cached_property
+    def summed(self) -> np.ndarray:
+        """What is written, without what was there before."""
+        return as_stored(self._total({name: x.array for name, x in self.tensors}, lambda number: number), self.dtype)
+
+    @cached_property
+    def written(self) -> np.ndarray:
+        """How often places of the target are written: how many values of the indices inside its own lead there."""
+        at = axes(self._sizes_of([self.target]))
+        return add(np.zeros(self.of_target, np.int64), self._where(self.target, at), np.ones((), int), at)
+
+    @cached_property
+    def reached(self) -> np.ndarray:
+        """Which places of the result the entries of sparse tensors, and of tables, reach in some product; the indices
+        of dense tensors alone play no part."""
+        masks = {name: x.stored.astype(int) for name, x in self.tensors if isinstance(x, SparseOperand)}
+        found = np.zeros(self.of_target, np.int64)
+        for _, product in self.expression.expanded():
+            stored = [leaf for leaf in product if leaf.name in masks]
+            led = [leaf for leaf in product if leaf.name not in masks]
+            at = axes(self._sizes_of([self.target, *stored, *(inner for leaf in led for inner in nested(leaf))]))
+            value = prod((read(masks[leaf.name], *self._where(leaf, at)) for leaf in stored), start=np.ones((), int))
+            for leaf in led:
+                value = value * self._within(leaf, at)
+            add(found, self._where(self.target, at), value, at)
+        return found > 0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the default result is, as of other sums: what is read from a table is an index of its own, and of the
+        target each is another."""
+        of_target = list(_indices(self.target, self.of_target))
+        target = {index if index not in of_target[:n] else (n, index) for n, index in enumerate(of_target)}
+        sparse = {name: x.shape for name, x in self.tensors if isinstance(x, SparseOperand)}
+        for _, product in self.expression.expanded():
+            stored = [set(_indices(leaf, sparse[leaf.name])) for leaf in product if leaf.name in sparse]
+            carried = len(target) >= 2 and target <= set().union(*stored)
+            if not carried and not any(indices <= target for indices in stored):
+                return False
+        return True
+
+    @property
+    def given(self) -> dict[str, SparseOperand | DenseOperand]:
+        """All that is passed by name."""
+        before = {} if self.before is None else {self.target.name: self.before}
+        return {**dict(self.tables), **dict(self.tensors), **before}
+
+    def arguments(self, array=np.asarray) -> tuple[dict[str, object], object]:
+        """The tensors and tables by name, and `out_format`; `array` makes the dense ones that are factors."""
+        _, out = super().arguments(array)
+        as_is = {name for name, _ in self.tables} - {name for name, _ in self.tensors}
+        made = {
+            name: x.tensor() if name in as_is or isinstance(x, SparseOperand) else array(x.tensor())
+            for name, x in self.given.items()
+        }
+        return made, out
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """What `shape=` says."""
+        return self.of_target if self.told else None
+
+    def stated(self, array) -> tuple[Summation, list[object], list[SparseOperand | DenseOperand | None]]:
+        """As of other sums; tables are operands without values, and have no place among those that were drawn."""
+        made, out = self.arguments(array)
+        work, operands = stated_sum(self.text, made, self.shape, out, None)
+        drawn = {id(made[name]): x for name, x in self.tensors}
+        return work, operands, [None if is_relation(x) else drawn.get(id(x), ONE) for x in operands]
+
+    def run(self) -> object:
+        """What `jsparse.evaluate` gives."""
+        with jax.enable_x64(self.needs_x64):
+            tensors, out = self.arguments()
+            return jsparse.evaluate(self.text, shape=self.shape, out_format=out, **tensors)
+
+    def __str__(self) -> str:
+        lines = ["import jax, jsparse, numpy as np", ""]
+        lines += ["jax.config.update('jax_enable_x64', True)"] if self.needs_x64 else []
+        lines += ["tensors = {}", *(f"tensors['{name}'] = {operand.source()}" for name, operand in self.given.items())]
+        out = self.out_format.source() if isinstance(self.out_format, SparseOperand) else repr(self.out_format)
+        shape = f", shape={self.of_target}" if self.told else ""
+        lines += [f"got = jsparse.evaluate('{self.text}'{shape}, out_format={out}, **tensors)", ""]
+        lines += ["", *(inspect.getsource(function) + "\n" for function in (axes, read, add))]
+        return "\n".join([*lines, *self._numpy_lines(), *result_source(self.out_format)])
+
+    def _numpy_lines(self) -> Iterator[str]:
+        dense = {
+            name: f"np.asarray(tensors['{name}']{'.todense()' if isinstance(x, SparseOperand) else ''})"
+            for name, x in (*self.tables, *self.tensors)
+        }
+        yield f"want = np.zeros({self.of_target}, int)"
+        for coefficient, product in self.expression.expanded():
+            yield f"at = axes({self._sizes_of((self.target, *product))})"
+            factors = [f"read({', '.join([dense[leaf.name], *_sources(leaf, dense)])})" for leaf in product]
+            value = " * ".join([str(coefficient), *factors])
+            yield f"add(want, [{', '.join(_sources(self.target, dense))}], {value}, at)"
+        before = f"np.asarray(tensors['{self.target.name}'])"
+        if self.before is not None and self.operator == "+=":
+            yield f"want = want + {before}"
+        elif self.before is not None:
+            yield f"at = axes({self._sizes_of([self.target])})"
+            where = f"[{', '.join(_sources(self.target, dense))}]"
+            yield f"want = np.where(add(np.zeros({self.of_target}, int), {where}, 1, at), want, {before})"
+
+    @property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: operand.shape for name, operand in (*self.tables, *self.tensors)}
+
+    def _total(self, arrays: Mapping[str, np.ndarray], of_number) -> np.ndarray:
+        total = np.zeros(self.of_target, np.int64)
+        for coefficient, product in self.expression.expanded():
+            at = axes(self._sizes_of((self.target, *product)))
+            factors = (read(arrays[leaf.name], *self._where(leaf, at)) for leaf in product)
+            add(total, self._where(self.target, at), of_number(coefficient) * prod(factors, start=np.ones((), int)), at)
+        return total
+
+    def _sizes_of(self, leaves: Sequence[Leaf]) -> dict[str, int]:
+        """The size of each index that stands in leaves, or inside them."""
+        return {v: self.sizes[v] for v in dict.fromkeys(v for leaf in leaves for v in variables(leaf))}
+
+    def _where(self, leaf: Leaf, at: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The value of each index at every point; -1 where a table is read out of range."""
+        return [
+            read(self._arrays[index.name], *self._where(index, at), outside=-1)
+            if isinstance(index, Leaf)
+            else at[index]
+            for index in leaf.indices
+        ]
+
+    def _within(self, leaf: Leaf, at: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Whether what tables lead to is in range, at every point."""
+        inside = np.ones((), bool)
+        for index, size in zip(leaf.indices, dict(self.tensors)[leaf.name].shape, strict=True):
+            if isinstance(index, Leaf):
+                where = read(self._arrays[index.name], *self._where(index, at), outside=-1)
+                inside = inside & (where >= 0) & (where < size)
+        return inside
+
+    @cached_property
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {name: x.array for name, x in self.tables}
+
+
+def variables(leaf: Leaf) -> Iterator[str]:
+    """The names of indices in a leaf and in the leaves inside it."""
+    for index in leaf.indices:
+        yield from variables(index) if isinstance(index, Leaf) else (index,)
+
+
+def nested(leaf: Leaf) -> list[Leaf]:
+    """The accesses to tables among the indices of a leaf."""
+    return [index for index in leaf.indices if isinstance(index, Leaf)]
+
+
+def _indices(leaf: Leaf, shape: Sequence[int]) -> Iterator[object]:
+    """The indices of a leaf, of which those that are read differ where their sizes do."""
+    return (
+        (index, size) if isinstance(index, Leaf) else index for index, size in zip(leaf.indices, shape, strict=True)
+    )
+
+
+def _accesses(leaf: Leaf, shape: Sequence[int], shapes: Mapping[str, Sequence[int]]) -> Iterator[tuple[Leaf, int]]:
+    for index, size in zip(leaf.indices, shape, strict=True):
+        if isinstance(index, Leaf):
+            yield index, size
+            yield from _accesses(index, shapes[index.name], shapes)
+
+
+def _find_sizes(leaf: Leaf, shape: Sequence[int], shapes: Mapping[str, Sequence[int]], found: dict[str, int]) -> None:
+    for index, size in zip(leaf.indices, shape, strict=True):
+        if isinstance(index, Leaf):
+            _find_sizes(index, shapes[index.name], shapes, found)
+        else:
+            assert found.setdefault(index, size) == size, (index, size, found)
+
+
+def _sources(leaf: Leaf, dense: Mapping[str, str]) -> list[str]:
+    """For each index the expression of its value."""
+    return [
+        f"read({', '.join([dense[index.name], *_sources(index, dense)])}, outside=-1)"
+        if isinstance(index, Leaf)
+        else f"at['{index}']"
+        for index in leaf.indices
+    ]
