@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["rmat", "uniform"]
+__all__ = ["rmat", "uniform", "voxel_pairs"]
 
 LEVELS = 18
 QUADRANTS = (0.57, 0.19, 0.19)
@@ -59,3 +59,21 @@ def _csr(
     """The CSR matrix of entries sorted by row, then column, with 32-bit indices."""
     pointers = np.searchsorted(rows, np.arange(shape[0] + 1)).astype(np.int32)
     return sp.csr_array((values, columns.astype(np.int32), pointers), shape=shape)
+
+
+def voxel_pairs(side: int) -> list[np.ndarray]:
+    """The convolution map of side² voxels on a wavy surface: (output, input, offset) of all pairs of neighbours in a
+    cube of three voxels each way, three arrays of int32."""
+    at = np.indices((side, side)).reshape(2, -1)
+    height = np.sin(at[0] / 20) * np.cos(at[1] / 25) * 40 + 50
+    voxels = np.stack([*at, height.astype(np.int64)])
+    size = voxels.max() + 3
+    keys = np.ravel_multi_index(tuple(voxels + 1), (size,) * 3)
+    order = np.argsort(keys)
+    found = []
+    for k, offset in enumerate(np.ndindex(3, 3, 3)):
+        wanted = np.ravel_multi_index(tuple(voxels + np.array(offset)[:, None]), (size,) * 3)
+        place = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+        (o,) = np.nonzero(keys[order][place] == wanted)
+        found.append(np.stack([o, order[place[o]], np.full(len(o), k)]))
+    return list(np.concatenate(found, axis=1).astype(np.int32))

@@ -1,6 +1,8 @@
 """Indirect einsums: the worked programs of the field, random small ones, out-of-range indices, errors."""
 
+import re
 from functools import partial
+from math import prod
 
 import jax
 import jax.numpy as jnp
@@ -358,3 +360,67 @@ def test_explain_shows_what_was_written():
     shown = str(jsparse.explain(text, shape=(3, 8), rows=rows, V=np.zeros((3, 8), np.float32)))
     assert "C[rows[p], n]" in shown
     assert "∀ rows[p]" in shown
+
+
+EXTREMES = [
+    ("d[to[e]] min= w[e] + d0[source[e]]", (5,)),
+    ("d[to[e]] max= w[e] - 2 * d0[source[e]] + 3", (5,)),
+    ("d[to[e]] min= -2 * w[e]", (5,)),
+    ("d[to[e],n] max= X[source[e],n]", (5, 3)),
+    ("d[to[e],n] min= w[e] * X[source[e],n] + X[e,n] - w[e]", (5, 3)),
+    ("d[to[e]] max= w[e] + 4", (5,)),
+    ("s min= w[e]", ()),
+]
+
+
+@pytest.mark.parametrize("text, shape", EXTREMES)
+def test_the_smallest_or_the_largest_of_what_comes(text, shape):
+    rng = np.random.default_rng(7)
+    tensors = {"w": _values(rng, 9), "d0": _values(rng, 6), "X": _values(rng, 9, 3)}
+    tensors = {name: x for name, x in tensors.items() if f"{name}[" in text}
+    tables = {"to": _integers(rng, 5, 9, padded=True), "source": _integers(rng, 6, 9, padded=True)}
+    tables = {name: x for name, x in tables.items() if f"{name}[" in text}
+    wanted = indirect_reference.evaluate(text, shape, **tensors, **tables)
+    np.testing.assert_array_equal(jsparse.evaluate(text, shape=shape, **tensors, **tables), wanted)
+    traced = jax.jit(lambda tensors, tables: jsparse.evaluate(text, shape=shape, **tensors, **tables))
+    np.testing.assert_array_equal(traced(tensors, tables), wanted)
+    before = {text[: text.index("[" if shape else " ")]: jnp.zeros(shape, jnp.float32)}
+    wanted = indirect_reference.evaluate(text, shape, **before, **tensors, **tables)
+    np.testing.assert_array_equal(jsparse.evaluate(text, **before, **tensors, **tables), wanted)
+
+
+def test_gradients_go_to_what_stays():
+    to, w = np.array([0, 0, 2, -1, 0]), jnp.array([3.0, 1.0, 5.0, 0.0, 1.0])
+    grad = jax.grad(lambda w: jsparse.evaluate("d[to[e]] min= w[e]", shape=(3,), to=to, w=w)[jnp.array([0, 2])].sum())
+    np.testing.assert_array_equal(grad(w), [0, 0.5, 1, 0, 0.5])
+
+
+def test_semirings_of_statements_with_tables():
+    c, x = np.array([2, 0, -1, 1]), np.array([3.0, 1.0, 5.0], np.float32)
+    A = jsparse.asarray(np.array([[1, 0, 2, 4], [0, 0, 3, 0]], np.float32))
+    out = jsparse.evaluate("y[i] = A[i,p] * x[c[p]]", A=A, x=x, c=c, semiring="min_plus")
+    np.testing.assert_array_equal(out, [min(1 + 5, 4 + 1), np.inf])
+    with pytest.raises(SubscriptError, match=r"Expected '=' in a statement by min_plus.*\+="):
+        jsparse.evaluate("y[i] += A[i,p]", A=A, semiring="min_plus")
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "traced"])
+def test_no_gathered_row_is_ever_stored(known):
+    rng = np.random.default_rng(8)
+    P, n, m, k = 5000, 32, 200, 100
+    rows, cols = rng.integers(0, m, P), rng.integers(0, k, P)
+    V, B = jnp.ones(P), jnp.ones((k, n))
+
+    def loss(V, B, rows, cols):
+        text = "C[rows[p],n] += V[p] * B[cols[p],n]"
+        return (jsparse.evaluate(text, shape=(m, n), V=V, B=B, rows=rows, cols=cols) ** 2).sum()
+
+    given = (V, B, rows, cols)
+    if known:
+        run, given = jax.value_and_grad(lambda V, B: loss(V, B, rows, cols), (0, 1)), (V, B)
+    else:
+        run = jax.value_and_grad(loss, (0, 1))
+    text = jax.jit(run).lower(*given).compile().as_text()
+    sizes = [prod(map(int, shape.split(","))) for shape in re.findall(r"\w\d+\[([\d,]+)\]", text)]
+    assert sizes
+    assert max(sizes) <= max(P, k * n, m * n)

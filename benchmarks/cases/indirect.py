@@ -1,0 +1,134 @@
+"""Indirect einsums: a product over coordinates, a sparse convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from graphs import uniform, voxel_pairs
+from harness import Case, Step
+from peers import import_torch, jitted
+
+import jsparse
+
+SPMM = "C[rows[p],n] += V[p] * B[cols[p],n]"
+CONVOLUTION = "out[o[p],m] += x[i[p],c] * w[k[p],c,m]"
+
+
+def cases() -> list[Case]:
+    """A matrix of 200,000 entries as coordinates; a convolution of 27 offsets on a surface of 90,000 voxels."""
+    return [_product(20_000, 200_000, 64), _convolution(300, 64)]
+
+
+def _product(size: int, stored: int, columns: int) -> Case:
+    def operands() -> tuple[Any, np.ndarray]:
+        A = uniform((size, size), stored)
+        return A, np.random.default_rng(2).standard_normal((size, columns)).astype(np.float32)
+
+    def einsum(format: str) -> Callable[[], Step]:
+        def factory() -> Step:
+            A, B = operands()
+            S = jsparse.asarray(A, format=format)
+            return jitted(lambda v, B: jsparse.einsum("ij,jk->ik", S.with_values(v), B), S.values, jnp.asarray(B))
+
+        return factory
+
+    def indirect(known: bool) -> Callable[[], Step]:
+        def factory() -> Step:
+            A, B = operands()
+            C = A.tocoo()
+            tables = {"rows": jnp.asarray(C.row), "cols": jnp.asarray(C.col)}
+            given = {} if known else tables
+            fixed = {name: np.asarray(table) for name, table in tables.items()} if known else {}
+
+            def run(V: Any, B: Any, given: dict[str, Any]) -> jax.Array:
+                return jsparse.evaluate(SPMM, shape=(size, columns), V=V, B=B, **fixed, **given)
+
+            return jitted(run, jnp.asarray(C.data), jnp.asarray(B), given)
+
+        return factory
+
+    def xla() -> Step:
+        A, B = operands()
+        C = A.tocoo()
+
+        def run(V: Any, B: Any, rows: Any, cols: Any) -> jax.Array:
+            return jnp.zeros((size, columns), V.dtype).at[rows].add(V[:, None] * B[cols])
+
+        return jitted(run, *map(jnp.asarray, (C.data, B, C.row, C.col)))
+
+    def torch() -> Step:
+        t = import_torch()
+        A, B = operands()
+        C = A.tocoo()
+        V, B, rows, cols = (t.from_numpy(np.array(x)) for x in (C.data, B, C.row, C.col))
+        return lambda: t.zeros(size, columns).index_add_(0, rows, V[:, None] * B[cols]).numpy()
+
+    return Case(
+        name="indirect_spmm",
+        description=f"{SPMM}, {size:,}², {stored:,} entries, {columns} columns, f32",
+        candidates={
+            "jsparse, known tables": indirect(True),
+            "jsparse, traced tables": indirect(False),
+            "jsparse, einsum of coo": einsum("coo"),
+            "jsparse, einsum of csr": einsum("csr"),
+            "jax gather and scatter-add": xla,
+            "torch gather and index_add": torch,
+        },
+        expected=lambda: np.asarray(operands()[0] @ operands()[1]),
+    )
+
+
+def _convolution(side: int, channels: int) -> Case:
+    def operands() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(3)
+        pairs = voxel_pairs(side)
+        x = rng.standard_normal((side * side, channels)).astype(np.float32)
+        return pairs, x, rng.standard_normal((27, channels, channels)).astype(np.float32) / channels
+
+    def indirect(known: bool) -> Callable[[], Step]:
+        def factory() -> Step:
+            pairs, x, w = operands()
+            tables = dict(zip("oik", pairs, strict=True))
+            given = {} if known else {name: jnp.asarray(table) for name, table in tables.items()}
+            fixed = tables if known else {}
+
+            def run(x: Any, w: Any, given: dict[str, Any]) -> jax.Array:
+                return jsparse.evaluate(CONVOLUTION, shape=(side * side, channels), x=x, w=w, **fixed, **given)
+
+            return jitted(run, jnp.asarray(x), jnp.asarray(w), given)
+
+        return factory
+
+    def by_offset() -> Step:
+        (o, i, k), x, w = operands()
+        parts = [(jnp.asarray(o[k == n]), jnp.asarray(i[k == n])) for n in range(27)]
+
+        def run(x: Any, w: Any) -> jax.Array:
+            out = jnp.zeros((side * side, channels), x.dtype)
+            for n, (at, source) in enumerate(parts):
+                out = out.at[at].add(x[source] @ w[n])
+            return out
+
+        return jitted(run, jnp.asarray(x), jnp.asarray(w))
+
+    def expected() -> np.ndarray:
+        (o, i, k), x, w = operands()
+        out = np.zeros((side * side, channels), np.float32)
+        for n in range(27):
+            np.add.at(out, o[k == n], x[i[k == n]] @ w[n])
+        return out
+
+    return Case(
+        name="indirect_convolution",
+        description=f"{CONVOLUTION}, {side * side:,} voxels, 27 offsets, {channels} -> {channels}, f32",
+        candidates={
+            "jsparse, known tables": indirect(True),
+            "jsparse, traced tables": indirect(False),
+            "jax, offset by offset": by_offset,
+        },
+        expected=expected,
+    )
