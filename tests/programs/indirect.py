@@ -63,7 +63,10 @@ class _IndirectDraw(SumDraw):
         found = self.assigned(found)
         text = f"{self.written(target)}{self.spaced(found.operator)}{self.written(expression)}"
         used = {inner.name for leaf in (target, *_leaves(expression)) for inner in _inside(leaf)}
-        return replace(found, text=text, tables=tuple((name, x) for name, x in self.tables.items() if name in used))
+        found = replace(found, text=text, tables=tuple((name, x) for name, x in self.tables.items() if name in used))
+        if found.of_sum != np.bool_ or not any(coefficient < 0 for coefficient, _ in expression.expanded()):
+            return found
+        return replace(found, tensors=tuple((name, replace(x, dtype="int8")) for name, x in found.tensors))
 
     def assigned(self, found: Indirect) -> Indirect:
         """With an operator, and perhaps with what was there before."""
@@ -97,11 +100,6 @@ class _IndirectDraw(SumDraw):
         if self.chance(0.05):
             return Product(self.choice((1, -1, 2, -3)), ())
         return super().product(most, nested)
-
-    def dtype(self) -> str:
-        """Of real numbers: signs of bool, and complex ones, are other sums' affair."""
-        drawn = super().dtype()
-        return "float32" if drawn == "bool" or drawn.startswith("complex") else drawn
 
     def shape(self, term) -> tuple[int, ...]:
         """As of other operands; a number in place of an index is a size."""

@@ -20,6 +20,7 @@ from jsparse.algebra.signature import is_relation
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.interpret import as_stored
 from jsparse.evaluate import stated_sum
+from jsparse.notation import parse_statement
 
 __all__ = ["Indirect", "nested", "variables"]
 
@@ -50,8 +51,27 @@ class Indirect(Evaluation):
     @property
     def needs_x64(self) -> bool:
         """Whether JAX must keep 64-bit dtypes; tables do not ask for it."""
-        wide = self.before is not None and is_wide(self.before.dtype)
-        return wide or Evaluation.needs_x64.fget(self)  # type: ignore[attr-defined]
+        return (self.before is not None and is_wide(self.before.dtype)) or Evaluation.needs_x64.fget(self)  # type: ignore[attr-defined]
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """The result's."""
+        with jax.enable_x64(self.needs_x64):
+            before = [] if self.before is None else [np.dtype(self.before.tensor().dtype)]
+            return np.dtype(jnp.result_type(self.of_sum, *before))
+
+    @cached_property
+    def of_sum(self) -> np.dtype:
+        """The dtype of what the terms add up to."""
+        terms = parse_statement(self.text).terms
+        numbers = [term.coefficient for term in terms if abs(term.coefficient) != 1 or not term.factors]
+        with jax.enable_x64(self.needs_x64):
+            return np.dtype(jnp.result_type(*(jnp.dtype(x.dtype) for _, x in self.tensors), *numbers))
+
+    @property
+    def exact(self) -> type:
+        """In which numpy adds up the terms, without rounding."""
+        return np.complex128 if self.of_sum.kind == "c" else np.int64
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -76,22 +96,26 @@ class Indirect(Evaluation):
     @property
     def bound(self) -> int:
         """No partial sum of the result is larger."""
-        return int(np.abs(self._total({name: np.abs(x.array) for name, x in self.tensors}, np.abs)).max(initial=0))
+        magnitudes = {name: np.abs(x.array) for name, x in self.tensors}
+        return int(self._total(magnitudes, np.abs, np.float64).max(initial=0))
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What numpy gives on dense arrays of exact integers."""
+        """What numpy gives on dense arrays of exact integers, as the result's dtype stores it."""
         if self.before is None:
             return self.summed
-        dtype = np.dtype(jnp.promote_types(self.dtype, self.before.dtype))
+        summed, before = self.summed.astype(self.dtype), self.before.tensor().astype(self.dtype)
         if self.operator == "=":
-            return np.where(self.written > 0, self.summed.astype(dtype), self.before.array.astype(dtype))
-        return as_stored(self.summed.astype(np.int64) + self.before.array, dtype)
+            return np.where(self.written > 0, summed, before)
+        wide = np.int64 if self.dtype.kind in "biu" else np.complex128 if self.dtype.kind == "c" else np.float64
+        return as_stored(summed.astype(wide) + before.astype(wide), self.dtype)
 
     @cached_property
     def summed(self) -> np.ndarray:
         """What is written, without what was there before."""
-        return as_stored(self._total({name: x.array for name, x in self.tensors}, lambda number: number), self.dtype)
+        return as_stored(
+            self._total({name: x.array for name, x in self.tensors}, lambda number: number, self.exact), self.of_sum
+        )
 
     @cached_property
     def written(self) -> np.ndarray:
@@ -174,19 +198,22 @@ class Indirect(Evaluation):
         return "\n".join([*lines, *self._numpy_lines(), *result_source(self.out_format)])
 
     def _numpy_lines(self) -> Iterator[str]:
+        exact, tables = self.exact.__name__, dict(self.tables)
         dense = {
-            name: f"np.asarray(tensors['{name}']{'.todense()' if isinstance(x, SparseOperand) else ''})"
+            name: f"np.asarray(tensors['{name}']{'.todense()' * isinstance(x, SparseOperand)})"
+            f".astype('{'int64' if name in tables else exact}')"
             for name, x in (*self.tables, *self.tensors)
         }
-        yield f"want = np.zeros({self.of_target}, int)"
+        yield f"want = np.zeros({self.of_target}, '{exact}')"
         for coefficient, product in self.expression.expanded():
             yield f"at = axes({self._sizes_of((self.target, *product))})"
             factors = [f"read({', '.join([dense[leaf.name], *_sources(leaf, dense)])})" for leaf in product]
             value = " * ".join([str(coefficient), *factors])
             yield f"add(want, [{', '.join(_sources(self.target, dense))}], {value}, at)"
-        before = f"np.asarray(tensors['{self.target.name}'])"
+        yield f"want = want.astype(jax.numpy.dtype('{self.of_sum}'))"
+        before = f"tensors['{self.target.name}']"
         if self.before is not None and self.operator == "+=":
-            yield f"want = want + {before}"
+            yield f"want = jax.numpy.add(want, {before})"
         elif self.before is not None:
             yield f"at = axes({self._sizes_of([self.target])})"
             where = f"[{', '.join(_sources(self.target, dense))}]"
@@ -196,8 +223,8 @@ class Indirect(Evaluation):
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: operand.shape for name, operand in (*self.tables, *self.tensors)}
 
-    def _total(self, arrays: Mapping[str, np.ndarray], of_number) -> np.ndarray:
-        total = np.zeros(self.of_target, np.int64)
+    def _total(self, arrays: Mapping[str, np.ndarray], of_number, dtype: type) -> np.ndarray:
+        total = np.zeros(self.of_target, dtype)
         for coefficient, product in self.expression.expanded():
             at = axes(self._sizes_of((self.target, *product)))
             factors = (read(arrays[leaf.name], *self._where(leaf, at)) for leaf in product)

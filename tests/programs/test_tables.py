@@ -19,8 +19,9 @@ def _leaves(program):
 
 
 def test_numpy_gives_what_the_text_says():
-    for n in range(12):
-        program = random_indirect(1, n)
+    for program in [random_indirect(1, n) for n in range(24)]:
+        if program.dtype.name not in ("float32", "float64", "int32"):
+            continue
         if program.operator == "=" and (program.before is not None or len(list(program.expression.expanded())) > 1):
             continue
         given = {name: x.array.astype(np.int32) for name, x in program.given.items()}
