@@ -19,7 +19,7 @@ from jsparse.algebra.indirect import Direct, direct
 from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
+from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.tensor import SparseTensor
@@ -76,18 +76,31 @@ def evaluate(
         raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of '{text}'.")
     statement, ring = _checked(text, tensors, semiring)
     written = _direct(text, statement, tensors, shape)
+    before = tensors.get(statement.target.tensor)
+    _check_format(text, statement, before, out_format)
     if statement.operator == "=":
         check_distinct(text, written)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
     out = evaluated(text, plain, operands, out_format, nse, preferred, ring)
-    before = tensors.get(statement.target.tensor)
     wanted = _target_shape(text, before, shape)
     if wanted is not None and out.shape != wanted:
         raise ShapeError(
             f"Expected {statement.target.tensor} of '{text}' to have shape {wanted}, but it has shape {out.shape}."
         )
     return out if before is None else _onto(text, written, operands, before, out)
+
+
+def _check_format(text: str, statement: Statement, before: Any, out_format: OutFormat) -> None:
+    """That a result on top of what was there before can be stored as asked. Raises FormatError if it cannot."""
+    if before is None or out_format in (None, "dense"):
+        return
+    if not isinstance(before, SparseTensor):
+        raise FormatError(
+            f"Expected out_format of '{text}' to be 'dense', since {statement.target.tensor} is given as an array, but "
+            f"got {out_format if isinstance(out_format, str) else type(out_format).__name__}. Give it as a "
+            f"SparseTensor, or leave out_format= out."
+        )
 
 
 def _onto(text: str, written: Direct, operands: dict[str, Any], before: Any, out: Any) -> Any:

@@ -41,12 +41,17 @@ def check_distinct(text: str, stated: Direct) -> None:
 
 
 def counting(stated: Direct) -> tuple[Statement, tuple[int, ...]]:
-    """How often places of the target are written: along the dimensions that tables lead to. The others come second."""
+    """How often places of the target are written: along the dimensions that tables tell of. The others come second.
+
+    What reads a table out of range writes nothing, on whichever side it does.
+    """
     target = stated.statement.target
-    led = {v for access in stated.of_target for v in access.variables()}
+    related = [tuple(f for f in term.factors if f.tensor in stated.relations) for term in stated.statement.terms]
+    led = {v for accesses in related for access in accesses for v in access.variables()}
     same = tuple(dim for dim, index in enumerate(target.indices) if index not in led)
     kept = Access(target.tensor, tuple(index for index in target.indices if index in led))
-    return replace(stated.statement, target=kept, terms=(Product(1, stated.of_target),)), same
+    terms = tuple(Product(1, accesses) for accesses in dict.fromkeys(related))
+    return replace(stated.statement, target=kept, terms=terms), same
 
 
 def _connected(accesses: Sequence[Access]) -> list[list[Access]]:

@@ -11,7 +11,7 @@ import pytest
 from evaluate import indirect_reference
 
 import jsparse
-from jsparse import DTypeError, NotYetSupportedError, PatternError, ShapeError, SubscriptError
+from jsparse import DTypeError, FormatError, NotYetSupportedError, PatternError, ShapeError, SubscriptError
 
 SPARSE = jsparse.asarray(np.eye(5, 2, dtype=np.float32), format="csr")
 
@@ -424,3 +424,17 @@ def test_no_gathered_row_is_ever_stored(known):
     sizes = [prod(map(int, shape.split(","))) for shape in re.findall(r"\w\d+\[([\d,]+)\]", text)]
     assert sizes
     assert max(sizes) <= max(P, k * n, m * n)
+
+
+def test_what_reads_out_of_range_leaves_the_target_as_it_was():
+    V, C = np.array([1.0, 2, 3], np.float32), np.full(4, -1.0, np.float32)
+    out = jsparse.evaluate("C[r[p]] = V[c[p]]", C=C, V=V, r=np.array([0, 2, 3]), c=np.array([1, -1, 0]))
+    np.testing.assert_array_equal(out, [2, -1, -1, 1])
+    traced = jax.jit(lambda r, c: jsparse.evaluate("C[r[p]] = V[c[p]]", C=C, V=V, r=r, c=c))
+    np.testing.assert_array_equal(traced(np.array([0, 2, 3]), np.array([1, -1, 0])), out)
+
+
+def test_a_dense_target_stays_dense():
+    V, C, r = np.ones(3, np.float32), np.zeros(4, np.float32), np.array([0, 2, 3])
+    with pytest.raises(FormatError, match="out_format of .* 'dense', since C is given as an array, but got csr"):
+        jsparse.evaluate("C[r[p]] += V[p]", C=C, V=V, r=r, out_format="csr")

@@ -106,7 +106,7 @@ class Indirect(Evaluation):
             return self.summed
         summed, before = self.summed.astype(self.dtype), self.before.tensor().astype(self.dtype)
         if self.operator == "=":
-            return np.where(self.written > 0, summed, before)
+            return np.where(self.replaced > 0, summed, before)
         wide = np.int64 if self.dtype.kind in "biu" else np.complex128 if self.dtype.kind == "c" else np.float64
         return as_stored(summed.astype(wide) + before.astype(wide), self.dtype)
 
@@ -122,6 +122,17 @@ class Indirect(Evaluation):
         """How often places of the target are written: how many values of the indices inside its own lead there."""
         at = axes(self._sizes_of([self.target]))
         return add(np.zeros(self.of_target, np.int64), self._where(self.target, at), np.ones((), int), at)
+
+    @property
+    def replaced(self) -> np.ndarray:
+        """How often places of the target are written by products whose tables are read in range, on both sides."""
+        found = np.zeros(self.of_target, np.int64)
+        for _, product in self.expression.expanded():
+            led = [leaf for leaf in product if nested(leaf)]
+            at = axes(self._sizes_of([self.target, *(inner for leaf in led for inner in nested(leaf))]))
+            inside = prod((self._within(leaf, at) for leaf in led), start=np.ones((), int))
+            add(found, self._where(self.target, at), inside, at)
+        return found
 
     @cached_property
     def reached(self) -> np.ndarray:
@@ -215,9 +226,13 @@ class Indirect(Evaluation):
         if self.before is not None and self.operator == "+=":
             yield f"want = jax.numpy.add(want, {before})"
         elif self.before is not None:
-            yield f"at = axes({self._sizes_of([self.target])})"
-            where = f"[{', '.join(_sources(self.target, dense))}]"
-            yield f"want = np.where(add(np.zeros({self.of_target}, int), {where}, 1, at), want, {before})"
+            yield f"count = np.zeros({self.of_target}, int)"
+            for _, product in self.expression.expanded():
+                yield f"at = axes({self._sizes_of((self.target, *product))})"
+                led = [leaf for leaf in product if nested(leaf)]
+                inside = [f"read(np.ones({self._shapes[f.name]}, int), {', '.join(_sources(f, dense))})" for f in led]
+                yield f"add(count, [{', '.join(_sources(self.target, dense))}], {' * '.join(inside) or 1}, at)"
+            yield f"want = np.where(count, want, {before})"
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:

@@ -172,7 +172,9 @@ class _Builder:
         inner = tuple(f for f in factors if names & set(f.variables()))
         outer = tuple(f for f in factors if not names & set(f.variables()))
         in_lanes = self._sums_in_lanes
-        sub = Workspace("sub", self.dtype, *((self.vector, self.schedule.lanes) if in_lanes else ()))
+        checked = self.schedule.mode != "reduced"  # chunks do not tell whether others added anything
+        lanes = (self.vector, self.schedule.lanes) if in_lanes else (None, 1)
+        sub = Workspace("sub", self.dtype, *lanes, checked)
         producer = self._innermost(sub.access(), True, inner) if in_lanes else Assign(sub.access(), True, inner)
         for loop in reversed(self.summed):
             ahead = self.schedule.prefetch if in_lanes and loop is self.summed[-1] else 0

@@ -75,6 +75,7 @@ class _Machine:
     absent: set[int] = field(default_factory=set)  # patterns without an entry where the merged loops stand
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
     listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
+    empty: frozenset[str] = frozenset()  # workspaces that say so, and that nothing was added to yet
 
     def run(self, stmt: Stmt) -> None:
         match stmt:
@@ -98,6 +99,7 @@ class _Machine:
             case Where(workspace=Workspace() as workspace, producer=producer, consumer=consumer):
                 size = () if workspace.var is None else (self.size(workspace.var),)
                 self.arrays[workspace.name] = np.full(size, self.nest.problem.zero, workspace.dtype)
+                self.empty = self.empty | {workspace.name} if workspace.checked else self.empty - {workspace.name}
                 self.run(producer)
                 self.run(consumer)
             case Assign():
@@ -198,7 +200,9 @@ class _Machine:
 
     def assign(self, stmt: Assign) -> None:
         semiring = self.nest.problem.semiring
-        value = self.product(stmt.factors, semiring.multiply) if self.counts(stmt.guarded) else None
+        counts = self.counts(stmt.guarded) and self.empty.isdisjoint(factor.tensor for factor in stmt.factors)
+        value = self.product(stmt.factors, semiring.multiply) if counts else None
+        self.empty -= {stmt.target.tensor} if value is not None else set()
         if value is not None and semiring.is_selective:
             value = self.rounded(value, self.nest.problem.tensors[0].dtype)
         if stmt.target.tensor in self.rows:

@@ -152,12 +152,18 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A scalar, or `lanes` lanes of `var`, kept in registers."""
+    """A scalar, or `lanes` lanes of `var`, kept in registers.
+
+    Attributes:
+        checked: if nothing was added to it, products that read it contribute nothing: they would be 0 otherwise, but
+            for those with an infinite factor.
+    """
 
     name: str
     dtype: str
     var: IndexVar | None = None
     lanes: int = 1
+    checked: bool = False
 
     def access(self) -> Access:
         """The notation of its use."""
@@ -301,6 +307,10 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             zero = problem.semiring.zero(workspace.dtype) if workspace.dtype else 0
             yield f"{indent}{workspace.access()} = {zero}"
             yield from _lines(producer, indent + "  ", problem)
+            if isinstance(workspace, Workspace) and workspace.checked:
+                yield f"{indent}if {workspace.access()} was added to"
+                yield from _lines(consumer, indent + "  ", problem)
+                return
             deeper = "" if isinstance(workspace, Workspace) or workspace.var else "  "
             yield from _lines(consumer, indent + deeper, problem)
         case Assign():

@@ -26,7 +26,7 @@ from jsparse.compiler.kernel.nodes import (
     Widen,
 )
 from jsparse.compiler.kernel.nodes import Fold as FoldLanes
-from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
@@ -123,8 +123,11 @@ class _Lowerer:
         if workspace.var is not None:
             lanes = scope.lanes or workspace.lanes
         register = scope.fresh(workspace.name, Type(workspace.dtype, lanes))
-        inner = scope.with_register(workspace.name, register)
+        flag = scope.fresh("added", BOOL)
+        inner = scope.with_register(_added(workspace.name), flag) if workspace.checked else scope
+        inner = inner.with_register(workspace.name, register)
         return block(
+            *([Declare(flag, Const(0, BOOL))] if workspace.checked else []),
             Declare(register, self.zero(register.type)),
             self.stmt(where.producer, inner),
             self.stmt(where.consumer, inner),
@@ -206,6 +209,10 @@ class _Lowerer:
         if is_row(assign.target.tensor, scope):
             return self.row_assign(assign, scope)
         prelude, guard, scope = self.indirect(assign, scope)
+        for factor in assign.factors:
+            added = scope.registers.get(_added(factor.tensor))
+            if added is not None:
+                guard = added if guard is None else both(guard, added)
         lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
         value = self.counted(assign, self.product(assign, scope, lanes), scope)
         store = self.put(assign, value, scope)
@@ -240,7 +247,9 @@ class _Lowerer:
             value = FoldLanes(value, self.semiring.add)
         elif value.type.lanes < register.type.lanes:
             value = Widen(value, register.type.lanes, self.problem.zero)
-        return Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value)
+        added = scope.registers.get(_added(assign.target.tensor))
+        mark = [] if added is None else [Set(added, Const(1, BOOL))]
+        return block(Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value), *mark)
 
     def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
         """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor. If a sum is one of
@@ -321,3 +330,8 @@ class _Lowerer:
 
     def axes(self, access: Access) -> tuple[Dense | Positions, ...]:
         return self.problem.type_of[access.tensor].axes
+
+
+def _added(workspace: str) -> str:
+    """The register that says whether a workspace was added to."""
+    return f"{workspace} added"
