@@ -130,13 +130,14 @@ def stated_sum(
     shape: tuple[int, ...] | None,
     out_format: OutFormat,
     nse: int | None,
+    preferred: np.dtype | None = None,
     semiring: str | Semiring = PLUS_TIMES,
 ) -> tuple[Summation, list[Any]]:
     """What `evaluate` does with these tensors, and its operands."""
     statement, ring = _checked(text, tensors, semiring)
     written = _direct(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
-    work, taken, _ = stated(text, plain, operands, out_format, nse, None, ring)
+    work, taken, _ = stated(text, plain, operands, out_format, nse, preferred, ring)
     return work, taken
 
 

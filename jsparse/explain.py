@@ -10,6 +10,7 @@ from typing import Any
 from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.compute import last_product, step_products
 from jsparse.algebra.contraction import Contraction, contraction
+from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.operands import OutFormat
 from jsparse.algebra.signature import is_relation
 from jsparse.algebra.summation import Summation
@@ -37,6 +38,7 @@ def explain(
     nse: int | None = None,
     shape: tuple[int, ...] | None = None,
     semiring: str | Semiring = "plus_times",
+    preferred_element_type: Any = None,
     **tensors: Any,
 ) -> Explanation:
     """What `einsum` (or, with named tensors, `evaluate`) of the same arguments does: formats, steps, loop order with
@@ -44,15 +46,16 @@ def explain(
 
     Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
     """
+    preferred = preferred_dtype(f"'{subscripts}'" if isinstance(subscripts, str) else "explain", preferred_element_type)
     if tensors:
-        work, taken = stated_sum(subscripts, tensors, shape, out_format, nse, semiring)
+        work, taken = stated_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring)
         return Explanation(subscripts, tuple(_of_sum(work, taken)))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
     ring = semiring_named(semiring, subscripts)
     if ring.is_linear and out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
         return Explanation(subscripts, ())
-    product, given = contraction(subscripts, operands, out_format, nse, None, ring)
+    product, given = contraction(subscripts, operands, out_format, nse, preferred, ring)
     return Explanation(subscripts, tuple(_of_product(product, given, out_format, nse)))
 
 

@@ -232,3 +232,13 @@ def test_values_move_bit_by_bit(dtype):
         stored = {tuple(place): value.tobytes() for place, value in zip(coords.T, raw, strict=True)}
         places, values = tensor.to_coords()
         assert {tuple(p): v.tobytes() for p, v in zip(places.T, np.asarray(values), strict=True)} == stored
+
+
+def test_explain_takes_the_preferred_dtype():
+    A, B = jsparse.asarray(np.eye(4, dtype=np.int8)), np.ones((4, 20), np.int8)
+    for shown in (
+        jsparse.explain("ij,jk->ik", A, B, preferred_element_type="int32"),
+        jsparse.explain("C[i,k] = A[i,j] * B[j,k]", A=A, B=B, preferred_element_type=np.int32),
+    ):
+        (part,) = shown.parts
+        assert [tensor.dtype for tensor in part.plan.problem.tensors] == ["int32", "int8", "int8"]
