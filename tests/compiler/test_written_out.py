@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse.compiler.loops import build_loops
+from jsparse.compiler.lower import lower
 from jsparse.compiler.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import candidate
+from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule.cost import estimate
+from jsparse.compiler.schedule.select import plan_as
 
 STENCIL = np.array([[[0, 2, 0], [1, 0, -1]], [[0, 0, 0], [0, 0, 3]], [[-2, 0, 1], [0, 0, 0]]], np.float32)
 WIDE = 1100  # coordinates: enough, and no multiple of a tile
@@ -47,6 +52,20 @@ def test_gradients_of_what_is_written_out():
     np.testing.assert_array_equal(got[0], wanted[0][tuple(S.pattern.to_coords())])
     np.testing.assert_array_equal(got[1], wanted[1])
     np.testing.assert_array_equal(got[2], wanted[2])
+
+
+@pytest.mark.parametrize("format", ["csf", "coo", "csr", "dcsr"])
+def test_a_tensor_without_entries(format):
+    ndim = 3 if format == "csf" else 2
+    A = jsparse.SparseTensor.from_coords(np.zeros((ndim, 0), int), np.zeros(0, np.float32), (4,) * ndim, format)
+    text, X = ("ijk,kb->ib" if ndim == 3 else "ij,jb->ib"), np.ones((4, WIDE), np.float32)
+    np.testing.assert_array_equal(jsparse.einsum(text, A, X), np.zeros((4, WIDE)))
+    (part,) = jsparse.explain(text, A, X).parts
+    given, patterns = part.plan.given, part.plan.patterns
+    written = [c for c in candidates(given, patterns) if c.written_out]
+    assert written
+    for plan in (plan_as(c, estimate(c, patterns), patterns, ()) for c in written):
+        lower(build_loops(plan.problem, plan.schedule))
 
 
 def test_too_many_entries_or_too_few_columns_stay_loops():

@@ -105,7 +105,7 @@ class LevelWalk:
         runs = [p for p in range(first, stop) if p == first or coordinates[p] != coordinates[p - 1]]
         if not self.repeats:
             return [Entry(const(coordinates[p]), Span(const(p))) for p in range(first, stop)]
-        ends = [*runs[1:], stop]
+        ends = [*runs, stop][1:]
         return [Entry(const(coordinates[p]), Span(const(p), const(e))) for p, e in zip(runs, ends, strict=True)]
 
     def arrays(self) -> list[tuple[int, ...]]:
