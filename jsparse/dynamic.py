@@ -123,7 +123,7 @@ class DynamicPattern:
 
     def in_use(self, values: Any) -> Any:
         """Values whose slots out of use are 0, as those of every tensor are."""
-        return jnp.where(jnp.arange(values.shape[-1]) < self.count[..., None], values, 0)
+        return jnp.where(jnp.arange(values.shape[-1]) < self.count[..., None], values, jnp.zeros((), values.dtype))
 
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
         """This pattern; if `source` overflowed, the last pointers say so too, with the entries that it asked for."""

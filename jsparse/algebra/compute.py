@@ -160,8 +160,8 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
     out = converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype)
     for pattern in walked:
         out = pattern.poisoned(out)
-    if not work.semiring.is_linear and work.spec.result.on is not None and on is not None:
-        out = on.in_use(out)
+    if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
+        out = on.retyped(work.result).in_use(out)
     return out
 
 

@@ -213,3 +213,22 @@ def test_evaluate_and_explain():
 def test_vector_lanes():
     plan = jsparse.explain("ij,jk->ik", matrix(), X[:, :64], semiring="min_plus").plan
     assert plan.schedule.lanes == 64
+
+
+@pytest.mark.parametrize("semiring", ["min_plus", "max_times"])
+def test_dense_levels_added_to_a_dynamic_pattern(semiring):
+    D = np.array([[0, 2, 0], [1, 0, 0], [3, 0, 5]], np.float32)
+    x = np.array([1.0, -2, 4, 7], np.float32)
+    A = jsparse.asarray(D, dynamic=True, nse=6)
+    out = jax.jit(lambda A: jsparse.einsum("ij,k->ijk", A, x, semiring=semiring))(A)
+    product = D[:, :, None] + x if semiring == "min_plus" else D[:, :, None] * x
+    np.testing.assert_array_equal(out.todense(), np.where(D[:, :, None] != 0, product, 0))
+    assert not np.asarray(out.values)[4 * 4 :].any()
+
+
+def test_a_sparse_result_of_bools_is_of_bools():
+    D = np.array([[0, 1, 0], [1, 0, 1]], bool)
+    A = jsparse.asarray(D, dynamic=True, nse=5)
+    out = jax.jit(lambda A: jsparse.einsum("ij,k->ijk", A, np.array([True, False]), semiring="or_and"))(A)
+    assert out.dtype == np.bool_
+    np.testing.assert_array_equal(out.todense(), D[:, :, None] & np.array([True, False]))
