@@ -72,7 +72,7 @@ def _of_sum(work: Summation, operands: Sequence[Any]) -> Iterator[Part]:
 
 
 def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Iterator[Part]:
-    if work.steps or work.resorted:
+    if work.is_prepared:
         values = list(operands)
         for step, taken in step_products(work, values):
             yield from _of_product(step, taken, None, None)

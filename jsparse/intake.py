@@ -72,8 +72,9 @@ def _with_room(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTe
 
 
 def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
+    from jsparse.algebra.operands import dense_levels
     from jsparse.dynamic import dynamic_type
-    from jsparse.traced import dense_levels, from_traced_dense  # which are built on einsum
+    from jsparse.traced import from_traced_dense  # which is built on einsum
 
     _check_numbers(x.dtype)
     layout = _resolved(format, x.ndim)

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.algebra.operands import dense_levels
 from jsparse.dynamic import DynamicPattern, check_width
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import Format
 from jsparse.primitives.routine import expand
 from jsparse.tensor import SparseTensor
-from jsparse.traced import dense_levels, from_coordinate_blocks
+from jsparse.traced import from_coordinate_blocks
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR

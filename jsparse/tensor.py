@@ -168,7 +168,8 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         Raises FormatError and SubscriptError for the format, PatternError if there is no room.
         """
         if isinstance(self.pattern, DynamicPattern):
-            from jsparse.traced import converted, dense_levels
+            from jsparse.algebra.operands import dense_levels
+            from jsparse.traced import converted
 
             target = Format.of(format, self.ndim)
             if target.is_dense:

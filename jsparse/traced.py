@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
+from jsparse.algebra.operands import dense_levels
 from jsparse.compiler.dtypes import DTYPES, unrounded
 from jsparse.dynamic import Derived, DynamicPattern, dynamic_type
 from jsparse.errors import PatternError, ShapeError
@@ -25,7 +26,6 @@ from jsparse.tensor import SparseTensor
 
 __all__ = [
     "converted",
-    "dense_levels",
     "from_coordinate_blocks",
     "from_coords",
     "from_traced_coords",
@@ -138,12 +138,6 @@ def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
 def _filled(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> int:
     """How many slots an entry needs for the trailing dense levels that store `dims`."""
     return prod(sizes[level.dim] for level in layout.levels[layout.ndim - layout.trailing_dense :] if level.dim in dims)
-
-
-def dense_levels(x: Any, layout: Format) -> SparseTensor:
-    """An array, traced or not, as the values of a tensor whose levels are all dense: no index array, so static."""
-    pattern = Pattern.of_arrays(tuple(x.shape), layout, ())
-    return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
 
 
 def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTensor:

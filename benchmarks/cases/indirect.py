@@ -40,9 +40,7 @@ def _product(size: int, stored: int, columns: int) -> Case:
         def factory() -> Step:
             A, B = operands()
             C = A.tocoo()
-            tables = {"rows": jnp.asarray(C.row), "cols": jnp.asarray(C.col)}
-            given = {} if known else tables
-            fixed = {name: np.asarray(table) for name, table in tables.items()} if known else {}
+            fixed, given = _divided({"rows": C.row, "cols": C.col}, known)
 
             def run(V: Any, B: Any, given: dict[str, Any]) -> jax.Array:
                 return jsparse.evaluate(SPMM, shape=(size, columns), V=V, B=B, **fixed, **given)
@@ -82,6 +80,11 @@ def _product(size: int, stored: int, columns: int) -> Case:
     )
 
 
+def _divided(tables: dict[str, np.ndarray], known: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The tables that the compiled program knows, and those that are its arguments."""
+    return (tables, {}) if known else ({}, {name: jnp.asarray(table) for name, table in tables.items()})
+
+
 def _convolution(side: int, channels: int) -> Case:
     def operands() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
         rng = np.random.default_rng(3)
@@ -92,9 +95,7 @@ def _convolution(side: int, channels: int) -> Case:
     def indirect(known: bool) -> Callable[[], Step]:
         def factory() -> Step:
             pairs, x, w = operands()
-            tables = dict(zip("oik", pairs, strict=True))
-            given = {} if known else {name: jnp.asarray(table) for name, table in tables.items()}
-            fixed = tables if known else {}
+            fixed, given = _divided(dict(zip("oik", pairs, strict=True)), known)
 
             def run(x: Any, w: Any, given: dict[str, Any]) -> jax.Array:
                 return jsparse.evaluate(CONVOLUTION, shape=(side * side, channels), x=x, w=w, **fixed, **given)

@@ -14,7 +14,7 @@ from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.contraction import Contraction, stated
 from jsparse.algebra.dense import dense_product
 from jsparse.algebra.dtypes import converted
-from jsparse.algebra.operands import OutFormat, asked
+from jsparse.algebra.operands import OutFormat, asked, dense_levels
 from jsparse.algebra.product import subscripts_of
 from jsparse.algebra.rules import NEW_PATTERN
 from jsparse.algebra.signature import StoredOn, is_relation, stored_on
@@ -48,7 +48,7 @@ def result_pattern(work: Contraction, operands: Sequence[Any], out_format: objec
 
 def computed(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None = None) -> Any:
     """The result of one product: an array or a SparseTensor."""
-    if work.steps or work.resorted:
+    if work.is_prepared:
         return _prepared(work, operands, out_format, nse)
     if work.entries is not None and work.assembly is not None:
         return fused_entries(work.entries, work.assembly, [(work, operands)], operands, work.dtype)
@@ -191,17 +191,8 @@ def _dense_by_semiring(work: Contraction, arrays: Sequence[Any]) -> jax.Array:
 def wrapped(out: jax.Array, result: Pattern | DynamicType | None, on: DynamicPattern | None) -> Any:
     """An array, or values as a tensor on the pattern of the result."""
     if result is None or result.format.is_dense:
-        return _dense_levels(out, result)
+        return out if result is None else dense_levels(out, result.format)
     if isinstance(result, Pattern):
         return SparseTensor._unchecked(out, result)
     assert on is not None
     return SparseTensor._unchecked(out, on.retyped(result))
-
-
-def _dense_levels(out: jax.Array, pattern: Pattern | DynamicType | None) -> jax.Array | SparseTensor:
-    """The array itself, or as the values of a tensor whose levels are all dense."""
-    if pattern is None:
-        return out
-    pattern = Pattern.of_arrays(pattern.shape, pattern.format, ())
-    stored = jnp.transpose(out, pattern.format.order) if out.ndim else out
-    return SparseTensor._unchecked(stored.reshape(-1), pattern)

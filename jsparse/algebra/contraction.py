@@ -79,6 +79,11 @@ class Contraction:
         return self.dtypes.result
 
     @property
+    def is_prepared(self) -> bool:
+        """Whether operands are converted, or multiplied in steps, before a last product is stated."""
+        return bool(self.steps or self.resorted)
+
+    @property
     def factor_dtypes(self) -> tuple[np.dtype, ...]:
         """Of the primitive's factors."""
         pairs = ((dtype, text) for dtype, text in zip(self.taken, self.alone, strict=True) if dtype is not None)

@@ -111,8 +111,7 @@ class _Relations:
     def array(self, access: Access) -> Any:
         """The integers that are read, as a numpy array if they are known."""
         x = self.tensors[access.tensor]
-        dtype = getattr(x, "dtype", None)
-        if isinstance(x, SparseTensor) or (dtype is None and not np.shape(x)) or np.ndim(x) == 0:
+        if isinstance(x, SparseTensor) or np.ndim(x) == 0:
             raise DTypeError(
                 f"Expected an array of integers to index by in '{self.text}', but {access.tensor} is "
                 f"{'a SparseTensor' if isinstance(x, SparseTensor) else 'a number'}. Pass a dense array."

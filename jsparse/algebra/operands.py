@@ -12,10 +12,10 @@ import numpy as np
 from jsparse.algebra.rules import NewPattern
 from jsparse.algebra.signature import Signature, StoredOn, signature, stored_on
 from jsparse.errors import DTypeError, FormatError
-from jsparse.formats import Format
+from jsparse.formats import Format, Pattern
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Asked", "OutFormat", "as_array", "asked", "dense_array"]
+__all__ = ["Asked", "OutFormat", "as_array", "asked", "dense_array", "dense_levels"]
 
 OutFormat: TypeAlias = str | Format | SparseTensor | None
 Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of which only types count
@@ -44,6 +44,12 @@ def dense_array(x: Any) -> Any:
     order = x.format.order
     stored = x.values.reshape([x.shape[d] for d in order])
     return jnp.transpose(stored, [order.index(d) for d in range(x.ndim)]) if x.ndim else stored.reshape(())
+
+
+def dense_levels(x: Any, layout: Format) -> SparseTensor:
+    """An array, traced or not, as the values of a tensor whose levels are all dense: no index array, so static."""
+    pattern = Pattern.of_arrays(tuple(x.shape), layout, ())
+    return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)
 
 
 def asked(text: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[tuple[Signature, ...], Asked]:

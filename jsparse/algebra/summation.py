@@ -44,8 +44,7 @@ class Scaled:
     def values(self, operands: Sequence[Any], on: Any) -> jax.Array:
         """What the term adds, dense or on the result's pattern."""
         taken = [operands[n] for n in self.places]
-        prepared = self.work.steps or self.work.resorted
-        out = computed(self.work, taken, "dense") if prepared else product_values(self.work, taken, on)
+        out = computed(self.work, taken, "dense") if self.work.is_prepared else product_values(self.work, taken, on)
         if self.coefficient == 1:
             return out
         return -out if self.coefficient == -1 else out * np.asarray(self.coefficient).astype(out.dtype)

@@ -69,7 +69,8 @@ def as_stored(exact: Array, dtype: np.dtype) -> Array:
 
 
 def _widened(dtype: np.dtype) -> Any:
-    return np.float64 if dtype.kind == "f" else np.int64
+    """In which sums are taken: floats of any width in one, all else in the other."""
+    return np.int64 if dtype.kind in "iub" else np.float64
 
 
 def interpret_listing(
@@ -81,7 +82,7 @@ def interpret_listing(
     """
     target = problem.assignment.target
     dtype = np.dtype(problem.type_of[target.tensor].dtype if problem.wants_values else np.int64)
-    wide = np.dtype(np.int64 if dtype.kind in "iub" else np.float64)
+    wide = np.dtype(_widened(dtype))
     found: dict[tuple[int, ...], Any] = {}
     for term in problem.terms:
         space = _Space(_alone(problem, term), arrays, [patterns[n] for n in term.patterns])

@@ -23,12 +23,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import jax
-
 from jsparse import _compat
 from jsparse.primitives.batch import batched
 from jsparse.primitives.changes import changed
 from jsparse.primitives.execute import execute
+from jsparse.primitives.multilinear import tangent, transposed
 from jsparse.primitives.spec import Spec
 
 __all__ = ["einsum_p"]
@@ -38,40 +37,15 @@ def _abstract(*operands: Any, spec: Spec) -> Any:
     return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
-def _bind(operands: Sequence[Any], spec: Spec) -> jax.Array:
-    result: jax.Array = einsum_p.bind(*_compat.same_varying(operands), spec=spec)
-    return result
-
-
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
-    out = _bind(primals, spec)
+    out = einsum_p.bind(*_compat.same_varying(primals), spec=spec)
     if not spec.semiring.is_linear:
         return out, changed(einsum_p, primals, tangents, out, spec)
-    parts = [
-        _bind((*primals[:n], tangent, *primals[n + 1 :]), spec)
-        for n, tangent in enumerate(spec.split(tangents)[0])
-        if type(tangent) is not _compat.Zero
-    ]
-    return out, _compat.add_tangents(parts, out)
-
-
-def _transpose(cotangent: Any, *operands: Any, spec: Spec) -> Any:
-    factors, _ = spec.split(operands)
-    (place,) = (n for n, factor in enumerate(factors) if _compat.is_undefined(factor))
-    out: list[Any] = [None] * len(operands)
-    if type(cotangent) is _compat.Zero:
-        out[place] = _compat.Zero(factors[place].aval)
-        return out
-    known = [factor for n, factor in enumerate(factors) if n != place]
-    arrays = operands[len(factors) :]
-    own = factors[place].aval.dtype
-    exchanged = spec.exchanged(place).with_dtype(own, [x.dtype for x in (*known, cotangent)])
-    out[place] = _bind((*known, cotangent, *arrays), exchanged)
-    return out
+    return out, tangent(einsum_p, primals, tangents, out, spec)
 
 
 einsum_p = _compat.make_primitive("jsparse_einsum", _abstract)
 _compat.register_jvp(einsum_p, _jvp)
-_compat.register_transpose(einsum_p, _transpose)
+_compat.register_transpose(einsum_p, partial(transposed, einsum_p))
 _compat.register_batching(einsum_p, partial(batched, einsum_p))
 _compat.register_cpu_lowering(einsum_p, _compat.lower_as(execute))

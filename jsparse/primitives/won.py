@@ -21,6 +21,7 @@ from typing import Any
 from jsparse import _compat
 from jsparse.primitives.batch import batched
 from jsparse.primitives.execute import execute
+from jsparse.primitives.multilinear import tangent, transposed
 from jsparse.primitives.spec import Spec
 
 __all__ = ["won_p"]
@@ -30,37 +31,14 @@ def _abstract(*operands: Any, spec: Spec) -> Any:
     return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
-def _bind(operands: Sequence[Any], spec: Spec) -> Any:
-    return won_p.bind(*_compat.same_varying(operands), spec=spec)
-
-
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     assert spec.guard is not None
-    out = _bind(primals, spec)
-    parts = [
-        _bind((*primals[:n], tangent, *primals[n + 1 :]), spec)
-        for n, tangent in enumerate(spec.split(tangents)[0])
-        if n >= spec.guard.operands and type(tangent) is not _compat.Zero
-    ]
-    return out, _compat.add_tangents(parts, out)
-
-
-def _transpose(cotangent: Any, *operands: Any, spec: Spec) -> Any:
-    factors, _ = spec.split(operands)
-    (place,) = (n for n, factor in enumerate(factors) if _compat.is_undefined(factor))
-    out: list[Any] = [None] * len(operands)
-    if type(cotangent) is _compat.Zero:
-        out[place] = _compat.Zero(factors[place].aval)
-        return out
-    known = [factor for n, factor in enumerate(factors) if n != place]
-    own = factors[place].aval.dtype
-    exchanged = spec.exchanged(place).with_dtype(own, [x.dtype for x in (*known, cotangent)])
-    out[place] = _bind((*known, cotangent, *operands[len(factors) :]), exchanged)
-    return out
+    out = won_p.bind(*_compat.same_varying(primals), spec=spec)
+    return out, tangent(won_p, primals, tangents, out, spec, first=spec.guard.operands)
 
 
 won_p = _compat.make_primitive("jsparse_won", _abstract)
 _compat.register_jvp(won_p, _jvp)
-_compat.register_transpose(won_p, _transpose)
+_compat.register_transpose(won_p, partial(transposed, won_p))
 _compat.register_batching(won_p, partial(batched, won_p))
 _compat.register_cpu_lowering(won_p, _compat.lower_as(execute))
