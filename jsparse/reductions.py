@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import jax
 import jax.numpy as jnp
 
+from jsparse.compiler.dtypes import part, unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError, ShapeError
 
@@ -56,14 +57,16 @@ class Reductions:
 
     def mean(self, axis: Axis = None) -> jax.Array:
         """The mean of the stored entries over `axis`, as an array; 0 where none is stored. Of integers and bool it is
-        of JAX's default float dtype."""
+        of JAX's default float dtype; narrow floats are rounded once, at the end."""
         tensor = _tensor(self)
         values = tensor.values
         if not jnp.issubdtype(values.dtype, jnp.inexact):
             values = values.astype(jnp.result_type(float))
-        total = _reduced(tensor.with_values(values), axis, dense=True)
-        count = _reduced(tensor.with_values(jnp.ones_like(values)), axis, dense=True)
-        mean: jax.Array = total / jnp.maximum(jax.lax.stop_gradient(count.real), 1)
+        wide = unrounded(values.dtype.name)  # neither the sum nor the count need fit a float16
+        total = _reduced(tensor.with_values(values), axis, dense=True, preferred=wide)
+        ones = jnp.ones(values.shape, part(wide))
+        count = _reduced(tensor.with_values(ones), axis, dense=True)
+        mean: jax.Array = (total / jnp.maximum(count, 1)).astype(values.dtype)
         return mean
 
 
@@ -76,7 +79,13 @@ def _extreme(name: str, tensor: SparseTensor, axis: Axis, semiring: Semiring) ->
     return _reduced(tensor, axis, semiring)
 
 
-def _reduced(tensor: SparseTensor, axis: Axis, semiring: Semiring | None = None, dense: bool = False) -> Any:
+def _reduced(
+    tensor: SparseTensor,
+    axis: Axis,
+    semiring: Semiring | None = None,
+    dense: bool = False,
+    preferred: str | None = None,
+) -> Any:
     """The einsum that reduces `axis`; a semiring of its own gives an array."""
     from jsparse.einsum import einsum  # which takes and makes tensors
 
@@ -87,7 +96,7 @@ def _reduced(tensor: SparseTensor, axis: Axis, semiring: Semiring | None = None,
     reduced = _axes(axis, tensor.ndim)
     subscripts = f"{letters}->{''.join(letters[at] for at in range(tensor.ndim) if at not in reduced)}"
     if semiring is None:
-        return einsum(subscripts, tensor, out_format="dense" if dense else None)
+        return einsum(subscripts, tensor, out_format="dense" if dense else None, preferred_element_type=preferred)
     return einsum(subscripts, tensor, out_format="dense", semiring=semiring)
 
 

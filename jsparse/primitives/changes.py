@@ -21,6 +21,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jsparse import _compat
+from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, Guard
 from jsparse.errors import NotYetSupportedError
 from jsparse.primitives.spec import Spec
@@ -48,13 +49,16 @@ def _of_winners(factors: Sequence[Any], index: Sequence[Any], changes: dict[int,
 
     def won(places: Sequence[int], arrays: Sequence[Any]) -> Any:
         stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in places)))
-        return won_p.bind(*_compat.same_varying((*factors, out, *arrays, *index)), spec=stated)
+        taken = (*factors, out, *arrays)
+        stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
+        return won_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
 
     parts = []
     for place, change in changes.items():
         others = [n for n in range(len(factors)) if n != place and spec.semiring.multiply == "*"]
         parts.append(won((place, *others), (change, *(factors[n] for n in others))))
-    return _compat.add_tangents(parts, out) / jnp.maximum(won((), ()), 1)
+    total = _compat.add_tangents(parts, out)  # which, like the count, may exceed what a float16 holds
+    return (total / jnp.maximum(won((), ()), 1)).astype(out.dtype)
 
 
 def _of_product(einsum: _compat.Primitive, x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec) -> Any:

@@ -78,6 +78,18 @@ def test_nan():
     assert np.isnan(B.min()) & np.isnan(B.max()) & np.isnan(B.prod()) & np.isnan(B.mean())
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_more_entries_than_a_narrow_float_counts(dtype):
+    count = 70_001  # float16 ends at 65,504; bfloat16 counts to 256
+    A = jsparse.SparseTensor.from_coords(np.arange(count)[None], np.full(count, 3, dtype), (count,))
+    for tensor in (A, A.dynamic(count + 7)):
+        assert tensor.mean() == 3
+        assert tensor.mean().dtype == dtype
+        gradient = jax.grad(lambda v, t=tensor: t.with_values(v).max())(tensor.values)[:count]
+        np.testing.assert_array_equal(gradient, np.full(count, 1 / count, dtype))
+    close(A.with_values(A.values.at[0].set(np.nan)).mean(), np.nan)
+
+
 @pytest.mark.parametrize("axis", AXES[:4], ids=str)
 @pytest.mark.parametrize("name", ["min", "max", "mean"])
 def test_gradients(name, axis):
