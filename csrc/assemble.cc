@@ -252,18 +252,12 @@ void write_typed(Context* ctx, const Layout& layout, const Ordered& ordered, con
 }  // namespace
 
 Counts count_positions(Context* ctx, const Layout& layout, const Ordered& tuples) {
-  if (!tuples.columns.empty()) {
-    return tuples.wide ? count_with(ctx, layout, tuples, GivenTuples<int64_t>(tuples))
-                       : count_with(ctx, layout, tuples, GivenTuples<int32_t>(tuples));
-  }
   return tuples.packed ? count_with(ctx, layout, tuples, PackedTuples(tuples))
                        : count_with(ctx, layout, tuples, GatheredTuples(tuples));
 }
 
 void write_assembly(Context* ctx, const Layout& layout, const Ordered& tuples, const Counts& counts, Assembly* out) {
-  if (!tuples.columns.empty() && tuples.wide) write_typed<GivenTuples<int64_t>>(ctx, layout, tuples, counts, *out);
-  else if (!tuples.columns.empty()) write_typed<GivenTuples<int32_t>>(ctx, layout, tuples, counts, *out);
-  else if (tuples.packed) write_typed<PackedTuples>(ctx, layout, tuples, counts, *out);
+  if (tuples.packed) write_typed<PackedTuples>(ctx, layout, tuples, counts, *out);
   else write_typed<GatheredTuples>(ctx, layout, tuples, counts, *out);
 }
 

@@ -233,14 +233,4 @@ Ordered order(Context* ctx, const std::vector<Key>& keys, int64_t n, int sorted_
   return out;
 }
 
-Ordered as_ordered(Context* ctx, std::vector<const void*> columns, bool wide, int64_t n) {
-  Ordered out;
-  out.inputs = out.count = n;
-  out.in_order = true;
-  out.units = even_units(ctx, n);
-  out.columns = std::move(columns);
-  out.wide = wide;
-  return out;
-}
-
 }  // namespace jsparse

@@ -28,9 +28,6 @@ struct Ordered {
   std::vector<uint64_t> mask;       // of it, once shifted
   std::vector<int8_t> level_of_bit;  // of the word without the number
 
-  std::vector<const void*> columns;  // per level, where the inputs are distinct and in order, and were not looked at
-  bool wide = false;                 // the columns are int64
-
   Scratch<int64_t> perm;              // among the tuples left
   Scratch<int64_t> left;              // their inputs
   std::vector<Scratch<int64_t>> rows;  // per level
@@ -39,9 +36,6 @@ struct Ordered {
 // `keys`: per level. `sorted_suffix`: that many of the last levels need no sorting, since inputs equal in the levels
 // before come in their order.
 Ordered order(Context* ctx, const std::vector<Key>& keys, int64_t n, int sorted_suffix);
-
-// Inputs that are known to be distinct and in order. `columns`: per level.
-Ordered as_ordered(Context* ctx, std::vector<const void*> columns, bool wide, int64_t n);
 
 // How the levels of an assembly see the tuples, one flavour for each of the two ways to hold them.
 struct PackedTuples {
@@ -82,24 +76,6 @@ struct GatheredTuples {
   }
   int64_t coordinate(int64_t s, int level) const { return rows[level][perm[s]]; }
   int64_t input(int64_t s) const { return left[perm[s]]; }
-};
-
-template <class T>
-struct GivenTuples {
-  const void* const* columns;
-  int levels;
-
-  explicit GivenTuples(const Ordered& o) : columns(o.columns.data()), levels(static_cast<int>(o.columns.size())) {}
-
-  const T* column(int level) const { return static_cast<const T*>(columns[level]); }
-  int differ(int64_t s) const {
-    for (int l = 0; l < levels; ++l) {
-      if (column(l)[s] != column(l)[s - 1]) return l;
-    }
-    return levels;
-  }
-  int64_t coordinate(int64_t s, int level) const { return column(level)[s]; }
-  int64_t input(int64_t s) const { return s; }
 };
 
 }  // namespace jsparse

@@ -6,6 +6,7 @@
 #include "assemble.h"
 #include "expand.h"
 #include "lists.h"
+#include "ordered.h"
 #include "problems.h"
 
 namespace jsparse {
@@ -153,6 +154,7 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, false, true>;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
   if (std::strcmp(name, "lists") == 0) return assemble_lists;
+  if (std::strcmp(name, "ordered") == 0) return assemble_ordered;
   return nullptr;
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jsparse.compiler.lists import counting, list_term
+from jsparse.compiler.lists import counting, listing
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.recipe import write_recipe
 from jsparse.compiler.runtime import run_recipe
@@ -27,7 +27,8 @@ def listed_rows(plan: Plan, index_dtype: str) -> list[np.ndarray]:
     total = int(counts.sum())
     rows = np.empty((len(plan.problem.assignment.target.indices), total), index_dtype)
     if total:
-        run_recipe(list_term(plan, index_dtype).columns, [*_index(plan), np.cumsum(counts) - counts, rows])
+        recipe = write_recipe(listing(plan.problem, index_dtype), plan.schedule)
+        run_recipe(recipe, [*_index(plan), np.cumsum(counts) - counts, rows])
     return list(rows)
 
 

@@ -1,9 +1,12 @@
 """Patterns that come out of other patterns: all places that products of sparse operands reach.
 
-    for each term: count the columns of coordinates, chunk by chunk; write them; then sort all, each place once
+    in order    bound what each chunk of one plan may write; run them, each of which writes its part of every level;
+                join the parts (`csrc/ordered.cc`)
+    else        for each term: count the columns of coordinates, chunk by chunk; write them; then sort all, each place
+                once (`csrc/lists.cc`)
 
-The loops that count and write are kernels like any other (`lower.listing`); sorting is the extension's
-(`csrc/lists.cc`). Nothing is as large as a dimension, whatever the formats.
+The loops that count and write are kernels like any other (`lower.listing`). Nothing is as large as a dimension,
+whatever the formats.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.semiring import PLUS_TIMES
 from jsparse.errors import JsparseError
 
-__all__ = ["ListTerm", "Lists", "counting", "is_lists", "list_term", "read_lists"]
+__all__ = ["ListTerm", "Lists", "counting", "is_lists", "list_term", "listing", "read_lists"]
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Lists:
     Attributes:
         params: the pattern's type, as `compiler.routine.parameters` says it.
         operands: of all terms' index arrays, those that come as operands.
-        is_ordered: the one term gives its columns in the pattern's order, each once; else they are sorted.
+        is_ordered: the one term gives the pattern's levels, in order; else columns are sorted.
         bound: the names of the others, which are no part of the recipe.
         factors: operands in front of the index arrays, whose products are the values, of so many bytes each, that are
             the last result; 0 where only the pattern is found.
@@ -81,7 +84,7 @@ class Lists:
     @property
     def address(self) -> int:
         """Where the code that runs the terms lies in this process."""
-        return _native.routine("lists")
+        return _native.routine("ordered" if self.is_ordered else "lists")
 
     @property
     def slots(self) -> list[int]:
@@ -101,9 +104,9 @@ class Lists:
         return replace(self, params=with_batch(self.params, size))
 
     def tables(self, kernel_of: Callable[[str], CompiledKernel]) -> tuple[list[np.ndarray], list[CompiledKernel]]:
-        """The parameters and the table of terms as the code reads them (see `csrc/lists.h`), and what has to stay alive
+        """The parameters and the table of terms as the code reads them (see `csrc/term.h`), and what has to stay alive
         for the latter."""
-        table = [int(self.is_ordered), self.factors, self.value_bytes, len(self.terms)]
+        table = [self.factors, self.value_bytes, len(self.terms)]
         alive: list[CompiledKernel] = []
         operands = iter(self.operands)
         for term in self.terms:
@@ -115,18 +118,18 @@ class Lists:
 
 
 def list_term(plan: Plan, index_dtype: str) -> ListTerm:
-    """The kernels of a plan: one that counts columns, or, where a workspace would have to be filled for that and be
-    filled again for values, bounds them; and one for what the plan's problem wants (coordinates, where that is counts),
-    coordinates being written in `index_dtype`."""
+    """The kernels of a plan, coordinates being written in `index_dtype`. Of a plan with terms: one that bounds how much
+    each chunk writes, which takes a pass over pointers, mostly, where counting would fill every workspace; and one that
+    writes levels. Of any other: one that counts columns and one that writes them."""
     dtypes = (pattern.index_dtype for pattern in plan.problem.patterns)
     widths = (
         np.dtype(dtype).itemsize for dtype, used in zip(dtypes, plan.patterns, strict=True) for _ in used.format.arrays
     )
-    counted = counting(plan.problem)
-    if plan.problem.wanted == "entries":
+    counted, written = counting(plan.problem), listing(plan.problem, index_dtype)
+    if plan.problem.terms:
         counted = replace(counted, wanted="bounds")
-    counts = write_recipe(counted, plan.schedule)
-    return ListTerm(counts, write_recipe(_columns(plan.problem, index_dtype), plan.schedule), tuple(widths))
+        written = _levels(plan.problem, index_dtype)
+    return ListTerm(write_recipe(counted, plan.schedule), write_recipe(written, plan.schedule), tuple(widths))
 
 
 def counting(problem: Problem) -> Problem:
@@ -137,11 +140,17 @@ def counting(problem: Problem) -> Problem:
     return replace(problem, wanted="counts", tensors=tensors, terms=terms, column_dtype="int32", semiring=PLUS_TIMES)
 
 
-def _columns(problem: Problem, index_dtype: str) -> Problem:
-    if any(term.factors for term in problem.terms):
-        return replace(problem, wanted="entries", column_dtype=index_dtype)
-    target = problem.tensors[0]
-    return replace(problem, wanted="coordinates", tensors=(TensorType(target.name, index_dtype, ()),))
+def listing(problem: Problem, index_dtype: str) -> Problem:
+    """The problem of writing the columns of another."""
+    target = TensorType(problem.tensors[0].name, index_dtype, ())
+    return replace(counting(problem), wanted="coordinates", tensors=(target,))
+
+
+def _levels(problem: Problem, index_dtype: str) -> Problem:
+    """The problem of writing the levels of another, with values if it has these."""
+    if problem.wanted == "entries":
+        return replace(problem, column_dtype=index_dtype)
+    return replace(listing(problem, index_dtype), wanted="levels")
 
 
 def is_lists(recipe: str) -> bool:

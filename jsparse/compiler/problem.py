@@ -37,7 +37,7 @@ __all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "Te
 # many, but found without a workspace. coordinates: [dimension][column]; where the columns of each chunk begin is then
 # an operand, which becomes where they end; a chunk that begins at -1 is left out. entries: coordinates, and a value for
 # each. listed values: only the latter, each chunk's from a place that is given.
-Wanted: TypeAlias = Literal["values", "counts", "bounds", "coordinates", "entries", "listed values"]
+Wanted: TypeAlias = Literal["values", "counts", "bounds", "coordinates", "levels", "entries", "listed values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +218,11 @@ class Problem:
     def lists(self) -> bool:
         """Whether the target's pattern is what is wanted."""
         return self.wanted != "values"
+
+    @property
+    def builds_levels(self) -> bool:
+        """Whether the target's coordinates are written level by level, each once for all entries below it."""
+        return self.wanted in ("levels", "entries")
 
     @property
     def wants_values(self) -> bool:

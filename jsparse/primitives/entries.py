@@ -101,7 +101,8 @@ class Entries:
         return (result.name, *(np.dtype(x.dtype).name for of_term in factors for x in of_term))
 
     def problem(self, dtypes: Sequence[str]) -> Problem:
-        """The compiler's problem; `dtypes` are those of the result and of all factors."""
+        """The compiler's problem; `dtypes` are those of the result and of all factors. Of a known pattern the values are
+        wanted only."""
         counting = self.reached.problem()
         result, *of_factors = dtypes
         left = iter(of_factors)
@@ -116,7 +117,8 @@ class Entries:
         more = {v: size for spec in self.specs for v, size in spec.sizes if v not in known}
         return replace(
             counting, tensors=tuple(tensors), terms=tuple(terms), sizes=(*counting.sizes, *more.items()),
-            assignment=Assignment(counting.assignment.target, ()), wanted="entries", semiring=self.semiring,
+            assignment=Assignment(counting.assignment.target, ()), semiring=self.semiring,
+            wanted="listed values" if isinstance(self.result, Pattern) else "entries",
         )  # fmt: skip
 
 
@@ -160,8 +162,7 @@ def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: P
     """The values only, of patterns that are all known: so is where the values of each chunk begin."""
     walks, counts = work.reached.walks, chunk_counts(chosen)
     starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
-    problem = replace(chosen.problem, wanted="listed values")
-    call = call_of(problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND))
+    call = call_of(chosen.problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND))
     held = (*static_patterns(walks), result)
     return call_kernel(call, (*factors, starts), (result.nse,), dtype, held)
 

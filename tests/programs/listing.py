@@ -13,13 +13,13 @@ from jsparse import Pattern, _native
 from jsparse.compiler.interpret import interpret_listing as define_listing
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.nodes import Kernel
-from jsparse.compiler.lists import counting
+from jsparse.compiler.lists import counting, listing
 from jsparse.compiler.llvm import compile_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_listing
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
-from jsparse.compiler.problem import Addend, Problem, TensorType, Wanted
+from jsparse.compiler.problem import Addend, Problem, Wanted
 from jsparse.compiler.schedule import Plan, Schedule
 
 __all__ = ["Column", "ListRun", "without_values"]
@@ -59,15 +59,12 @@ class ListRun(HostRun):
 
     def columns(self) -> list[Column]:
         """What the definition says; without values, repeats included where columns may come in any order."""
-        target = self.problem.assignment.target
         every = (Addend(1, (), tuple(range(len(self.patterns)))),)
         stated = self.problem if self.is_ordered else replace(self.problem, terms=every)
         found = define_listing(stated, self.arrays, self.by_pattern)
         if not self.is_ordered:
             return [(place, 0) for place, count in found.items() for _ in range(round(count))]
-        stored = [*self.schedule.order, *(v for v in map(str, target.indices) if v not in self.schedule.order)]
-        order = [stored.index(str(v)) for v in target.indices]
-        dims = [order.index(n) for n in range(len(order))]
+        dims = self._order()
         places = sorted(found, key=lambda place: [place[dim] for dim in dims])
         return [(place, found[place] if self.has_values else 0) for place in places]
 
@@ -92,16 +89,15 @@ class ListRun(HostRun):
 
     @cached_property
     def kernels(self) -> dict[Wanted, Kernel]:
-        """One that counts, one that writes, and if there are values one that bounds and one that writes these only."""
-        wanted: list[Wanted] = ["entries", "listed values"] if self.has_values else ["coordinates"]
-        stated = {w: replace(self.problem, wanted=w) for w in wanted}
-        counts = counting(self.problem)
-        if not self.has_values:
-            target = TensorType(self.problem.tensors[0].name, self.problem.column_dtype, ())
-            stated["coordinates"] = replace(counts, wanted="coordinates", tensors=(target,))
+        """One that counts and one that writes columns; of ordered ones, another that bounds and one that writes levels,
+        and if there are values one that writes these only."""
+        counts, columns = counting(self.problem), listing(self.problem, self.problem.column_dtype)
+        stated: dict[Wanted, Problem] = {"counts": counts, "coordinates": columns}
+        if self.is_ordered:
+            stated |= {"bounds": replace(counts, wanted="bounds"), "levels": replace(columns, wanted="levels")}
         if self.has_values:
-            stated["bounds"] = replace(counts, wanted="bounds")
-        return {w: lower(build_loops(problem, self.schedule)) for w, problem in {"counts": counts, **stated}.items()}
+            stated |= {w: replace(self.problem, wanted=w) for w in ("entries", "listed values")}
+        return {w: lower(build_loops(problem, self.schedule)) for w, problem in stated.items()}
 
     @cached_property
     def codes(self):
@@ -115,33 +111,62 @@ class ListRun(HostRun):
         run("counts", self.kernels["counts"], [*index, counts])
         assert (counts >= 0).all(), counts
         starts, total = np.cumsum(counts) - counts, int(counts.sum())
+        rows, ends = self._rows(total), starts.copy()
+        run("coordinates", self.kernels["coordinates"], [*index, ends, rows])
+        np.testing.assert_array_equal(ends, starts + counts)
         values = np.zeros(total)
+        if self.is_ordered:
+            np.testing.assert_array_equal(self._levels(run, "levels", index, counts)[0], rows)
         if self.has_values:
-            rows, values = self._entries(run, index, counts)
+            found, values = self._levels(run, "entries", index, counts)
+            np.testing.assert_array_equal(found, rows)
             again = poisoned(total, values.dtype.name)
             run("listed values", self.kernels["listed values"], [*self.buffers, starts.astype(np.int32), again])
             np.testing.assert_array_equal(again, values)
-        else:
-            rows, ends = self._rows(total), starts.copy()
-            run("coordinates", self.kernels["coordinates"], [*index, ends, rows])
-            np.testing.assert_array_equal(ends, starts + counts)
         places = rows.T.tolist() if len(rows) else [[]] * total
         return self._sorted([(tuple(place), value) for place, value in zip(places, values.tolist(), strict=True)])
 
-    def _entries(self, run: Run, index: list[np.ndarray], counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates and values, written with the room that bounds give each chunk: even chunks, then odd ones."""
+    def _levels(
+        self, run: Run, wanted: Wanted, index: list[np.ndarray], counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates, from the levels that each chunk writes where bounds give it room, even chunks, then odd ones;
+        and values."""
         bounds = np.full(MAX_CHUNKS, POISON, np.int64)
         run("bounds", self.kernels["bounds"], [*index, bounds])
         assert (bounds >= counts).all(), (bounds, counts)
         starts, room = np.cumsum(bounds) - bounds, int(bounds.sum())
-        rows, values = self._rows(room), poisoned(room, self.problem.tensors[0].dtype)
+        items, levels = self._rows(room), len(self.problem.assignment.target.indices)
+        below = np.full((levels - 1, room), POISON, np.int64)
+        values = poisoned(room, self.problem.tensors[0].dtype)
+        given, results = (self.buffers, [items, values]) if wanted == "entries" else (index, [items])
+        stop = np.zeros((levels, MAX_CHUNKS), np.int64)
         for parity in (0, 1):
             taken = np.arange(MAX_CHUNKS) % 2 == parity
-            ends = np.where(taken, starts, -1)
-            run("entries", self.kernels["entries"], [*self.buffers, ends, rows, values])
-            np.testing.assert_array_equal(ends[taken & (counts > 0)], (starts + counts)[taken & (counts > 0)])
+            places = np.tile(np.where(taken, starts, -1), (levels, 1))
+            run(wanted, self.kernels[wanted], [*given, places, below, *results])
+            np.testing.assert_array_equal(places[-1][taken & (counts > 0)], (starts + counts)[taken & (counts > 0)])
+            stop[:, taken] = places[:, taken]
+        of_chunks = [self._expanded(items, below, starts[c], stop[:, c]) for c in np.flatnonzero(counts)]
         kept = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, counts, strict=True)]).astype(int)
-        return rows[:, kept], values[kept]
+        return np.concatenate([self._rows(0), *of_chunks], 1), values[kept]
+
+    def _expanded(self, items: np.ndarray, below: np.ndarray, start: int, stop: np.ndarray) -> np.ndarray:
+        """The coordinates of a chunk's entries, a row for each dimension of the target."""
+        order = self._order()
+        rows = np.empty((len(order), stop[-1] - start), items.dtype)
+        rows[order[-1]] = items[-1, start : stop[-1]]
+        for level, dim in enumerate(order[:-1]):
+            ends = below[level, start : stop[level]]
+            assert (np.diff(ends, prepend=start) > 0).all(), ends
+            for deeper in range(level + 1, len(order) - 1):
+                ends = below[deeper, ends - 1]
+            rows[dim] = np.repeat(items[level, start : stop[level]], np.diff(ends, prepend=start))
+        return rows
+
+    def _order(self) -> list[int]:
+        """The target's dimensions as its levels store them."""
+        names = [str(v) for v in self.problem.assignment.target.indices]
+        return [names.index(v) for v in (*self.schedule.order, *(v for v in names if v not in self.schedule.order))]
 
     def _rows(self, count: int) -> np.ndarray:
         return np.full((len(self.problem.assignment.target.indices), count), POISON, self.problem.column_dtype)

@@ -14,6 +14,7 @@ from jsparse.compiler.loops.nest import (
     LoopNest,
     Merged,
     Parallel,
+    Parent,
     Present,
     Row,
     Sequence,
@@ -24,6 +25,7 @@ from jsparse.compiler.loops.nest import (
 from jsparse.compiler.loops.walk import Walk
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.notation.assignment import IndexVar
 
 __all__ = ["assemble_loops"]
 
@@ -54,16 +56,24 @@ class _Assembler:
         met = self.walk.merge(var)
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
         parallel = Parallel("owned", self.schedule.grain) if var == self.schedule.parallel else None
-        return Forall(var, Merged(terms), self._shared(place + 1), parallel)
+        body = self._shared(place + 1)
+        if self.problem.builds_levels and place + 1 < len(self.target.indices):
+            body = Parent(self.target, self.schedule.order[: place + 1], body)
+        return Forall(var, Merged(terms), body, parallel)
 
     def _workspace(self) -> Stmt:
         if self.problem.wanted == "bounds":
             return self._terms(Append(self.target))
         value = self.row.access() if self.problem.wants_values else None
-        append: Stmt = Append(self.target, value)
+        append: Stmt = Append(self.target, value, self._last if self.problem.builds_levels else None)
         if self.row.var is not None:
             append = Forall(self.row.var, Written(self.row.name), append)
         return Where(self.row, self._terms(None), append)
+
+    @property
+    def _last(self) -> IndexVar | None:
+        """The target's innermost index, as it stores them."""
+        return self.row.var or self.schedule.order[-1]
 
     def _terms(self, innermost: Stmt | None) -> Stmt:
         """The loops of each term, around `innermost`, or else around what adds to the workspace."""

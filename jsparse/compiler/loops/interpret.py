@@ -19,6 +19,7 @@ from jsparse.compiler.loops.nest import (
     Lanes,
     LoopNest,
     Merged,
+    Parent,
     Present,
     Range,
     Row,
@@ -88,6 +89,8 @@ class _Machine:
             case Present(term=term, body=body):
                 if self.absent.isdisjoint(self.nest.problem.terms[term].patterns):
                     self.run(body)
+            case Parent(body=body):  # which says of columns what they say themselves
+                self.run(body)
             case Append(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
                 self.listed.append((here, None if value is None else self.appended(value)))

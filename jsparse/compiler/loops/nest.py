@@ -2,7 +2,7 @@
 
     LoopNest := [clear target] Stmt
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
-              | append target | Stmt; … ; Stmt | if term Stmt
+              | append target | Stmt append parent | Stmt; … ; Stmt | if term Stmt
     Domain   := Range | Stored | Tiles | Lanes | Fold | Merged | Written
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
@@ -26,6 +26,7 @@ and the product of two csr matrices, assembled row by row:
               row[k] += A[i, j] * B[j, k]
       ∀ k ∈ written row
         append C[i, k] = row[k]
+      append parent C[i]
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ __all__ = [
     "LoopNest",
     "Merged",
     "Parallel",
+    "Parent",
     "Present",
     "Range",
     "Row",
@@ -207,13 +209,33 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """One more column of coordinates for the list that the target is, or one more to count; perhaps with a value."""
+    """One more column of coordinates for the list that the target is, or one more to count; perhaps with a value. Where
+    the target's levels are built, just the coordinate of `last`, its innermost index: the others have parents."""
 
     target: Access
     value: Access | None = None
+    last: IndexVar | None = None
 
     def __str__(self) -> str:
         return f"append {self.target}{'' if self.value is None else f' = {self.value}'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The body; then, if it appended anything, the coordinate that this shares: that of the last of `indices`, the
+    target's outermost as it stores them, and how much has been appended below so far."""
+
+    target: Access
+    indices: tuple[IndexVar, ...]
+    body: Stmt
+
+    @property
+    def level(self) -> int:
+        """Of the target, counted in the order of storage."""
+        return len(self.indices) - 1
+
+    def __str__(self) -> str:
+        return f"append parent {Access(self.target.tensor, self.indices)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +281,7 @@ class Where:
     consumer: Stmt
 
 
-Stmt: TypeAlias = Forall | Where | Assign | Append | Sequence | Present
+Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Sequence | Present
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +307,7 @@ def _assignments(stmt: Stmt) -> Iterator[Assign]:
     match stmt:
         case Assign():
             yield stmt
-        case Forall(body=body) | Present(body=body):
+        case Forall(body=body) | Present(body=body) | Parent(body=body):
             yield from _assignments(body)
         case Sequence(stmts=stmts):
             for inner in stmts:
@@ -316,4 +338,7 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
         case Assign():
             yield indent + stmt.text(problem)
         case Append():
+            yield indent + str(stmt)
+        case Parent(body=body):
+            yield from _lines(body, indent, problem)
             yield indent + str(stmt)

@@ -35,6 +35,7 @@ from jsparse.compiler.loops.nest import (
     Lanes,
     LoopNest,
     Merged,
+    Parent,
     Present,
     Range,
     Row,
@@ -48,7 +49,7 @@ from jsparse.compiler.loops.nest import (
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, coordinate_ahead, each_entry
-from jsparse.compiler.lower.listing import append, listing
+from jsparse.compiler.lower.listing import append, append_parent, listing
 from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.products import multiplied, rounded
 from jsparse.compiler.lower.rows import add_to_row, is_row, row_where, written_loop
@@ -103,6 +104,8 @@ class _Lowerer:
                 return self.assign(stmt, scope)
             case Append():
                 return append(stmt, scope)
+            case Parent(body=body):
+                return append_parent(stmt, scope, self.stmt(body, scope))
             case Sequence(stmts=stmts):
                 return block(*(self.stmt(inner, scope) for inner in stmts))
             case Present(term=term, body=body):

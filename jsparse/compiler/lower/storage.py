@@ -28,8 +28,11 @@ class Storage:
         target, *factors = self.problem.tensors
         names = [(t.name, t.dtype, False) for t in factors]
         names += [(name, dtype, False) for name, dtype in self._index_arrays()]
-        starts = {"coordinates": "int64", "entries": "int64", "listed values": "int32"}.get(self.problem.wanted)
-        names += [("starts", starts, starts == "int64")] if starts else []
+        starts = {"listed values": "int32"}.get(self.problem.wanted, "int64")
+        names += (
+            [] if self.problem.wanted in ("values", "counts", "bounds") else [("starts", starts, starts == "int64")]
+        )
+        names += [("ends", "int64", True)] if self.problem.builds_levels else []
         names += [("columns", self.problem.column_dtype, True)] if self.problem.wanted == "entries" else []
         names.append((target.name, target.dtype, True))
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
@@ -51,7 +54,7 @@ class Storage:
 
     @property
     def columns(self) -> Buffer:
-        """The coordinates that are listed."""
+        """The coordinates that are listed: [dimension, column], or, where levels are built, [level, item]."""
         return self.by_name["columns"] if self.problem.wanted == "entries" else self.target
 
     @property
