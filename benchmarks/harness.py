@@ -34,7 +34,8 @@ class Laps:
 class Case:
     """One table: candidates of which the first is the one compared to, and what all of them must give.
 
-    A factory prepares the candidate (conversions, compilation) and returns the step that is timed.
+    A factory prepares the candidate (conversions, compilation) and returns the step that is timed. `tolerance` is that
+    of `agree`.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     candidates: Mapping[str, Callable[[], Step]]
     expected: Callable[[], Any]
     rounds: int = 100
+    tolerance: float = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _prepare(case: Case) -> tuple[dict[str, Step], dict[str, str]]:
         except Exception as error:
             failures[name] = f"failed: {type(error).__name__}: {_first_line(error)}"
         else:
-            if agree(result.result if isinstance(result, Laps) else result, expected):
+            if agree(result.result if isinstance(result, Laps) else result, expected, case.tolerance):
                 steps[name] = step
             else:
                 failures[name] = "WRONG"

@@ -1,0 +1,46 @@
+"""A layer whose weights are pruned: by how much zeros have to outnumber the rest before a sparse matrix pays."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import scipy.sparse as sp
+from graphs import uniform
+from harness import Case
+from peers import Product, products
+
+import jsparse
+
+from ._data import dense
+
+ROWS, COLUMNS, WIDTH = 1_024, 4_096, 512
+
+
+def cases() -> list[Case]:
+    """80, 90 and 95 % zeros."""
+    return [_case(percent) for percent in (80, 90, 95)]
+
+
+def _case(percent: int) -> Case:
+    @functools.cache
+    def weights() -> sp.csr_array:
+        return uniform((ROWS, COLUMNS), ROWS * COLUMNS * (100 - percent) // 100)
+
+    def matmul(a: Any, x: Any) -> Any:
+        return a @ x
+
+    product = Product(
+        jsparse=lambda a, x: jsparse.einsum("ij,jk->ik", a, x),
+        scipy=matmul,
+        torch=lambda _, a, x: a @ x,
+        bcoo=None,
+        bcsr=None,
+        dense=matmul,
+    )
+    return Case(
+        name=f"pruned_{percent}",
+        description=f"W X, W {ROWS:,} x {COLUMNS:,} with {percent} % zeros, {WIDTH} columns, f32",
+        candidates=products(product, weights, lambda: [dense(COLUMNS, WIDTH)]),
+        expected=lambda: weights() @ dense(COLUMNS, WIDTH),
+    )
