@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Case", "Laps", "Row", "Step", "UnavailableError", "agree", "measure", "table"]
 
+SETTLE = 0.01  # seconds for which a candidate runs untimed before it is timed
+
 Step = Callable[[], Any]
 """One run of a candidate; gives its result, complete when it returns, or `Laps`."""
 
@@ -131,10 +133,13 @@ def _repeats(step: Step, target: float = 2e-3) -> int:
 def _sample(name: str, step: Step, repeats: int) -> dict[str, float]:
     """Seconds of one run, by row of the table.
 
-    An untimed run comes first, so that nobody pays for what the candidate before leaves behind: threads that still
-    spin, and gigabytes that are still being returned to the system.
+    Untimed runs come first, so that nobody pays for what the candidate before leaves behind: threads that still spin
+    for some milliseconds, and gigabytes that are still being returned to the system.
     """
+    settled = time.perf_counter() + SETTLE
     step()
+    while time.perf_counter() < settled:
+        step()
     start = time.perf_counter()
     for _ in range(repeats):
         result = step()

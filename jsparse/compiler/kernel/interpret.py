@@ -81,6 +81,11 @@ def _is_float(type_: Type) -> bool:
     return type_.is_float or type_.is_narrow_float
 
 
+def _wrapped(result: Any) -> Any:
+    """An integer as 64 bits hold it: bit 63 is a sign."""
+    return (result + 2**63) % 2**64 - 2**63 if type(result) is int else result
+
+
 class _Machine:
     def __init__(self, flat: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]], reverse: bool) -> None:
         self.flat, self.shapes, self.reverse = flat, shapes, reverse
@@ -137,7 +142,9 @@ class _Machine:
                 return value if expr.type.is_float else int(value)
             case Var(name=name):
                 return env[name]
-            case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
+            case Binary(op=op, left=left, right=right):
+                return _wrapped(_OPERATORS[op](self.value(left, env), self.value(right, env)))
+            case Compare(op=op, left=left, right=right):
                 return _OPERATORS[op](self.value(left, env), self.value(right, env))
             case LowestBit(value=value):
                 bits = self.value(value, env)

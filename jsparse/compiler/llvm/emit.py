@@ -30,6 +30,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.walk import variables
 from jsparse.compiler.llvm.expr import ExprEmitter
+from jsparse.compiler.llvm.scopes import Scopes
 from jsparse.compiler.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 
 __all__ = ["ENTRY", "emit_module"]
@@ -48,7 +49,7 @@ def emit_module(kernel: Kernel) -> ir.Module:
     for buffer in kernel.buffers:
         slot = builder.gep(table, [ir.Constant(I64, buffer.slot)], source_etype=POINTER)
         buffers[buffer.name] = builder.load(slot, typ=POINTER)
-    work = _Function(module, "work", kernel.buffers, {}, [])
+    work = _Function(module, "work", kernel.buffers, Scopes(module, kernel), {}, [])
     builder.call(work.function, [context, dims, *buffers.values()])
     field = builder.gep(context, [ir.Constant(I32, 0), ir.Constant(I32, 3)], source_etype=CONTEXT)
     failed = builder.icmp_unsigned("!=", builder.load(field, typ=POINTER), ir.Constant(POINTER, None))
@@ -61,9 +62,15 @@ class _Function:
     """`name(context, dims, buffers…, captured…)`: a serial piece of the kernel."""
 
     def __init__(
-        self, module: ir.Module, name: str, buffers: tuple[Buffer, ...], captured: dict[str, ir.Type], arrays: list[str]
+        self,
+        module: ir.Module,
+        name: str,
+        buffers: tuple[Buffer, ...],
+        scopes: Scopes,
+        captured: dict[str, ir.Type],
+        arrays: list[str],
     ) -> None:
-        self.module, self.all_buffers = module, buffers
+        self.module, self.all_buffers, self.scopes = module, buffers, scopes
         types = [POINTER, POINTER, *[POINTER] * len(buffers), *captured.values(), *[POINTER] * len(arrays)]
         self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), module.get_unique_name(name))
         self.function.linkage = "internal"
@@ -75,7 +82,7 @@ class _Function:
         self.entry = self.builder.block
         self.names: dict[str, Any] = {name: named[name] for name in captured}
         addresses = {name: value for name, value in named.items() if name not in captured}
-        self.expr = ExprEmitter(self.builder, self.names, addresses, dims)
+        self.expr = ExprEmitter(self.builder, self.names, addresses, dims, scopes)
         self.arrays = list(arrays)
 
     def emit(self, body: Stmt) -> None:
@@ -125,9 +132,9 @@ class _Function:
         address = self.expr.address(stmt.buffer, self.expr.value(stmt.index))
         value = self.expr.value(stmt.value)
         if stmt.accumulate:
-            old = self.expr.loaded(stmt.value.type, address)
+            old = self.expr.loaded(stmt.value.type, stmt.buffer, address)
             value = self.expr.combine(stmt.op, stmt.value.type, old, value)
-        self.expr.store(value, stmt.value.type, address)
+        self.expr.store(value, stmt.value.type, stmt.buffer, address)
 
     def for_(self, loop: For) -> None:
         start, stop = self.expr.value(loop.start), self.expr.value(loop.stop)
@@ -202,7 +209,8 @@ class _Function:
         values = {n: self.current(n) for n in self.names if n in used}
         arrays = list(self.arrays)
         captured = {name: value.type for name, value in values.items()}
-        work = _Function(self.module, "chunk", self.all_buffers, {**captured, loop.var.name: I64}, arrays)
+        taken = {**captured, loop.var.name: I64}
+        work = _Function(self.module, "chunk", self.all_buffers, self.scopes, taken, arrays)
         shared = [
             self.context,
             self.expr.dims,

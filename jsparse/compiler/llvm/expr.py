@@ -25,6 +25,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.llvm.cast import Caster
+from jsparse.compiler.llvm.scopes import Scopes
 from jsparse.compiler.llvm.types import I32, I64, POINTER, bytes_of, llvm_type, memory_type
 from jsparse.compiler.semiring import Add, identity
 
@@ -41,10 +42,13 @@ class ExprEmitter:
         names: what each bound name is: a value, or the stack slot of a register.
         buffers: the address of each buffer.
         dims: the address of the table of shapes.
+        scopes: what is known of the kernel's memory.
     """
 
-    def __init__(self, builder: ir.IRBuilder, names: dict[str, Any], buffers: dict[str, Any], dims: Any) -> None:
-        self.builder, self.names, self.buffers, self.dims = builder, names, buffers, dims
+    def __init__(
+        self, builder: ir.IRBuilder, names: dict[str, Any], buffers: dict[str, Any], dims: Any, scopes: Scopes
+    ) -> None:
+        self.builder, self.names, self.buffers, self.dims, self.scopes = builder, names, buffers, dims, scopes
 
     def value(self, expr: Expr) -> Any:
         """The LLVM value of an expression."""
@@ -64,7 +68,7 @@ class ExprEmitter:
             case Select(condition=condition, then=then, otherwise=otherwise):
                 return self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
             case Load(buffer=buffer, index=index):
-                return self.loaded(expr.type, self.address(buffer, self.value(index)))
+                return self.loaded(expr.type, buffer, self.address(buffer, self.value(index)))
             case Cast(value=value):
                 return Caster(self.builder).cast(self.value(value), value.type, expr.type)
             case Splat(value=value, lanes=lanes):
@@ -75,7 +79,8 @@ class ExprEmitter:
                 return self.fold(self.value(value), value.type, op)
             case Extent(buffer=buffer, axis=axis):
                 shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
-                return self.builder.load(self.offset(shape, axis, I64), typ=I64)
+                place = self.offset(self.scopes.constant(shape), axis, I64)
+                return self.scopes.constant(self.builder.load(place, typ=I64))
 
     def offset(self, base: Any, index: Any, element: ir.Type) -> Any:
         """base + index elements."""
@@ -86,17 +91,18 @@ class ExprEmitter:
         """Where `buffer[index]` lies."""
         return self.offset(self.buffers[buffer.name], index, memory_type(buffer.type.scalar))
 
-    def loaded(self, type_: Type, address: Any) -> Any:
-        """What lies at an address."""
-        found = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
+    def loaded(self, type_: Type, buffer: Buffer, address: Any) -> Any:
+        """What lies at an address in a buffer."""
+        load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
+        found = self.scopes.of_buffer(load, buffer.name)
         is_bool = type_.dtype == "bool"
         return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
 
-    def store(self, value: Any, type_: Type, address: Any) -> None:
-        """Write a value to an address."""
+    def store(self, value: Any, type_: Type, buffer: Buffer, address: Any) -> None:
+        """Write a value to an address in a buffer."""
         if type_.dtype == "bool":
             value = self.builder.zext(value, memory_type(type_))
-        self.builder.store(value, address, align=bytes_of(type_))
+        self.scopes.of_buffer(self.builder.store(value, address, align=bytes_of(type_)), buffer.name)
 
     def constant(self, expr: Const) -> ir.Constant:
         number = float(expr.value) if expr.type.is_float else int(expr.value)

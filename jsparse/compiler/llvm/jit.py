@@ -52,7 +52,10 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
     parsed = llvm.parse_assembly(str(module))
     parsed.data_layout = str(machine.target_data)
     parsed.verify()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=level))
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+    # Segments of stored entries are short: a prologue for what four does not divide costs more than the loop it saves.
+    tuning.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(parsed, builder)
     return parsed
 
