@@ -101,8 +101,8 @@ class Entries:
         return (result.name, *(np.dtype(x.dtype).name for of_term in factors for x in of_term))
 
     def problem(self, dtypes: Sequence[str]) -> Problem:
-        """The compiler's problem; `dtypes` are those of the result and of all factors. Of a known pattern the values are
-        wanted only."""
+        """The compiler's problem; `dtypes` are those of the result and of all factors. Of a known pattern only the
+        values are wanted."""
         counting = self.reached.problem()
         result, *of_factors = dtypes
         left = iter(of_factors)

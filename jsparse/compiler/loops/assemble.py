@@ -7,6 +7,8 @@ scalar. Then what was written is appended.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
@@ -16,13 +18,14 @@ from jsparse.compiler.loops.nest import (
     Parallel,
     Parent,
     Present,
+    Reserve,
     Row,
     Sequence,
     Stmt,
     Where,
     Written,
 )
-from jsparse.compiler.loops.walk import Walk
+from jsparse.compiler.loops.walk import Loop, Walk
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.notation.assignment import IndexVar
@@ -51,41 +54,62 @@ class _Assembler:
 
     def _shared(self, place: int) -> Stmt:
         if place == len(self.schedule.order):
-            return self._workspace()
+            return self._reserved() if self._bounds else self._workspace()
         var = self.schedule.order[place]
         met = self.walk.merge(var)
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
+        if self._bounds and place + 1 == len(self.target.indices) > 1:
+            return Reserve(var, terms)
         parallel = Parallel("owned", self.schedule.grain) if var == self.schedule.parallel else None
         body = self._shared(place + 1)
         if self.problem.builds_levels and place + 1 < len(self.target.indices):
             body = Parent(self.target, self.schedule.order[: place + 1], body)
         return Forall(var, Merged(terms), body, parallel)
 
+    @property
+    def _bounds(self) -> bool:
+        return self.problem.wanted == "bounds"
+
+    def _reserved(self) -> Stmt:
+        """Room for what each term's loops add to the row: as many entries as they reach of its index."""
+        if self.row.var is None:
+            return Append(self.target)
+        row = self.row.var
+        return self._each(lambda n: self._above(n, row))
+
+    def _above(self, number: int, row: IndexVar) -> Stmt:
+        """A term's loops around that over the row."""
+        walk = self.walk.part(self.problem.terms[number].patterns)
+        own = self.schedule.own[number]
+        outer = [loop for var in own[: own.index(row)] for loop in walk.bind(var)]
+        return self._nested(outer, Reserve(row, (tuple(walk.merge(row).values()),)))
+
     def _workspace(self) -> Stmt:
-        if self.problem.wanted == "bounds":
-            return self._terms(Append(self.target))
         value = self.row.access() if self.problem.wants_values else None
         append: Stmt = Append(self.target, value, self._last if self.problem.builds_levels else None)
         if self.row.var is not None:
             append = Forall(self.row.var, Written(self.row.name), append)
-        return Where(self.row, self._terms(None), append)
+        return Where(self.row, self._each(self._term), append)
 
     @property
     def _last(self) -> IndexVar | None:
         """The target's innermost index, as it stores them."""
         return self.row.var or self.schedule.order[-1]
 
-    def _terms(self, innermost: Stmt | None) -> Stmt:
-        """The loops of each term, around `innermost`, or else around what adds to the workspace."""
-        terms = tuple(Present(n, self._term(n, innermost)) for n in range(len(self.problem.terms)))
+    def _each(self, stmt: Callable[[int], Stmt]) -> Stmt:
+        """What each term does where it is."""
+        terms = tuple(Present(n, stmt(n)) for n in range(len(self.problem.terms)))
         return terms[0] if len(terms) == 1 else Sequence(terms)
 
-    def _term(self, number: int, innermost: Stmt | None) -> Stmt:
+    def _term(self, number: int) -> Stmt:
+        """A term's loops, around what adds to the workspace."""
         term = self.problem.terms[number]
         walk = self.walk.part(term.patterns)
         loops = [loop for var in self.schedule.own[number] for loop in walk.bind(var)]
         walk.check()
-        stmt = innermost or Assign(self.row.access(), True, term.factors, term.coefficient)
-        for loop in reversed(loops):
-            stmt = Forall(loop.var, loop.domain, stmt)
+        return self._nested(loops, Assign(self.row.access(), True, term.factors, term.coefficient))
+
+    def _nested(self, loops: Iterable[Loop], stmt: Stmt) -> Stmt:
+        for loop in reversed(list(loops)):
+            stmt = Forall(loop.var, loop.domain, stmt, None, 0 if loop.filters else self.schedule.prefetch)
         return stmt

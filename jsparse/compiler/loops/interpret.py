@@ -22,6 +22,7 @@ from jsparse.compiler.loops.nest import (
     Parent,
     Present,
     Range,
+    Reserve,
     Row,
     Stmt,
     Stored,
@@ -89,6 +90,8 @@ class _Machine:
             case Present(term=term, body=body):
                 if self.absent.isdisjoint(self.nest.problem.terms[term].patterns):
                     self.run(body)
+            case Reserve():
+                raise NotImplementedError("how much room a loop needs is not part of what it computes")
             case Parent(body=body):  # which says of columns what they say themselves
                 self.run(body)
             case Append(target=target, value=value):

@@ -2,7 +2,7 @@
 
     LoopNest := [clear target] Stmt
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
-              | append target | Stmt append parent | Stmt; … ; Stmt | if term Stmt
+              | append target | Stmt append parent | reserve | Stmt; … ; Stmt | if term Stmt
     Domain   := Range | Stored | Tiles | Lanes | Fold | Merged | Written
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
@@ -51,6 +51,7 @@ __all__ = [
     "Parent",
     "Present",
     "Range",
+    "Reserve",
     "Row",
     "Sequence",
     "Stmt",
@@ -221,6 +222,19 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserve:
+    """Count as many columns as a loop over `var` would append at most, without running it: of each term the entries of
+    the shortest of the levels that meet there, all coordinates if there are none."""
+
+    var: IndexVar
+    terms: tuple[tuple[Stored, ...], ...]
+
+    def __str__(self) -> str:
+        terms = [" and ".join(map(str, term)) or f"all {self.var}" for term in self.terms]
+        return f"reserve as many as {' plus '.join(terms)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Parent:
     """The body; then, if it appended anything, the coordinate that this shares: that of the last of `indices`, the
     target's outermost as it stores them, and how much has been appended below so far."""
@@ -281,7 +295,7 @@ class Where:
     consumer: Stmt
 
 
-Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Sequence | Present
+Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Reserve | Sequence | Present
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +351,7 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             yield from _lines(consumer, indent + deeper, problem)
         case Assign():
             yield indent + stmt.text(problem)
-        case Append():
+        case Append() | Reserve():
             yield indent + str(stmt)
         case Parent(body=body):
             yield from _lines(body, indent, problem)

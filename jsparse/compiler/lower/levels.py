@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul
+from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul, sub
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
@@ -31,7 +31,7 @@ from jsparse.compiler.problem import PatternType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Entry", "LevelWalk", "coordinate_ahead", "each_entry"]
+__all__ = ["Entry", "LevelWalk", "each_entry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,6 @@ def each_entry(
     if parallel is None:
         return level.serial(body)
     return level.parallel(parallel.grain, body, partials)
-
-
-def coordinate_ahead(scope: Scope, domain: Stored, var: IndexVar, position: Expr, distance: int) -> Expr:
-    """The coordinate `distance` places behind a position of the level, across the ends of its parents' segments."""
-    level = LevelWalk(scope, domain, var)
-    return level.coordinate(minimum(add(position, const(distance)), add(level.capacity(), const(-1))))
 
 
 class LevelWalk:
@@ -139,6 +133,13 @@ class LevelWalk:
             return first, stop, [Let(first, self.clamped(here)), Let(stop, self.clamped(below))]
         read = block(Set(first, self.clamped(here)), Set(stop, self.clamped(below)))
         return first, stop, [Declare(first, const(0)), Declare(stop, const(0)), If(self.above.present, read)]
+
+    def length(self) -> tuple[list[Stmt], Expr]:
+        """At most so many entries lie below the span above."""
+        if self.kind is LevelKind.DENSE:
+            return [], self.scope.storage.size(self.var)
+        first, stop, prelude = self.bounds()
+        return prelude, Binary("max", sub(stop, first), const(0))
 
     def load(self, array: Buffer, place: Expr) -> Expr:
         """An element of one of the pattern's index arrays, of those that the leading indices choose."""

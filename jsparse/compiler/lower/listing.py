@@ -10,14 +10,16 @@ the items below it end. Items without anything below are never written.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
-from jsparse.compiler.kernel.algebra import add, block, cast, const, less, mul, zero
+from jsparse.compiler.kernel.algebra import add, block, cast, const, less, minimum, mul, zero
 from jsparse.compiler.kernel.nodes import Block, Compare, Declare, Expr, Extent, For, If, Let, Set, Stmt, Store, Var
 from jsparse.compiler.kernel.types import I64
-from jsparse.compiler.loops.nest import Append, Forall, LoopNest, Parent, Row, Where
+from jsparse.compiler.loops.nest import Append, Forall, LoopNest, Parent, Reserve, Row, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials
+from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.rows import new_row, with_memory
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.problem import Problem
@@ -25,7 +27,7 @@ from jsparse.compiler.problem import Problem
 if TYPE_CHECKING:
     from jsparse.compiler.lower.storage import Storage
 
-__all__ = ["append", "append_parent", "listing"]
+__all__ = ["append", "append_parent", "listing", "reserve"]
 
 
 class Lowering(Protocol):
@@ -120,6 +122,21 @@ def append(stmt: Append, scope: Scope) -> Stmt:
         value = cast(scope.registers[stmt.value.tensor], storage.target.type.dtype)
         stores.append(Store(storage.target, place, value))
     return block(*stores, Set(place, add(place, const(1))))
+
+
+def reserve(stmt: Reserve, scope: Scope) -> Stmt:
+    """Move on by the lengths of segments."""
+    place = scope.registers[scope.storage.problem.assignment.target.tensor]
+    before: list[Stmt] = []
+    every: list[Expr] = []
+    for term in stmt.terms:
+        lengths: list[Expr] = []
+        for level in term:
+            prelude, length = LevelWalk(scope, level, stmt.var).length()
+            before += prelude
+            lengths.append(length)
+        every.append(reduce(minimum, lengths) if lengths else scope.storage.size(stmt.var))
+    return block(*before, Set(place, add(place, reduce(add, every))))
 
 
 def append_parent(stmt: Parent, scope: Scope, body: Stmt) -> Stmt:

@@ -18,7 +18,6 @@ from jsparse.compiler.kernel.nodes import (
     Let,
     Load,
     Parallel,
-    Prefetch,
     Select,
     Set,
     Stmt,
@@ -38,6 +37,7 @@ from jsparse.compiler.loops.nest import (
     Parent,
     Present,
     Range,
+    Reserve,
     Row,
     Sequence,
     Stored,
@@ -47,12 +47,13 @@ from jsparse.compiler.loops.nest import (
     Written,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.ahead import prefetches
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
-from jsparse.compiler.lower.levels import Entry, coordinate_ahead, each_entry
-from jsparse.compiler.lower.listing import append, append_parent, listing
+from jsparse.compiler.lower.levels import Entry, each_entry
+from jsparse.compiler.lower.listing import append, append_parent, listing, reserve
 from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.products import multiplied, rounded
-from jsparse.compiler.lower.rows import add_to_row, is_row, row_where, written_loop
+from jsparse.compiler.lower.rows import add_if, add_to_row, is_row, row_where, written_loop
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense, Positions, Problem
@@ -104,10 +105,14 @@ class _Lowerer:
                 return self.assign(stmt, scope)
             case Append():
                 return append(stmt, scope)
+            case Reserve():
+                return reserve(stmt, scope)
             case Parent(body=body):
                 return append_parent(stmt, scope, self.stmt(body, scope))
             case Sequence(stmts=stmts):
                 return block(*(self.stmt(inner, scope) for inner in stmts))
+            case Present(term=term, body=Assign() as assign) if term in scope.readable and not assign.target.indices:
+                return add_if(scope.present[term], assign.target.tensor, self.row_value(assign, scope), scope)
             case Present(term=term, body=body):
                 inner = self.stmt(body, scope)
                 return If(scope.present[term], inner) if term in scope.present else inner
@@ -187,25 +192,10 @@ class _Lowerer:
     def stored(self, loop: Forall, domain: Stored, scope: Scope, partials: Partials | None) -> Stmt:
         def body(entry: Entry) -> Stmt:
             inner = scope.with_span(domain, entry.span).with_index(loop.var, entry.coordinate)
-            ahead = self.prefetches(loop, domain, entry, scope) if loop.prefetch else []
+            ahead = prefetches(loop, domain, entry, scope) if loop.prefetch else []
             return block(*ahead, self.stmt(loop.body, inner))
 
         return each_entry(scope, domain, loop.var, loop.parallel, body, partials)
-
-    def prefetches(self, loop: Forall, domain: Stored, entry: Entry, scope: Scope) -> list[Stmt]:
-        """Ask for the rows that the entry `loop.prefetch` places ahead will gather, across the ends of rows."""
-        tiled = scope.tiled
-        if entry.position is None or tiled is None:
-            return []
-        ahead = scope.fresh("ahead")
-        found: list[Stmt] = [Let(ahead, coordinate_ahead(scope, domain, loop.var, entry.position, loop.prefetch))]
-        there = scope.with_index(loop.var, ahead)
-        for factor in self.problem.assignment.factors:
-            names = factor.variables()
-            gathered = self.problem.type_of[factor.tensor].positions is None and not factor.nested()
-            if gathered and {loop.var, tiled} <= set(names) <= set(there.indices):  # one row, wherever loops inside are
-                found.append(Prefetch(self.storage.by_name[factor.tensor], self.address(factor, there), scope.lanes))
-        return found if len(found) > 1 else []
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
         """Indices that are themselves loaded are checked: out of range, the product contributes nothing."""
@@ -228,8 +218,10 @@ class _Lowerer:
         """Add to a row; where rows hold no values, mark it."""
         indices = assign.target.indices
         index = scope.indices[str(indices[0])] if indices else None
-        value = self.product(assign, scope, 0) if self.problem.wants_values else None
-        return add_to_row(assign.target.tensor, index, value, scope)
+        return add_to_row(assign.target.tensor, index, self.row_value(assign, scope), scope)
+
+    def row_value(self, assign: Assign, scope: Scope) -> Expr | None:
+        return self.product(assign, scope, 0) if self.problem.wants_values else None
 
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
         named = (assign.target, *assign.factors, *assign.guarded)

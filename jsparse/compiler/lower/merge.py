@@ -74,6 +74,12 @@ class _Merge:
             start, cursor = self.cursor(level, None if whole else (lo, hi))
             prelude += start
             cursors.append(cursor)
+        if self.intersects:
+            return block(*prelude, self.together(cursors))
+        if self.unites:
+            prelude.append(self.together(cursors))
+        for cursor in cursors:
+            prelude += [Declare(cursor.coordinate, self.size), self.read(cursor)]
         if self.full:
             n = self.scope.fresh(self.var)
             return block(*prelude, For(n, lo, hi, self.visit(n, cursors)))
@@ -83,24 +89,78 @@ class _Merge:
         return block(*prelude, Declare(here, self.next(cursors)), While(less(here, hi), step))
 
     def cursor(self, level: Stored, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
-        """The level's segment, or the part of it between two coordinates, and the registers that run through it."""
+        """The level's segment, or the part of it between two coordinates, and the registers to run through it."""
         walk = self.walks[level]
         first, stop, start = walk.bounds()
-        if between is not None or walk.type.padded:
-            lo, hi = between or (const(0), self.size)
-            search, begin = lower_bound(self.scope, first, stop, lambda n: Compare("<=", lo, walk.coordinate(n)))
-            rest, end = lower_bound(self.scope, begin, stop, lambda n: Compare("<=", hi, walk.coordinate(n)))
-            start += [search, rest]
-            first, stop = begin, end
+        if between is not None:
+            search, first, stop = self.part(walk, first, stop, *between)
+            start.append(search)
+        elif walk.type.padded:
+            search, first, stop = self.in_range(walk, first, stop)
+            start.append(search)
         position, coordinate = self.scope.fresh("p"), self.scope.fresh(f"{self.var}_of")
-        cursor = _Cursor(walk, level, position, coordinate, stop)
-        start += [Declare(position, first), Declare(coordinate, self.size), self.read(cursor)]
-        return start, cursor
+        return [*start, Declare(position, first)], _Cursor(walk, level, position, coordinate, stop)
+
+    def part(self, walk: LevelWalk, first: Expr, stop: Expr, lo: Expr, hi: Expr) -> tuple[Stmt, Var, Var]:
+        """The part of a segment from coordinate `lo` to `hi`."""
+        search, begin = lower_bound(self.scope, first, stop, lambda n: Compare("<=", lo, walk.coordinate(n)))
+        rest, end = lower_bound(self.scope, begin, stop, lambda n: Compare("<=", hi, walk.coordinate(n)))
+        return block(search, rest), begin, end
+
+    def in_range(self, walk: LevelWalk, first: Expr, stop: Expr) -> tuple[Stmt, Var, Var]:
+        """The part of a segment whose coordinates are in range: mostly all of it, as its ends tell."""
+        begin, end = self.scope.fresh("begin"), self.scope.fresh("end")
+        search, inner, behind = self.part(walk, first, stop, const(0), self.size)
+        last = add(stop, const(-1))
+        outside = Binary("|", less(walk.coordinate(first), const(0)), Compare("<=", self.size, walk.coordinate(last)))
+        cut = If(outside, block(search, Set(begin, inner), Set(end, behind)))
+        return block(Declare(begin, first), Declare(end, stop), If(less(first, stop), cut)), begin, end
 
     def read(self, cursor: _Cursor) -> Stmt:
         """The coordinate at the cursor's position; the size if there is none."""
         load = Set(cursor.coordinate, cursor.walk.coordinate(cursor.position))
         return If(less(cursor.position, cursor.stop), load, Set(cursor.coordinate, self.size))
+
+    @property
+    def intersects(self) -> bool:
+        """Whether one term's sparse levels meet, each coordinate of which stands at one position."""
+        return len(self.domain.terms) == 1 and len(self.sparse) > 1 and self.is_plain
+
+    @property
+    def unites(self) -> bool:
+        """Whether several terms meet, each with one sparse level, each coordinate of which stands at one position."""
+        one_each = all(len(term) == 1 for term in self.domain.terms)
+        return one_each and len(self.domain.terms) == len(self.sparse) > 1 and self.is_plain
+
+    @property
+    def is_plain(self) -> bool:
+        return not any(self.walks[level].repeats for level in self.sparse)
+
+    def together(self, cursors: list[_Cursor]) -> Stmt:
+        """The loop as long as all levels have entries left. Which of them moves on is no branch: nobody could guess it.
+
+        Of a product the body runs where all levels have the coordinate, of a sum everywhere: there, every position can
+        be read, whether the level has the coordinate or not.
+        """
+        here, least = self.scope.fresh(self.var), self.scope.fresh("least")
+        scope = self.with_dense(self.scope.with_index(self.var, here), here)
+        step, met, advance = list[Stmt](), list[Stmt](), list[Stmt]()
+        coordinates: list[Expr] = []
+        for cursor in cursors:
+            coordinate, position = self.scope.fresh("coordinate"), self.scope.fresh("at")
+            there = Compare("==", coordinate, least)
+            coordinates.append(coordinate)
+            step.append(Let(coordinate, cursor.walk.coordinate(cursor.position)))
+            met.append(Let(position, cursor.position))
+            scope = scope.with_span(cursor.level, Span(position, None, None if self.intersects else there))
+            advance.append(Set(cursor.position, Select(there, add(cursor.position, const(1)), cursor.position)))
+            if self.unites:
+                scope = scope.with_readable(self.domain.terms.index((cursor.level,)), there)
+        body = block(Let(here, least), *met, self.body(scope))
+        if self.intersects:
+            body = If(Compare("==", least, reduce(lambda a, b: Binary("max", a, b), coordinates)), body)
+        going = reduce(both, [less(cursor.position, cursor.stop) for cursor in cursors])
+        return While(going, block(*step, Let(least, reduce(minimum, coordinates)), body, *advance))
 
     def next(self, cursors: list[_Cursor]) -> Expr:
         """The smallest coordinate at which a term may have entries; the size if no term has any left."""
@@ -127,14 +187,19 @@ class _Merge:
             start += self.run_end(cursor, position, stop, there)
             scope = scope.with_span(cursor.level, Span(position, stop if cursor.walk.repeats else None, there))
             advance.append(If(there, block(Set(cursor.position, stop), self.read(cursor))))
-        for level in self.levels:
-            if level not in self.sparse:
-                scope = scope.with_span(level, self.walks[level].dense_entry(here).span)
+        scope = self.with_dense(scope, here)
         for n, term in enumerate(self.domain.terms):
             for level in term:
                 if level in present:
                     scope = scope.with_present(n, present[level])
         return block(*start, self.guarded(self.body(scope), present), *advance)
+
+    def with_dense(self, scope: Scope, here: Expr) -> Scope:
+        """With the spans of the dense levels that meet."""
+        for level in self.levels:
+            if level not in self.sparse:
+                scope = scope.with_span(level, self.walks[level].dense_entry(here).span)
+        return scope
 
     def run_end(self, cursor: _Cursor, position: Var, stop: Var, there: Expr) -> list[Stmt]:
         """Behind the positions that share the coordinate."""

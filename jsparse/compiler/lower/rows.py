@@ -1,6 +1,6 @@
 """Rows: workspaces that know where they were written, and are read in order.
 
-Beside the values lies a bit for each coordinate, in words of 32, and, for long rows, a bit for each word: so the
+Beside the values lies a bit for each coordinate, in words of 64, and, for long rows, a bit for each word: so the
 coordinates come out sorted without being compared, and reading a row costs what was written, not its length.
 """
 
@@ -22,6 +22,7 @@ from jsparse.compiler.kernel.nodes import (
     Let,
     Load,
     LowestBit,
+    Select,
     Set,
     Stmt,
     Store,
@@ -33,9 +34,9 @@ from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.scope import RowStore, Scope
 from jsparse.compiler.semiring import identity
 
-__all__ = ["add_to_row", "is_row", "new_row", "row_where", "with_memory", "written_loop"]
+__all__ = ["add_if", "add_to_row", "is_row", "new_row", "row_where", "with_memory", "written_loop"]
 
-WORD = 5  # bits of a coordinate that number the bits of a word
+WORD = 6  # bits of a coordinate that number the bits of a word
 SHORT = 4096  # coordinates up to which every word is looked at
 
 
@@ -54,9 +55,9 @@ def with_memory(scope: Scope, row: Row, body: Stmt) -> Stmt:
     """The body with memory for the row, which is empty at first: every thread has one of its own."""
     assert row.var is not None
     size, store = scope.storage.size(row.var), scope.rows[row.name]
-    length = _shifted(add(size, const(31)))
+    length = _shifted(add(size, const(63)))
     if store.words is not None:
-        body = Borrow(store.words, _shifted(add(length, const(31))), body)
+        body = Borrow(store.words, _shifted(add(length, const(63))), body)
     body = Borrow(store.bits, length, body)
     return body if store.values is None else Borrow(store.values, size, body)
 
@@ -99,6 +100,16 @@ def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) 
     return block(Let(word, _shifted(index)), If(again, store, Store(row.values, index, value)), *marks)
 
 
+def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt:
+    """Add a value to a scalar row, and mark it, if the condition holds; without a branch."""
+    mark, register = scope.registers[_written(name)], scope.registers.get(name)
+    marked = Set(mark, Binary("|", mark, condition))
+    if value is None or register is None:
+        return marked
+    added = Binary(scope.storage.problem.semiring.add, register, value)
+    return block(Set(register, Select(condition, added, register)), marked)
+
+
 def written_loop(loop: Forall, domain: Written, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
     """The body at each coordinate that was written, with the row's value; then it is empty."""
     row = scope.rows[domain.workspace]
@@ -121,17 +132,17 @@ def written_loop(loop: Forall, domain: Written, scope: Scope, body: Callable[[Sc
         return _each_bit(scope, row.bits, word, at)
 
     n = scope.fresh("n")
-    length = _shifted(add(size, const(31)))
+    length = _shifted(add(size, const(63)))
     if row.words is None:
         return For(n, const(0), length, of_word(n))
-    return For(n, const(0), _shifted(add(length, const(31))), _each_bit(scope, row.words, n, of_word))
+    return For(n, const(0), _shifted(add(length, const(63))), _each_bit(scope, row.words, n, of_word))
 
 
 def _each_bit(scope: Scope, buffer: Buffer, place: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
     """The body for the number of each bit that is set in a word, which is cleared."""
     bits, number = scope.fresh("left"), scope.fresh("bit")
     step = block(
-        Let(number, add(mul(place, const(32)), LowestBit(bits))),
+        Let(number, add(mul(place, const(64)), LowestBit(bits))),
         Set(bits, Binary("&", bits, Binary("-", bits, const(1)))),
         body(number),
     )
@@ -144,7 +155,7 @@ def _mark(buffer: Buffer, place: Expr, number: Expr) -> Stmt:
 
 
 def _bit(number: Expr) -> Expr:
-    return Binary("<<", const(1), Binary("&", number, const(31)))
+    return Binary("<<", const(1), Binary("&", number, const(63)))
 
 
 def _shifted(number: Expr) -> Expr:

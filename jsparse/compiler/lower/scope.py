@@ -50,6 +50,7 @@ class Scope:
     tiled: IndexVar | None = None
     lanes: int = 0
     present: Mapping[int, Expr] = field(default_factory=dict)  # of a sum, the terms that may be missing here
+    readable: frozenset[int] = frozenset()  # of these, those whose factors can be read all the same
     rows: Mapping[str, RowStore] = field(default_factory=dict)
     names: count[int] = field(default_factory=count)
 
@@ -77,6 +78,10 @@ class Scope:
         """Where a term of a sum is there if `condition` holds, besides those that held further out."""
         known = self.present.get(term)
         return replace(self, present={**self.present, term: condition if known is None else both(known, condition)})
+
+    def with_readable(self, term: int, condition: Expr) -> Scope:
+        """The same, where the term's factors can be read even if it does not hold."""
+        return replace(self.with_present(term, condition), readable=self.readable | {term})
 
     def with_row(self, name: str, row: RowStore) -> Scope:
         """Where a row lies in `row`."""

@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.walks import walks
 from jsparse.formats import Pattern
@@ -22,7 +23,6 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
 
-REGISTER_BYTES = 256  # of one register tile: 8 vectors of 32 bytes, half of AVX2's registers
 SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
 SHARED_LANES = 16  # but none narrower than a cache line of float32
 WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each

@@ -13,6 +13,7 @@ from itertools import islice, permutations
 
 from jsparse.compiler.problem import Addend, Problem
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
+from jsparse.compiler.schedule.machine import CACHED_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
@@ -27,6 +28,7 @@ MAX_ORDERS = 120  # of a term's own loops that are priced
 SHORT_ROW = 1 << 16  # a row may always be so long
 ROW_WORK = 4  # else at most so many times the work
 SEVERAL = 1.0  # a coordinate compared while merging
+ENTRY_BYTES = 8  # of a stored entry: a coordinate and a value, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[I
         shared,
         parallel=shared[0] if shared else None,
         grain=_grain(problem, patterns, shared, work),
+        prefetch=PREFETCH_AHEAD if any(ENTRY_BYTES * p.nse > CACHED_BYTES for p in patterns) else 0,
         drivers=tuple(dict.fromkeys(driver for order in chosen for driver in order.drivers)),
         own=tuple(order.own for order in chosen),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule.candidate import Candidate, candidates
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, estimate, extent, moved_dense, sharing
+from jsparse.compiler.schedule.machine import CACHED_BYTES, LINE_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
@@ -21,10 +22,6 @@ from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["plan", "plan_as"]
-
-PREFETCH_AHEAD = 16  # stored entries; gathered rows arrive from memory in about that time
-LINE_BYTES = 64  # of a tile of a row: below, what is asked for is mostly there already
-CACHED_BYTES = 1 << 18  # a gathered tensor of this size stays in the second-level cache
 
 
 def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
@@ -111,7 +108,8 @@ def _grain(candidate: Candidate, cost: Cost) -> int:
 
 
 def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
-    """Whether rows of a dense tensor too large for the cache are read in the order of stored coordinates."""
+    """Whether rows of a dense tensor too large for the cache are read in the order of stored coordinates. Of tiles
+    shorter than a line, most are there already."""
     if candidate.vector is None or not candidate.walk:
         return False
     last: IndexVar = candidate.walk[-1]
