@@ -56,6 +56,11 @@ class DynamicPattern:
         """A static pattern with the room of `type_`. Raises PatternError if it has more entries."""
         return DynamicPattern(type_, tuple(jnp.asarray(array) for array in pad(pattern, type_.nse)))
 
+    @staticmethod
+    def empty(type_: DynamicType) -> DynamicPattern:
+        """No entries, with the room of `type_`."""
+        return DynamicPattern(type_, tuple(jnp.zeros(length, type_.index_dtype) for length in type_.array_lengths))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The size of each dimension."""

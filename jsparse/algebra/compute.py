@@ -43,6 +43,9 @@ def result_pattern(work: Contraction, operands: Sequence[Any], out_format: objec
         return work.assembly.pattern(operands)
     given = out_format.pattern if isinstance(out_format, SparseTensor) else None
     given = given if isinstance(given, DynamicPattern) else None
+    if given is None and -1 in work.index_from:  # dense levels of size 0 leave nothing of an operand's pattern
+        assert isinstance(work.result, DynamicType)
+        given = DynamicPattern.empty(work.result)
     return work.stored_like(work.walked(operands, given))
 
 

@@ -18,3 +18,13 @@ def test_products_and_sums(format, dynamic):
     total = jsparse.evaluate("C[i,j] = A[i,j] * Z[i,k] + A[j,i]", A=full, Z=empty)
     assert int(total.nnz) == A.nse
     np.testing.assert_array_equal(total.todense(), np.arange(9).reshape(3, 3).T)
+
+
+@pytest.mark.parametrize("format", ["csr", "coo", "dcsc", "(i, j) -> (j : compressed(nonunique), i : compressed)"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_dense_levels_of_no_size_are_added(format, dynamic):
+    full = A.asformat(format)
+    got = jsparse.einsum("ah,jh->ajh", full.dynamic(10) if dynamic else full, np.zeros((0, 3), np.float32))
+    assert isinstance(got, jsparse.SparseTensor)
+    assert got.shape == got.todense().shape == (3, 0, 3)
+    assert (got.nse, int(got.nnz)) == (0, 0)

@@ -28,10 +28,13 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidate, "WRITTEN_TURNS", 1)
         patch.setattr(candidate, "WRITTEN_OUT", WRITTEN_OUT)
+        patch.setattr(candidate, "PANEL_TILES", 1)
+        patch.setattr(candidate, "PANELS", (1, 2, 5))
         found = list(candidates(problem, known))
-    written = [c for c in found if c.written_out]
-    if written and rng.random() < 0.3:
-        found = written
+    rare = [[c for c in found if c.written_out], [c for c in found if c.panel]]
+    for those in rare:
+        if those and rng.random() < 0.3:
+            found = those
     vectorized = [c for c in found if c.vector is not None]
     found = vectorized if vectorized and rng.random() < 0.7 else found
     chosen = found[int(rng.integers(len(found)))]
@@ -56,7 +59,8 @@ def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:
     if not schedule.lanes:
         return replace(schedule, grain=int(rng.choice([1, 3])))
     lanes = min(schedule.lanes, int(rng.choice([2, 3, 4, schedule.lanes])))
-    return replace(schedule, grain=int(rng.choice([1, 3])), lanes=lanes, prefetch=int(rng.choice([0, 1, 5])))
+    ahead = 0 if schedule.panel else int(rng.choice([0, 1, 5]))
+    return replace(schedule, grain=int(rng.choice([1, 3])), lanes=lanes, prefetch=ahead)
 
 
 def batched(spec: Spec, rng: np.random.Generator) -> Spec:

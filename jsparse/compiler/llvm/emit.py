@@ -118,7 +118,8 @@ class _Function:
                 self.borrow(stmt)
             case LocalArray(buffer=buffer, length=length):
                 array = ir.ArrayType(memory_type(buffer.type), length)
-                self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
+                place = self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
+                place.align = CACHE_LINE
                 self.arrays.append(buffer.name)
 
     def on_stack(self, type_: ir.Type, name: str) -> Any:

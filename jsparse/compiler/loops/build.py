@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
 
 from jsparse.compiler.loops.assemble import assemble_loops
 from jsparse.compiler.loops.nest import (
@@ -12,6 +14,8 @@ from jsparse.compiler.loops.nest import (
     Forall,
     Lanes,
     LoopNest,
+    Pack,
+    Panels,
     Parallel,
     Stmt,
     Stored,
@@ -71,9 +75,12 @@ class _Builder:
         for place, var in enumerate((*scalar, None)):
             if self.vector and place == self.schedule.tile:
                 loops.append(Loop(self.vector, Tiles(self.schedule.lanes)))
+                loops += [Loop(scalar[-1], Panels(self.schedule.panel))] if self.schedule.panel else []
             if var is None:
                 break
             bound = walk.bind(var)
+            if self.schedule.panel and var == scalar[-1]:
+                bound[0] = replace(bound[0], domain=replace(cast(Stored, bound[0].domain), panel=True))
             into = summed if var in self.schedule.summed else loops
             into += bound
             sum_at = len(loops) if isinstance(bound[0].domain, Stored) else sum_at
@@ -131,7 +138,15 @@ class _Builder:
             return self._registers(place, accumulate, factors)
         if place == len(self.loops):
             return self._innermost(self.target, accumulate, factors)
+        if isinstance(self.loops[place].domain, Panels):
+            return self._loop(place, self._packed(factors, lambda packed: self._emit(place + 1, accumulate, packed)))
         return self._loop(place, self._emit(place + 1, accumulate, factors))
+
+    def _packed(self, factors: tuple[Access, ...], consume: Callable[[tuple[Access, ...]], Stmt]) -> Stmt:
+        """What is made of the factors where the one that is gathered is read from a copy."""
+        (source,) = (f for f in factors if f.variables() and set(f.variables()) == set(self.schedule.order[-2:]))
+        access = Access("pack", source.indices)
+        return Pack("pack", source, consume(tuple(access if f == source else f for f in factors)))
 
     def _loop(self, place: int, body: Stmt) -> Forall:
         loop = self.loops[place]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from jsparse.compiler.loops.nest import (
     Lanes,
     LoopNest,
     Merged,
+    Pack,
+    Panels,
     Parent,
     Present,
     Range,
@@ -73,6 +75,7 @@ class _Machine:
     patterns: Sequence[Sequence[Array]]
     env: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
+    panels: dict[str, range] = field(default_factory=dict)
     spans: dict[tuple[int, int], Span] = field(default_factory=dict)
     absent: set[int] = field(default_factory=set)  # patterns without an entry where the merged loops stand
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
@@ -90,6 +93,9 @@ class _Machine:
             case Present(term=term, body=body):
                 if self.absent.isdisjoint(self.nest.problem.terms[term].patterns):
                     self.run(body)
+            case Pack(name=name, source=source, body=body):
+                self.arrays[name] = self.packed(source)
+                self.run(body)
             case Reserve():
                 raise NotImplementedError("how much room a loop needs is not part of what it computes")
             case Parent(body=body):  # which says of columns what they say themselves
@@ -119,6 +125,10 @@ class _Machine:
                 for start in range(0, self.size(var), lanes):
                     self.tiles[var] = (start, min(start + lanes, self.size(var)))
                     yield
+            case Panels(size=size):
+                for start in range(0, self.size(var), size):
+                    self.panels[var] = range(start, min(start + size, self.size(var)))
+                    yield
             case Lanes():
                 yield from (self.env.update({var: n}) for n in range(*self.tiles[var]))
             case Merged(terms=terms):
@@ -127,8 +137,9 @@ class _Machine:
                 for place in sorted(self.rows[workspace]):
                     self.env[var] = place[0]
                     yield
-            case Stored(pattern=pattern, level=level, bound=bound):
-                yield from self.entries(var, pattern, level, bound)
+            case Stored(pattern=pattern, level=level, bound=bound, panel=panel):
+                entries = self.entries(var, pattern, level, bound)
+                yield from (None for _ in entries if not panel or self.env[var] in self.panels[var])
 
     def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
         """Visit the entries of one level below the present span, equal neighbours of a repeating level together."""
@@ -155,6 +166,19 @@ class _Machine:
                 self.spans[pattern, level] = (lo, end)
                 yield
             lo = end
+
+    def packed(self, source: Access) -> Array:
+        """The part of a tensor that is in the present panel and tile; poison elsewhere. Indexed by the access."""
+        whole = self.arrays[source.tensor]
+        places = [cast(Dense, axis).dim for axis in self.nest.problem.type_of[source.tensor].axes]
+        whole = whole.transpose([places.index(n) for n in range(whole.ndim)])
+        copy = np.full_like(whole, np.nan if np.issubdtype(whole.dtype, np.floating) else 111)
+        part = tuple(
+            slice(*self.tiles[v]) if v in self.tiles else slice(self.panels[v].start, self.panels[v].stop)
+            for v in map(str, source.indices)
+        )
+        copy[part] = whole[part]
+        return copy
 
     def merged(self, var: str, terms: Sequence[Sequence[Stored]]) -> Iterator[None]:
         """Every coordinate at which all levels of some term have an entry; what has none is absent, and so is what

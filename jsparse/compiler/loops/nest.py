@@ -3,7 +3,8 @@
     LoopNest := [clear target] Stmt
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
               | append target | Stmt append parent | reserve | Stmt; … ; Stmt | if term Stmt
-    Domain   := Range | Stored | Tiles | Lanes | Fold | Merged | Written
+              | with a copy of a tensor's panel Stmt
+    Domain   := Range | Stored | Tiles | Lanes | Panels | Fold | Merged | Written
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
 
@@ -47,6 +48,8 @@ __all__ = [
     "Lanes",
     "LoopNest",
     "Merged",
+    "Pack",
+    "Panels",
     "Parallel",
     "Parent",
     "Present",
@@ -73,14 +76,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The entries of a pattern's level below the present position. `bound`: only those that the variable names."""
+    """The entries of a pattern's level below the present position. `bound`: only those that the variable names.
+    `panel`: only those in the present panel of the variable."""
 
     pattern: int
     level: int
     bound: bool = False
+    panel: bool = False
 
     def __str__(self) -> str:
-        return f"P{self.pattern}.{self.level}{' (already bound)' if self.bound else ''}"
+        which = " (already bound)" if self.bound else " in the panel" if self.panel else ""
+        return f"P{self.pattern}.{self.level}{which}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,17 @@ class Lanes:
 
     def __str__(self) -> str:
         return "lanes"
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """The first coordinate of each run of `size` coordinates. Stored entries inside are walked run by run: a segment
+    goes on where it ended in the run before."""
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"panels of {self.size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +151,7 @@ class Written:
         return f"written {self.workspace}"
 
 
-Domain: TypeAlias = Range | Stored | Tiles | Lanes | Fold | Merged | Written
+Domain: TypeAlias = Range | Stored | Tiles | Lanes | Panels | Fold | Merged | Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +286,23 @@ class Forall:
 
 
 @dataclass(frozen=True, slots=True)
+class Pack:
+    """The body, which reads `source[v, k]` as `name[v, k]`: from a copy of the rows of the present panel of `v`, in the
+    lanes of the present tile of `k`, that lie close together."""
+
+    name: str
+    source: Access
+    body: Stmt
+
+    def access(self) -> Access:
+        """The notation of its use."""
+        return Access(self.name, self.source.indices)
+
+    def __str__(self) -> str:
+        return f"{self.access()} = {self.source} in the panel"
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence:
     """One after the other."""
 
@@ -295,7 +329,7 @@ class Where:
     consumer: Stmt
 
 
-Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Reserve | Sequence | Present
+Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Reserve | Pack | Sequence | Present
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +355,7 @@ def _assignments(stmt: Stmt) -> Iterator[Assign]:
     match stmt:
         case Assign():
             yield stmt
-        case Forall(body=body) | Present(body=body) | Parent(body=body):
+        case Forall(body=body) | Present(body=body) | Parent(body=body) | Pack(body=body):
             yield from _assignments(body)
         case Sequence(stmts=stmts):
             for inner in stmts:
@@ -353,6 +387,9 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             yield indent + stmt.text(problem)
         case Append() | Reserve():
             yield indent + str(stmt)
+        case Pack(body=body):
+            yield indent + str(stmt)
+            yield from _lines(body, indent, problem)
         case Parent(body=body):
             yield from _lines(body, indent, problem)
             yield indent + str(stmt)

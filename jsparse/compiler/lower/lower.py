@@ -34,6 +34,8 @@ from jsparse.compiler.loops.nest import (
     Lanes,
     LoopNest,
     Merged,
+    Pack,
+    Panels,
     Parent,
     Present,
     Range,
@@ -52,6 +54,7 @@ from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.listing import append, append_parent, listing, reserve
 from jsparse.compiler.lower.merge import merged_loop
+from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels
 from jsparse.compiler.lower.products import multiplied, rounded
 from jsparse.compiler.lower.rows import add_if, add_to_row, is_row, row_where, written_loop
 from jsparse.compiler.lower.scope import Scope
@@ -105,6 +108,8 @@ class _Lowerer:
                 return self.assign(stmt, scope)
             case Append():
                 return append(stmt, scope)
+            case Pack(body=body):
+                return pack(stmt, scope, lambda inner: self.stmt(body, inner))
             case Reserve():
                 return reserve(stmt, scope)
             case Parent(body=body):
@@ -147,6 +152,8 @@ class _Lowerer:
                 return self.range(loop, scope, partials)
             case Tiles(lanes=lanes):
                 return self.tiles(loop, lanes, scope)
+            case Panels():
+                return panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
             case Stored():
                 return self.stored(loop, loop.domain, scope, partials)
             case Merged():
@@ -195,6 +202,8 @@ class _Lowerer:
             ahead = prefetches(loop, domain, entry, scope) if loop.prefetch else []
             return block(*ahead, self.stmt(loop.body, inner))
 
+        if domain.panel:
+            return panel_entries(scope, domain, loop.var, body)
         return each_entry(scope, domain, loop.var, loop.parallel, body, partials)
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
@@ -281,6 +290,8 @@ class _Lowerer:
         register = scope.registers.get(access.tensor)
         if register is not None:
             return register
+        if access.tensor in scope.packs:
+            return cast(packed(access, scope), dtype)
         lanes = scope.lanes if scope.tiled in access.variables() else 0
         if lanes:
             self.check_contiguous(access, scope.tiled)
@@ -307,7 +318,7 @@ class _Lowerer:
         prelude: list[Stmt] = []
         guard: Expr | None = None
         for access in (assign.target, *assign.factors):
-            for place, axis in enumerate(() if access.tensor in scope.registers else self.axes(access)):
+            for place, axis in enumerate(self.axes(access, scope)):
                 index = access.indices[axis.dim] if isinstance(axis, Dense) else ""
                 if not isinstance(index, Access):
                     continue
@@ -323,8 +334,10 @@ class _Lowerer:
                 guard = inside if guard is None else both(guard, inside)
         return prelude, guard, scope
 
-    def axes(self, access: Access) -> tuple[Dense | Positions, ...]:
-        return self.problem.type_of[access.tensor].axes
+    def axes(self, access: Access, scope: Scope) -> tuple[Dense | Positions, ...]:
+        """The storage axes of a tensor; none of a workspace."""
+        is_workspace = access.tensor in scope.registers or access.tensor in scope.packs
+        return () if is_workspace else self.problem.type_of[access.tensor].axes
 
 
 def _added(workspace: str) -> str:

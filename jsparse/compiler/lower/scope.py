@@ -13,7 +13,7 @@ from jsparse.compiler.loops.nest import Stored
 from jsparse.compiler.lower.storage import Storage
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["RowStore", "Scope", "Span"]
+__all__ = ["Panel", "RowStore", "Scope", "Span"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,17 @@ class RowStore:
     words: Buffer | None
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Coordinates `start <= v < stop` of a variable, at most `size`; `done`: for each parent of its level, how many
+    entries are."""
+
+    size: int
+    start: Expr
+    stop: Expr
+    done: Buffer
+
+
 @dataclass(frozen=True)
 class Scope:
     """Immutable: each loop makes the scope of its body from its own."""
@@ -52,6 +63,8 @@ class Scope:
     present: Mapping[int, Expr] = field(default_factory=dict)  # of a sum, the terms that may be missing here
     readable: frozenset[int] = frozenset()  # of these, those whose factors can be read all the same
     rows: Mapping[str, RowStore] = field(default_factory=dict)
+    panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
+    packs: Mapping[str, Buffer] = field(default_factory=dict)
     names: count[int] = field(default_factory=count)
 
     def fresh(self, base: str, type_: Type = I64) -> Var:
@@ -82,6 +95,14 @@ class Scope:
     def with_readable(self, term: int, condition: Expr) -> Scope:
         """The same, where the term's factors can be read even if it does not hold."""
         return replace(self.with_present(term, condition), readable=self.readable | {term})
+
+    def with_panel(self, var: IndexVar, panel: Panel) -> Scope:
+        """Inside a panel of `var`."""
+        return replace(self, panels={**self.panels, var: panel})
+
+    def with_pack(self, name: str, copy: Buffer) -> Scope:
+        """Where rows of the panel lie in `copy`."""
+        return replace(self, packs={**self.packs, name: copy})
 
     def with_row(self, name: str, row: RowStore) -> Scope:
         """Where a row lies in `row`."""

@@ -17,14 +17,18 @@ import numpy as np
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.visits import walked_levels
 from jsparse.compiler.schedule.walks import walks
 from jsparse.formats import Pattern
+from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
 
 SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
 SHARED_LANES = 16  # but none narrower than a cache line of float32
+PANELS = (256, 512)  # coordinates whose rows, of one tile, are copied: 64 or 128 KiB on the stack
+PANEL_TILES = 4  # tiles wanted of which threads own some
 WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each
 WRITTEN_BYTES = 64  # of a register tile then, so that those of several rows fit the registers
 WRITTEN_TURNS = 512  # coordinates that what is written out is worth running for
@@ -38,6 +42,7 @@ class Candidate:
         walk: the pattern's variables in the order visited.
         vector: the variable to run in vector lanes, if any.
         factored: whether the innermost reduction is summed in lanes before the factors that lack it are multiplied in.
+        panel: coordinates of the innermost reduction that are worked on together (see `loops.nest.Panels`); 0 for all.
         written_out: whether the loops over the patterns, which are known and small, are written out entry by entry, for
             every register tile anew: coordinates and positions become constants, and rows that several entries read
             stay in registers.
@@ -48,6 +53,7 @@ class Candidate:
     vector: IndexVar | None
     factored: bool = False
     written_out: bool = False
+    panel: int = 0
 
     @cached_property
     def kept(self) -> frozenset[IndexVar]:
@@ -136,6 +142,24 @@ class Candidate:
         return self.inner_lanes[1] > 0 and bool(inner) and not any(set(f.variables()) & others for f in inner)
 
     @cached_property
+    def gathered(self) -> Access | None:
+        """The factor of which one row is read for each entry, and nothing else; None if there is none, or several."""
+        wanted = {*self.tail[-1:], self.vector}
+        found = [f for f in self.problem.assignment.factors if self.vector in f.variables()]
+        return found[0] if len(found) == 1 and set(found[0].variables()) == wanted and not found[0].nested() else None
+
+    @property
+    def can_panel(self) -> bool:
+        """Whether the innermost reduction over stored entries can be divided into panels, inside tiles that threads
+        own: it is the only one, and the only loop inside those over the target."""
+        problem = self.problem
+        if len(problem.level_variables) != 1 or problem.lists or problem.guard is not None or self.lead or self.spread:
+            return False
+        if len(self.tail) != 1 or not self.head or self.scatters or self.contracted or self.summed:
+            return False
+        return self.vector in self.kept and self.gathered is not None
+
+    @cached_property
     def sums_all(self) -> bool:
         """Whether nothing of the tail is left once `summed` is taken out, so that no dense loop stands around it."""
         return bool(self.summed) and self.summed == self.tail and not self.factored
@@ -165,6 +189,8 @@ class Candidate:
     def tile(self) -> int:
         """Where the loop over register tiles stands: around the reductions if the target carries the lanes; outside
         everything when threads own tiles of the target, and outside the patterns where these are written out."""
+        if self.panel:
+            return 0
         if self.written_out:
             return len(self.spread)
         if self.owns_tiles:
@@ -184,8 +210,22 @@ def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Ca
             yield candidate
             if candidate.can_factor:
                 yield replace(candidate, factored=True)
+            if candidate.can_panel and _has_segments(candidate, patterns):
+                yield from (replace(candidate, panel=size) for size in PANELS)
             if _writes_out(candidate, patterns):
                 yield replace(candidate, written_out=True)
+
+
+def _has_segments(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
+    """Whether the innermost level has segments, in each of which coordinates rise, and there are tiles for threads."""
+    size = candidate.problem.size[candidate.vector] if candidate.vector is not None else None
+    if not patterns or size is None or size < PANEL_TILES * candidate.lanes:
+        return False
+    (names,) = candidate.problem.level_variables
+    levels = patterns[0].format.levels[: len(names)]
+    own_order = walked_levels(names, candidate.walk) == tuple(range(len(names)))
+    unique = all(level.kind is not LevelKind.SINGLETON and level.unique for level in levels)
+    return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind is LevelKind.COMPRESSED))
 
 
 def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:

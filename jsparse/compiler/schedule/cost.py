@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.candidate import Candidate
+from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.visits import UNKNOWN, visits, walked_as
 from jsparse.formats.level import LevelKind
-from jsparse.notation.assignment import IndexVar
+from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
 
@@ -27,6 +30,8 @@ MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
 SHARED = 2.0  # work that threads cannot share counts this many times
 WRITTEN = 0.75  # arithmetic whose places are constants costs so much of what it costs elsewhere
+SEGMENT = 26.0  # a segment taken up and left: two branches that nobody can guess
+PACK = 10.0  # a line copied into a panel
 CHUNK_WORK = 1 << 15  # multiply-adds worth waking a thread for
 
 
@@ -62,6 +67,8 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     order, kept = candidate.order, candidate.kept
     if candidate.problem.lists:
         return (order[0], "owned") if order else None
+    if candidate.panel:
+        return str(candidate.vector), "owned"
     if candidate.written_out:
         return str(candidate.spread[0] if candidate.spread else candidate.vector), "owned"
     if candidate.owns_tiles and not candidate.lead:
@@ -96,7 +103,7 @@ def estimate(candidate: Candidate, patterns: tuple[Stored, ...]) -> Cost:
     """Price a candidate."""
     walked = visits(candidate.problem, candidate.walk, patterns)
     entries = list(walked.entries)
-    work = _work(candidate, entries)
+    work = _work(candidate, entries) + _gathers(candidate, entries)
     visited = _visited(candidate, list(walked.looked))
     serial = sharing(candidate) is None
     target = _target_traffic(candidate, patterns, entries)
@@ -121,6 +128,33 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
     return work / (LANES if candidate.vector is not None else 1.0) * (WRITTEN if candidate.written_out else 1.0)
 
 
+def _gathers(candidate: Candidate, entries: list[float]) -> float:
+    """What rows cost that are read in the order of coordinates; of panels, what copies of them cost."""
+    problem, access, vector = candidate.problem, candidate.gathered, candidate.vector
+    if access is None or vector is None or not candidate.tail or candidate.written_out:
+        return 0.0
+    leaf = entries[-1] if entries else 1.0
+    if not candidate.panel:
+        return leaf * extent(problem, candidate.spread) * _row(candidate, access, candidate.tail[-1:])
+    rows, columns = extent(problem, candidate.tail[-1:]), extent(problem, (vector,))
+    item = _itemsize(candidate, access)
+    lines, tiles = -(-columns * item // LINE_BYTES), -(-columns // candidate.lanes)
+    walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // candidate.panel)
+    added = walked * (tiles * SEGMENT + MEMORY * columns / LANES)
+    return PACK * rows * lines + added + leaf * lines * gather_cost(candidate.panel * candidate.lanes * item)
+
+
+def _row(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...]) -> float:
+    """A row of a dense tensor, all tiles of it, that is read anywhere among those of the variables `rows`."""
+    columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
+    near = candidate.lanes if candidate.tile == 0 else columns  # of a row, what is read before the next one
+    return -(-columns * item // LINE_BYTES) * gather_cost(extent(candidate.problem, rows) * near * item)
+
+
+def _itemsize(candidate: Candidate, access: Access) -> int:
+    return np.dtype(candidate.problem.type_of[access.tensor].dtype).itemsize
+
+
 def _visited(candidate: Candidate, looked: list[float]) -> float:
     """Coordinates loaded. Loops around part of the walk make it walked again for each of their turns."""
     if candidate.written_out:
@@ -138,13 +172,17 @@ def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], entries:
     written = extent(problem, tuple(v for v in candidate.dense if v in candidate.kept))
     heads, leaf = entries[: len(candidate.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
+    anywhere = 0.0
     if candidate.scatters:
         stores = max(stores, leaf * written) * MEMORY
+        rows = tuple(v for v in candidate.walk if v in candidate.kept)
+        if candidate.vector in candidate.kept:
+            anywhere = 2 * leaf * extent(problem, candidate.spread) * _row(candidate, problem.assignment.target, rows)
     sparse = problem.type_of[problem.assignment.target.tensor].positions is None and (
         candidate.scatters or _skips(candidate, patterns)
     )
     clears = CLEAR * extent(problem, problem.assignment.target.variables()) if sparse else 0.0
-    return stores / (LANES if candidate.vector in candidate.kept else 1.0) + clears
+    return stores / (LANES if candidate.vector in candidate.kept else 1.0) + clears + anywhere
 
 
 def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:

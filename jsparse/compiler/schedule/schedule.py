@@ -24,6 +24,8 @@ class Schedule:
         grain: stored entries (or iterations) a chunk should have at least.
         drivers: where several patterns meet at a variable, which of them the loop walks; the others are searched.
         prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
+        panel: with `lanes`, how many coordinates of the innermost reduction are worked on together, for all entries, in
+            a copy of the rows that are read there; 0 for all, and no copy.
         own: of a sum, the loops of each term inside those of `order`, which all terms share and which run over the
             target's outermost indices. An index of the target that is not among the latter needs a workspace.
     """
@@ -38,6 +40,7 @@ class Schedule:
     prefetch: int = 0
     drivers: tuple[tuple[IndexVar, int], ...] = ()
     own: tuple[tuple[IndexVar, ...], ...] = ()
+    panel: int = 0
 
     def __str__(self) -> str:
         lines = [f"loops {' '.join(self.order)}"]
@@ -49,6 +52,8 @@ class Schedule:
             lines.append(f"{self.parallel} in parallel, {self.mode}, ≥ {self.grain:,} entries a chunk")
         lines += [f"{var} walks P{pattern} and looks it up in the others" for var, pattern in self.drivers]
         lines += [f"term {n} {' '.join(loops)}" for n, loops in enumerate(self.own) if loops]
+        if self.panel:
+            lines.append(f"{self.order[-2]} in panels of {self.panel} coordinates, whose rows are copied")
         if self.prefetch:
             lines.append(f"prefetch {self.prefetch} entries ahead")
         return "\n".join(lines)

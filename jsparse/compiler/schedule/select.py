@@ -44,7 +44,7 @@ def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
 
 
 def _name(candidate: Candidate) -> str:
-    written = ", written out" if candidate.written_out else ""
+    written = ", written out" if candidate.written_out else f", panels of {candidate.panel}" if candidate.panel else ""
     return " ".join(candidate.order) + (f" ({candidate.vector} in lanes{written})" if candidate.vector else "")
 
 
@@ -93,7 +93,8 @@ def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
         None if shared is None else shared[0],
         "owned" if shared is None else cast(Literal["owned", "reduced"], shared[1]),
         _grain(candidate, cost),
-        PREFETCH_AHEAD if _gathers_from_memory(candidate, problem, lanes) else 0,
+        PREFETCH_AHEAD if not candidate.panel and _gathers_from_memory(candidate, problem, lanes) else 0,
+        panel=candidate.panel,
     )
 
 

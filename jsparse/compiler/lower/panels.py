@@ -1,0 +1,95 @@
+"""Panels: a reduction cut into runs of coordinates, for each of which all of a pattern's segments are walked a part.
+
+The rows that are read in a run are copied close together first. Rows a power of two apart would share a few places of
+the cache, however few they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, sub
+from jsparse.compiler.kernel.nodes import (
+    Borrow,
+    Buffer,
+    Declare,
+    Expr,
+    Extent,
+    For,
+    If,
+    Let,
+    Load,
+    LocalArray,
+    Set,
+    Stmt,
+    Store,
+    While,
+)
+from jsparse.compiler.kernel.types import I64, Type
+from jsparse.compiler.loops.nest import Forall, Pack, Panels, Stored
+from jsparse.compiler.lower.levels import Entry, LevelWalk
+from jsparse.compiler.lower.scope import Panel, Scope, Span
+from jsparse.compiler.problem import Dense
+from jsparse.notation.assignment import Access
+
+__all__ = ["pack", "packed", "panel_entries", "panels"]
+
+
+def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+    """The body for each run of coordinates. How far each segment has been walked is kept in borrowed memory."""
+    level = _level(loop.body)
+    pointers = scope.storage.pointers(level.pattern, level.level)
+    done, start, stop = Buffer(scope.fresh("done").name, I64, -1, True), scope.fresh("start"), scope.fresh("stop")
+    size = scope.storage.size(loop.var)
+    inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, done)))
+    end = Let(stop, minimum(add(start, const(domain.size)), size))
+    return Borrow(done, Extent(pointers, 0), For(start, const(0), size, block(end, inner), domain.size))
+
+
+def _level(stmt: object) -> Stored:
+    """The level whose entries a panel divides."""
+    while not (isinstance(stmt, Forall) and isinstance(stmt.domain, Stored) and stmt.domain.panel):
+        stmt = stmt.producer if hasattr(stmt, "producer") else stmt.body  # type: ignore[attr-defined]
+    return stmt.domain
+
+
+def panel_entries(scope: Scope, domain: Stored, var: str, body: Callable[[Entry], Stmt]) -> Stmt:
+    """The loop over the entries of the present segment in the present panel."""
+    walk, panel = LevelWalk(scope, domain, var), scope.panels[var]
+    first, stop, prelude = walk.bounds()
+    parent, position = walk.above.first, scope.fresh("p")
+    last = add(stop, const(-1))
+    inside = both(less(position, stop), less(walk.coordinate(minimum(position, last)), panel.stop))
+    step = block(walk.one(position, lambda entry: body(Entry(entry.coordinate, Span(position)))), _next(position))
+    walked = block(While(inside, step), Store(panel.done, parent, sub(position, first)))
+    start = add(first, Load(panel.done, parent))
+    return block(*prelude, Declare(position, start), If(less(position, stop), walked))
+
+
+def _next(position: object) -> Stmt:
+    return Set(position, add(position, const(1)))  # type: ignore[arg-type]
+
+
+def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+    """Copy the tile's lanes of the panel's rows, then the body."""
+    (var,) = (str(v) for v in stmt.source.indices if v != scope.tiled)
+    panel, source = scope.panels[var], scope.storage.by_name[stmt.source.tensor]
+    copy = Buffer(scope.fresh(stmt.name).name, Type(source.type.dtype), -1, True)
+    n = scope.fresh(var)
+    place = mul(sub(n, panel.start), const(scope.lanes))
+    row = Load(source, _address(stmt.source, scope.with_index(var, n)), scope.lanes)
+    copied = For(n, panel.start, panel.stop, Store(copy, place, row))
+    return block(LocalArray(copy, panel.size * scope.lanes), copied, body(scope.with_pack(stmt.name, copy)))
+
+
+def packed(access: Access, scope: Scope) -> Expr:
+    """What a copy holds at the present coordinate."""
+    (var,) = (str(v) for v in access.indices if v != scope.tiled)
+    place = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))
+    return Load(scope.packs[access.tensor], place, scope.lanes)
+
+
+def _address(access: Access, scope: Scope) -> Expr:
+    axes = scope.storage.problem.type_of[access.tensor].axes
+    names = [str(access.indices[axis.dim]) for axis in axes if isinstance(axis, Dense)]
+    return scope.storage.address(access, [scope.indices[name] for name in names])
