@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Case", "Laps", "Row", "Step", "UnavailableError", "agree", "measure", "table"]
 
-SETTLE = 0.01  # seconds for which a candidate runs untimed before it is timed
+SETTLE = 0.05  # seconds for which a candidate runs untimed before it is timed
 
 Step = Callable[[], Any]
 """One run of a candidate; gives its result, complete when it returns, or `Laps`."""
