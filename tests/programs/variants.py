@@ -12,12 +12,13 @@ from jsparse import Pattern
 from jsparse.compiler.exact import is_exact, unrounded_target
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan, Schedule, candidate
-from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule.candidate import Candidate, candidates
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as
+from jsparse.compiler.schedule.split import splits
 from jsparse.primitives.spec import Spec
 
-__all__ = ["batched", "fine_grained", "some_plan", "with_other_drivers", "with_unknown_size"]
+__all__ = ["batched", "fine_grained", "some_plan", "splits_whole", "with_other_drivers", "with_unknown_size"]
 
 WRITTEN_OUT = 40  # stored entries whose loops are written out; more only take longer
 
@@ -39,10 +40,19 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
     found = vectorized if vectorized and rng.random() < 0.7 else found
     chosen = found[int(rng.integers(len(found)))]
     plan = plan_as(chosen, estimate(chosen, known), known, ())
-    if is_exact(plan):
-        return plan
-    chosen = replace(chosen, problem=unrounded_target(problem))
-    return plan_as(chosen, estimate(chosen, known), known, ())
+    if not is_exact(plan):
+        chosen = replace(chosen, problem=unrounded_target(problem))
+        plan = plan_as(chosen, estimate(chosen, known), known, ())
+    if splits_whole(chosen, plan) and rng.random() < 0.5:
+        return replace(plan, schedule=replace(plan.schedule, mode="split"))
+    return plan
+
+
+def splits_whole(chosen: Candidate, plan: Plan) -> bool:
+    """Whether the plan of a candidate can be run with long segments cut."""
+    schedule = plan.schedule
+    outermost = schedule.mode == "owned" and (schedule.parallel,) == schedule.order[:1]
+    return outermost and splits(chosen, plan.problem, plan.patterns)
 
 
 def with_other_drivers(plan: Plan, rng: np.random.Generator) -> Schedule:

@@ -160,10 +160,12 @@ class Parallel:
     number of threads.
 
     owned: each iteration owns its part of the target.
+    split: the same, but long segments of the second level are cut; what a chunk has of a segment that began in another
+        one is added in the order of the chunks.
     reduced: each chunk has its own copy of the workspace; the copies are added in the order of the chunks.
     """
 
-    mode: Literal["owned", "reduced"]
+    mode: Literal["owned", "split", "reduced"]
     grain: int  # stored entries (or iterations) a chunk should have at least
 
     def __str__(self) -> str:

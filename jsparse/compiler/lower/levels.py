@@ -130,9 +130,17 @@ class LevelWalk:
         first, stop = self.scope.fresh("first"), self.scope.fresh("stop")
         here, below = self.load(pointers, self.above.first), self.load(pointers, add(self.above.first, const(1)))
         if self.above.present is None:
-            return first, stop, [Let(first, self.clamped(here)), Let(stop, self.clamped(below))]
+            lo, hi = self.limited(self.clamped(here), self.clamped(below))
+            return first, stop, [Let(first, lo), Let(stop, hi)]
         read = block(Set(first, self.clamped(here)), Set(stop, self.clamped(below)))
         return first, stop, [Declare(first, const(0)), Declare(stop, const(0)), If(self.above.present, read)]
+
+    def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
+        """What of a segment belongs to the chunk."""
+        limits = self.scope.limits.get((self.domain.pattern, self.domain.level))
+        if limits is None:
+            return first, stop
+        return Binary("max", first, limits[0]), minimum(stop, limits[1])
 
     def length(self) -> tuple[list[Stmt], Expr]:
         """At most so many entries lie below the span above."""
@@ -257,13 +265,17 @@ class LevelWalk:
 
     def weight(self, position: Expr) -> Expr:
         """Monotone in the position, and cheap: one load a compressed level."""
+        return add(position, self.leaf(position))
+
+    def leaf(self, position: Expr, first: int = 1, stop: int | None = None) -> Expr:
+        """Positions of level `stop - 1`, the last one by default, below all before one of level `first - 1`."""
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]
-        for depth in range(1, len(self.type.levels)):
+        for depth in range(first, len(self.type.levels) if stop is None else stop):
             kind = self.type.levels[depth].kind
             if kind is LevelKind.DENSE:
                 leaf = mul(leaf, self.scope.storage.size(variables[depth]))
             elif kind is LevelKind.COMPRESSED:
                 leaf = self.load(self.scope.storage.pointers(self.domain.pattern, depth), leaf)
                 leaf = LevelWalk(self.scope, replace(self.domain, level=depth), self.var).clamped(leaf)
-        return add(position, leaf)
+        return leaf

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from jsparse.compiler.kernel.algebra import block, both, cast, const, less, mul
+from jsparse.compiler.kernel.algebra import add, block, both, cast, const, less, mul
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
     Buffer,
@@ -58,6 +59,7 @@ from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels
 from jsparse.compiler.lower.products import multiplied, rounded
 from jsparse.compiler.lower.rows import add_if, add_to_row, is_row, row_where, written_loop
 from jsparse.compiler.lower.scope import Scope
+from jsparse.compiler.lower.split import split_loop
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.notation.assignment import Access, IndexVar
@@ -127,6 +129,8 @@ class _Lowerer:
                 return self.where(stmt, scope)
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
                 return with_partials(scope, lambda inner, partials: self.forall(stmt, inner, partials))
+            case Forall(domain=Stored() as domain) if stmt.parallel is not None and stmt.parallel.mode == "split":
+                return split_loop(scope, stmt, domain, partial(self.entry, stmt, domain))
             case Forall():
                 return self.forall(stmt, scope, None)
 
@@ -197,14 +201,16 @@ class _Lowerer:
         return block(*parts)
 
     def stored(self, loop: Forall, domain: Stored, scope: Scope, partials: Partials | None) -> Stmt:
-        def body(entry: Entry) -> Stmt:
-            inner = scope.with_span(domain, entry.span).with_index(loop.var, entry.coordinate)
-            ahead = prefetches(loop, domain, entry, scope) if loop.prefetch else []
-            return block(*ahead, self.stmt(loop.body, inner))
-
+        body = partial(self.entry, loop, domain, scope)
         if domain.panel:
             return panel_entries(scope, domain, loop.var, body)
         return each_entry(scope, domain, loop.var, loop.parallel, body, partials)
+
+    def entry(self, loop: Forall, domain: Stored, scope: Scope, entry: Entry) -> Stmt:
+        """The body of a loop at one entry."""
+        inner = scope.with_span(domain, entry.span).with_index(loop.var, entry.coordinate)
+        ahead = prefetches(loop, domain, entry, scope) if loop.prefetch else []
+        return block(*ahead, self.stmt(loop.body, inner))
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
         """Indices that are themselves loaded are checked: out of range, the product contributes nothing."""
@@ -244,7 +250,8 @@ class _Lowerer:
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
             if same or not assign.accumulate:
                 stored = cast(value, buffer.type.dtype)
-                return Store(buffer, address, stored, assign.accumulate, self.semiring.add)
+                whole = Store(buffer, address, stored, assign.accumulate, self.semiring.add)
+                return self.continued(assign, stored, whole, scope)
             old = cast(Load(buffer, address, value.type.lanes), value.type.dtype)
             return Store(buffer, address, cast(Op(self.semiring.add, old, value), buffer.type.dtype))
         if value.type.lanes and not register.type.lanes:
@@ -254,6 +261,14 @@ class _Lowerer:
         added = scope.registers.get(_added(assign.target.tensor))
         mark = [] if added is None else [Set(added, Const(1, BOOL))]
         return block(Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value), *mark)
+
+    def continued(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
+        """Store the value, but apart if it is of a later part of a segment."""
+        going = scope.continued
+        if going is None:
+            return whole
+        place = self.address(assign.target, scope.with_index(going.var, const(0)))
+        return If(going.condition, Store(going.parts, add(going.base, place), value), whole)
 
     def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
         """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor. If a sum is one of

@@ -13,7 +13,7 @@ from jsparse.compiler.loops.nest import Stored
 from jsparse.compiler.lower.storage import Storage
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Panel", "RowStore", "Scope", "Span"]
+__all__ = ["Continued", "Panel", "RowStore", "Scope", "Span"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,17 @@ class Panel:
     done: Buffer
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """Where `condition` holds, the segment at `var` began in the chunk before. The target's elements at that coordinate
+    then go to `parts`, from `base` on."""
+
+    var: IndexVar
+    condition: Expr
+    parts: Buffer
+    base: Expr
+
+
 @dataclass(frozen=True)
 class Scope:
     """Immutable: each loop makes the scope of its body from its own."""
@@ -63,6 +74,8 @@ class Scope:
     present: Mapping[int, Expr] = field(default_factory=dict)  # of a sum, the terms that may be missing here
     readable: frozenset[int] = frozenset()  # of these, those whose factors can be read all the same
     rows: Mapping[str, RowStore] = field(default_factory=dict)
+    limits: Mapping[tuple[int, int], tuple[Expr, Expr]] = field(default_factory=dict)  # of positions in a level
+    continued: Continued | None = None
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     packs: Mapping[str, Buffer] = field(default_factory=dict)
     names: count[int] = field(default_factory=count)
@@ -95,6 +108,14 @@ class Scope:
     def with_readable(self, term: int, condition: Expr) -> Scope:
         """The same, where the term's factors can be read even if it does not hold."""
         return replace(self.with_present(term, condition), readable=self.readable | {term})
+
+    def with_limits(self, level: Stored, first: Expr, stop: Expr) -> Scope:
+        """Where only so much of a level belongs to the chunk."""
+        return replace(self, limits={**self.limits, (level.pattern, level.level): (first, stop)})
+
+    def with_continued(self, continued: Continued) -> Scope:
+        """Inside the segment that may have begun before."""
+        return replace(self, continued=continued)
 
     def with_panel(self, var: IndexVar, panel: Panel) -> Scope:
         """Inside a panel of `var`."""

@@ -20,7 +20,8 @@ class Schedule:
         tile: with `lanes`, the place in `order` before which the loop over the register tiles stands.
         summed: innermost stored variables that are summed on their own before the other factors are multiplied in.
         parallel: the variable whose loop is divided over threads.
-        mode: whether its iterations own their part of the target, or chunks are reduced (see `loops.nest.Parallel`).
+        mode: whether its iterations own their part of the target, long ones perhaps divided, or chunks are reduced (see
+            `loops.nest.Parallel`).
         grain: stored entries (or iterations) a chunk should have at least.
         drivers: where several patterns meet at a variable, which of them the loop walks; the others are searched.
         prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
@@ -35,7 +36,7 @@ class Schedule:
     tile: int = 0
     summed: tuple[IndexVar, ...] = ()
     parallel: IndexVar | None = None
-    mode: Literal["owned", "reduced"] = "owned"
+    mode: Literal["owned", "split", "reduced"] = "owned"
     grain: int = 1
     prefetch: int = 0
     drivers: tuple[tuple[IndexVar, int], ...] = ()

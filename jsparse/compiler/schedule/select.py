@@ -15,6 +15,7 @@ from jsparse.compiler.schedule.machine import CACHED_BYTES, LINE_BYTES, PREFETCH
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.schedule.split import splits
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.visits import visits, walked_levels
 from jsparse.errors import NotYetSupportedError
@@ -60,6 +61,9 @@ def plan_as(
         problem = replace(problem, patterns=tuple(types))
     drivers = visits(candidate.problem, candidate.walk, patterns).drivers
     schedule = replace(_schedule(candidate, problem, cost), drivers=drivers)
+    whole = schedule.mode == "owned" and schedule.parallel == schedule.order[0]
+    if whole and used and used[0].nse > 2 * schedule.grain and splits(candidate, problem, used):
+        schedule = replace(schedule, mode="split")
     return Plan(candidate.problem, problem, schedule, used, cost, rejected)
 
 

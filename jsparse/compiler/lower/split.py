@@ -1,0 +1,149 @@
+"""Division of a loop over threads that divides long segments, too.
+
+A chunk ends at a position of the second level. That is where a segment of the first level ends, unless the segment is
+heavy: then it is cut. The part with which a segment begins is stored like a whole one; its later parts, each of which
+some chunk starts with, are kept apart and added at the end, in the order of the chunks. Where chunks end depends on the
+pattern alone, so results are bit-equal for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, mul, sub
+from jsparse.compiler.kernel.nodes import (
+    Borrow,
+    Buffer,
+    Compare,
+    Declare,
+    Expr,
+    For,
+    If,
+    Let,
+    Load,
+    Set,
+    Stmt,
+    Store,
+    Var,
+)
+from jsparse.compiler.kernel.types import BOOL, Type
+from jsparse.compiler.loops.nest import Forall, Stored
+from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, chunked, lower_bound
+from jsparse.compiler.lower.levels import Entry, LevelWalk
+from jsparse.compiler.lower.scope import Continued, Scope
+
+__all__ = ["split_loop"]
+
+HEAVY = 2  # a segment is cut that has more than one part in so many of what a chunk should have
+
+
+def split_loop(scope: Scope, loop: Forall, domain: Stored, body: Callable[[Scope, Entry], Stmt]) -> Stmt:
+    """The loop over a pattern's first level, divided so that no chunk has much more than any other."""
+    return _Split(scope, loop, domain, body).loop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Boundary:
+    """Where a chunk begins: a position of each level, and whether that of the second is inside a segment."""
+
+    segment: Var
+    position: Var
+    inside: Var
+
+
+class _Split:
+    def __init__(self, scope: Scope, loop: Forall, domain: Stored, body: Callable[[Scope, Entry], Stmt]) -> None:
+        self.scope, self.forall, self.domain, self.body = scope, loop, domain, body
+        self.outer = LevelWalk(scope, domain, loop.var)
+        self.target = scope.storage.problem.assignment.target
+        self.total = scope.fresh("total")
+
+    def loop(self) -> Stmt:
+        assert self.forall.parallel is not None
+        size, prelude, _ = self.outer.whole()
+        row = self.row_size()
+        parts = Buffer(self.scope.fresh("parts").name, Type(self.scope.storage.target.type.dtype), -1, True)
+
+        def part(chunk: Expr, chunks: Expr) -> Stmt:
+            before, start = self.boundary(chunk, chunks, size)
+            behind, stop = self.boundary(add(chunk, const(1)), chunks, size)
+            last = self.scope.fresh("last")
+            end = block(Declare(last, stop.segment), If(stop.inside, Set(last, add(stop.segment, const(1)))))
+            inner = self.scope.with_limits(Stored(self.domain.pattern, 1), start.position, stop.position)
+            return block(before, behind, end, self.segments(inner, start, last, parts, mul(chunk, row)))
+
+        combine = Partials(lambda _, loops: loops, lambda chunks: self.combine(chunks, size, parts, row))
+        divided = chunked(self.scope, self.total, self.forall.parallel.grain, part, combine)
+        return block(
+            *prelude, Let(self.total, self.outer.weight(size)), Borrow(parts, mul(const(MAX_CHUNKS), row), divided)
+        )
+
+    def row_size(self) -> Expr:
+        """Elements of the target for each coordinate of the variable, which its outermost storage axis runs over."""
+        storage = self.scope.storage
+        return storage.stride(self.target, 0)
+
+    def segments(self, scope: Scope, start: _Boundary, last: Expr, parts: Buffer, base: Expr) -> Stmt:
+        """The body for each segment; the first one may go on from the chunk before."""
+        _, _, loop = self.outer.whole()
+
+        def at(entry: Entry) -> Stmt:
+            goes_on = self.scope.fresh("goes_on", BOOL)
+            condition = both(start.inside, Compare("==", entry.span.first, start.segment))
+            inner = scope.with_continued(Continued(self.forall.var, goes_on, parts, base))
+            return block(Let(goes_on, condition), self.body(inner, entry))
+
+        return loop(start.segment, last, at)
+
+    def boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
+        """The first place at or behind which a chunk begins."""
+        scope, walk = self.scope, self.outer
+        goal, segment, position = scope.fresh("goal"), scope.fresh("segment"), scope.fresh("position")
+        inside = scope.fresh("inside", BOOL)
+        search, found = lower_bound(scope, const(0), size, lambda n: Compare("<=", goal, walk.weight(n)))
+        above, share = scope.fresh("above"), floor_div(self.total, mul(chunks, const(HEAVY)))
+        heavy = both(less(goal, walk.weight(found)), less(share, sub(walk.weight(found), walk.weight(above))))
+        cut = block(Set(segment, above), *self.cut(goal, above, position, inside))
+        return block(
+            Let(goal, floor_div(mul(chunk, self.total), chunks)),
+            search,
+            Declare(segment, found),
+            Declare(position, self.first(found)),
+            Declare(inside, Compare("<", const(0), const(0))),
+            If(less(const(0), found), block(Let(above, add(found, const(-1))), If(heavy, cut))),
+        ), _Boundary(segment, position, inside)
+
+    def cut(self, goal: Expr, segment: Expr, position: Var, inside: Var) -> list[Stmt]:
+        """Inside a heavy segment, behind as many entries as there are to be before."""
+        first, stop = self.first(segment), self.first(add(segment, const(1)))
+        before = self.outer.weight(segment)
+        search, found = lower_bound(
+            self.scope, first, stop, lambda n: Compare("<=", sub(goal, before), self.entries(first, n))
+        )
+        return [search, Set(position, found), Set(inside, less(first, found))]
+
+    def entries(self, first: Expr, stop: Expr) -> Expr:
+        """Entries of the last level from one position of the second level to another."""
+        return sub(self.leaf(stop), self.leaf(first))
+
+    def leaf(self, position: Expr) -> Expr:
+        return self.outer.leaf(position, 2)
+
+    def first(self, segment: Expr) -> Expr:
+        """Where a segment begins in the second level."""
+        return self.outer.leaf(segment, 1, 2)
+
+    def combine(self, chunks: Expr, size: Expr, parts: Buffer, row: Expr) -> Stmt:
+        """Add the parts of cut segments to what their first parts gave."""
+        chunk, n = self.scope.fresh("chunk"), self.scope.fresh("n")
+        start, at = self.boundary(chunk, chunks, size)
+        target, operation = self.scope.storage.target, self.scope.storage.problem.semiring.add
+
+        def added(entry: Entry) -> Stmt:
+            place = add(mul(entry.coordinate, row), n)
+            part = Load(parts, add(mul(chunk, row), n))
+            return For(n, const(0), row, Store(target, place, part, accumulate=True, op=operation))
+
+        one = self.outer.whole()[2](at.segment, add(at.segment, const(1)), added)
+        return For(chunk, const(1), chunks, block(start, If(at.inside, one)))

@@ -1,0 +1,107 @@
+"""Work divided inside a segment: reductions in panels, long segments cut. Every stage against the definition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from programs.case import Case
+from programs.padding import with_gaps, with_room
+from programs.program import held
+from programs.variants import fine_grained, splits_whole
+
+import jsparse
+from jsparse import Pattern
+from jsparse.algebra.contraction import contraction
+from jsparse.compiler.exact import is_exact, unrounded_target
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.schedule import Plan, candidate
+from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule.cost import estimate
+from jsparse.compiler.schedule.select import plan_as
+from jsparse.compiler.semiring import SEMIRINGS
+
+COUNT, BATCH = 160, 20
+SUBSCRIPTS = ["ij,jk->ik", "ij,jk->ki", "ij,kj->ik", "ij,jk->k", "ij,j->i", "ij,ik->jk", "ij,ijk->ik", "ij,jk,k->ik"]
+DEEPER = ["aij,jk->aik", "aij,jk->ak", "aij,ik->ak", "aij,ijk->ak"]
+DTYPES = ["float32", "float32", "float64", "bfloat16", "int8", "int32"]
+
+
+def _operands(rng: np.random.Generator, subscripts: str) -> list[object]:
+    """A sparse tensor, one row of which may be full and others empty, and dense ones."""
+    terms = subscripts.split("->")[0].split(",")
+    sizes = {v: int(rng.choice([1, 2, 3, 5, 8, 13, 20])) for v in "aijk"}
+    dtype = str(rng.choice(DTYPES))
+    shape = [sizes[v] for v in terms[0]]
+    stored = rng.random(shape) < rng.choice([0.1, 0.3, 0.7])
+    stored[int(rng.integers(shape[0]))] |= rng.random() < 0.7
+    stored[:: int(rng.integers(2, 5))] &= rng.random() < 0.5
+    values = held(rng.integers(-4, 5, shape), dtype).astype(dtype)
+    formats = ["csf", "dcsr", "csc"] if len(shape) == 2 else ["csf"]
+    formats += ["csr"] if len(shape) == 2 else ["(i, j, k) -> (i : dense, j : compressed, k : compressed)"]
+    coords = np.argwhere(stored).T
+    A = jsparse.SparseTensor.from_coords(coords, values[tuple(coords)], tuple(shape), str(rng.choice(formats)))
+    dense = [held(rng.integers(-4, 5, [sizes[v] for v in term]), dtype).astype(dtype) for term in terms[1:]]
+    return [A, *dense]
+
+
+def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Generator) -> Plan | None:
+    """The plan of a random candidate that divides segments; None if none does."""
+    known, found = tuple(patterns), list[Plan]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidate, "PANEL_TILES", 1)
+        patch.setattr(candidate, "PANELS", (1, 2, 5))
+        for chosen in candidates(problem, known):
+            plan = plan_as(chosen, estimate(chosen, known), known, ())
+            if not is_exact(plan):
+                chosen = replace(chosen, problem=unrounded_target(problem))
+                plan = plan_as(chosen, estimate(chosen, known), known, ())
+            if splits_whole(chosen, plan):
+                plan = replace(plan, schedule=replace(plan.schedule, mode="split"))
+            if plan.schedule.panel or plan.schedule.mode == "split":
+                found.append(plan)
+    return found[int(rng.integers(len(found)))] if found else None
+
+
+def _check(seed: int) -> str:
+    """Run one problem at every stage; how it was divided."""
+    rng = np.random.default_rng((seed, 41))
+    subscripts = str(rng.choice(SUBSCRIPTS + DEEPER))
+    semirings = ["plus_times"] * 3 + ([] if subscripts.count(",") > 1 else ["min_plus", "max_times"])
+    operands = _operands(rng, subscripts)
+    with_x64 = operands[0].dtype == np.float64
+    with jax.enable_x64(with_x64):
+        work, taken = contraction(subscripts, operands, "dense", semiring=SEMIRINGS[str(rng.choice(semirings))])
+        arrays = tuple(np.asarray(x) for x in work.arrays(taken))
+    assert work.spec is not None
+    case = Case.of(work.spec, arrays)
+    plan = _divided(case.plan.given, case.stored, rng)
+    if plan is None:
+        return "whole"
+    schedule = fine_grained(plan.schedule, rng)
+    assert read_recipe(write_recipe(plan.problem, schedule)) == (plan.problem, schedule)
+    case = replace(case, plan=plan, schedule=schedule, wide=bool(rng.random() < 0.3))
+    run, want = case.run(rng, 3 if rng.random() < 0.1 else 0), case.moved(case.meaning())
+    if rng.random() < 0.4:
+        _, run = with_gaps(run, rng)
+        run = with_room(run, rng)
+        want = run.meaning()
+    message = f"seed {seed}: {subscripts}\n{run.loops}"
+    np.testing.assert_array_equal(run.by_loops(), want, err_msg=message)
+    for reverse in (False, True):
+        np.testing.assert_array_equal(run.by_kernel(reverse), want, err_msg=message)
+    for threads in (1, 4):
+        np.testing.assert_array_equal(run.by_code(threads), want, err_msg=message)
+    return "panels" if schedule.panel else "split"
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, BATCH))
+def test_every_stage(first: int) -> None:
+    kinds = Counter(_check(seed) for seed in range(first, first + BATCH))
+    assert kinds["whole"] < BATCH * 0.8, kinds
+    assert kinds["panels"] + kinds["split"] > 2
