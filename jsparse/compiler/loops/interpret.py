@@ -39,7 +39,7 @@ from jsparse.compiler.semiring import Multiply, identity
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access
 
-__all__ = ["interpret_listing", "interpret_loops"]
+__all__ = ["count_operations", "interpret_listing", "interpret_loops"]
 
 Array = NDArray[np.generic]
 Span = tuple[int, int]  # the positions [lo, hi) at which the present coordinates stand
@@ -68,6 +68,13 @@ def interpret_listing(
     return machine.listed
 
 
+def count_operations(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> int:
+    """How many turns of loops and how many assignments `nest` takes, each lane counted; it is executed."""
+    machine = _Machine(nest, dict(arrays), patterns)
+    machine.run(nest.body)
+    return machine.operations + (arrays[nest.problem.tensors[0].name].size if nest.clear else 0)
+
+
 @dataclass
 class _Machine:
     nest: LoopNest
@@ -81,11 +88,13 @@ class _Machine:
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
     listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
     empty: frozenset[str] = frozenset()  # workspaces that say so, and that nothing was added to yet
+    operations: int = 0
 
     def run(self, stmt: Stmt) -> None:
         match stmt:
             case Forall(var=var, domain=domain, body=body):
                 for _ in self.visit(var, domain):
+                    self.operations += 1
                     self.run(body)
             case Sequence_(stmts=stmts):
                 for inner in stmts:
@@ -115,6 +124,7 @@ class _Machine:
                 self.run(producer)
                 self.run(consumer)
             case Assign():
+                self.operations += 1
                 self.assign(stmt)
 
     def visit(self, var: str, domain: object) -> Iterator[None]:

@@ -60,17 +60,22 @@ def visits(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored
         sparse = sorted((fan, n) for (fan, dense), n in met if not dense)
         (fan, driver), *others = sparse or [(float(size), met[0][1] if met else 0)]
         searched = sum(SEARCH * log2(1 + other) for other, _ in others)
-        looked.append(count * fan * (1 + searched))
+        here = count * fan * (1 + searched)
         count *= fan
         for other, _ in others:
             count *= min(other / size, 1.0)
+        bound.add(var)
+        for n, fans in enumerate(left):
+            del fans[: any(n == number for _, number in met)]
+            while fans and fans[0][0] in bound:  # a diagonal, or a level whose variable another pattern has bound
+                name, other, dense = fans.pop(0)
+                if not dense:
+                    here += count * SEARCH * log2(1 + other)
+                    count *= min(other / max(problem.size[name] or UNKNOWN, 1), 1.0)
+        looked.append(here)
         entries.append(count)
         if others:
             drivers.append((var, driver))
-        bound.add(var)
-        for fans in left:
-            while fans and fans[0][0] in bound:
-                fans.pop(0)
     return Visits(tuple(looked), tuple(entries), tuple(drivers))
 
 
