@@ -16,9 +16,9 @@ from jsparse.compiler.loops.nest import Forall, Stored, Tiles, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Scope
-from jsparse.compiler.problem import Dense, Positions
+from jsparse.compiler.problem import Positions
 from jsparse.formats.level import LevelKind
-from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.assignment import IndexVar
 
 __all__ = ["prefetches"]
 
@@ -51,13 +51,7 @@ def _rows(loop: Forall, there: Scope) -> Iterator[Stmt]:
         names = set(factor.variables())
         gathered = problem.type_of[factor.tensor].positions is None and not factor.nested()
         if gathered and {loop.var, there.tiled} <= names <= set(there.indices):  # one row, wherever loops inside are
-            yield Prefetch(there.storage.by_name[factor.tensor], _address(factor, there), there.lanes)
-
-
-def _address(factor: Access, scope: Scope) -> Expr:
-    axes = scope.storage.problem.type_of[factor.tensor].axes
-    names = [factor.indices[axis.dim] for axis in axes if isinstance(axis, Dense)]
-    return scope.storage.address(factor, [scope.indices[str(name)] for name in names])
+            yield Prefetch(there.storage.by_name[factor.tensor], there.dense_address(factor), there.lanes)
 
 
 def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:

@@ -26,10 +26,10 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.nest import Forall, Pack, Panels, Stored
+from jsparse.compiler.loops.nest import Forall, Pack, Panels, Stored, Where
+from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Panel, Scope, Span
-from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access
 
 __all__ = ["pack", "packed", "panel_entries", "panels"]
@@ -46,11 +46,16 @@ def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], S
     return Borrow(done, Extent(pointers, 0), For(start, const(0), size, block(end, inner), domain.size))
 
 
-def _level(stmt: object) -> Stored:
+def _level(stmt: LoopStmt) -> Stored:
     """The level whose entries a panel divides."""
-    while not (isinstance(stmt, Forall) and isinstance(stmt.domain, Stored) and stmt.domain.panel):
-        stmt = stmt.producer if hasattr(stmt, "producer") else stmt.body  # type: ignore[attr-defined]
-    return stmt.domain
+    match stmt:
+        case Forall(domain=Stored(panel=True) as domain):
+            return domain
+        case Forall(body=body) | Pack(body=body):
+            return _level(body)
+        case Where(producer=producer):
+            return _level(producer)
+    raise ValueError(f"no loop inside panels walks a part of a level: {stmt}")
 
 
 def panel_entries(scope: Scope, domain: Stored, var: str, body: Callable[[Entry], Stmt]) -> Stmt:
@@ -60,14 +65,11 @@ def panel_entries(scope: Scope, domain: Stored, var: str, body: Callable[[Entry]
     parent, position = walk.above.first, scope.fresh("p")
     last = add(stop, const(-1))
     inside = both(less(position, stop), less(walk.coordinate(minimum(position, last)), panel.stop))
-    step = block(walk.one(position, lambda entry: body(Entry(entry.coordinate, Span(position)))), _next(position))
+    one = walk.one(position, lambda entry: body(Entry(entry.coordinate, Span(position))))
+    step = block(one, Set(position, add(position, const(1))))
     walked = block(While(inside, step), Store(panel.done, parent, sub(position, first)))
     start = add(first, Load(panel.done, parent))
     return block(*prelude, Declare(position, start), If(less(position, stop), walked))
-
-
-def _next(position: object) -> Stmt:
-    return Set(position, add(position, const(1)))  # type: ignore[arg-type]
 
 
 def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
@@ -77,7 +79,7 @@ def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
     copy = Buffer(scope.fresh(stmt.name).name, Type(source.type.dtype), -1, True)
     n = scope.fresh(var)
     place = mul(sub(n, panel.start), const(scope.lanes))
-    row = Load(source, _address(stmt.source, scope.with_index(var, n)), scope.lanes)
+    row = Load(source, scope.with_index(var, n).dense_address(stmt.source), scope.lanes)
     copied = For(n, panel.start, panel.stop, Store(copy, place, row))
     return block(LocalArray(copy, panel.size * scope.lanes), copied, body(scope.with_pack(stmt.name, copy)))
 
@@ -87,9 +89,3 @@ def packed(access: Access, scope: Scope) -> Expr:
     (var,) = (str(v) for v in access.indices if v != scope.tiled)
     place = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))
     return Load(scope.packs[access.tensor], place, scope.lanes)
-
-
-def _address(access: Access, scope: Scope) -> Expr:
-    axes = scope.storage.problem.type_of[access.tensor].axes
-    names = [str(access.indices[axis.dim]) for axis in axes if isinstance(axis, Dense)]
-    return scope.storage.address(access, [scope.indices[name] for name in names])

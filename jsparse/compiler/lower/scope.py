@@ -11,6 +11,7 @@ from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Var
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.loops.nest import Stored
 from jsparse.compiler.lower.storage import Storage
+from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Continued", "Panel", "RowStore", "Scope", "Span"]
@@ -132,6 +133,12 @@ class Scope:
     def with_indirect(self, access: Access, value: Expr) -> Scope:
         """Where the index that `access` reads is `value`."""
         return replace(self, indirect={**self.indirect, access: value})
+
+    def dense_address(self, access: Access) -> Expr:
+        """Where a dense tensor's element lies at the present coordinates."""
+        axes = self.storage.problem.type_of[access.tensor].axes
+        names = [str(access.indices[axis.dim]) for axis in axes if isinstance(axis, Dense)]
+        return self.storage.address(access, [self.indices[name] for name in names])
 
     def load_index(self, buffer: Buffer, place: Expr) -> Expr:
         """An element of an index array, as 64-bit integer."""

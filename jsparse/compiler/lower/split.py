@@ -62,7 +62,7 @@ class _Split:
     def loop(self) -> Stmt:
         assert self.forall.parallel is not None
         size, prelude, _ = self.outer.whole()
-        row = self.row_size()
+        row = self.scope.storage.stride(self.target, 0)  # elements of the target at each coordinate of the variable
         parts = Buffer(self.scope.fresh("parts").name, Type(self.scope.storage.target.type.dtype), -1, True)
 
         def part(chunk: Expr, chunks: Expr) -> Stmt:
@@ -75,14 +75,8 @@ class _Split:
 
         combine = Partials(lambda _, loops: loops, lambda chunks: self.combine(chunks, size, parts, row))
         divided = chunked(self.scope, self.total, self.forall.parallel.grain, part, combine)
-        return block(
-            *prelude, Let(self.total, self.outer.weight(size)), Borrow(parts, mul(const(MAX_CHUNKS), row), divided)
-        )
-
-    def row_size(self) -> Expr:
-        """Elements of the target for each coordinate of the variable, which its outermost storage axis runs over."""
-        storage = self.scope.storage
-        return storage.stride(self.target, 0)
+        weighed = Let(self.total, self.outer.weight(size))
+        return block(*prelude, weighed, Borrow(parts, mul(const(MAX_CHUNKS), row), divided))
 
     def segments(self, scope: Scope, start: _Boundary, last: Expr, parts: Buffer, base: Expr) -> Stmt:
         """The body for each segment; the first one may go on from the chunk before."""
