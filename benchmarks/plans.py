@@ -1,0 +1,162 @@
+"""The plan that is chosen against every other: `python benchmarks/plans.py [--json FILE]`.
+
+For programs of many kinds and densities, every candidate of the scheduler is compiled and run as a jitted call, moves
+of values included; candidates take turns. Printed is the chosen one's time, and its ratio to that of the best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from run import limit_threads
+
+SECONDS = 1.5  # spent on the candidates of a program, but for those that are out of the question
+FAR = 4.0  # times the best one's first run: such a candidate is not run again
+SETTLE = 2  # untimed runs before each timed one
+
+# name, einsum, shape of the sparse operand, density, columns, format
+PROGRAMS: tuple[tuple[str, str, tuple[int, ...], float, int, str], ...] = (
+    ("matrix-vector 0.01 %", "ij,j->i", (60_000, 60_000), 1e-4, 0, "csr"),
+    ("matrix-vector 1 %", "ij,j->i", (4_000, 4_000), 1e-2, 0, "csr"),
+    ("matrix-vector 50 %", "ij,j->i", (1_500, 1_500), 0.5, 0, "csr"),
+    ("matrix-vector 99 %", "ij,j->i", (1_500, 1_500), 0.99, 0, "csr"),
+    ("transposed matrix-vector 0.1 %", "ij,i->j", (20_000, 20_000), 1e-3, 0, "csr"),
+    ("8 columns, 0.1 %", "ij,jk->ik", (20_000, 20_000), 1e-3, 8, "csr"),
+    ("64 columns, 0.01 %", "ij,jk->ik", (50_000, 50_000), 1e-4, 64, "csr"),
+    ("64 columns, 1 %", "ij,jk->ik", (4_000, 4_000), 1e-2, 64, "csr"),
+    ("256 columns, 10 %", "ij,jk->ik", (2_000, 2_000), 0.1, 256, "csr"),
+    ("512 columns, 20 %", "ij,jk->ik", (1_024, 4_096), 0.2, 512, "csr"),
+    ("64 columns, 99 %", "ij,jk->ik", (700, 700), 0.99, 64, "csr"),
+    ("coordinates, 64 columns", "ij,jk->ik", (20_000, 20_000), 5e-4, 64, "coo"),
+    ("transposed product, 0.1 %", "ij,ik->jk", (20_000, 20_000), 1e-3, 64, "csr"),
+    ("dense first, 1 %", "ki,ij->kj", (3_000, 3_000), 1e-2, 300, "csr"),
+    ("bilinear form", "ij,i,j->", (20_000, 20_000), 1e-3, 0, "csr"),
+    ("column sums", "ij->j", (20_000, 20_000), 1e-3, 0, "csr"),
+    ("scaled on both sides", "ij,i,j->ij", (20_000, 20_000), 1e-3, 0, "csr"),
+    ("tensor times vector", "ijk,k->ij", (200, 300, 400), 1e-2, 0, "csf"),
+    ("MTTKRP, 0.01 %", "ijk,jr,kr->ir", (1_000, 2_000, 3_000), 1e-4, 16, "csf"),
+    ("MTTKRP, 10 %", "ijk,jr,kr->ir", (60, 70, 500), 0.1, 32, "csf"),
+    ("sampled product, 64 columns", "ik,jk,ij->ij", (20_000, 20_000), 5e-4, 64, "csr"),
+)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all times to FILE, too")
+    options = parser.parse_args()
+    limit_threads()
+    print(f"{'program':<32}{'candidates':>11}{'chosen ms':>11}{'ratio':>7}   chosen; best", flush=True)
+    every = {}
+    for program in PROGRAMS:
+        times = measured(*program[1:])
+        every[program[0]] = times
+        chosen, best = next(iter(times)), min(times, key=times.__getitem__)
+        ratio = times[chosen] / times[best]
+        shown = chosen if best == chosen else f"{chosen}; {best}"
+        print(f"{program[0]:<32}{len(times):>11}{1e3 * times[chosen]:>11.3f}{ratio:>7.2f}   {shown}", flush=True)
+    if options.json is not None:
+        options.json.write_text(json.dumps(every, indent=1))
+
+
+def measured(text: str, shape: tuple[int, ...], density: float, columns: int, format: str) -> dict[str, float]:
+    """Seconds of each candidate by name, the chosen one first."""
+    import jsparse
+
+    operands = drawn(jsparse, text, shape, density, columns, format)
+    steps: dict[str, Callable[[], Any]] = {}
+    first: dict[str, float] = {}
+    for name, forced in candidates_of(jsparse, text, operands):
+        with forced:
+            step = compiled(jsparse, text, operands)
+        start = time.perf_counter()
+        step()
+        first[name] = time.perf_counter() - start
+        steps[name] = step
+    near = {name: step for name, step in steps.items() if first[name] <= FAR * min(first.values())}
+    samples: dict[str, list[float]] = {name: [] for name in near}
+    deadline = time.perf_counter() + SECONDS * len(near)
+    while time.perf_counter() < deadline or len(next(iter(samples.values()))) < 5:
+        for name, step in near.items():
+            for _ in range(SETTLE):
+                step()
+            start = time.perf_counter()
+            step()
+            samples[name].append(time.perf_counter() - start)
+    return {name: float(np.median(samples[name])) if name in near else first[name] for name in steps}
+
+
+def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, columns: int, format: str) -> list[Any]:
+    """The operands, of which the one indexed by `ij` or `ijk` is sparse."""
+    rng = np.random.default_rng(0)
+    terms = text.split("->")[0].split(",")
+    place = next(
+        n for n in reversed(range(len(terms))) if set(terms[n]) <= set("ijk"[: len(shape)]) and len(terms[n]) > 1
+    )
+    count = round(density * float(np.prod(shape)))
+    coords = np.stack(np.unravel_index(rng.choice(int(np.prod(shape)), count, replace=False), shape))
+    sizes = dict(zip(terms[place], shape, strict=True))
+    values = rng.uniform(0.1, 1, count).astype(np.float32)
+    tensor = jsparse.SparseTensor.from_coords(coords, values, shape, format)
+    dense = [rng.uniform(0.1, 1, [sizes.get(v, columns) for v in term]).astype(np.float32) for term in terms]
+    return [tensor if n == place else jax.numpy.asarray(x) for n, x in enumerate(dense)]
+
+
+def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
+    """The name of each candidate, the cheapest by estimate first, and the context in which it is the one chosen."""
+    from jsparse.compiler.schedule.candidate import candidates
+    from jsparse.compiler.schedule.cost import estimate
+    from jsparse.compiler.schedule.select import _name, plan_as
+
+    (part,) = jsparse.explain(text, *operands).parts
+    given = part.plan.given
+    patterns = tuple(x.pattern for x in operands if isinstance(x, jsparse.SparseTensor))
+    priced = [(estimate(c, patterns), n, c) for n, c in enumerate(candidates(given, patterns))]
+    for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
+        plan = plan_as(candidate, cost, patterns, ())
+        yield (
+            f"{_name(candidate)}{' factored' * candidate.factored}{'' if number == 0 else f' #{number}'}",
+            forced(plan),
+        )
+
+
+@contextmanager
+def forced(plan: Any) -> Iterator[None]:
+    """Inside, this is the plan of whatever is traced."""
+    from jsparse.primitives import execute
+
+    kept = execute.exact_plan
+    execute.make_plan.cache_clear()
+    execute.exact_plan = lambda problem, patterns: plan
+    try:
+        yield
+    finally:
+        execute.exact_plan = kept
+        execute.make_plan.cache_clear()
+
+
+def compiled(jsparse: Any, text: str, operands: list[Any]) -> Callable[[], Any]:
+    """The jitted einsum, whose sparse operand's values are an argument."""
+    place = next(n for n, x in enumerate(operands) if isinstance(x, jsparse.SparseTensor))
+    tensor = operands[place]
+
+    def run(values: Any, *rest: Any) -> Any:
+        every = [*rest[:place], tensor.with_values(values), *rest[place:]]
+        out = jsparse.einsum(text, *every)
+        return out.values if isinstance(out, jsparse.SparseTensor) else out
+
+    program = jax.jit(run).lower(tensor.values, *(x for x in operands if x is not tensor)).compile()
+    arguments = (tensor.values, *(x for x in operands if x is not tensor))
+    return lambda: jax.block_until_ready(program(*arguments))
+
+
+if __name__ == "__main__":
+    main()
