@@ -274,3 +274,38 @@ def _columns_by_numpy(run: ListRun, size: int) -> list:
                     matrix[row, coordinates[p]] = run.arrays[name][p]
     reached = np.argwhere((A != 0) @ (B != 0).astype(float))
     return [(tuple(place), (A @ B)[tuple(place)]) for place in reached.tolist()]
+
+
+def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
+    """b[j] * a[i] + M[i, j], where a lacks most i: b is merged with M's columns there all the same."""
+    sizes = (("i", 6), ("j", 5))
+    vector = Format((Level(LevelKind.COMPRESSED, 0),))
+    csr = Format((Level(LevelKind.DENSE, 0), Level(LevelKind.COMPRESSED, 1)))
+    coords = np.argwhere(np.tri(6, 5, dtype=bool)).T
+    a, b, M = (
+        Pattern.from_coordinates(np.asarray(given), shape, format)[0]
+        for given, shape, format in (([[2]], (6,), vector), ([[0, 1, 4]], (5,), vector), (coords, (6, 5), csr))
+    )
+    tensors = [TensorType(name, "float64", (Positions(n, dims),)) for n, (name, dims) in enumerate(_NAMED)]
+    arrays = {name: np.arange(1.0, p.nse + 1) for (name, _), p in zip(_NAMED, (a, b, M), strict=True)}
+    terms = (
+        Addend(1.0, (Access("a", ("i",)), Access("b", ("j",))), (0, 1)),
+        Addend(1.0, (Access("M", ("i", "j")),), (2,)),
+    )
+    problem = Problem(
+        Assignment(Access("R", ("i", "j")), ()),
+        (TensorType("R", "float64", ()), *tensors),
+        tuple(pattern_type(p) for p in (a, b, M)),
+        sizes,
+        (("i",), ("j",), ("i", "j")),
+        "entries",
+        terms,
+    )
+    chosen = ordered_plan(problem, (a, b, M), ("i", "j"))
+    assert chosen is not None
+    for order in (("i", "j"), ("i",)):
+        schedule = replace(chosen.schedule, order=order, own=((), ()) if len(order) == 2 else (("j",), ("j",)))
+        _check(ListRun.of(chosen, schedule, (a, b, M), arrays, 0))
+
+
+_NAMED = (("a", (0,)), ("b", (0,)), ("M", (0, 1)))

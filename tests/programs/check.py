@@ -158,7 +158,8 @@ class _Stages:
             want = run.columns()
             listed += want
             if run.is_ordered:
-                self.same_columns(want, columns_of(run, self.program.reached, self.program.expected))
+                rounded = [(place, as_stored(np.array(value), work.dtype).item()) for place, value in want]
+                self.same_columns(rounded, columns_of(run, self.program.reached, self.program.expected))
             self.columns_of_stages(run, name, want)
         self.stage = "places of all terms"
         self.same_columns(

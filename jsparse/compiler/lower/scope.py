@@ -104,11 +104,14 @@ class Scope:
     def with_present(self, term: int, condition: Expr) -> Scope:
         """Where a term of a sum is there if `condition` holds, besides those that held further out."""
         known = self.present.get(term)
-        return replace(self, present={**self.present, term: condition if known is None else both(known, condition)})
+        present = {**self.present, term: condition if known is None else both(known, condition)}
+        return replace(self, present=present, readable=self.readable - {term})
 
     def with_readable(self, term: int, condition: Expr) -> Scope:
-        """The same, where the term's factors can be read even if it does not hold."""
-        return replace(self.with_present(term, condition), readable=self.readable | {term})
+        """The same, where the term's factors can be read even so, unless they could not further out."""
+        here = self.with_present(term, condition)
+        before = term not in self.present or term in self.readable
+        return replace(here, readable=here.readable | {term}) if before else here
 
     def with_limits(self, level: Stored, first: Expr, stop: Expr) -> Scope:
         """Where only so much of a level belongs to the chunk."""
