@@ -187,7 +187,8 @@ def _term(
     spec, coefficient = work.specs[number], work.coefficients[number]
     taken = _operands(work, number, factors, index, arrays)
     out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
-    return out if coefficient == 1 else out * np.asarray(coefficient, out.dtype)
+    scale = int(coefficient) if out.dtype.kind in "iu" else coefficient  # which wraps, as a float would not
+    return out if coefficient == 1 else out * np.asarray(scale).astype(out.dtype)
 
 
 def _operands(

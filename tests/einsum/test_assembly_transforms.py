@@ -149,3 +149,17 @@ def test_results_leave_and_enter_programs():
     assert shapes.pattern is (A @ A).pattern
     carried, _ = jax.lax.scan(lambda B, _: ((A * B) + 0 * A, None), A, length=2)
     np.testing.assert_array_equal(whole(carried), a**3)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_batches_of_differences_wrap(dtype, dynamic):
+    A, B = (jsparse.asarray(np.array(x, dtype), format="csr") for x in ([[0, 3], [1, 0]], [[2, 0], [2, 0]]))
+    A, B = (x.dynamic(4) if dynamic else x for x in (A, B))
+    values = jnp.stack([A.values, A.values + 1])
+
+    def subtracted(v):
+        return jsparse.evaluate("C[i,j] = A[i,j] - 2 * B[i,j]", A=A.with_values(v), B=B, nse=4).todense()
+
+    wanted = np.stack([np.asarray(A.with_values(v).todense()) - 2 * np.asarray(B.todense()) for v in values])
+    np.testing.assert_array_equal(jax.vmap(subtracted)(values), wanted.astype(dtype))
