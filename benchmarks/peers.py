@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 import jsparse
 
-__all__ = ["Product", "dense_limit", "import_torch", "jitted", "products"]
+__all__ = ["Product", "dense_limit", "import_torch", "jitted", "matmul", "products"]
 
 DENSE_LIMIT = 2 << 30
 
@@ -33,6 +34,13 @@ class Product:
     bcoo: Callable[..., Any] | None
     bcsr: Callable[..., Any] | None
     dense: Callable[..., Any] | None
+
+
+def matmul(subscripts: str, spelled: Callable[[Any, Any], Any] = operator.matmul, **others: Any) -> Product:
+    """A product of two that jsparse spells as an einsum and its peers by `spelled`, but for `others`."""
+    same = dict.fromkeys(("scipy", "bcoo", "bcsr", "dense"), spelled)
+    spellings = {**same, "torch": lambda _, a, x: spelled(a, x), **others}
+    return Product(jsparse=lambda a, x: jsparse.einsum(subscripts, a, x), **spellings)
 
 
 def products(

@@ -99,20 +99,10 @@ struct Lists {
 }  // namespace
 
 int assemble_lists(Context* ctx, void* const* buffers, const int64_t* const* dims) {
-  try {
-    Params params;
-    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], false);
-    if (ctx->error != nullptr) return 1;
-    const Table table = Table::read(static_cast<const int64_t*>(buffers[1]), 2);
-    const Call call{params, buffers, dims};
-    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) {
-      Lists{inner, call, table.terms, problem}.run(table.results);
-    });
-    return 0;
-  } catch (const std::exception&) {
-    ctx->error = "no memory for the coordinates that the terms of a sparse result reach";
-    return 2;
-  }
+  return run_terms(ctx, buffers, dims, "no memory for the coordinates that the terms of a sparse result reach",
+                   [](Context* inner, const Call& call, const Table& table, int64_t problem) {
+                     Lists{inner, call, table.terms, problem}.run(table.results);
+                   });
 }
 
 }  // namespace jsparse

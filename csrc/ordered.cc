@@ -145,20 +145,10 @@ class Chunks : public Context {
 }  // namespace
 
 int assemble_ordered(Context* ctx, void* const* buffers, const int64_t* const* dims) {
-  try {
-    Params params;
-    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], false);
-    if (ctx->error != nullptr) return 1;
-    const Table table = Table::read(static_cast<const int64_t*>(buffers[1]), 2);
-    const Call call{params, buffers, dims};
-    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) {
-      Chunks(inner, call, table.terms.front(), table.value_bytes, problem, table.results).run();
-    });
-    return 0;
-  } catch (const std::exception&) {
-    ctx->error = "no memory for the entries of a sparse result";
-    return 2;
-  }
+  return run_terms(ctx, buffers, dims, "no memory for the entries of a sparse result",
+                   [](Context* inner, const Call& call, const Table& table, int64_t problem) {
+                     Chunks(inner, call, table.terms.front(), table.value_bytes, problem, table.results).run();
+                   });
 }
 
 }  // namespace jsparse

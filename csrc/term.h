@@ -74,4 +74,22 @@ struct Table {
   }
 };
 
+// A routine whose buffer 0 is its parameters and 1 its table of terms: f(context, call, table, problem) for each of its
+// problems. What `f` throws is a lack of memory.
+template <class F>
+int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, const char* no_memory, const F& f) {
+  try {
+    Params params;
+    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], false);
+    if (ctx->error != nullptr) return 1;
+    const Table table = Table::read(static_cast<const int64_t*>(buffers[1]), 2);
+    const Call call{params, buffers, dims};
+    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) { f(inner, call, table, problem); });
+    return 0;
+  } catch (const std::exception&) {
+    ctx->error = no_memory;
+    return 2;
+  }
+}
+
 }  // namespace jsparse

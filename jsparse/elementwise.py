@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.algebra.evaluated import evaluated
+from jsparse.algebra.evaluated import stated
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
@@ -19,14 +19,15 @@ __all__ = ["divided", "multiplied", "summed"]
 def multiplied(lhs: Any, rhs: Any) -> Any:
     """`lhs * rhs`: sparse where one of them is sparse and not repeated by broadcasting."""
     target, (a, b), tensors = _aligned("*", lhs, rhs)
-    return evaluated("A * B", Statement(target, (Product(1, (a, b)),)), tensors, None, None)
+    return stated("A * B", Statement(target, (Product(1, (a, b)),)), tensors, None, None).total()
 
 
 def summed(symbol: str, lhs: Any, rhs: Any) -> Any:
     """`lhs + rhs` or `lhs - rhs`: sparse where both are sparse and no dimension of size 1 is repeated."""
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     sign = 1 if symbol == "+" else -1
-    return evaluated(f"A {symbol} B", Statement(target, (Product(1, (a,)), Product(sign, (b,)))), tensors, None, None)
+    statement = Statement(target, (Product(1, (a,)), Product(sign, (b,))))
+    return stated(f"A {symbol} B", statement, tensors, None, None).total()
 
 
 def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
@@ -43,7 +44,7 @@ def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
             f"{divisor.shape}."
         )
     statement = Statement(target, (Product(1, (access,)),))
-    sampled = evaluated("A / B", statement, {"B": tensors["B"]}, tensor, None)
+    sampled = stated("A / B", statement, {"B": tensors["B"]}, tensor, None).total()
     return tensor.with_values(tensor.values / sampled.values)
 
 

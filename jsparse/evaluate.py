@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import index
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from jsparse.algebra.assign import check_distinct, counting
 from jsparse.algebra.dtypes import preferred_dtype
-from jsparse.algebra.evaluated import evaluated, stated
+from jsparse.algebra.evaluated import stated
 from jsparse.algebra.extremes import as_product
 from jsparse.algebra.indirect import Direct, direct
 from jsparse.algebra.operands import OutFormat, as_array
@@ -82,7 +82,7 @@ def evaluate(
         check_distinct(text, written)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
-    out = evaluated(text, plain, operands, out_format, nse, preferred, ring)
+    out = stated(text, plain, operands, out_format, nse, preferred, ring).total()
     wanted = _target_shape(text, before, shape)
     if wanted is not None and out.shape != wanted:
         raise ShapeError(
@@ -118,7 +118,7 @@ def _onto(text: str, written: Direct, operands: dict[str, Any], before: Any, out
             )
         case "=":
             writes, same = counting(written)
-            count = evaluated(text, writes, operands, "dense", None)
+            count = stated(text, writes, operands, "dense", None).total()
             return jnp.where(jnp.expand_dims(count > 0, same), out, before)
         case operator:
             return combine[operator](before, out)
@@ -165,8 +165,9 @@ def _by_semiring(
     operands = {**tensors, **written.relations}
     if written.statement.operator not in ("min=", "max="):
         return written.statement, operands, semiring
-    multiplied = partial(evaluated, text, tensors=operands, out_format=None, nse=None)
-    plain, more, semiring = as_product(written.statement, operands, multiplied)
+    plain, more, semiring = as_product(
+        written.statement, operands, lambda product: stated(text, product, operands, None, None).total()
+    )
     return plain, {**operands, **more}, semiring
 
 

@@ -40,12 +40,7 @@ def _product(size: int, stored: int, columns: int) -> Case:
         def factory() -> Step:
             A, B = operands()
             C = A.tocoo()
-            fixed, given = _divided({"rows": C.row, "cols": C.col}, known)
-
-            def run(V: Any, B: Any, given: dict[str, Any]) -> jax.Array:
-                return jsparse.evaluate(SPMM, shape=(size, columns), V=V, B=B, **fixed, **given)
-
-            return jitted(run, jnp.asarray(C.data), jnp.asarray(B), given)
+            return _evaluated(SPMM, (size, columns), {"rows": C.row, "cols": C.col}, known, V=C.data, B=B)
 
         return factory
 
@@ -80,9 +75,16 @@ def _product(size: int, stored: int, columns: int) -> Case:
     )
 
 
-def _divided(tables: dict[str, np.ndarray], known: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The tables that the compiled program knows, and those that are its arguments."""
-    return (tables, {}) if known else ({}, {name: jnp.asarray(table) for name, table in tables.items()})
+def _evaluated(
+    text: str, shape: tuple[int, ...], tables: dict[str, np.ndarray], known: bool, **arrays: np.ndarray
+) -> Step:
+    """A statement on arrays, with tables that the compiled program knows, or that are its arguments as well."""
+    fixed, given = (tables, arrays) if known else ({}, {**arrays, **tables})
+
+    def run(given: dict[str, Any]) -> jax.Array:
+        return jsparse.evaluate(text, shape=shape, **fixed, **given)
+
+    return jitted(run, {name: jnp.asarray(array) for name, array in given.items()})
 
 
 def _convolution(side: int, channels: int) -> Case:
@@ -95,12 +97,8 @@ def _convolution(side: int, channels: int) -> Case:
     def indirect(known: bool) -> Callable[[], Step]:
         def factory() -> Step:
             pairs, x, w = operands()
-            fixed, given = _divided(dict(zip("oik", pairs, strict=True)), known)
-
-            def run(x: Any, w: Any, given: dict[str, Any]) -> jax.Array:
-                return jsparse.evaluate(CONVOLUTION, shape=(side * side, channels), x=x, w=w, **fixed, **given)
-
-            return jitted(run, jnp.asarray(x), jnp.asarray(w), given)
+            tables = dict(zip("oik", pairs, strict=True))
+            return _evaluated(CONVOLUTION, (side * side, channels), tables, known, x=x, w=w)
 
         return factory
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import scipy.sparse as sp
 from graphs import uniform
 from harness import Case
-from peers import Product, products
-
-import jsparse
+from peers import matmul, products
 
 from ._data import dense
 
@@ -27,17 +24,7 @@ def _case(percent: int) -> Case:
     def weights() -> sp.csr_array:
         return uniform((ROWS, COLUMNS), ROWS * COLUMNS * (100 - percent) // 100)
 
-    def matmul(a: Any, x: Any) -> Any:
-        return a @ x
-
-    product = Product(
-        jsparse=lambda a, x: jsparse.einsum("ij,jk->ik", a, x),
-        scipy=matmul,
-        torch=lambda _, a, x: a @ x,
-        bcoo=None,
-        bcsr=None,
-        dense=matmul,
-    )
+    product = matmul("ij,jk->ik", bcoo=None, bcsr=None)
     return Case(
         name=f"pruned_{percent}",
         description=f"W X, W {ROWS:,} x {COLUMNS:,} with {percent} % zeros, {WIDTH} columns, f32",

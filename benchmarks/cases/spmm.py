@@ -5,27 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from harness import Case
-from peers import Product, products
-
-import jsparse
+from peers import Product, matmul, products
 
 from ._data import dense, rmat_graph
 
 
 def product() -> Product:
     """`A @ X` in the spelling of each peer."""
-
-    def matmul(a: Any, x: Any) -> Any:
-        return a @ x
-
-    return Product(
-        jsparse=lambda a, x: jsparse.einsum("ij,jk->ik", a, x),
-        scipy=matmul,
-        torch=lambda _, a, x: a @ x,
-        bcoo=matmul,
-        bcsr=matmul,
-        dense=matmul,
-    )
+    return matmul("ij,jk->ik")
 
 
 def cases() -> list[Case]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,23 +18,21 @@ from jsparse.notation import Access
 from jsparse.notation.statement import Statement
 from jsparse.tensor import SparseTensor
 
-__all__ = ["evaluated", "stated"]
+__all__ = ["Stated", "stated"]
 
 ONE = "1"  # the factor of a term that has none; no tensor can be called so
 
 
-def evaluated(
-    text: str,
-    statement: Statement,
-    tensors: dict[str, Any],
-    out_format: OutFormat,
-    nse: int | None,
-    preferred: np.dtype | None = None,
-    semiring: Semiring = PLUS_TIMES,
-) -> Any:
-    """The result of a statement on tensors; `text` is for messages."""
-    work, operands, out_format = stated(text, statement, tensors, out_format, nse, preferred, semiring)
-    return total(work, operands, out_format)
+class Stated(NamedTuple):
+    """What a statement does, its operands, and the `out_format` that is asked for then."""
+
+    work: Summation
+    operands: list[Any]
+    out_format: OutFormat
+
+    def total(self) -> Any:
+        """The result."""
+        return total(*self)
 
 
 def stated(
@@ -45,8 +43,8 @@ def stated(
     nse: int | None,
     preferred: np.dtype | None = None,
     semiring: Semiring = PLUS_TIMES,
-) -> tuple[Summation, list[Any], OutFormat]:
-    """What a statement does with these tensors, its operands, and the `out_format` that is asked for then."""
+) -> Stated:
+    """What a statement does with these tensors; `text` is for messages."""
     statement, more = _with_factors(statement, tensors)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}
@@ -57,7 +55,7 @@ def stated(
         statement, taken = _converted(statement, work.resorted, every)
         out_format = work.format or out_format
         return stated(text, statement, {**every, **taken}, out_format, nse, preferred, semiring)
-    return work, operands, out_format
+    return Stated(work, operands, out_format)
 
 
 def _converted(

@@ -12,7 +12,7 @@ import numpy as np
 
 import jsparse
 from jsparse import Format
-from jsparse.compiler.interpret import as_stored
+from jsparse.compiler.interpret import COMBINE, as_stored
 from jsparse.compiler.semiring import Semiring, semiring_named
 
 __all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "filled", "held", "promoted", "reached_by"]
@@ -218,16 +218,6 @@ def reached_by(
     named = [(mask.astype(np.int64), [number[v] for v in term]) for term, mask in masks]
     named += [(np.ones(sizes[v], np.int64), [number[v]]) for v in kept] or [(np.ones((), np.int64), [])]
     return np.asarray(np.einsum(*(x for pair in named for x in pair), [number[v] for v in kept])) > 0
-
-
-COMBINE = {
-    "+": np.add,
-    "*": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "|": np.bitwise_or,
-    "&": np.bitwise_and,
-}
 
 
 def by_semiring(

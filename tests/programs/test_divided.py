@@ -12,18 +12,15 @@ import pytest
 from programs.case import Case
 from programs.padding import with_gaps, with_room
 from programs.program import held
-from programs.variants import fine_grained, splits_whole
+from programs.variants import fine_grained, planned
 
 import jsparse
 from jsparse import Pattern
 from jsparse.algebra.contraction import contraction
-from jsparse.compiler.exact import is_exact, unrounded_target
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Plan, candidate
 from jsparse.compiler.schedule.candidate import candidates
-from jsparse.compiler.schedule.cost import estimate
-from jsparse.compiler.schedule.select import plan_as
 from jsparse.compiler.semiring import SEMIRINGS
 
 COUNT, BATCH = 160, 20
@@ -57,11 +54,8 @@ def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gener
         patch.setattr(candidate, "PANEL_TILES", 1)
         patch.setattr(candidate, "PANELS", (1, 2, 5))
         for chosen in candidates(problem, known):
-            plan = plan_as(chosen, estimate(chosen, known), known, ())
-            if not is_exact(plan):
-                chosen = replace(chosen, problem=unrounded_target(problem))
-                plan = plan_as(chosen, estimate(chosen, known), known, ())
-            if splits_whole(chosen, plan):
+            plan, can_split = planned(chosen, known)
+            if can_split:
                 plan = replace(plan, schedule=replace(plan.schedule, mode="split"))
             if plan.schedule.panel or plan.schedule.mode == "split":
                 found.append(plan)

@@ -18,7 +18,7 @@ from jsparse.compiler.schedule.select import plan_as
 from jsparse.compiler.schedule.split import splits
 from jsparse.primitives.spec import Spec
 
-__all__ = ["batched", "fine_grained", "some_plan", "splits_whole", "with_other_drivers", "with_unknown_size"]
+__all__ = ["batched", "fine_grained", "planned", "some_plan", "with_other_drivers", "with_unknown_size"]
 
 WRITTEN_OUT = 40  # stored entries whose loops are written out; more only take longer
 
@@ -39,13 +39,19 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
     vectorized = [c for c in found if c.vector is not None]
     found = vectorized if vectorized and rng.random() < 0.7 else found
     chosen = found[int(rng.integers(len(found)))]
-    plan = plan_as(chosen, estimate(chosen, known), known, ())
-    if not is_exact(plan):
-        chosen = replace(chosen, problem=unrounded_target(problem))
-        plan = plan_as(chosen, estimate(chosen, known), known, ())
-    if splits_whole(chosen, plan) and rng.random() < 0.5:
+    plan, can_split = planned(chosen, known)
+    if can_split and rng.random() < 0.5:
         return replace(plan, schedule=replace(plan.schedule, mode="split"))
     return plan
+
+
+def planned(chosen: Candidate, known: tuple[Pattern, ...]) -> tuple[Plan, bool]:
+    """The plan of a candidate, into an unrounded target where it has to be, and whether it may split segments."""
+    plan = plan_as(chosen, estimate(chosen, known), known, ())
+    if not is_exact(plan):
+        chosen = replace(chosen, problem=unrounded_target(chosen.problem))
+        plan = plan_as(chosen, estimate(chosen, known), known, ())
+    return plan, splits_whole(chosen, plan)
 
 
 def splits_whole(chosen: Candidate, plan: Plan) -> bool:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from jsparse.compiler.loops.domain import Merged, Written
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
     Forall,
     LoopNest,
-    Merged,
     Parallel,
     Parent,
     Present,
@@ -23,7 +23,6 @@ from jsparse.compiler.loops.nest import (
     Sequence,
     Stmt,
     Where,
-    Written,
 )
 from jsparse.compiler.loops.walk import Loop, Walk
 from jsparse.compiler.problem import Problem

@@ -7,22 +7,8 @@ from dataclasses import replace
 from typing import cast
 
 from jsparse.compiler.loops.assemble import assemble_loops
-from jsparse.compiler.loops.nest import (
-    Append,
-    Assign,
-    Fold,
-    Forall,
-    Lanes,
-    LoopNest,
-    Pack,
-    Panels,
-    Parallel,
-    Stmt,
-    Stored,
-    Tiles,
-    Where,
-    Workspace,
-)
+from jsparse.compiler.loops.domain import Fold, Lanes, Panels, Stored, Tiles
+from jsparse.compiler.loops.nest import Append, Assign, Forall, LoopNest, Pack, Parallel, Stmt, Where, Workspace
 from jsparse.compiler.loops.walk import Loop, Walk
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule

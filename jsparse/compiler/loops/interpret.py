@@ -11,27 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.compiler.interpret import COMBINE, as_stored
+from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Stored, Tiles, Written
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
-    Fold,
     Forall,
-    Lanes,
     LoopNest,
-    Merged,
     Pack,
-    Panels,
     Parent,
     Present,
-    Range,
     Reserve,
     Row,
     Stmt,
-    Stored,
-    Tiles,
     Where,
     Workspace,
-    Written,
 )
 from jsparse.compiler.loops.nest import Sequence as Sequence_
 from jsparse.compiler.problem import Dense, Positions

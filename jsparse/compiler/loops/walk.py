@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from jsparse.compiler.loops.nest import Domain, Range, Stored
+from jsparse.compiler.loops.domain import Domain, Range, Stored
 from jsparse.compiler.problem import Problem
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar

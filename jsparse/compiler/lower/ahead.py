@@ -12,7 +12,8 @@ import numpy as np
 
 from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
-from jsparse.compiler.loops.nest import Forall, Stored, Tiles, Where
+from jsparse.compiler.loops.domain import Stored, Tiles
+from jsparse.compiler.loops.nest import Forall, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Scope

@@ -24,7 +24,8 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL
-from jsparse.compiler.loops.nest import Parallel, Stored
+from jsparse.compiler.loops.domain import Stored
+from jsparse.compiler.loops.nest import Parallel
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.scope import Scope, Span
 from jsparse.compiler.problem import PatternType

@@ -27,27 +27,20 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.nodes import Fold as FoldLanes
 from jsparse.compiler.kernel.types import BOOL, Type
+from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Stored, Tiles, Written
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
-    Fold,
     Forall,
-    Lanes,
     LoopNest,
-    Merged,
     Pack,
-    Panels,
     Parent,
     Present,
-    Range,
     Reserve,
     Row,
     Sequence,
-    Stored,
-    Tiles,
     Where,
     Workspace,
-    Written,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.ahead import prefetches

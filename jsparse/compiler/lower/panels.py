@@ -26,7 +26,8 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.nest import Forall, Pack, Panels, Stored, Where
+from jsparse.compiler.loops.domain import Panels, Stored
+from jsparse.compiler.loops.nest import Forall, Pack, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Panel, Scope, Span

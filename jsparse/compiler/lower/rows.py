@@ -29,7 +29,8 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL, I64, Type
-from jsparse.compiler.loops.nest import Forall, Row, Where, Written
+from jsparse.compiler.loops.domain import Written
+from jsparse.compiler.loops.nest import Forall, Row, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.scope import RowStore, Scope
 from jsparse.compiler.semiring import identity

@@ -9,7 +9,7 @@ from itertools import count
 from jsparse.compiler.kernel.algebra import both
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Var
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.nest import Stored
+from jsparse.compiler.loops.domain import Stored
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar

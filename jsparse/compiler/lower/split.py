@@ -28,7 +28,8 @@ from jsparse.compiler.kernel.nodes import (
     Var,
 )
 from jsparse.compiler.kernel.types import BOOL, Type
-from jsparse.compiler.loops.nest import Forall, Stored
+from jsparse.compiler.loops.domain import Stored
+from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, chunked, lower_bound
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Continued, Scope

@@ -42,7 +42,7 @@ class Candidate:
         walk: the pattern's variables in the order visited.
         vector: the variable to run in vector lanes, if any.
         factored: whether the innermost reduction is summed in lanes before the factors that lack it are multiplied in.
-        panel: coordinates of the innermost reduction that are worked on together (see `loops.nest.Panels`); 0 for all.
+        panel: coordinates of the innermost reduction that are worked on together (`loops.domain.Panels`); 0 for all.
         written_out: whether the loops over the patterns, which are known and small, are written out entry by entry, for
             every register tile anew: coordinates and positions become constants, and rows that several entries read
             stay in registers.
