@@ -106,8 +106,11 @@ def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, colum
     sizes = dict(zip(terms[place], shape, strict=True))
     values = rng.uniform(0.1, 1, count).astype(np.float32)
     tensor = jsparse.SparseTensor.from_coords(coords, values, shape, format)
-    dense = [rng.uniform(0.1, 1, [sizes.get(v, columns) for v in term]).astype(np.float32) for term in terms]
-    return [tensor if n == place else jax.numpy.asarray(x) for n, x in enumerate(dense)]
+    shapes = [[sizes.get(v, columns) for v in term] for term in terms]
+    return [
+        tensor if n == place else jax.numpy.asarray(rng.uniform(0.1, 1, shape), np.float32)
+        for n, shape in enumerate(shapes)
+    ]
 
 
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -116,26 +119,26 @@ def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tupl
     from jsparse.compiler.schedule.cost import estimate
     from jsparse.compiler.schedule.select import _name, plan_as
 
-    (part,) = jsparse.explain(text, *operands).parts
-    given = part.plan.given
+    steps = jsparse.explain(text, *operands).parts
+    given = next(part.plan.given for part in steps if part.plan is not None and part.plan.patterns)
     patterns = tuple(x.pattern for x in operands if isinstance(x, jsparse.SparseTensor))
     priced = [(estimate(c, patterns), n, c) for n, c in enumerate(candidates(given, patterns))]
     for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
         plan = plan_as(candidate, cost, patterns, ())
         yield (
             f"{_name(candidate)}{' factored' * candidate.factored}{'' if number == 0 else f' #{number}'}",
-            forced(plan),
+            forced(given, plan),
         )
 
 
 @contextmanager
-def forced(plan: Any) -> Iterator[None]:
-    """Inside, this is the plan of whatever is traced."""
+def forced(problem: Any, plan: Any) -> Iterator[None]:
+    """Inside, this is the plan of a problem."""
     from jsparse.primitives import execute
 
     kept = execute.exact_plan
     execute.make_plan.cache_clear()
-    execute.exact_plan = lambda problem, patterns: plan
+    execute.exact_plan = lambda asked, patterns: plan if asked == problem else kept(asked, patterns)
     try:
         yield
     finally:

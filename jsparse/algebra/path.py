@@ -6,6 +6,7 @@ all), with the entries that intermediate results are expected to have, as if sto
 
     entries of a step    ∏ sizes · ∏ densities of its sparse factors         multiply-adds, fewer in vector lanes
     entries of a result  at most that, and at most ∏ sizes of its indices    written and read once more
+    entries to move      those of factors that sum an index outside one kept gathered into another order
 
 What is sampled by a sparse operand is never formed densely (`ij,ik,jk->ij`), a sparse result's structure comes from
 sparse intermediates only, and a dense intermediate is not larger than what there is anyway. Up to six operands or so;
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 
 from jsparse.algebra.product import Product
@@ -31,6 +32,7 @@ STEP = 20_000.0  # multiply-adds in the time of one more call
 STORED = 4.0  # an entry of an intermediate result, written, read, and found again
 LARGER = 2  # a dense intermediate has at most so many times the entries of operands and result
 SEARCHED = 2.0  # an entry that is looked up in another pattern
+MOVED = 2.0  # an entry gathered into another order, or added up in memory
 EXHAUSTIVE = 6  # operands up to which all sequences are priced
 
 
@@ -51,6 +53,7 @@ class _Item:
         members: the operands in it.
         entries: how many it stores.
         walked: the indices of its sparse levels; none if it is dense.
+        levels: the same in the order in which they are stored.
         traced: its pattern is known only in the program.
         valued: it has values; what has none is multiplied with something that does.
     """
@@ -61,6 +64,12 @@ class _Item:
     walked: frozenset[IndexVar]
     traced: bool
     valued: bool = True
+    levels: tuple[IndexVar, ...] = ()
+
+    def moved(self, kept: frozenset[IndexVar]) -> float:
+        """Entries that a product keeping these indices does not find in the order in which it adds them up."""
+        kinds = [v in kept for v in self.levels]
+        return self.entries if any(not a and b for a, b in pairwise(kinds)) else 0.0
 
 
 _State = tuple[_Item, ...]
@@ -95,15 +104,17 @@ class _Search:
         """The cheapest way to the result from a partition of the operands."""
         key = frozenset(item.members for item in state)
         if key not in self.known:
-            plans: list[_Plan] = [(self._nest(state, self.kept), ())]
+            best: _Plan = (self._nest(state, self.kept), ())
             for left, right in combinations(state, 2):
                 step = self._step(left, right, state)
-                if step is not None:
-                    cost, merged = step
-                    rest = tuple(item for item in state if item not in (left, right))
-                    below, merges = self._below((*rest, merged))
-                    plans.append((cost + below, ((left, right, merged), *merges)))
-            self.known[key] = min(plans, key=lambda plan: plan[0])
+                if step is None or step[0] >= best[0]:
+                    continue
+                cost, merged = step
+                rest = tuple(item for item in state if item not in (left, right))
+                below, merges = self._below((*rest, merged))
+                if cost + below < best[0]:
+                    best = (cost + below, ((left, right, merged), *merges))
+            self.known[key] = best
         return self.known[key]
 
     def _below(self, state: _State) -> _Plan:
@@ -124,7 +135,7 @@ class _Search:
         repeated = self._places(walked) / max(self._places(tuple(dict.fromkeys(walked))), 1.0)
         traced = not isinstance(core.pattern, Pattern)
         entries /= max(repeated, 1.0)
-        return _Item(frozenset({place}), distinct, entries, frozenset(walked), traced, not x.is_relation)
+        return _Item(frozenset({place}), distinct, entries, frozenset(walked), traced, not x.is_relation, tuple(walked))
 
     def _places(self, indices: Sequence[IndexVar] | frozenset[IndexVar]) -> float:
         return float(prod(self.sizes[v] for v in indices))
@@ -146,7 +157,8 @@ class _Search:
         if not walked:
             return met * max(len(items) - 1, 1) / (LANES * DENSE)
         searched = 1 + SEARCHED * (sum(1 for item in items if item.walked) - 1)
-        return met * (len(items) - 1) * searched / min(LANES, max(dense, default=1) or 1)
+        moved = MOVED * sum(item.moved(kept) for item in items)
+        return met * (len(items) - 1) * searched / min(LANES, max(dense, default=1) or 1) + moved
 
     def _step(self, left: _Item, right: _Item, state: _State) -> tuple[float, _Item] | None:
         """The cost and the result of multiplying two items first; None if that must not be."""

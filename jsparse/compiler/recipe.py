@@ -20,7 +20,7 @@ from jsparse.notation.assignment import Access, Assignment, Index
 
 __all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 3
+VERSION = 4
 
 
 def write_recipe(problem: Problem, schedule: Schedule) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 __all__ = ["Access", "Assignment", "Index", "IndexVar"]
@@ -22,10 +23,7 @@ class Access:
 
     def variables(self) -> tuple[IndexVar, ...]:
         """The index variables, left to right, each once, those of nested accesses included."""
-        found: dict[IndexVar, None] = {}
-        for index in self.indices:
-            found.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
-        return tuple(found)
+        return _variables(self)
 
     def nested(self) -> tuple[Access, ...]:
         """The accesses this one indexes through, innermost first."""
@@ -52,9 +50,22 @@ class Assignment:
 
     def variables(self) -> tuple[IndexVar, ...]:
         """Every index variable once: the target's, then those that are summed, as they appear."""
-        return tuple(dict.fromkeys(v for access in self.accesses for v in access.variables()))
+        return _every_variable(self)
 
     def reductions(self) -> tuple[IndexVar, ...]:
         """The index variables that are summed."""
         kept = self.target.variables()
         return tuple(v for v in self.variables() if v not in kept)
+
+
+@lru_cache(maxsize=4096)  # the scheduler asks thousands of times
+def _variables(access: Access) -> tuple[IndexVar, ...]:
+    found: dict[IndexVar, None] = {}
+    for index in access.indices:
+        found.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _every_variable(assignment: Assignment) -> tuple[IndexVar, ...]:
+    return tuple(dict.fromkeys(v for access in assignment.accesses for v in access.variables()))

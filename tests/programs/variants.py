@@ -32,7 +32,7 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
         patch.setattr(candidate, "PANEL_TILES", 1)
         patch.setattr(candidate, "PANELS", (1, 2, 5))
         found = list(candidates(problem, known))
-    rare = [[c for c in found if c.written_out], [c for c in found if c.panel]]
+    rare = [[c for c in found if c.written_out], [c for c in found if c.panel], [c for c in found if c.jam]]
     for those in rare:
         if those and rng.random() < 0.3:
             found = those

@@ -139,9 +139,18 @@ class _Builder:
         parallel = None
         if loop.var == self.schedule.parallel and not loop.filters:
             parallel = Parallel(self.schedule.mode, self.schedule.grain)
-        innermost = max((n for n, other in enumerate(self.loops) if isinstance(other.domain, Stored)), default=-1)
+        innermost = max((n for n, other in enumerate(self.loops) if self._walks_entries(other)), default=-1)
         prefetch = self.schedule.prefetch if place == innermost and not self._sums_in_lanes else 0
-        return Forall(loop.var, loop.domain, body, parallel, prefetch)
+        jam = self.schedule.copies if loop.var == self.schedule.jammed and not loop.filters else 1
+        return Forall(loop.var, loop.domain, body, parallel, prefetch, jam)
+
+    def _walks_entries(self, loop: Loop) -> bool:
+        """Whether a loop runs over stored entries, of which there may be several."""
+        if not isinstance(loop.domain, Stored) or loop.filters:
+            return False
+        levels = self.problem.patterns[loop.domain.pattern].levels
+        above = levels[loop.domain.level - 1] if loop.domain.level else None
+        return levels[loop.domain.level].kind is not LevelKind.SINGLETON or above is None or not above.unique
 
     def _registers(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
         """where(acc, reductions, target = acc); a reduction that runs in lanes is folded into a scalar in between."""

@@ -177,17 +177,24 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Forall:
-    """`∀ var ∈ domain body`. `prefetch`: how many entries ahead the rows gathered in the body are asked for."""
+    """`∀ var ∈ domain body`.
+
+    Attributes:
+        prefetch: how many entries ahead the rows gathered in the body are asked for.
+        jam: how many iterations are worked on at a time (see `kernel.jam`).
+    """
 
     var: IndexVar
     domain: Domain
     body: Stmt
     parallel: Parallel | None = None
     prefetch: int = 0
+    jam: int = 1
 
     def __str__(self) -> str:
         extras = [str(self.parallel)] if self.parallel else []
         extras += [f"prefetching {self.prefetch} ahead"] if self.prefetch else []
+        extras += [f"{self.jam} at a time"] if self.jam > 1 else []
         return " ".join([f"∀ {self.var} ∈ {self.domain}", ", ".join(extras)]).rstrip()
 
 

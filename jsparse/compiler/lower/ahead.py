@@ -6,20 +6,20 @@ loop's variable locates. Both are asked for across the ends of the loop's own se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
 from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
 from jsparse.compiler.loops.domain import Stored, Tiles
-from jsparse.compiler.loops.nest import Forall, Where
+from jsparse.compiler.loops.nest import Assign, Forall, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.scope import Scope
-from jsparse.compiler.problem import Positions
+from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.compiler.problem import Dense, Positions, TensorType
 from jsparse.formats.level import LevelKind
-from jsparse.notation.assignment import IndexVar
+from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["prefetches"]
 
@@ -35,24 +35,78 @@ def prefetches(loop: Forall, domain: Stored, entry: Entry, scope: Scope) -> list
     level = LevelWalk(scope, domain, loop.var)
     last = add(level.capacity(), const(-1))
     ahead, place = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
-    there = scope.with_index(loop.var, ahead)
-    found = [*_rows(loop, there), *_segments(loop, there, level.type.padded)]
-    return [Let(ahead, level.coordinate(place)), *found] if found else []
+    there = scope.with_index(loop.var, ahead).with_span(domain, Span(place))
+    padded = level.type.padded
+    told, there = ([], there) if padded else _told(loop.body, there)
+    own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
+    found = [*_rows(loop, there, own), *_segments(loop, there, padded)]
+    return [Let(ahead, level.coordinate(place)), *told, *found] if found else []
 
 
-def _rows(loop: Forall, there: Scope) -> Iterator[Stmt]:
-    """Rows of dense tensors: the present tile of them, or, if the loop over tiles stands inside, their beginnings."""
+def _told(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
+    """Further variables that an entry tells, each level below it and in other patterns having one entry for it."""
+    found: list[Stmt] = []
+    while isinstance(stmt, Where) or (isinstance(stmt, Forall) and isinstance(stmt.domain, Stored | Tiles)):
+        if isinstance(stmt, Where):
+            stmt = stmt.producer
+            continue
+        if isinstance(stmt.domain, Tiles):
+            stmt = stmt.body
+            continue
+        assert isinstance(stmt.domain, Stored)
+        level = LevelWalk(there, stmt.domain, stmt.var)
+        above = there.spans.get((stmt.domain.pattern, stmt.domain.level - 1))
+        if stmt.domain.bound and level.kind is LevelKind.DENSE:
+            there = there.with_span(stmt.domain, level.dense_entry(there.indices[stmt.var]).span)
+        elif level.kind is LevelKind.SINGLETON and above is not None and above.stop is None and not level.type.padded:
+            there = there.with_span(stmt.domain, Span(above.first))
+            if not stmt.domain.bound:
+                var = there.fresh("ahead")
+                found.append(Let(var, level.coordinate(above.first)))
+                there = there.with_index(stmt.var, var)
+        else:
+            break
+        stmt = stmt.body
+    return found, there
+
+
+def _rows(loop: Forall, there: Scope, own: Collection[IndexVar]) -> Iterator[Stmt]:
+    """Rows of dense tensors that an entry's `own` variables locate: the present tile of them, or, if the loop over
+    tiles stands inside, their beginnings; rows that are summed; and those of the target that sums are added to."""
     problem = there.storage.problem
     inside = _tiled_inside(loop.body) if there.tiled is None else None
     if inside is not None:
         there = there.with_tile(inside, const(0), min(problem.size[inside] or 0, MOST))
     if there.tiled is None:
         return
-    for factor in problem.assignment.factors:
-        names = set(factor.variables())
-        gathered = problem.type_of[factor.tensor].positions is None and not factor.nested()
-        if gathered and {loop.var, there.tiled} <= names <= set(there.indices):  # one row, wherever loops inside are
-            yield Prefetch(there.storage.by_name[factor.tensor], there.dense_address(factor), there.lanes)
+    target = [problem.assignment.target] if _adds(loop.body, problem.assignment.target) else []
+    for access in (*problem.assignment.factors, *target):
+        names = set(access.variables())
+        if problem.type_of[access.tensor].positions is not None or access.nested() or names.isdisjoint(own):
+            continue
+        buffer, left = there.storage.by_name[access.tensor], names - there.indices.keys()
+        if there.tiled in names and not left:  # one row, wherever loops inside are
+            yield Prefetch(buffer, there.dense_address(access), there.lanes)
+        elif there.tiled not in names and left == {_last(problem.type_of[access.tensor], access)}:
+            (summed,) = left
+            whole = min(problem.size[summed] or 1, MOST)
+            yield Prefetch(buffer, there.with_index(summed, const(0)).dense_address(access), whole)
+
+
+def _last(tensor: TensorType, access: Access) -> object:
+    """The index of the axis that is stored innermost."""
+    axis = tensor.axes[-1] if tensor.axes else None
+    return access.indices[axis.dim] if isinstance(axis, Dense) else None
+
+
+def _adds(stmt: LoopStmt, target: Access) -> bool:
+    """Whether sums are added up in the target's memory."""
+    match stmt:
+        case Assign():
+            return stmt.accumulate and stmt.target == target
+        case Forall(body=body) | Where(consumer=body):
+            return _adds(body, target)
+    return False
 
 
 def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul, sub
+from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
@@ -25,7 +26,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.loops.domain import Stored
-from jsparse.compiler.loops.nest import Parallel
+from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.scope import Scope, Span
 from jsparse.compiler.problem import PatternType
@@ -50,21 +51,19 @@ _ARRAYS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 2, LevelKind.SINGLETON: 1}
 Body = Callable[[Entry], Stmt]
 
 
-def each_entry(
-    scope: Scope, domain: Stored, var: IndexVar, parallel: Parallel | None, body: Body, partials: Partials | None
-) -> Stmt:
+def each_entry(scope: Scope, domain: Stored, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
     """The loop over the level's entries below the present span of the level above, divided over threads if asked."""
-    level = LevelWalk(scope, domain, var)
-    if parallel is None:
+    level = LevelWalk(scope, domain, loop.var, loop.jam)
+    if loop.parallel is None:
         return level.serial(body)
-    return level.parallel(parallel.grain, body, partials)
+    return level.parallel(loop.parallel.grain, body, partials)
 
 
 class LevelWalk:
     """How the entries of one level are reached from the present span of the level above."""
 
-    def __init__(self, scope: Scope, domain: Stored, var: IndexVar) -> None:
-        self.scope, self.domain, self.var = scope, domain, var
+    def __init__(self, scope: Scope, domain: Stored, var: IndexVar, jam: int = 1) -> None:
+        self.scope, self.domain, self.var, self.jam = scope, domain, var, jam
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
         self.above = scope.spans.get((domain.pattern, domain.level - 1), Span(const(0)))
@@ -177,7 +176,7 @@ class LevelWalk:
 
     def dense_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
         n = self.scope.fresh(self.var)
-        return For(n, start, stop, body(self.dense_entry(n)))
+        return jammed(For(n, start, stop, body(self.dense_entry(n))), self.jam)
 
     def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
         """The entry at one position (or one run of positions); only if it is in range, and the one looked up."""
@@ -196,7 +195,7 @@ class LevelWalk:
         if self.type.repeats(self.domain.level):
             return self.runs(first, stop, body)
         p = self.scope.fresh("p")
-        return For(p, first, stop, self.one(p, body, plain=True))
+        return jammed(For(p, first, stop, self.one(p, body, plain=True)), self.jam)
 
     def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """Positions that share a coordinate, together: so the loops below see each coordinate once."""

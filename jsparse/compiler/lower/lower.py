@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, less, mul
+from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
     Buffer,
@@ -163,7 +164,7 @@ class _Lowerer:
     def range(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
         def body(start: Expr, stop: Expr) -> Stmt:
             n = scope.fresh(loop.var)
-            return For(n, start, stop, self.stmt(loop.body, scope.with_index(loop.var, n)))
+            return jammed(For(n, start, stop, self.stmt(loop.body, scope.with_index(loop.var, n))), loop.jam)
 
         size = self.storage.size(loop.var)
         if loop.parallel is None:
@@ -197,7 +198,7 @@ class _Lowerer:
         body = partial(self.entry, loop, domain, scope)
         if domain.panel:
             return panel_entries(scope, domain, loop.var, body)
-        return each_entry(scope, domain, loop.var, loop.parallel, body, partials)
+        return each_entry(scope, domain, loop, body, partials)
 
     def entry(self, loop: Forall, domain: Stored, scope: Scope, entry: Entry) -> Stmt:
         """The body of a loop at one entry."""

@@ -17,7 +17,7 @@ import numpy as np
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.visits import walked_levels
+from jsparse.compiler.schedule.visits import walked_as, walked_levels
 from jsparse.compiler.schedule.walks import walks
 from jsparse.formats import Pattern
 from jsparse.formats.level import LevelKind
@@ -25,10 +25,14 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
 
+LANES = 8  # of an index that is worth a vector
 SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
 SHARED_LANES = 16  # but none narrower than a cache line of float32
 PANELS = (256, 512)  # coordinates whose rows, of one tile, are copied: 64 or 128 KiB on the stack
 PANEL_TILES = 4  # tiles wanted of which threads own some
+JAM_TILE_BYTES = 128  # of a register tile of which there are several
+JAM_BYTES = 384  # of all of them
+MOST_COPIES = 8
 WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each
 WRITTEN_BYTES = 64  # of a register tile then, so that those of several rows fit the registers
 WRITTEN_TURNS = 512  # coordinates that what is written out is worth running for
@@ -46,6 +50,7 @@ class Candidate:
         written_out: whether the loops over the patterns, which are known and small, are written out entry by entry, for
             every register tile anew: coordinates and positions become constants, and rows that several entries read
             stay in registers.
+        jam: whether several iterations of the loop over `jammed` are worked on at a time, in narrower tiles.
     """
 
     problem: Problem
@@ -54,6 +59,7 @@ class Candidate:
     factored: bool = False
     written_out: bool = False
     panel: int = 0
+    jam: bool = False
 
     @cached_property
     def kept(self) -> frozenset[IndexVar]:
@@ -68,7 +74,7 @@ class Candidate:
             start -= 1
         return self.walk[start:]
 
-    @property
+    @cached_property
     def head(self) -> tuple[IndexVar, ...]:
         """`walk` without its tail."""
         return self.walk[: len(self.walk) - len(self.tail)]
@@ -78,17 +84,17 @@ class Candidate:
         """The variables outside the pattern: the target's first."""
         return tuple(v for v in self.problem.assignment.variables() if v not in self.walk)
 
-    @property
+    @cached_property
     def lead(self) -> tuple[IndexVar, ...]:
         """The variables that choose among patterns, which may share them: outside everything."""
         return tuple(dict.fromkeys(v for names in self.problem.lead_variables for v in names))
 
-    @property
+    @cached_property
     def spread(self) -> tuple[IndexVar, ...]:
         """The target's scalar loops over dense indices."""
         return tuple(v for v in self.dense if v in self.kept and v != self.vector and v not in self.lead)
 
-    @property
+    @cached_property
     def owns_tiles(self) -> bool:
         """Whether threads can only own tiles of the vector variable: what is outermost is summed over."""
         return self.scatters and self.vector in self.kept and self.walk[0] not in self.kept
@@ -98,7 +104,7 @@ class Candidate:
         """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
         return any(v not in self.kept for v in self.head)
 
-    @property
+    @cached_property
     def contracted(self) -> tuple[IndexVar, ...]:
         """The scalar loops that reduce dense indices."""
         return tuple(v for v in self.dense if v not in self.kept and v != self.vector)
@@ -120,7 +126,7 @@ class Candidate:
             chosen = self.tail[start:]
         return chosen if self.dense else ()
 
-    @property
+    @cached_property
     def inner_lanes(self) -> tuple[int, int]:
         """Of the factors that run in lanes, how many carry the innermost reduction and how many do not."""
         last = self.tail[-1:]
@@ -129,7 +135,7 @@ class Candidate:
         ]
         return sum(carried), len(carried) - sum(carried)
 
-    @property
+    @cached_property
     def can_factor(self) -> bool:
         """Whether Σ (a·b) = (Σ a)·b saves anything in lanes: where b, which lacks the summed index, runs in them."""
         if self.vector not in self.kept or not self.tail or len(self.walk) < 2 or self.contracted:
@@ -148,7 +154,7 @@ class Candidate:
         found = [f for f in self.problem.assignment.factors if self.vector in f.variables()]
         return found[0] if len(found) == 1 and set(found[0].variables()) == wanted and not found[0].nested() else None
 
-    @property
+    @cached_property
     def can_panel(self) -> bool:
         """Whether the innermost reduction over stored entries can be divided into panels, inside tiles that threads
         own: it is the only one, and the only loop inside those over the target."""
@@ -158,6 +164,43 @@ class Candidate:
         if len(self.tail) != 1 or not self.head or self.scatters or self.contracted or self.summed:
             return False
         return self.vector in self.kept and self.gathered is not None
+
+    @cached_property
+    def single(self) -> frozenset[IndexVar]:
+        """The variables of the walk that have one coordinate for each of the variable before."""
+        return frozenset(v for v in self.walk[1:] if _is_single(self.problem, self.walk, v))
+
+    @cached_property
+    def located(self) -> frozenset[IndexVar]:
+        """The variable of the innermost loop over stored entries, and those that each of its coordinates tells."""
+        place = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
+        return frozenset(self.walk[place:])
+
+    @cached_property
+    def jammed(self) -> IndexVar | None:
+        """The variable outside all reductions of which several coordinates may be worked on at a time, since loops over
+        dense indices inside, the same for all of them, read rows that they share; None if there is none."""
+        problem = self.problem
+        if self.vector not in self.kept or problem.lists or problem.guard is not None or self.summed or self.factored:
+            return None
+        if self.owns_tiles:  # narrow ones, for all of which what is not shared is read again
+            return None
+        if not self.contracted or any(v not in self.single for v in (() if self.spread else self.tail)):
+            return None
+        loops = [v for v in (*self.head, *self.spread) if v not in self.single]
+        if not loops or loops[-1] in self.lead or problem.size[loops[-1]] in (0, 1):
+            return None
+        own = self.located if loops[-1] in self.walk else {loops[-1]}
+        shared = [f for f in problem.assignment.factors if self.vector in f.variables() and not own & {*f.variables()}]
+        return loops[-1] if shared else None
+
+    @property
+    def copies(self) -> int:
+        """How many coordinates of `jammed` are worked on at a time."""
+        if not self.jam:
+            return 1
+        tile = self.lanes * np.dtype(self.problem.accumulator).itemsize
+        return min(self.problem.size[str(self.jammed)] or MOST_COPIES, MOST_COPIES, max(2, JAM_BYTES // tile))
 
     @cached_property
     def sums_all(self) -> bool:
@@ -174,18 +217,18 @@ class Candidate:
             return (*self.lead, *self.head, *self.tail, *self.spread, *self.contracted, *last)
         return (*self.lead, *self.head, *self.spread, *self.tail, *self.contracted, *last)
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Elements of a register tile: all that fit, but where threads own tiles, enough tiles for some threads."""
         if self.vector is None:
             return 0
-        tile = WRITTEN_BYTES if self.written_out else REGISTER_BYTES
+        tile = WRITTEN_BYTES if self.written_out else JAM_TILE_BYTES if self.jam else REGISTER_BYTES
         room, size = tile // np.dtype(self.problem.accumulator).itemsize, self.problem.size[self.vector] or 0
         if self.owns_tiles:
             room = min(room, max(SHARED_LANES, -(-size // SHARED_TILES)))
         return min(room, size)
 
-    @property
+    @cached_property
     def tile(self) -> int:
         """Where the loop over register tiles stands: around the reductions if the target carries the lanes; outside
         everything when threads own tiles of the target, and outside the patterns where these are written out."""
@@ -204,12 +247,15 @@ def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Ca
     walked = {v for names in problem.walks for v in names}  # those that choose among patterns included
     named = () if problem.lists else problem.assignment.variables()
     vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
+    scalar = () if any(v is not None and _stands_innermost(problem, v) for v in vectors) else (None,)
     for walk in dict.fromkeys(walks(problem, patterns)):
-        for vector in (*vectors, None):
+        for vector in (*vectors, *scalar):
             candidate = Candidate(problem, walk, vector)
             yield candidate
             if candidate.can_factor:
                 yield replace(candidate, factored=True)
+            if candidate.jammed is not None:
+                yield replace(candidate, jam=True)
             if candidate.can_panel and _has_segments(candidate, patterns):
                 yield from (replace(candidate, panel=size) for size in PANELS)
             if _writes_out(candidate, patterns):
@@ -246,6 +292,25 @@ def _vectorizes(problem: Problem, var: IndexVar, walked: Collection[IndexVar]) -
         return False
     return all(
         _innermost(problem.type_of[a.tensor], a, var) for a in problem.assignment.accesses if var in a.variables()
+    )
+
+
+def _is_single(problem: Problem, walk: Sequence[IndexVar], var: IndexVar) -> bool:
+    """Whether a pattern, walked as it is stored, has one coordinate of `var` below each of the variable before."""
+    for names, pattern in zip(problem.level_variables, problem.patterns, strict=True):
+        if var in names[1:] and walked_as(names, walk) == names:
+            level = names.index(var)
+            if pattern.levels[level].kind is LevelKind.SINGLETON and pattern.levels[level - 1].unique:
+                return True
+    return False
+
+
+def _stands_innermost(problem: Problem, var: IndexVar) -> bool:
+    """Whether some lanes of `var` are never worse than none: they fill a vector, and nothing has to be moved."""
+    carriers = [a for a in problem.assignment.accesses if var in a.variables()]
+    last = [(a, problem.type_of[a.tensor].axes[-1]) for a in carriers]
+    return (problem.size[var] or 0) >= LANES and all(
+        isinstance(axis, Dense) and a.indices[axis.dim] == var for a, axis in last
     )
 
 

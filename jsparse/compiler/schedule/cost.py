@@ -14,9 +14,9 @@ import numpy as np
 
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.candidate import Candidate
-from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
+from jsparse.compiler.schedule.machine import LINE_BYTES, REGISTER_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.visits import UNKNOWN, visits, walked_as
+from jsparse.compiler.schedule.visits import UNKNOWN, Visits, visits, walked_as
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
@@ -29,6 +29,8 @@ CLEAR = 0.25  # an element of the target set to zero
 MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
 SHARED = 2.0  # work that threads cannot share counts this many times
+JAMMED = 0.7  # arithmetic on several rows at a time costs so much of what it costs on one
+CHAIN = 16  # terms of a sum up to which it overlaps with the next one
 WRITTEN = 0.75  # arithmetic whose places are constants costs so much of what it costs elsewhere
 SEGMENT = 26.0  # a segment taken up and left: two branches that nobody can guess
 PACK = 10.0  # a line copied into a panel
@@ -99,9 +101,9 @@ def moved_dense(candidate: Candidate) -> tuple[str, ...]:
     return tuple(moved)
 
 
-def estimate(candidate: Candidate, patterns: tuple[Stored, ...]) -> Cost:
-    """Price a candidate."""
-    walked = visits(candidate.problem, candidate.walk, patterns)
+def estimate(candidate: Candidate, patterns: tuple[Stored, ...], walked: Visits | None = None) -> Cost:
+    """Price a candidate; `walked` are the visits of its walk, where they are known."""
+    walked = walked or visits(candidate.problem, candidate.walk, patterns)
     entries = list(walked.entries)
     work = _work(candidate, entries) + _gathers(candidate, entries)
     visited = _visited(candidate, list(walked.looked))
@@ -125,30 +127,90 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
         work = leaf + (entries[len(candidate.head) - 1] if candidate.head else 1.0) * dense
     else:
         work = leaf * dense
-    return work / (LANES if candidate.vector is not None else 1.0) * (WRITTEN if candidate.written_out else 1.0)
+    work *= WRITTEN if candidate.written_out else JAMMED if candidate.jam else 1.0
+    return work / (LANES if candidate.vector is not None else 1.0) * _chain(candidate)
+
+
+def _chain(candidate: Candidate) -> float:
+    """Sums over a dense index wait for each other where few vectors of them are under way; the shorter, the less."""
+    if candidate.vector not in candidate.kept or not candidate.contracted:
+        return 1.0
+    item = np.dtype(candidate.problem.accumulator).itemsize
+    waiting = REGISTER_BYTES / (candidate.lanes * item * candidate.copies)
+    return max(1.0, min(waiting, extent(candidate.problem, candidate.contracted) / CHAIN))
 
 
 def _gathers(candidate: Candidate, entries: list[float]) -> float:
-    """What rows cost that are read in the order of coordinates; of panels, what copies of them cost."""
-    problem, access, vector = candidate.problem, candidate.gathered, candidate.vector
-    if access is None or vector is None or not candidate.tail or candidate.written_out:
+    """What rows of dense factors cost that are read in the order of coordinates; of panels, what copies cost."""
+    if candidate.vector is None or candidate.written_out:
         return 0.0
-    leaf = entries[-1] if entries else 1.0
-    if not candidate.panel:
-        return leaf * extent(problem, candidate.spread) * _row(candidate, access, candidate.tail[-1:])
-    rows, columns = extent(problem, candidate.tail[-1:]), extent(problem, (vector,))
+    if candidate.panel:
+        return _panels(candidate, entries)
+    problem = candidate.problem
+    dense = [f for f in problem.assignment.factors if problem.type_of[f.tensor].positions is None and not f.nested()]
+    in_lanes = sum(_rows(candidate, f, entries) for f in dense if candidate.vector in f.variables())
+    return in_lanes + sum(_summed_rows(candidate, f, entries) for f in dense if candidate.vector not in f.variables())
+
+
+def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
+    """Rows of a factor: a new one for each entry at which the last of its variables in the walk is bound, the same one
+    again for entries further in, and near ones for further turns of the loops around the reduction. Together with what
+    it has of the indices summed for each of them, a row is a block."""
+    variables = access.variables()
+    places = [n for n, v in enumerate(candidate.walk) if v in variables]
+    if not places:
+        return 0.0
+    leaf = entries[-1]
+    located = min(entries[places[-1]], leaf)
+    block = tuple(v for v in variables if v in candidate.contracted)
+    rows = (*block, *(v for v in variables if v in candidate.walk))
+    turns = extent(candidate.problem, tuple(v for v in candidate.spread if v not in variables))
+    own = extent(candidate.problem, tuple(v for v in candidate.spread if v in variables))
+    lines = -(-extent(candidate.problem, (str(candidate.vector),)) * _itemsize(candidate, access) // LINE_BYTES)
+    segment = leaf / max(entries[len(candidate.head) - 1], 1.0) if candidate.head else leaf
+    again = (turns - 1) * _line(candidate, access, block, segment)
+    new = located * (_line(candidate, access, rows) + again)
+    known = (leaf - located) * turns * _line(candidate, access, block)
+    return own * extent(candidate.problem, block) * lines * (new + known)
+
+
+def _summed_rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
+    """The same of a factor of which an element at a time is read, in the order in which it is stored, for all tiles of
+    the others."""
+    variables = access.variables()
+    summed = tuple(v for v in variables if v in candidate.contracted)
+    places = [n for n, v in enumerate(candidate.walk) if v in variables]
+    if not places or not summed:
+        return 0.0
+    item = _itemsize(candidate, access)
+    tiles = -(-extent(candidate.problem, (str(candidate.vector),)) // candidate.lanes) if candidate.tile == 0 else 1
+    lines = tiles * -(-extent(candidate.problem, summed) * item // LINE_BYTES)
+    return lines * min(entries[places[-1]], entries[-1]) * gather_cost(extent(candidate.problem, variables) * item)
+
+
+def _panels(candidate: Candidate, entries: list[float]) -> float:
+    """What copies of panels cost, sums interrupted between them, and rows read in a copy."""
+    problem, access = candidate.problem, candidate.gathered
+    assert access is not None
+    rows, columns = extent(problem, candidate.tail[-1:]), extent(problem, (str(candidate.vector),))
     item = _itemsize(candidate, access)
     lines, tiles = -(-columns * item // LINE_BYTES), -(-columns // candidate.lanes)
     walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // candidate.panel)
     added = walked * (tiles * SEGMENT + MEMORY * columns / LANES)
-    return PACK * rows * lines + added + leaf * lines * gather_cost(candidate.panel * candidate.lanes * item)
+    return PACK * rows * lines + added + entries[-1] * lines * gather_cost(candidate.panel * candidate.lanes * item)
 
 
 def _row(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...]) -> float:
     """A row of a dense tensor, all tiles of it, that is read anywhere among those of the variables `rows`."""
     columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
+    return -(-columns * item // LINE_BYTES) * _line(candidate, access, rows)
+
+
+def _line(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...], times: float = 1.0) -> float:
+    """A line of a row that is read anywhere among those of the variables `rows`, or `times` as many."""
+    columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
     near = candidate.lanes if candidate.tile == 0 else columns  # of a row, what is read before the next one
-    return -(-columns * item // LINE_BYTES) * gather_cost(extent(candidate.problem, rows) * near * item)
+    return gather_cost(times * extent(candidate.problem, rows) * near * item)
 
 
 def _itemsize(candidate: Candidate, access: Access) -> int:

@@ -27,6 +27,7 @@ class Schedule:
         prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
         panel: with `lanes`, how many coordinates of the innermost reduction are worked on together, for all entries, in
             a copy of the rows that are read there; 0 for all, and no copy.
+        jammed: the variable of whose loop `copies` iterations are worked on at a time.
         own: of a sum, the loops of each term inside those of `order`, which all terms share and which run over the
             target's outermost indices. An index of the target that is not among the latter needs a workspace.
     """
@@ -42,6 +43,8 @@ class Schedule:
     drivers: tuple[tuple[IndexVar, int], ...] = ()
     own: tuple[tuple[IndexVar, ...], ...] = ()
     panel: int = 0
+    jammed: IndexVar | None = None
+    copies: int = 1
 
     def __str__(self) -> str:
         lines = [f"loops {' '.join(self.order)}"]
@@ -55,6 +58,8 @@ class Schedule:
         lines += [f"term {n} {' '.join(loops)}" for n, loops in enumerate(self.own) if loops]
         if self.panel:
             lines.append(f"{self.order[-2]} in panels of {self.panel} coordinates, whose rows are copied")
+        if self.jammed is not None:
+            lines.append(f"{self.jammed} {self.copies} at a time")
         if self.prefetch:
             lines.append(f"prefetch {self.prefetch} entries ahead")
         return "\n".join(lines)

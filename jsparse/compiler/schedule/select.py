@@ -17,7 +17,7 @@ from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.split import splits
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.visits import visits, walked_levels
+from jsparse.compiler.schedule.visits import Visits, visits, walked_levels
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
@@ -32,7 +32,12 @@ def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
     indices that they share in contradicting orders. `walks.can_walk` tells before; the caller then sorts one anew.
     """
     known = tuple(patterns)
-    priced = [(estimate(c, known), n, c) for n, c in enumerate(candidates(problem, known))]
+    walked: dict[tuple[IndexVar, ...], Visits] = {}
+    priced: list[tuple[Cost, int, Candidate]] = []
+    for n, c in enumerate(candidates(problem, known)):
+        if c.walk not in walked:
+            walked[c.walk] = visits(problem, c.walk, known)
+        priced.append((estimate(c, known, walked[c.walk]), n, c))
     if not priced:
         raise NotYetSupportedError(
             f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
@@ -45,8 +50,9 @@ def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
 
 
 def _name(candidate: Candidate) -> str:
-    written = ", written out" if candidate.written_out else f", panels of {candidate.panel}" if candidate.panel else ""
-    return " ".join(candidate.order) + (f" ({candidate.vector} in lanes{written})" if candidate.vector else "")
+    how = ", written out" if candidate.written_out else f", panels of {candidate.panel}" if candidate.panel else ""
+    how += f", {candidate.jammed} {candidate.copies} at a time" if candidate.jam else ""
+    return " ".join(candidate.order) + (f" ({candidate.vector} in lanes{how})" if candidate.vector else "")
 
 
 def plan_as(
@@ -99,6 +105,8 @@ def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
         _grain(candidate, cost),
         PREFETCH_AHEAD if not candidate.panel and _gathers_from_memory(candidate, problem, lanes) else 0,
         panel=candidate.panel,
+        jammed=candidate.jammed if candidate.jam else None,
+        copies=candidate.copies,
     )
 
 
@@ -117,12 +125,13 @@ def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> 
     shorter than a line, most are there already."""
     if candidate.vector is None or not candidate.walk:
         return False
-    last: IndexVar = candidate.walk[-1]
     items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
+    rows = [f for f in problem.assignment.factors if candidate.vector in f.variables()]
+    rows += [f for f in problem.assignment.factors if {*f.variables()} & {*candidate.contracted}]
     return any(
         problem.type_of[f.tensor].positions is None
-        and {last, candidate.vector} <= set(f.variables())
-        and lanes * items[f.tensor] >= LINE_BYTES
+        and not candidate.located.isdisjoint(f.variables())
+        and (candidate.vector not in f.variables() or lanes * items[f.tensor] >= LINE_BYTES)
         and extent(problem, f.variables()) * items[f.tensor] > CACHED_BYTES
-        for f in problem.assignment.factors
+        for f in rows
     )

@@ -1,0 +1,122 @@
+"""Several iterations of a loop at a time: the same bits, one inner loop for them, and loops that are left alone."""
+
+import jax
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse.compiler.kernel.algebra import add, block, const, mul
+from jsparse.compiler.kernel.interpret import interpret_kernel
+from jsparse.compiler.kernel.jam import jammed
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Compare,
+    Const,
+    Declare,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Set,
+    Store,
+    Var,
+)
+from jsparse.compiler.kernel.types import I64, Type
+from jsparse.compiler.kernel.walk import nodes
+
+F32, COLUMNS = Type("float32"), 5
+X, W, ROWS, Y = Buffer("X", F32, 0), Buffer("W", F32, 1), Buffer("I", I64, 2), Buffer("Y", F32, 3, True)
+P, C, ROW, ACC, STOP = Var("p"), Var("c"), Var("row"), Var("acc", F32), Var("stop")
+ALL, SEVEN = const(COLUMNS), const(7)
+
+
+def inner(stop=ALL):
+    """acc += X[row, c] * W[c], for each c."""
+    product = Binary("*", Load(X, add(mul(ROW, const(COLUMNS)), C)), Load(W, C))
+    return For(C, const(0), stop, Set(ACC, Binary("+", ACC, product)))
+
+
+def loop(body, stop=SEVEN):
+    return For(P, const(0), stop, block(Let(ROW, Load(ROWS, P)), Declare(ACC, Const(0, F32)), *body))
+
+
+def run(stmt):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((7, COLUMNS)).astype(np.float32), rng.standard_normal(COLUMNS).astype(np.float32)
+    rows, y = np.array([3, 1, 1, 0, 6, 5, 3]), np.zeros(7, np.float32)
+    interpret_kernel(Kernel((X, W, ROWS, Y), stmt), [x.ravel(), w, rows, y])
+    return y
+
+
+def loops_over(stmt, var):
+    return [n for n in nodes(stmt) if isinstance(n, For) and n.var == var]
+
+
+@pytest.mark.parametrize("copies", [2, 3, 6, 7, 8])
+@pytest.mark.parametrize("stop", [const(7), const(1), const(0), Load(ROWS, const(4))])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_results_are_bit_equal(copies, stop, accumulate):
+    plain = loop([inner(), Store(Y, ROW if accumulate else P, ACC, accumulate)], stop)
+    together = jammed(plain, copies)
+    np.testing.assert_array_equal(run(together), run(plain))
+    assert together != plain
+
+
+def test_what_the_iterations_share_is_one_loop_and_what_is_left_of_a_known_number_is_jammed_too():
+    together = jammed(loop([inner(), Store(Y, P, ACC)]), 3)  # 3 + 3 + 1
+    shared, left = loops_over(together, C)
+    assert len([n for n in nodes(shared) if isinstance(n, Set)]) == 3
+    assert len([n for n in nodes(left) if isinstance(n, Set)]) == 1
+    by_four = jammed(loop([inner(), Store(Y, P, ACC)]), 4)  # 4 + 3
+    assert [len([n for n in nodes(one) if isinstance(n, Set)]) for one in loops_over(by_four, C)] == [4, 3]
+
+
+def test_a_bound_that_all_iterations_read_alike_is_shared():
+    bound = [Let(STOP, Load(ROWS, const(5))), inner(STOP), Store(Y, P, ACC)]
+    shared, _ = loops_over(jammed(loop(bound), 3), C)
+    assert len([n for n in nodes(shared) if isinstance(n, Set)]) == 3
+    np.testing.assert_array_equal(run(jammed(loop(bound), 3)), run(loop(bound)))
+
+
+def test_a_condition_that_all_iterations_share_does_not_keep_them_apart():
+    body = [If(Compare("<", const(0), Load(ROWS, const(5))), inner()), Store(Y, P, ACC)]
+    assert len(loops_over(jammed(loop(body), 7), C)) == 1
+    np.testing.assert_array_equal(run(jammed(loop(body), 7)), run(loop(body)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [inner(ROW), Store(Y, P, ACC)],  # as many terms as the row says: no loop is shared
+        [inner(), Set(ACC, Load(Y, P)), Store(Y, P, ACC)],  # reads what iterations write
+        [inner(), Store(Y, P, ACC), Set(STOP, P)],  # changes what is set outside
+    ],
+)
+def test_iterations_that_depend_on_each_other_or_share_nothing_stay_apart(body):
+    plain = loop(body)
+    assert jammed(plain, 3) == plain
+
+
+def blocked(rng, size=(9, 7), inside=(3, 4), dtype=np.float32):
+    mask = rng.random(size) < 0.4
+    dense = np.where(mask[:, :, None, None], rng.integers(-4, 5, (*size, *inside)), 0).astype(dtype)
+    coords = np.stack(np.nonzero(np.broadcast_to(mask[:, :, None, None], dense.shape)))
+    text = "(i, j, a, b) -> (i : dense, j : compressed, a : dense, b : dense)"
+    return jsparse.SparseTensor.from_coords(coords, dense[tuple(coords)], dense.shape, text), dense
+
+
+@pytest.mark.parametrize("columns", [16, 33, 100])
+@pytest.mark.parametrize("inside", [(3, 4), (8, 8), (5, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+def test_rows_of_blocks_are_worked_on_together(columns, inside, dtype):
+    rng = np.random.default_rng(1)
+    with jax.enable_x64(True):
+        A, dense = blocked(rng, inside=inside, dtype=dtype)
+        x = rng.integers(-4, 5, (dense.shape[1], inside[1], columns)).astype(dtype)
+        explained = jsparse.explain("ijab,jbk->iak", A, x)
+        assert explained.parts[0].plan.schedule.jammed == "a"
+        assert " at a time" in str(explained.parts[0].loops)
+        got = jax.jit(lambda A, x: jsparse.einsum("ijab,jbk->iak", A, x))(A, x)
+        np.testing.assert_array_equal(got, np.einsum("ijab,jbk->iak", dense.astype(np.int64), x.astype(np.int64)))
