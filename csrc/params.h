@@ -8,8 +8,8 @@
 //   [2] batch       problems, 1 without that axis
 //   [3] inputs      of each problem (assemble), else 0
 //   [4] nse         slots
-//   [5] bytes       of a component of an element: 1, 2, 4 or 8 (nonzero), else 0
-//   [6] kind        of the elements: 0 integers or booleans, 1 floating, 2 complex (nonzero), else 0
+//   [5] bytes       of a component of an element: 1, 2, 4 or 8 (nonzero, swap), else 0
+//   [6] kind        of the elements: 0 integers or booleans, 1 floating, 2 complex (nonzero, swap), else 0
 //   [7] levels      L
 //   [8 + 4 l ...]   per level in storage order: kind (0 dense, 1 compressed, 2 singleton), dimension, unique, size
 //
@@ -18,6 +18,7 @@
 //   assemble   coords [ndim, inputs]; arrays..., order [inputs], starts [nse + 1], slots [inputs]
 //   expand     arrays...; coords [ndim, nse]
 //   nonzero    elements [...]; arrays..., positions [nse]
+//   swap       elements [..., rows, columns]; elements [..., columns, rows]
 //   validate   arrays...; faults [] int32
 //
 // A routine takes the lengths of the index arrays from their shapes and never leaves them, whatever it is given.

@@ -8,6 +8,7 @@
 #include "lists.h"
 #include "ordered.h"
 #include "problems.h"
+#include "swap.h"
 
 namespace jsparse {
 namespace {
@@ -126,6 +127,19 @@ void validate_one(Context* ctx, const Call& call, int64_t problem) {
   *reinterpret_cast<int32_t*>(call.at(b, problem, 4)) = find_faults(ctx, p.layout, given, false);
 }
 
+// The last two of the dimensions change places.
+void swap_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  int64_t sizes[2] = {1, 1}, batch = 1;  // of the last two dimensions, and of all others
+  const int ndim = p.layout.count();
+  for (const LevelOf& level : p.layout.levels) {
+    if (level.dim >= ndim - 2) sizes[level.dim - (ndim - 2)] = level.size;
+    else batch *= level.size;
+  }
+  const int64_t bytes = p.size() * p.element.size();
+  swap_axes(ctx, call.at(1, problem, bytes), call.at(2, problem, bytes), batch, sizes[0], sizes[1], p.element.size());
+}
+
 using One = void (*)(Context*, const Call&, int64_t problem);
 
 template <One one, bool only_read, bool dense_input = false>
@@ -152,6 +166,7 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "assemble") == 0) return routine<assemble_one, false>;
   if (std::strcmp(name, "expand") == 0) return routine<expand_one, true>;
   if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, false, true>;
+  if (std::strcmp(name, "swap") == 0) return routine<swap_one, true, true>;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
   if (std::strcmp(name, "lists") == 0) return assemble_lists;
   if (std::strcmp(name, "ordered") == 0) return assemble_ordered;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -24,12 +24,13 @@ __all__ = [
     "parameters",
     "places_dtype",
     "read_routine",
+    "swap_parameters",
     "with_batch",
 ]
 
-RoutineName: TypeAlias = Literal["assemble", "expand", "nonzero", "validate"]
+RoutineName: TypeAlias = Literal["assemble", "expand", "nonzero", "swap", "validate"]
 
-NAMES = ("assemble", "expand", "nonzero", "validate")
+NAMES = get_args(RoutineName)
 VERSION = 1
 WIDE_INDEX, WIDE_PLACES, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
 FLAGS_AT, BATCH_AT = 1, 2
@@ -85,10 +86,7 @@ def parameters(
     """The parameters for patterns of that type, `inputs` coordinates or elements of a dtype."""
     flags = WIDE_INDEX * (type_.index_dtype.itemsize == 8) | WIDE_PLACES * (places_dtype(type_, inputs).itemsize == 8)
     flags |= WIDE_COORDINATES * (coordinates is not None and coordinates.itemsize == 8)
-    width, kind = 0, 0
-    if element is not None:
-        kind = 2 if element.kind == "c" else 0 if element.kind in "iub" else 1
-        width = element.itemsize // (2 if kind == 2 else 1)
+    width, kind = (0, 0) if element is None else _element(element)
     head = (VERSION, int(flags), 1, inputs, type_.nse, width, kind, type_.format.ndim)
     levels = (
         value
@@ -96,6 +94,18 @@ def parameters(
         for value in (_KINDS[level.kind], level.dim, int(level.unique), type_.shape[level.dim])
     )
     return (*head, *levels)
+
+
+def swap_parameters(shape: tuple[int, ...], element: np.dtype) -> tuple[int, ...]:
+    """The parameters for an array of that shape and dtype, whose last two dimensions change places."""
+    levels = (value for dim, size in enumerate(shape) for value in (_KINDS[LevelKind.DENSE], dim, 1, size))
+    return (VERSION, 0, 1, 0, 0, *_element(element), len(shape), *levels)
+
+
+def _element(dtype: np.dtype) -> tuple[int, int]:
+    """Bytes of a component, and the kind of a dtype."""
+    kind = 2 if dtype.kind == "c" else 0 if dtype.kind in "iub" else 1
+    return dtype.itemsize // (2 if kind == 2 else 1), kind
 
 
 def has_batch(params: tuple[int, ...]) -> bool:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jsparse.compiler.dtypes import is_complex
@@ -20,6 +19,7 @@ from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.parts import by_parts
 from jsparse.primitives.spec import Spec, Term, problem_of
+from jsparse.primitives.storage import stored_in
 
 __all__ = ["execute", "make_plan"]
 
@@ -47,7 +47,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
 
     result, *tensors = chosen.problem.tensors
     stored = [
-        _transposed(x, _order(tensor)) if term.on is None else moved(x, term, back=False)
+        stored_in(x, _order(tensor)) if term.on is None else moved(x, term, back=False)
         for x, term, tensor in zip(factors, spec.factors, tensors, strict=True)
     ]
     shape = spec.shape(spec.result)
@@ -55,11 +55,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     arrays = (*stored, *(array for move in moves for array in move.arrays))
     stored_shape = tuple(shape[n] for n in order)
     out = call_kernel(call, arrays, stored_shape, result.dtype, static_patterns(spec.walks)).astype(dtype)
-    return _transposed(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
-
-
-def _transposed(x: Any, order: tuple[int, ...]) -> Any:
-    return x if order == tuple(range(x.ndim)) else jnp.transpose(x, order)
+    return stored_in(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,13 +12,13 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.lists import Lists
-from jsparse.compiler.routine import Routine, parameters, places_dtype
+from jsparse.compiler.routine import Routine, parameters, places_dtype, swap_parameters
 from jsparse.compiler.runtime import KernelCall
 from jsparse.errors import DTypeError
 from jsparse.formats import DynamicType
 from jsparse.primitives.kernel import custom_call
 
-__all__ = ["Assembled", "array_results", "assemble", "expand", "nonzero", "routine_p"]
+__all__ = ["Assembled", "array_results", "assemble", "expand", "nonzero", "routine_p", "swapped"]
 
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
@@ -62,6 +62,13 @@ def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
     x = jax.lax.stop_gradient(x)
     results = (*array_results(type_), ((type_.nse,), places_dtype(type_, x.size)))
     return tuple(_bind("nonzero", parameters(type_, element=np.dtype(x.dtype)), (x,), results)[:-1])
+
+
+def swapped(x: Any) -> Any:
+    """The array with its last two dimensions in the other order, stored so: what jnp.transpose gives, by all threads
+    and whole lines of memory. It has no derivative."""
+    shape = (*x.shape[:-2], x.shape[-1], x.shape[-2])
+    return _bind("swap", swap_parameters(x.shape, np.dtype(x.dtype)), (x,), ((shape, np.dtype(x.dtype)),))[0]
 
 
 def array_results(type_: DynamicType) -> tuple[Result, ...]:
