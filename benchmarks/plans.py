@@ -22,6 +22,8 @@ SECONDS = 1.5  # spent on the candidates of a program, but for those that are ou
 FAR = 4.0  # times the best one's first run: such a candidate is not run again
 SETTLE = 2  # untimed runs before each timed one
 
+BLOCKS = "(i, j, a, b) -> (i : dense, j : compressed, a : dense, b : dense)"
+
 # name, einsum, shape of the sparse operand, density, columns, format
 PROGRAMS: tuple[tuple[str, str, tuple[int, ...], float, int, str], ...] = (
     ("matrix-vector 0.01 %", "ij,j->i", (60_000, 60_000), 1e-4, 0, "csr"),
@@ -45,6 +47,7 @@ PROGRAMS: tuple[tuple[str, str, tuple[int, ...], float, int, str], ...] = (
     ("MTTKRP, 0.01 %", "ijk,jr,kr->ir", (1_000, 2_000, 3_000), 1e-4, 16, "csf"),
     ("MTTKRP, 10 %", "ijk,jr,kr->ir", (60, 70, 500), 0.1, 32, "csf"),
     ("sampled product, 64 columns", "ik,jk,ij->ij", (20_000, 20_000), 5e-4, 64, "csr"),
+    ("blocks of 8 x 8, 2 %", "ijab,jbk->iak", (500, 500, 8, 8), 3.1e-4, 128, BLOCKS),
 )
 
 
@@ -95,12 +98,10 @@ def measured(text: str, shape: tuple[int, ...], density: float, columns: int, fo
 
 
 def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, columns: int, format: str) -> list[Any]:
-    """The operands, of which the one indexed by `ij` or `ijk` is sparse."""
+    """The operands, of which the one whose indices begin with `ij` is sparse."""
     rng = np.random.default_rng(0)
     terms = text.split("->")[0].split(",")
-    place = next(
-        n for n in reversed(range(len(terms))) if set(terms[n]) <= set("ijk"[: len(shape)]) and len(terms[n]) > 1
-    )
+    place = next(n for n, term in enumerate(terms) if len(term) == len(shape) and term.startswith("ij"))
     count = round(density * float(np.prod(shape)))
     coords = np.stack(np.unravel_index(rng.choice(int(np.prod(shape)), count, replace=False), shape))
     sizes = dict(zip(terms[place], shape, strict=True))
@@ -115,6 +116,7 @@ def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, colum
 
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
     """The name of each candidate, the cheapest by estimate first, and the context in which it is the one chosen."""
+    from jsparse.compiler.schedule import candidate as candidate_module
     from jsparse.compiler.schedule.candidate import candidates
     from jsparse.compiler.schedule.cost import estimate
     from jsparse.compiler.schedule.select import _name, plan_as
@@ -122,7 +124,10 @@ def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tupl
     steps = jsparse.explain(text, *operands).parts
     given = next(part.plan.given for part in steps if part.plan is not None and part.plan.patterns)
     patterns = tuple(x.pattern for x in operands if isinstance(x, jsparse.SparseTensor))
+    chosen_among = candidate_module._stands_innermost
+    candidate_module._stands_innermost = lambda *_: False  # loops without lanes as well, which are not looked at
     priced = [(estimate(c, patterns), n, c) for n, c in enumerate(candidates(given, patterns))]
+    candidate_module._stands_innermost = chosen_among
     for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
         plan = plan_as(candidate, cost, patterns, ())
         yield (

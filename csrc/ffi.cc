@@ -3,14 +3,17 @@
 // type before the CPU client exists breaks the client.
 #include "ffi.h"
 
+#include <algorithm>
 #include <array>
 #include <exception>
+#include <limits>
 #include <string_view>
 #include <vector>
 
 #include "pages.h"
 #include "parallel.h"
 #include "table.h"
+#include "workers.h"
 
 namespace jsparse {
 namespace {
@@ -111,7 +114,30 @@ size_t bytes_of(const XLA_FFI_Buffer& buffer) {
   return bytes;
 }
 
-XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry) {
+template <class T>
+void fill(Context* ctx, void* data, int64_t count, T value) {
+  slices(ctx, count, slice_count(ctx, count), [&](int64_t, int64_t begin, int64_t end) {
+    std::fill(static_cast<T*>(data) + begin, static_cast<T*>(data) + end, value);
+  });
+}
+
+// Not a number everywhere, in the dtypes that have it.
+void fill_nan(Context* ctx, const XLA_FFI_Buffer& buffer) {
+  int64_t count = 1;
+  for (int64_t axis = 0; axis < buffer.rank; ++axis) count *= buffer.dims[axis];
+  switch (buffer.dtype) {
+    case XLA_FFI_DataType_F64: return fill(ctx, buffer.data, count, std::numeric_limits<double>::quiet_NaN());
+    case XLA_FFI_DataType_F32: return fill(ctx, buffer.data, count, std::numeric_limits<float>::quiet_NaN());
+    case XLA_FFI_DataType_F16: return fill(ctx, buffer.data, count, uint16_t{0x7e00});
+    case XLA_FFI_DataType_BF16: return fill(ctx, buffer.data, count, uint16_t{0x7fc0});
+    default: return;
+  }
+}
+
+// The names of bound arrays end so where one more operand, a bool, says whether the results mean anything.
+bool has_validity(std::string_view bound) { return !bound.empty() && bound.back() == '!'; }
+
+XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool validity) {
   const int64_t args = frame->args.size, operands = args + frame->rets.size;
   if (operands < entry.operands) {
     return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
@@ -151,6 +177,13 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry) {
   ctx.parallel_for = ffi_parallel_for;
   ctx.api = frame->api;
   ctx.ctx = frame->ctx;
+  if (validity && args > 0) {
+    const auto* invalid = static_cast<const XLA_FFI_Buffer*>(frame->args.args[args - 1]);
+    if (*static_cast<const bool*>(invalid->data)) {
+      for (int64_t n = 0; n < frame->rets.size; ++n) fill_nan(&ctx, *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[n]));
+      return nullptr;
+    }
+  }
   const int code = entry.kernel(&ctx, buffers, dims);
   if (code == 0) return nullptr;
   return failure(frame->api, XLA_FFI_Error_Code_INTERNAL,
@@ -159,11 +192,12 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry) {
 }
 
 // Finds the call and, when executing, runs it. `found` tells a miss from a failure.
-XLA_FFI_Error* serve(const XLA_FFI_CallFrame* frame, std::string_view key, bool* found) {
+XLA_FFI_Error* serve(const XLA_FFI_CallFrame* frame, const Attributes& attrs, bool* found) {
   const Reader reader;  // keeps what it finds until the kernel has returned
-  const Entry* entry = reader.find(key);
+  const Entry* entry = reader.find(attrs.key);
   *found = entry != nullptr;
-  return *found && frame->stage == XLA_FFI_ExecutionStage_EXECUTE ? run(frame, *entry) : nullptr;
+  if (!*found || frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return nullptr;
+  return run(frame, *entry, has_validity(attrs.bound));
 }
 
 // XLA instantiates whenever it loads an executable, also one from a cache, a file or another process, where nothing has
@@ -175,14 +209,14 @@ XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
     return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "jsparse: expected a string attribute `key`");
   }
   bool found = false;
-  XLA_FFI_Error* error = serve(frame, attrs.key, &found);
+  XLA_FFI_Error* error = serve(frame, attrs, &found);
   if (found) return error;
   const std::string key(attrs.key);
   std::string reason;
   if (!resolve(key, std::string(attrs.recipe), std::string(attrs.bound), &reason)) {
     return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: " + reason);
   }
-  error = serve(frame, key, &found);
+  error = serve(frame, attrs, &found);
   if (found) return error;
   return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: the resolver did not bind the call " + key);
 }

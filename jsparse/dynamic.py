@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
-from jsparse.formats import DynamicType, Format, LevelKind, Pattern
+from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad, trim
 from jsparse.formats.retype import core_type, transposed_type
 
@@ -89,28 +89,18 @@ class DynamicPattern:
     @property
     def count(self) -> Any:
         """The true number of slots in use, an integer array; it exceeds `nse` after an overflow."""
-        if self._last is None:
+        if self.type.limit is None:
             return self._lead(self.nse, self.index_dtype)
-        last, below = self._last
-        return self.arrays[last][..., -1] * below
+        last, _ = self.type.limit
+        return self.arrays[last][..., -1] * self.type.slots_below(last)
 
     @property
     def overflowed(self) -> Any:
         """Whether more entries were asked for than there is room: a bool array."""
-        if self._last is None:
+        if self.type.limit is None:
             return self._lead(False, np.bool_)
-        last, below = self._last
-        return self.arrays[last][..., -1] > self.nse // max(below, 1)
-
-    @property
-    def _last(self) -> tuple[int, int] | None:
-        """Which array holds the last pointers, and how many slots each position they count has; None if no level has
-        pointers: then every slot is in use."""
-        last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
-        if last is None:
-            return None
-        inner = self.format.levels[self.format.arrays[last][0] + 1 :]
-        return last, prod(self.shape[level.dim] for level in inner if level.kind is LevelKind.DENSE)
+        last, room = self.type.limit
+        return self.arrays[last][..., -1] > room
 
     def _lead(self, value: Any, dtype: Any) -> Any:
         """One value for each pattern of a batch."""
@@ -121,10 +111,10 @@ class DynamicPattern:
 
         Integers and booleans, which have no NaN, stay as they are.
         """
-        if self._last is None or not jnp.issubdtype(x.dtype, jnp.inexact):
+        if self.type.limit is None or not jnp.issubdtype(x.dtype, jnp.inexact):
             return x
-        last, below = self._last
-        return _poisoned(x, self.arrays[last], room=self.nse // max(below, 1))
+        last, room = self.type.limit
+        return _poisoned(x, self.arrays[last], room=room)
 
     def in_use(self, values: Any) -> Any:
         """Values whose slots out of use are 0, as those of every tensor are."""
@@ -132,11 +122,11 @@ class DynamicPattern:
 
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
         """This pattern; if `source` overflowed, the last pointers say so too, with the entries that it asked for."""
-        if self._last is None or source._last is None:
+        if self.type.limit is None or source.type.limit is None:
             return self
-        last, below = self._last
-        pointers, room = self.arrays[last], self.nse // max(below, 1)
-        asked = jnp.maximum(source.count // max(below, 1), room + 1).astype(pointers.dtype)
+        last, room = self.type.limit
+        pointers, below = self.arrays[last], max(self.type.slots_below(last), 1)
+        asked = jnp.maximum(source.count // below, room + 1).astype(pointers.dtype)
         behind_first = jnp.arange(pointers.shape[-1]) >= min(1, pointers.shape[-1] - 1)  # there may be no other
         at_end = (pointers == pointers[..., -1:]) & behind_first
         spread = jnp.where(source.overflowed & at_end, jnp.maximum(asked, pointers), pointers)

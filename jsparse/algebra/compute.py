@@ -161,8 +161,6 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
     walked = work.walked(operands, on)
     index = [array for pattern in walked for array in pattern.operands()]
     out = converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype)
-    for pattern in walked:
-        out = pattern.poisoned(out)
     if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
         out = on.retyped(work.result).in_use(out)
     return out

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,7 @@ __all__ = [
 
 TARGET = "jsparse_kernel"
 OPERAND = "-"
+INVALID = "!"
 KEPT_KERNELS = 1024  # compiled kernels kept although no program holds them
 
 _kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
@@ -48,7 +49,8 @@ class KernelCall:
     """The three attributes of the custom call: what runs, and on which bound index arrays.
 
     `bound` are names (see `compiler.bound`), separated by spaces, of the kernel's last index arrays; one that comes as
-    an operand is `OPERAND` there.
+    an operand is `OPERAND` there. `INVALID` at the end: one more operand follows, a bool, and if it is true, all
+    results of floating dtypes are NaN.
     """
 
     recipe: str
@@ -58,6 +60,16 @@ class KernelCall:
     def key(self) -> str:
         """The digest that names the call in the run time."""
         return digest(self.recipe, self.bound)
+
+    @property
+    def with_validity(self) -> KernelCall:
+        """The call with one more operand, which says whether its result means nothing."""
+        return replace(self, bound=f"{self.bound} {INVALID}")
+
+    @property
+    def names(self) -> list[str]:
+        """Of index arrays."""
+        return [name for name in self.bound.split() if name != INVALID]
 
 
 def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...]) -> KernelCall:
@@ -95,18 +107,20 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         arrays = [*tables, *(find_array(name) for name in call.bound.split())]
         return _native.bind_call(call.key, lists.address, lists.slots, arrays, alive, pin=pin)
     kernel = kernel_of(call.recipe)
-    arrays = [find_array(name) for name in call.bound.split() if name != OPERAND]
+    arrays = [find_array(name) for name in call.names if name != OPERAND]
     return _native.bind_call(call.key, kernel.address, _slots(call), arrays, kernel, pin=pin)
 
 
 def _slots(call: KernelCall) -> list[int]:
     """The kernel's buffers are: factors, index arrays, the result (see `lower.storage`)."""
     problem, _ = read_recipe(call.recipe)
-    names = call.bound.split()
+    names = call.names
     operands = itertools.count()
     bound = itertools.count(-1, -1)
     slots = [next(operands) for _ in range(len(kernel_buffers(problem)) - 1 - len(names))]
     slots += [next(operands) if name == OPERAND else next(bound) for name in names]
+    if INVALID in call.bound.split():
+        next(operands)
     return [*slots, next(operands)]
 
 

@@ -61,6 +61,18 @@ class DynamicType:
         """int32, or int64 where a dimension or the room needs it."""
         return index_dtype(self.shape, [self.nse, *self.array_lengths])
 
+    @cached_property
+    def limit(self) -> tuple[int, int] | None:
+        """The number of the index array whose last element says how many positions are in use, and how many there is
+        room for; None if no level has pointers: then every slot is in use."""
+        last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
+        return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
+
+    def slots_below(self, array: int) -> int:
+        """How many slots each position has that an array of pointers counts."""
+        inner = self.format.levels[self.format.arrays[array][0] + 1 :]
+        return prod(self.shape[level.dim] for level in inner if level.kind is LevelKind.DENSE)
+
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
     """The index arrays of a pattern with room for `nse` slots. Raises PatternError if it has more."""

@@ -17,6 +17,7 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, movements, static_patterns
+from jsparse.primitives.overflow import overflowed, poisoned
 from jsparse.primitives.parts import by_parts
 from jsparse.primitives.spec import Spec, Term, problem_of
 from jsparse.primitives.storage import stored_in
@@ -54,8 +55,10 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     order = _order(result) if spec.result.on is None else tuple(range(len(shape)))
     arrays = (*stored, *(array for move in moves for array in move.arrays))
     stored_shape = tuple(shape[n] for n in order)
-    out = call_kernel(call, arrays, stored_shape, result.dtype, static_patterns(spec.walks)).astype(dtype)
-    return stored_in(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
+    held, invalid = static_patterns(spec.walks), overflowed(spec, dtype, index)
+    out = call_kernel(call, arrays, stored_shape, result.dtype, held, invalid).astype(dtype)
+    out = stored_in(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
+    return poisoned(out, spec, index)
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

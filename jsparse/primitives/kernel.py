@@ -19,12 +19,19 @@ jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
 
 
 def call_kernel(
-    call: KernelCall, operands: Sequence[Any], shape: tuple[int, ...], dtype: Any, patterns: tuple[Pattern, ...]
+    call: KernelCall,
+    operands: Sequence[Any],
+    shape: tuple[int, ...],
+    dtype: Any,
+    patterns: tuple[Pattern, ...],
+    invalid: Any = None,
 ) -> jax.Array:
-    """The result, of that shape and dtype, of `call` on the factors' values.
+    """The result, of that shape and dtype, of `call` on the factors' values; NaN everywhere if `invalid`, a bool.
 
     `patterns` are those that the names of bound arrays derive from: they live as long as the program does.
     """
+    if invalid is not None:
+        operands, call = (*operands, invalid), call.with_validity
     result: jax.Array = kernel_p.bind(*operands, call=call, shape=shape, dtype=np.dtype(dtype), patterns=patterns)
     return result
 

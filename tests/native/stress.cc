@@ -51,7 +51,7 @@ void run_one(const char* name) {
     return made;
   };
   int64_t elements = 1, above = 0;
-  const bool huge = std::string(name) != "nonzero" && below(8) == 0;
+  const bool dense = name == std::string("nonzero") || name == std::string("swap"), huge = !dense && below(8) == 0;
   for (int64_t l = 0; l < levels; ++l) {
     const int64_t level = l == 0 || above == kDense ? below(2) : below(3), size = huge ? int64_t{1} << below(63) : below(6 * (scale > 1 ? 12 : 1));
     params.insert(params.end(), {level, dims[static_cast<size_t>(l)], below(2), size});
@@ -64,10 +64,14 @@ void run_one(const char* name) {
   buffers[0].dims[0] = static_cast<int64_t>(params.size());
   const int64_t place = places ? 8 : 4, index = wide ? 8 : 4;
   if (name == std::string("assemble")) buffers.push_back(buffer(levels * n, coordinates ? 8 : 4));
-  if (name == std::string("nonzero")) buffers.push_back(buffer(elements * bytes * (kind == 2 ? 2 : 1), 1));
+  const int64_t whole = elements * bytes * (kind == 2 ? 2 : 1);
+  if (dense) buffers.push_back(buffer(whole, 1));
+  if (name == std::string("swap")) arrays.clear();
   for (Buffer& array : arrays) buffers.push_back(std::move(array));
   if (name == std::string("assemble")) {
     for (const int64_t length : {n, nse + 1, n}) buffers.push_back(buffer(length, place));
+  } else if (name == std::string("swap")) {
+    buffers.push_back(buffer(whole, 1));
   } else {
     buffers.push_back(name[0] == 'e' ? buffer(levels * nse, index) : name[0] == 'n' ? buffer(nse, place) : buffer(1, 4));
   }
@@ -86,7 +90,7 @@ int main(int, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     scale = round % 128 == 0 ? 5000 : 1;
     random_bits.seed(static_cast<uint64_t>(round));
-    for (const char* name : {"assemble", "expand", "nonzero", "validate"}) run_one(name);
+    for (const char* name : {"assemble", "expand", "nonzero", "swap", "validate"}) run_one(name);
   }
   std::puts("ok");
 }

@@ -21,6 +21,7 @@ SOURCES = [
     "parallel",
     "routines",
     "sort",
+    "swap",
 ]
 
 

@@ -39,7 +39,7 @@ def _operands(rng: np.random.Generator, subscripts: str) -> list[object]:
     stored[int(rng.integers(shape[0]))] |= rng.random() < 0.7
     stored[:: int(rng.integers(2, 5))] &= rng.random() < 0.5
     values = held(rng.integers(-4, 5, shape), dtype).astype(dtype)
-    formats = ["csf", "dcsr", "csc"] if len(shape) == 2 else ["csf"]
+    formats = ["csf", "dcsr", "csc", "coo"] if len(shape) == 2 else ["csf", "coo"]
     formats += ["csr"] if len(shape) == 2 else ["(i, j, k) -> (i : dense, j : compressed, k : compressed)"]
     coords = np.argwhere(stored).T
     A = jsparse.SparseTensor.from_coords(coords, values[tuple(coords)], tuple(shape), str(rng.choice(formats)))

@@ -76,7 +76,8 @@ def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:
         return replace(schedule, grain=int(rng.choice([1, 3])))
     lanes = min(schedule.lanes, int(rng.choice([2, 3, 4, schedule.lanes])))
     ahead = 0 if schedule.panel else int(rng.choice([0, 1, 5]))
-    return replace(schedule, grain=int(rng.choice([1, 3])), lanes=lanes, prefetch=ahead)
+    wide = int(rng.choice([0, lanes + 1])) if schedule.parallel == schedule.order[-1] and not schedule.panel else 0
+    return replace(schedule, grain=int(rng.choice([1, 3])), lanes=lanes, wide=wide, prefetch=ahead)
 
 
 def batched(spec: Spec, rng: np.random.Generator) -> Spec:

@@ -36,6 +36,7 @@ from jsparse.compiler.kernel.nodes import (
     Splat,
     Stmt,
     Store,
+    Threads,
     Var,
     While,
     Widen,
@@ -63,11 +64,14 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+MANY = 1 << 10  # threads
+
+
 def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
     """Execute `kernel` on arrays in the order of its buffers; written ones change in place.
 
-    Every load and store is checked against the array's size. `reverse` runs parallel chunks last to first: a result
-    that depends on the order of chunks is a defect of the kernel.
+    Every load and store is checked against the array's size. `reverse` runs parallel chunks last to first, and says
+    that there is one thread instead of many: a result that depends on either is a defect of the kernel.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -168,3 +172,5 @@ class _Machine:
                 return reduce(_OPERATORS[op], self.value(value, env))
             case Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]
+            case Threads():
+                return 1 if self.reverse else MANY

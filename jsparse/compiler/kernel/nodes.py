@@ -38,6 +38,7 @@ __all__ = [
     "Splat",
     "Stmt",
     "Store",
+    "Threads",
     "Var",
     "While",
     "Widen",
@@ -196,7 +197,18 @@ class Extent:
         return I64
 
 
-Expr: TypeAlias = Const | Var | Binary | Compare | LowestBit | Select | Load | Cast | Splat | Widen | Fold | Extent
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """How many threads may work on a parallel loop. What is computed must not depend on it, only by which code."""
+
+    @property
+    def type(self) -> Type:
+        return I64
+
+
+Expr: TypeAlias = (
+    Const | Var | Binary | Compare | LowestBit | Select | Load | Cast | Splat | Widen | Fold | Extent | Threads
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from jsparse.compiler.kernel.nodes import (
     Splat,
     Stmt,
     Store,
+    Threads,
     Var,
     While,
     Widen,
@@ -70,6 +71,8 @@ def expr_text(expr: Expr) -> str:
             return f"fold({expr_text(value)}{'' if op == '+' else f', {op}'})"
         case Extent(buffer=buffer, axis=axis):
             return f"{buffer.name}.shape[{axis}]"
+        case Threads():
+            return "threads"
 
 
 def _lines(stmt: Stmt, indent: str) -> Iterator[str]:

@@ -82,7 +82,7 @@ class _Function:
         self.entry = self.builder.block
         self.names: dict[str, Any] = {name: named[name] for name in captured}
         addresses = {name: value for name, value in named.items() if name not in captured}
-        self.expr = ExprEmitter(self.builder, self.names, addresses, dims, scopes)
+        self.expr = ExprEmitter(self.builder, self.names, addresses, self.context, dims, scopes)
         self.arrays = list(arrays)
 
     def emit(self, body: Stmt) -> None:

@@ -20,13 +20,14 @@ from jsparse.compiler.kernel.nodes import (
     LowestBit,
     Select,
     Splat,
+    Threads,
     Var,
     Widen,
 )
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.llvm.cast import Caster
 from jsparse.compiler.llvm.scopes import Scopes
-from jsparse.compiler.llvm.types import I32, I64, POINTER, bytes_of, llvm_type, memory_type
+from jsparse.compiler.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 from jsparse.compiler.semiring import Add, identity
 
 __all__ = ["ExprEmitter"]
@@ -41,14 +42,22 @@ class ExprEmitter:
     Attributes:
         names: what each bound name is: a value, or the stack slot of a register.
         buffers: the address of each buffer.
+        context: the address of the call's context.
         dims: the address of the table of shapes.
         scopes: what is known of the kernel's memory.
     """
 
     def __init__(
-        self, builder: ir.IRBuilder, names: dict[str, Any], buffers: dict[str, Any], dims: Any, scopes: Scopes
+        self,
+        builder: ir.IRBuilder,
+        names: dict[str, Any],
+        buffers: dict[str, Any],
+        context: Any,
+        dims: Any,
+        scopes: Scopes,
     ) -> None:
-        self.builder, self.names, self.buffers, self.dims, self.scopes = builder, names, buffers, dims, scopes
+        self.builder, self.names, self.buffers, self.scopes = builder, names, buffers, scopes
+        self.context, self.dims = context, dims
 
     def value(self, expr: Expr) -> Any:
         """The LLVM value of an expression."""
@@ -80,6 +89,10 @@ class ExprEmitter:
             case Extent(buffer=buffer, axis=axis):
                 shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
                 place = self.offset(self.scopes.constant(shape), axis, I64)
+                return self.scopes.constant(self.builder.load(place, typ=I64))
+
+            case Threads():
+                place = self.builder.gep(self.context, [ir.Constant(I32, 0), ir.Constant(I32, 1)], source_etype=CONTEXT)
                 return self.scopes.constant(self.builder.load(place, typ=I64))
 
     def offset(self, base: Any, index: Any, element: ir.Type) -> Any:

@@ -60,7 +60,7 @@ class _Builder:
         sum_at = 0
         for place, var in enumerate((*scalar, None)):
             if self.vector and place == self.schedule.tile:
-                loops.append(Loop(self.vector, Tiles(self.schedule.lanes)))
+                loops.append(Loop(self.vector, Tiles(self.schedule.lanes, self.schedule.wide)))
                 loops += [Loop(scalar[-1], Panels(self.schedule.panel))] if self.schedule.panel else []
             if var is None:
                 break

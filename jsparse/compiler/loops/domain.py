@@ -43,12 +43,14 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The first coordinate of each run of `lanes` coordinates; the last run holds what is left."""
+    """The first coordinate of each run of `lanes` coordinates; the last run holds what is left. Runs of `wide`
+    coordinates, unless that is 0, where these are enough for all threads."""
 
     lanes: int
+    wide: int = 0
 
     def __str__(self) -> str:
-        return f"tiles of {self.lanes} lanes"
+        return f"tiles of {self.lanes}{f' or {self.wide}' if self.wide else ''} lanes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from jsparse.compiler.kernel.nodes import (
     Set,
     Stmt,
     Store,
+    Threads,
     Widen,
 )
 from jsparse.compiler.kernel.nodes import Fold as FoldLanes
@@ -148,8 +149,12 @@ class _Lowerer:
         match loop.domain:
             case Range():
                 return self.range(loop, scope, partials)
-            case Tiles(lanes=lanes):
-                return self.tiles(loop, lanes, scope)
+            case Tiles(lanes=lanes, wide=wide):
+                narrow, size = self.tiles(loop, lanes, scope), self.problem.size[loop.var]
+                if not wide or size is None or loop.parallel is None:
+                    return narrow
+                enough = Compare("<=", Threads(), const(size // wide))
+                return If(enough, self.tiles(loop, wide, scope), narrow)
             case Panels():
                 return panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
             case Stored():

@@ -4,6 +4,9 @@ A chunk ends at a position of the second level. That is where a segment of the f
 heavy: then it is cut. The part with which a segment begins is stored like a whole one; its later parts, each of which
 some chunk starts with, are kept apart and added at the end, in the order of the chunks. Where chunks end depends on the
 pattern alone, so results are bit-equal for any number of threads.
+
+Where a coordinate stands once for each of its entries (as in coo), its run is the segment, and is cut wherever a chunk
+ends inside it.
 """
 
 from __future__ import annotations
@@ -69,6 +72,9 @@ class _Split:
         def part(chunk: Expr, chunks: Expr) -> Stmt:
             before, start = self.boundary(chunk, chunks, size)
             behind, stop = self.boundary(add(chunk, const(1)), chunks, size)
+            if self.outer.repeats:
+                runs = self.segments(self.scope, start, stop.segment, parts, mul(chunk, row))
+                return block(before, behind, runs)
             last = self.scope.fresh("last")
             end = block(Declare(last, stop.segment), If(stop.inside, Set(last, add(stop.segment, const(1)))))
             inner = self.scope.with_limits(Stored(self.domain.pattern, 1), start.position, stop.position)
@@ -93,6 +99,8 @@ class _Split:
 
     def boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
         """The first place at or behind which a chunk begins."""
+        if self.outer.repeats:
+            return self.run_boundary(chunk, chunks, size)
         scope, walk = self.scope, self.outer
         goal, segment, position = scope.fresh("goal"), scope.fresh("segment"), scope.fresh("position")
         inside = scope.fresh("inside", BOOL)
@@ -108,6 +116,18 @@ class _Split:
             Declare(inside, Compare("<", const(0), const(0))),
             If(less(const(0), found), block(Let(above, add(found, const(-1))), If(heavy, cut))),
         ), _Boundary(segment, position, inside)
+
+    def run_boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
+        """The same among positions, whose coordinates repeat."""
+        walk, goal, inside = self.outer, self.scope.fresh("goal"), self.scope.fresh("inside", BOOL)
+        search, found = lower_bound(self.scope, const(0), size, lambda n: Compare("<=", goal, walk.weight(n)))
+        here, left = (walk.coordinate(place) for place in (found, add(found, const(-1))))
+        return block(
+            Let(goal, floor_div(mul(chunk, self.total), chunks)),
+            search,
+            Declare(inside, Compare("<", const(0), const(0))),
+            If(both(less(const(0), found), less(found, size)), Set(inside, Compare("==", here, left))),
+        ), _Boundary(found, found, inside)
 
     def cut(self, goal: Expr, segment: Expr, position: Var, inside: Var) -> list[Stmt]:
         """Inside a heavy segment, behind as many entries as there are to be before."""

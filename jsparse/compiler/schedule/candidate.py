@@ -195,6 +195,14 @@ class Candidate:
         return loops[-1] if shared else None
 
     @property
+    def wide(self) -> int:
+        """Lanes of the tiles that threads own where there are few of them: all that fit, if that is more; else 0."""
+        if not self.owns_tiles:
+            return 0
+        room = REGISTER_BYTES // np.dtype(self.problem.accumulator).itemsize
+        return room if self.lanes < room <= (self.problem.size[str(self.vector)] or 0) else 0
+
+    @property
     def copies(self) -> int:
         """How many coordinates of `jammed` are worked on at a time."""
         if not self.jam:

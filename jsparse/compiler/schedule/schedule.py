@@ -17,6 +17,7 @@ class Schedule:
     Attributes:
         order: the loops, outermost first, each index variable once. With `lanes`, the last one runs in vector lanes.
         lanes: elements of a register tile of the last variable; 0 for a scalar innermost loop.
+        wide: lanes of tiles that are taken instead where these are enough for all threads; 0 for none.
         tile: with `lanes`, the place in `order` before which the loop over the register tiles stands.
         summed: innermost stored variables that are summed on their own before the other factors are multiplied in.
         parallel: the variable whose loop is divided over threads.
@@ -34,6 +35,7 @@ class Schedule:
 
     order: tuple[IndexVar, ...]
     lanes: int = 0
+    wide: int = 0
     tile: int = 0
     summed: tuple[IndexVar, ...] = ()
     parallel: IndexVar | None = None
@@ -49,7 +51,8 @@ class Schedule:
     def __str__(self) -> str:
         lines = [f"loops {' '.join(self.order)}"]
         if self.lanes:
-            lines.append(f"{self.order[-1]} in tiles of {self.lanes} lanes, placed before loop {self.tile}")
+            lanes = f"{self.lanes} or {self.wide}" if self.wide else str(self.lanes)
+            lines.append(f"{self.order[-1]} in tiles of {lanes} lanes, placed before loop {self.tile}")
         if self.summed:
             lines.append(f"{' '.join(self.summed)} summed first")
         if self.parallel is not None:

@@ -98,6 +98,7 @@ def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
     return Schedule(
         candidate.order,
         lanes,
+        candidate.wide,
         candidate.tile if lanes else 0,
         candidate.summed,
         None if shared is None else shared[0],
@@ -121,13 +122,14 @@ def _grain(candidate: Candidate, cost: Cost) -> int:
 
 
 def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
-    """Whether rows of a dense tensor too large for the cache are read in the order of stored coordinates. Of tiles
-    shorter than a line, most are there already."""
+    """Whether rows of a dense tensor too large for the cache are read, or added to, in the order of stored coordinates.
+    Of tiles shorter than a line, most are there already."""
     if candidate.vector is None or not candidate.walk:
         return False
     items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
     rows = [f for f in problem.assignment.factors if candidate.vector in f.variables()]
     rows += [f for f in problem.assignment.factors if {*f.variables()} & {*candidate.contracted}]
+    rows += [problem.assignment.target] if candidate.scatters else []
     return any(
         problem.type_of[f.tensor].positions is None
         and not candidate.located.isdisjoint(f.variables())

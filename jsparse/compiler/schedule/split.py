@@ -50,18 +50,20 @@ def _can_split(candidate: Candidate, problem: Problem) -> bool:
 
 
 def _has_segments(pattern: Stored) -> bool:
+    """Whether entries below one coordinate of the first level stand side by side: in a segment of the second level, or
+    as a run of equal coordinates."""
     first, second = (*pattern.format.levels, None, None)[:2]
-    return (
-        first is not None
-        and second is not None
-        and _is_divisible(first)
-        and second.kind is LevelKind.COMPRESSED
-        and (second.unique)
-    )
+    if first is None or second is None:
+        return False
+    return _is_run(first, second) or (_is_divisible(first) and second.kind is LevelKind.COMPRESSED and second.unique)
 
 
 def _is_divisible(level: Level) -> bool:
     return level.kind is LevelKind.DENSE or (level.kind is LevelKind.COMPRESSED and level.unique)
+
+
+def _is_run(first: Level, second: Level) -> bool:
+    return first.kind is LevelKind.COMPRESSED and not first.unique and second.kind is LevelKind.SINGLETON
 
 
 def _may_be_heavy(pattern: Stored) -> bool:
@@ -71,7 +73,11 @@ def _may_be_heavy(pattern: Stored) -> bool:
 
 @lru_cache(maxsize=64)
 def _longest(pattern: Pattern) -> int:
-    """The most entries below one position of the first level."""
+    """The most entries below one coordinate of the first level."""
+    if _is_run(*pattern.format.levels[:2]):
+        coordinates = pattern.arrays[1]
+        ends = np.flatnonzero(np.diff(coordinates)) + 1
+        return int(np.diff([0, *ends, len(coordinates)]).max(initial=0))
     pointers = None
     for (level, role), array in zip(pattern.format.arrays, pattern.arrays, strict=True):
         if role == "pointers" and level > 0:
