@@ -122,8 +122,8 @@ def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tupl
     from jsparse.compiler.schedule.select import _name, plan_as
 
     steps = jsparse.explain(text, *operands).parts
-    given = next(part.plan.given for part in steps if part.plan is not None and part.plan.patterns)
-    patterns = tuple(x.pattern for x in operands if isinstance(x, jsparse.SparseTensor))
+    step = next(part for part in steps if part.plan is not None and part.plan.patterns)
+    given, patterns = step.plan.given, tuple(walk.pattern for walk in step.work.spec.walks)
     chosen_among = candidate_module._stands_innermost
     candidate_module._stands_innermost = lambda *_: False  # loops without lanes as well, which are not looked at
     priced = [(estimate(c, patterns), n, c) for n, c in enumerate(candidates(given, patterns))]

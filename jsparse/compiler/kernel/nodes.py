@@ -175,7 +175,8 @@ class Widen:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The sum of a vector's lanes by `op`, upper half onto lower half until one lane is left (a fixed order)."""
+    """The sum of a vector's lanes by `op`, upper half onto lower half until one lane is left (a fixed order). Of lanes
+    that are no power of two, the longest run that is one comes first, then the rest, likewise."""
 
     value: Expr
     op: Add = "+"

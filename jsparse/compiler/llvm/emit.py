@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from jsparse.compiler.kernel.lanes import in_pieces
 from jsparse.compiler.kernel.nodes import (
     Block,
     Borrow,
@@ -41,6 +42,7 @@ CACHE_LINE = 64
 
 def emit_module(kernel: Kernel) -> ir.Module:
     """The module of a kernel; verified only when LLVM parses it."""
+    kernel = in_pieces(kernel)
     module = ir.Module(name="jsparse")
     entry = ir.Function(module, ir.FunctionType(I32, [POINTER] * 3), ENTRY)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))

@@ -1,0 +1,122 @@
+"""Vectors in pieces whose lanes are powers of two: 40 lanes as 32 and 8, 17 as 16 and a scalar.
+
+LLVM computes with vectors of any length, but hands one from block to block lane by lane unless its length is a power of
+two. So a sum of 40 lanes, carried around a loop, would take three times as long as one of 64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from jsparse.compiler.kernel.algebra import add, block, const
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Declare,
+    Expr,
+    Fold,
+    Kernel,
+    Let,
+    Load,
+    Select,
+    Set,
+    Splat,
+    Stmt,
+    Store,
+    Var,
+    Widen,
+)
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.kernel.walk import nodes
+
+__all__ = ["in_pieces"]
+
+
+def in_pieces(kernel: Kernel) -> Kernel:
+    """The kernel without vectors of other lengths; as it is where one is widened."""
+    widened = (n for n in nodes(kernel.body) if isinstance(n, Widen))
+    if any(_is_odd(n.type) or any(isinstance(m, Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
+        return kernel
+    return replace(kernel, body=_changed(kernel.body))
+
+
+def _is_odd(type_: Type) -> bool:
+    return type_.lanes & (type_.lanes - 1) != 0
+
+
+def _runs(lanes: int) -> list[tuple[int, int]]:
+    """First lane and length of each piece, the longest first; a single lane is a scalar, of length 0."""
+    found, first = [], 0
+    while first < lanes:
+        length = 1 << ((lanes - first).bit_length() - 1)
+        found.append((first, length if length > 1 else 0))
+        first += length
+    return found
+
+
+def _changed(node: Any) -> Any:
+    """A statement, or a scalar inside one, with its vectors in pieces."""
+    match node:
+        case Let(var=var) | Declare(var=var) | Set(var=var) if _is_odd(var.type):
+            return _each(node, var.type.lanes)
+        case Store(value=value) if _is_odd(value.type):
+            return _each(node, value.type.lanes)
+        case Fold(value=value, op=op) if _is_odd(value.type):
+            folded = [_piece(value, *run) for run in _runs(value.type.lanes)]
+            total, *rest = (Fold(part, op) if part.type.lanes else part for part in folded)
+            for part in rest:
+                total = Binary(op, total, part)
+            return total
+    changed: dict[str, Any] = {}
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, tuple):
+            changed[field.name] = tuple(_changed(child) for child in value)
+        elif is_dataclass(value) and not isinstance(value, Type | Buffer):
+            changed[field.name] = _changed(value)
+    return replace(node, **changed)
+
+
+def _each(stmt: Let | Declare | Set | Store, lanes: int) -> Stmt:
+    """The statement for each piece."""
+    parts: list[Stmt] = []
+    for first, length in _runs(lanes):
+        value = _piece(stmt.value, first, length)
+        if isinstance(stmt, Store):
+            parts.append(replace(stmt, index=add(_changed(stmt.index), const(first)), value=value))
+        else:
+            parts.append(replace(stmt, var=_part(stmt.var, first, length), value=value))
+    return block(*parts)
+
+
+def _part(var: Var, first: int, lanes: int) -> Var:
+    return Var(f"{var.name}:{first}", var.type.widened(lanes))
+
+
+def _piece(expr: Expr, first: int, lanes: int) -> Expr:
+    """So many lanes of a vector, 0 for a single one, from lane `first` on."""
+    match expr:
+        case _ if not expr.type.lanes:
+            return _changed(expr)
+        case Var():
+            return _part(expr, first, lanes)
+        case Const(value=value, type=type_):
+            return Const(value, type_.widened(lanes))
+        case Load(buffer=buffer, index=index):
+            return Load(buffer, add(_changed(index), const(first)), lanes)
+        case Splat(value=value):
+            return Splat(_changed(value), lanes) if lanes else _changed(value)
+        case Binary(op=op, left=left, right=right):
+            return Binary(op, _piece(left, first, lanes), _piece(right, first, lanes))
+        case Compare(op=op, left=left, right=right):
+            return Compare(op, _piece(left, first, lanes), _piece(right, first, lanes))
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            chosen = condition if not condition.type.lanes else _piece(condition, first, lanes)
+            return Select(_changed(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
+        case Cast(value=value, dtype=dtype):
+            return Cast(_piece(value, first, lanes), dtype)
+    raise TypeError(f"no pieces of {type(expr).__name__}")
