@@ -24,7 +24,9 @@ def exact_plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
 def is_exact(chosen: Plan) -> bool:
     """Whether a plan loses nothing before sums are complete."""
     target = chosen.problem.tensors[0]
-    return unrounded(target.dtype) == target.dtype or not build_loops(chosen.problem, chosen.schedule).adds_in_memory
+    if unrounded(target.dtype) == target.dtype:
+        return True
+    return chosen.schedule.mode != "split" and not build_loops(chosen.problem, chosen.schedule).adds_in_memory
 
 
 def unrounded_target(problem: Problem) -> Problem:

@@ -82,6 +82,26 @@ def test_on_the_host(name, format):
             np.testing.assert_array_equal(on_host(text, A, dense, threads), expected)
 
 
+@pytest.mark.parametrize("format", ["csr", "coo"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8", "int32"])
+def test_a_row_with_half_of_all_entries_is_divided(format, dtype):
+    rng = np.random.default_rng(3)
+    A = skewed(format)
+    integers = rng.integers(0, 2, A.nse)
+    A = A.with_values(integers.astype(np.float32)).astype(dtype)
+    x = (np.arange(A.shape[1] * 3) % 5 == 0).reshape(-1, 3)
+    work, operands = contraction("ij,jk->ik", [A, x.astype(dtype)], "dense")
+    chosen, _ = make_plan(work.spec, work.kernel_dtypes)
+    assert chosen.schedule.mode == "split"
+    exact = np.zeros((A.shape[0], 3), np.int64)
+    rows, columns = A.pattern.to_coords()
+    np.add.at(exact, rows, integers[:, None] * x[columns])
+    found = jsparse.einsum("ij,jk->ik", A, x.astype(dtype))
+    want = exact.astype(np.int8) if dtype == "int8" else np.asarray(jnp.asarray(exact, dtype), np.float64)
+    np.testing.assert_array_equal(np.asarray(found, np.float64), np.asarray(want, np.float64))
+    assert operands
+
+
 PROGRAM = textwrap.dedent("""
     import sys
     sys.path.insert(0, sys.argv[1])
@@ -94,6 +114,9 @@ PROGRAM = textwrap.dedent("""
         loss = lambda A, *x: (jsparse.einsum(text, A, *x) ** 2).sum()
         out, gradient = jsparse.einsum(text, A, *operands(A)), jax.grad(loss)(A, *operands(A))
         print(name, *[hashlib.sha256(np.asarray(x).tobytes()).hexdigest() for x in (out, gradient.values)])
+    x = np.random.default_rng(0).normal(size=(A.shape[0], 128)).astype(np.float32)
+    scattered = jax.jit(lambda A, x: jsparse.einsum("ij,ik->jk", A, x))(A.dynamic(), x)  # in two tiles, or in more
+    print("scattered", hashlib.sha256(np.asarray(scattered).tobytes()).hexdigest())
 """)
 
 
@@ -106,7 +129,7 @@ def test_for_any_pool_of_xla(tests_folder):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         outputs[threads] = done.stdout
-    assert len(outputs[1].splitlines()) == 4
+    assert len(outputs[1].splitlines()) == 5
     assert outputs[1] == outputs[2] == outputs[8]
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.stored import Stored
@@ -29,14 +30,14 @@ def splits(candidate: Candidate, problem: Problem, patterns: Sequence[Stored]) -
 
 def _can_split(candidate: Candidate, problem: Problem) -> bool:
     """Whether one loop over the target's outermost axis stands around all others, which sum in registers what is stored
-    once, unrounded."""
+    once, and can be added to. (A target of narrow floats is unrounded then, see `compiler.exact`.)"""
     if len(problem.patterns) != 1 or problem.lists or problem.guard is not None or candidate.lead:
         return False
     if candidate.panel or candidate.written_out or candidate.summed or candidate.scatters or len(candidate.head) != 1:
         return False
     target = problem.tensors[0]
     access, axis = problem.assignment.target, target.axes[0]
-    if target.positions is not None or access.nested() or target.dtype != problem.accumulator:
+    if target.positions is not None or access.nested() or not _adds_up(target.dtype, problem.accumulator):
         return False
     if not isinstance(axis, Dense) or access.indices[axis.dim] != candidate.walk[0]:
         return False
@@ -47,6 +48,11 @@ def _can_split(candidate: Candidate, problem: Problem) -> bool:
     for size in others:
         bytes_ *= 0 if size is None else size
     return 0 < bytes_ <= PARTS_BYTES
+
+
+def _adds_up(dtype: str, accumulator: str) -> bool:
+    """Whether sums of a dtype can be added in another: floats without a loss, integers since they wrap."""
+    return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
 
 
 def _has_segments(pattern: Stored) -> bool:
