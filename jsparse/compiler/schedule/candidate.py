@@ -178,14 +178,15 @@ class Candidate:
 
     @cached_property
     def jammed(self) -> IndexVar | None:
-        """The variable outside all reductions of which several coordinates may be worked on at a time, since loops over
-        dense indices inside, the same for all of them, read rows that they share; None if there is none."""
+        """The variable outside all reductions of which several coordinates may be worked on at a time, since loops
+        inside, the same for all of them, read rows that they share; None if there is none."""
         problem = self.problem
         if self.vector not in self.kept or problem.lists or problem.guard is not None or self.summed or self.factored:
             return None
         if self.owns_tiles:  # narrow ones, for all of which what is not shared is read again
             return None
-        if not self.contracted or any(v not in self.single for v in (() if self.spread else self.tail)):
+        entries = any(v not in self.single for v in self.tail)  # which are the same for a dense index, no other
+        if not (entries if self.spread and entries else self.contracted and not entries):
             return None
         loops = [v for v in (*self.head, *self.spread) if v not in self.single]
         if not loops or loops[-1] in self.lead or problem.size[loops[-1]] in (0, 1):
