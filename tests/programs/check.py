@@ -197,7 +197,7 @@ class _Stages:
 
     def variant(self, name: str, case: Case) -> Case:
         """The same in another way, the transpose in one factor, or a batch."""
-        largest = max((int(np.abs(array.astype(np.int64)).max(initial=0)) for array in case.arrays), default=0)
+        largest = min(_largest(case.arrays), _exact_magnitude(case))
         if name == "candidate":
             return case.varied(self.rng)
         if name == "transpose":
@@ -329,3 +329,13 @@ def _expected(want: np.ndarray, result: Pattern | None) -> np.ndarray:
     if result is None or result.format.is_dense:
         return want
     return want[tuple(result.to_coords())]
+
+
+def _largest(arrays: Sequence[np.ndarray]) -> int:
+    return max((int(np.abs(array.astype(np.int64)).max(initial=0)) for array in arrays), default=0)
+
+
+def _exact_magnitude(case: Case) -> int:
+    """Factors of at most this magnitude give sums that float32 holds, also of a batch; 1 if that is not enough."""
+    terms = 4 * prod(size for _, size in case.spec.sizes)
+    return max(1, int((2**24 / max(terms, 1)) ** (1 / max(len(case.spec.factors), 1))))
