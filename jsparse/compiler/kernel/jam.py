@@ -14,7 +14,7 @@ other. Every sum is formed in the order in which it was, so results are bit-equa
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub
@@ -22,7 +22,6 @@ from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,
     Borrow,
-    Buffer,
     Const,
     Declare,
     Expr,
@@ -37,8 +36,7 @@ from jsparse.compiler.kernel.nodes import (
     Store,
     Var,
 )
-from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.kernel.walk import nodes, variables
+from jsparse.compiler.kernel.walk import nodes, rebuilt, variables
 
 __all__ = ["jammed"]
 
@@ -116,11 +114,4 @@ class _Jam:
         """The node as iteration `copy` has it."""
         if isinstance(node, Var):
             return self.named(node, copy) if node.name in self.own else node
-        changed: dict[str, Any] = {}
-        for field in fields(node):
-            value: Any = getattr(node, field.name)
-            if isinstance(value, tuple):
-                changed[field.name] = tuple(self.copy(child, copy) for child in value)
-            elif is_dataclass(value) and not isinstance(value, Type | Buffer):
-                changed[field.name] = self.copy(value, copy)
-        return replace(node, **changed)
+        return rebuilt(node, lambda child: self.copy(child, copy))

@@ -6,13 +6,12 @@ two. So a sum of 40 lanes, carried around a loop, would take three times as long
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from jsparse.compiler.kernel.algebra import add, block, const
 from jsparse.compiler.kernel.nodes import (
     Binary,
-    Buffer,
     Cast,
     Compare,
     Const,
@@ -31,7 +30,7 @@ from jsparse.compiler.kernel.nodes import (
     Widen,
 )
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.kernel.walk import nodes
+from jsparse.compiler.kernel.walk import nodes, rebuilt
 
 __all__ = ["in_pieces"]
 
@@ -71,14 +70,7 @@ def _changed(node: Any) -> Any:
             for part in rest:
                 total = Binary(op, total, part)
             return total
-    changed: dict[str, Any] = {}
-    for field in fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, tuple):
-            changed[field.name] = tuple(_changed(child) for child in value)
-        elif is_dataclass(value) and not isinstance(value, Type | Buffer):
-            changed[field.name] = _changed(value)
-    return replace(node, **changed)
+    return rebuilt(node, _changed)
 
 
 def _each(stmt: Let | Declare | Set | Store, lanes: int) -> Stmt:

@@ -1,14 +1,15 @@
-"""What a piece of KernelIR mentions."""
+"""What a piece of KernelIR mentions, and pieces like it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 from jsparse.compiler.kernel.nodes import Buffer, Expr, Stmt, Var
 from jsparse.compiler.kernel.types import Type
 
-__all__ = ["nodes", "variables"]
+__all__ = ["nodes", "rebuilt", "variables"]
 
 
 def nodes(node: object) -> Iterator[Expr | Stmt]:
@@ -19,6 +20,18 @@ def nodes(node: object) -> Iterator[Expr | Stmt]:
         for child in value if isinstance(value, tuple) else (value,):
             if is_dataclass(child) and not isinstance(child, Type | Buffer):
                 yield from nodes(child)
+
+
+def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+    """The node with `change` of each node right below it in its place."""
+    changed: dict[str, Any] = {}
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, tuple):
+            changed[field.name] = tuple(change(child) for child in value)
+        elif is_dataclass(value) and not isinstance(value, Type | Buffer):
+            changed[field.name] = change(value)
+    return replace(node, **changed)
 
 
 def variables(node: object) -> frozenset[str]:

@@ -46,28 +46,26 @@ def prefetches(loop: Forall, domain: Stored, entry: Entry, scope: Scope) -> list
 def _told(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
     """Further variables that an entry tells, each level below it and in other patterns having one entry for it."""
     found: list[Stmt] = []
-    while isinstance(stmt, Where) or (isinstance(stmt, Forall) and isinstance(stmt.domain, Stored | Tiles)):
-        if isinstance(stmt, Where):
-            stmt = stmt.producer
-            continue
-        if isinstance(stmt.domain, Tiles):
-            stmt = stmt.body
-            continue
-        assert isinstance(stmt.domain, Stored)
-        level = LevelWalk(there, stmt.domain, stmt.var)
-        above = there.spans.get((stmt.domain.pattern, stmt.domain.level - 1))
-        if stmt.domain.bound and level.kind is LevelKind.DENSE:
-            there = there.with_span(stmt.domain, level.dense_entry(there.indices[stmt.var]).span)
+    while True:
+        match stmt:
+            case Where(producer=inner) | Forall(domain=Tiles(), body=inner):
+                stmt = inner
+                continue
+            case Forall(var=var, domain=Stored() as domain, body=inner):
+                stmt = inner
+            case _:
+                return found, there
+        level, above = LevelWalk(there, domain, var), there.spans.get((domain.pattern, domain.level - 1))
+        if domain.bound and level.kind is LevelKind.DENSE:
+            there = there.with_span(domain, level.dense_entry(there.indices[var]).span)
         elif level.kind is LevelKind.SINGLETON and above is not None and above.stop is None and not level.type.padded:
-            there = there.with_span(stmt.domain, Span(above.first))
-            if not stmt.domain.bound:
-                var = there.fresh("ahead")
-                found.append(Let(var, level.coordinate(above.first)))
-                there = there.with_index(stmt.var, var)
+            there = there.with_span(domain, Span(above.first))
+            if not domain.bound:
+                ahead = there.fresh("ahead")
+                found.append(Let(ahead, level.coordinate(above.first)))
+                there = there.with_index(var, ahead)
         else:
-            break
-        stmt = stmt.body
-    return found, there
+            return found, there
 
 
 def _rows(loop: Forall, there: Scope, own: Collection[IndexVar]) -> Iterator[Stmt]:
