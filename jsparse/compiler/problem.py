@@ -28,7 +28,7 @@ from typing import Literal, TypeAlias
 
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.semiring import PLUS_TIMES, Guard, Semiring
-from jsparse.formats.level import Level
+from jsparse.formats.level import Level, LevelKind
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 __all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "Wanted", "condition_text"]
@@ -90,7 +90,12 @@ class PatternType:
     def repeats(self, level: int) -> bool:
         """Whether one coordinate of `level` may stand at several positions: a nonunique level above a singleton."""
         below = self.levels[level + 1 : level + 2]
-        return not self.levels[level].unique and any(b.kind.value == "singleton" for b in below)
+        return not self.levels[level].unique and any(b.kind is LevelKind.SINGLETON for b in below)
+
+    def is_single(self, level: int) -> bool:
+        """Whether `level` has one entry for each of the level above."""
+        is_singleton = level > 0 and self.levels[level].kind is LevelKind.SINGLETON
+        return is_singleton and self.levels[level - 1].unique
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,9 +148,7 @@ class _Builder:
         """Whether a loop runs over stored entries, of which there may be several."""
         if not isinstance(loop.domain, Stored) or loop.filters:
             return False
-        levels = self.problem.patterns[loop.domain.pattern].levels
-        above = levels[loop.domain.level - 1] if loop.domain.level else None
-        return levels[loop.domain.level].kind is not LevelKind.SINGLETON or above is None or not above.unique
+        return not self.problem.patterns[loop.domain.pattern].is_single(loop.domain.level)
 
     def _registers(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
         """where(acc, reductions, target = acc); a reduction that runs in lanes is folded into a scalar in between."""

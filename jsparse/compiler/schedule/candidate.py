@@ -306,12 +306,10 @@ def _vectorizes(problem: Problem, var: IndexVar, walked: Collection[IndexVar]) -
 
 def _is_single(problem: Problem, walk: Sequence[IndexVar], var: IndexVar) -> bool:
     """Whether a pattern, walked as it is stored, has one coordinate of `var` below each of the variable before."""
-    for names, pattern in zip(problem.level_variables, problem.patterns, strict=True):
-        if var in names[1:] and walked_as(names, walk) == names:
-            level = names.index(var)
-            if pattern.levels[level].kind is LevelKind.SINGLETON and pattern.levels[level - 1].unique:
-                return True
-    return False
+    return any(
+        var in names and walked_as(names, walk) == names and pattern.is_single(names.index(var))
+        for names, pattern in zip(problem.level_variables, problem.patterns, strict=True)
+    )
 
 
 def _stands_innermost(problem: Problem, var: IndexVar) -> bool:
