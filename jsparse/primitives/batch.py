@@ -1,9 +1,16 @@
-"""Batches of what a spec computes: the batch axis is one more index, whatever is added up and how."""
+"""Batches of what a spec computes: the batch axis is one more index, whatever is added up and how.
+
+No array is laid out anew for it. A dense one has the index where the batch axis stands. Values on a pattern have it in
+front of their positions or behind them; only of a pattern that differs from member to member, where the index has to
+come before the positions, are they moved. The result has it where the factor has that decides most of the traffic.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
+from math import prod
 from string import ascii_letters
 from typing import Any
 
@@ -12,37 +19,77 @@ import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.compiler.schedule.walks import can_walk
-from jsparse.primitives.spec import Spec
+from jsparse.notation import IndexVar
+from jsparse.primitives.spec import Spec, Term, Walked
 
 __all__ = ["batched"]
 
 
-def batched(primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec) -> Any:
-    """The batch axis becomes an index, the first of the result; arrays keep their layout where they can."""
-    used = {v for v, _ in spec.sizes}
-    name = next(letter for letter in ascii_letters if letter not in used)
+def batched(
+    primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec
+) -> tuple[Any, int]:
+    """The result for all members, and its batch axis."""
+    name = _free_name(spec)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
-    moved, terms = [], []
     (factors, index), (factor_axes, index_axes) = spec.split(operands), spec.split(axes)
-    for factor, axis, term in zip(factors, factor_axes, spec.factors, strict=True):
-        if axis is None:
-            moved.append(factor)
-            terms.append(term)
-            continue
-        behind_positions = axis > len(term.before)
-        at = 0 if behind_positions else axis
-        moved.append(jnp.moveaxis(factor, axis, 0) if behind_positions else factor)
-        terms.append(replace(term, before=(*term.before[:at], name, *term.before[at:])))
-    walks = []
+    walks: list[Walked] = []
+    moved_index: list[Any] = []
     for walk, arrays, places in zip(spec.walks, index, index_axes, strict=True):
         is_led = any(axis is not None for axis in places)
         walks.append(replace(walk, lead=(name, *walk.lead)) if is_led else walk)
-        moved += [_led(x, axis, size) for x, axis in zip(arrays, places, strict=True)] if is_led else arrays
+        moved_index += [_led(x, axis, size) for x, axis in zip(arrays, places, strict=True)] if is_led else arrays
     if not can_walk([walk.indices for walk in walks], [walk.stored for walk in walks]):
         return _one_by_one(primitive, operands, axes, spec), 0
-    result = replace(spec.result, before=(name, *spec.result.before))
-    grown = replace(spec, factors=tuple(terms), result=result, walks=tuple(walks), sizes=(*spec.sizes, (name, size)))
-    return primitive.bind(*_compat.same_varying(moved), spec=grown), 0
+    grown = replace(spec, walks=tuple(walks), sizes=(*spec.sizes, (name, size)))
+    moved, terms = [], []
+    for factor, axis, term in zip(factors, factor_axes, spec.factors, strict=True):
+        x, of_batch = (factor, term) if axis is None else _with_batch(factor, axis, term, name, grown)
+        moved.append(x)
+        terms.append(of_batch)
+    result = _like_a_factor(spec.result, name, replace(grown, factors=tuple(terms)))
+    grown = replace(grown, factors=tuple(terms), result=result)
+    out = primitive.bind(*_compat.same_varying((*moved, *moved_index)), spec=grown)
+    if name in result.before:
+        return out, result.before.index(name)
+    return out.reshape(*spec.shape(spec.result), size), out.ndim
+
+
+def _free_name(spec: Spec) -> IndexVar:
+    used = {v for v, _ in spec.sizes}
+    return next(name for name in chain(ascii_letters, (f"batch{n}" for n in count())) if name not in used)
+
+
+def _with_batch(x: Any, axis: int, term: Term, name: IndexVar, grown: Spec) -> tuple[Any, Term]:
+    """A batched array as the new term takes it, and that term."""
+    if axis <= len(term.before):
+        return x, replace(term, before=(*term.before[:axis], name, *term.before[axis:]))
+    if name in _lead(term, grown):
+        return jnp.moveaxis(x, axis, 0), replace(term, before=(name, *term.before))
+    flat = x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
+    return flat, replace(term, behind=(*term.behind, name))
+
+
+def _lead(term: Term, spec: Spec) -> tuple[IndexVar, ...]:
+    return () if term.on is None else spec.walks[term.on].lead
+
+
+def _like_a_factor(result: Term, name: IndexVar, grown: Spec) -> Term:
+    """The result's term with the batch index where it is read in the same order as from the largest batched factor: in
+    front if it stands there; else behind the indices that precede it in the factor."""
+    having = [term for term in grown.factors if name in term.before or name in term.behind]
+    if not having or name in _lead(result, grown):
+        return replace(result, before=(name, *result.before))
+    largest = max(having, key=lambda term: prod(grown.shape(term)))
+    order = grown.access("", largest).variables()
+    preceding, following = order[: order.index(name)], order[order.index(name) + 1 :]
+    if result.on is not None:
+        levels = grown.walks[result.on].indices
+        if {*levels, *result.behind}.intersection(preceding) and not set(result.behind).intersection(following):
+            return replace(result, behind=(*result.behind, name))
+    behind = [n + 1 for n, v in enumerate(result.before) if v in preceding]
+    ahead = [n for n, v in enumerate(result.before) if v in following]
+    at = 0 if not preceding else max(behind) if behind else min(ahead, default=len(result.before))
+    return replace(result, before=(*result.before[:at], name, *result.before[at:]))
 
 
 def _one_by_one(

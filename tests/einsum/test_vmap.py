@@ -1,0 +1,155 @@
+"""A batch axis is one more loop of the same kernel: whichever operands have it, where it stands, and how often."""
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from einsum.cases import FEW, Case
+from einsum.hlo import compiled_text
+
+import jsparse
+
+CALL = 'custom_call_target="jsparse_kernel"'
+BATCH = 3
+
+
+def stacked(x, axis):
+    """Members that differ, along `axis`; the array itself if it is None."""
+    return x if axis is None else jnp.stack([x, 2 * x - 1, -x], axis)
+
+
+def places(x):
+    return [None, *range(x.ndim + 1)]
+
+
+def one_call(f, *operands, moved=False):
+    """The compiled program's text, which is one kernel, perhaps behind one by which values are `moved` into the order
+    of its loops; and no loop around it."""
+    text = compiled_text(f, *operands)
+    assert 1 <= text.count(CALL) <= 1 + moved
+    assert " while(" not in text
+    return text
+
+
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_any_axis_of_any_operand(case):
+    f, reference, operands = case.function(), case.reference(), case.operands()
+    drawn = [axes for axes in product(*map(places, operands)) if any(axis is not None for axis in axes)]
+    rng = np.random.default_rng(0)
+    for axes in [drawn[n] for n in rng.permutation(len(drawn))[:8]]:
+        given = [stacked(x, axis) for x, axis in zip(operands, axes, strict=True)]
+        out = int(rng.integers(reference(*operands).ndim + 1))
+        np.testing.assert_array_equal(
+            jax.vmap(f, axes, out)(*given), jax.vmap(reference, axes, out)(*given), f"{axes} -> {out}"
+        )
+
+
+# einsum, operands' batch axes, the result's: the order in which all of them are stored agrees
+LAYOUTS = [
+    (Case("ij,jk->ik", "csr"), (None, 0), 0),
+    (Case("ij,jk->ik", "csr"), (None, 1), 1),
+    (Case("ij,jk->ik", "csr"), (0, 0), 0),
+    (Case("ij,jk->ik", "csr"), (1, 1), 1),
+    (Case("ij,jk->ik", "csr"), (1, 0), 0),
+    (Case("ij,jk->ik", "csr"), (0, 1), 1),
+    (Case("ij,jk->ik", "csr"), (1, None), 1),
+    (Case("ik,jk->ij", "csr", sampled=True), (None, 0, 0), 0),
+    (Case("ik,jk->ij", "csr", sampled=True), (None, 1, 1), 1),
+    (Case("ik,jk->ij", "csr", sampled=True), (None, 1, None), 1),
+    (Case("ij,i->ij", "csr"), (0, None), 0),
+    (Case("ij,i->ij", "csr"), (1, None), 1),
+    (Case("ij,i->ij", "csr"), (1, 1), 1),
+    (Case("ij,ik->ijk", "csr"), (0, 0), 0),
+    (Case("ij,ik->ijk", "csr"), (None, 2), 1),
+]
+
+
+@pytest.mark.parametrize("case, axes, out", LAYOUTS, ids=lambda x: str(x).replace(" ", ""))
+def test_no_array_is_laid_out_anew(case, axes, out):
+    """The program is the one call: nothing is transposed or copied around it."""
+    operands = [stacked(x, axis) for x, axis in zip(case.operands(), axes, strict=True)]
+    f = jax.vmap(case.function(), axes, out)
+    text = one_call(f, *operands)
+    assert " transpose(" not in text
+    assert " copy(" not in text
+    assert jax.jit(f).lower(*operands).compile().memory_analysis().temp_size_in_bytes == 0
+    np.testing.assert_array_equal(f(*operands), jax.vmap(case.reference(), axes, out)(*operands))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_nested(dynamic):
+    """Values differ along one batch, dense columns along the other; both ways around."""
+    case = Case("ij,jk->ik", "csr")
+    A, (X,) = case.tensor(), case.arrays()
+    values, dense = stacked(A.values, 0), jnp.stack([stacked(X, 1)] * 2, 3)
+    on = A.dynamic() if dynamic else A
+    f = lambda v, x: on.with_values(v) @ x  # noqa: E731
+    reference = lambda v, x: A.with_values(v).todense() @ x  # noqa: E731
+    for transform in (
+        lambda f: jax.vmap(jax.vmap(jax.vmap(f, (None, 1)), (None, 3), 2), (0, None), 1),
+        lambda f: jax.vmap(jax.vmap(jax.vmap(f, (0, None)), (None, 1), 3), (None, 3)),
+    ):
+        np.testing.assert_array_equal(transform(f)(values, dense), transform(reference)(values, dense))
+        one_call(transform(f), values, dense, moved=not dynamic)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("columns", [None, 0, 1])
+def test_patterns_that_differ(axis, columns):
+    rng = np.random.default_rng(0)
+    members = (rng.random((BATCH, 5, 7)) < 0.4) * rng.integers(-3, 4, (BATCH, 5, 7)).astype(np.float32)
+    tensors = [jsparse.asarray(x, format="csr", dynamic=True, nse=20) for x in members]
+    A = jax.tree.map(lambda *x: jnp.stack(x, axis), *tensors)
+    X = jnp.asarray(rng.integers(-3, 4, (7, 4)).astype(np.float32))
+    given = stacked(X, columns)
+    f, axes = jax.vmap(lambda A, x: A @ x, (axis, columns), 1), (0, columns)
+    expected = jax.vmap(lambda a, x: a @ x, axes, 1)(members, given)
+    np.testing.assert_array_equal(f(A, given), expected)
+    one_call(f, A, given)
+    twice = jax.vmap(f, (None, 0))
+    np.testing.assert_array_equal(twice(A, jnp.stack([given, -given])), np.stack([expected, -expected]))
+    one_call(twice, A, jnp.stack([given, -given]))
+
+
+def test_values_and_patterns_batched_apart():
+    """A pattern for each member, values for each member of another batch."""
+    rng = np.random.default_rng(1)
+    members = (rng.random((2, 4, 6)) < 0.5).astype(np.float32)
+    tensors = [jsparse.asarray(x, format="csr", dynamic=True, nse=24) for x in members]
+    patterns = jax.tree.map(lambda *x: jnp.stack(x), *(A.pattern for A in tensors))
+    values = jnp.asarray(rng.integers(1, 5, (3, 24)).astype(np.float32))
+    x = jnp.arange(6.0)
+
+    def f(values, pattern):
+        return jsparse.SparseTensor._unchecked(values, pattern) @ x
+
+    got = jax.vmap(jax.vmap(f, (None, 0)), (0, None))(values, patterns)
+    for a, b in np.ndindex(3, 2):
+        np.testing.assert_array_equal(got[a, b], tensors[b].with_values(values[a]).todense() @ x)
+
+
+def test_axis_size_without_operands_that_have_it():
+    A, x = Case("ij,j->i", "csr").tensor(), jnp.arange(7.0)
+    got = jax.vmap(lambda given: A @ given["x"], ({"x": None, "none": 0},), axis_size=4)({"x": x, "none": None})
+    np.testing.assert_array_equal(got, jnp.tile(A.todense() @ x, (4, 1)))
+    got = jax.vmap(lambda: (A @ x, jax.lax.axis_index("b")), axis_size=2, axis_name="b")()
+    np.testing.assert_array_equal(got[0], jnp.tile(A.todense() @ x, (2, 1)))
+
+
+def test_collectives_over_a_named_batch():
+    A, X = Case("ij,jk->ik", "csr").tensor(), jnp.arange(84.0).reshape(3, 7, 4)
+    f = jax.vmap(lambda x: jax.lax.psum(A @ x, "b"), axis_name="b")
+    np.testing.assert_array_equal(f(X), jnp.broadcast_to(A.todense() @ X.sum(0), (3, 5, 4)))
+
+
+def test_more_indices_than_there_are_letters():
+    """Batches of size 1 of an einsum with as many indices as the notation has letters for."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    A = jsparse.asarray(np.ones((2, 3), np.float32), format="csr")
+    x = np.ones([1] * 30, np.float32)
+    text = f"ab,{letters[2:32]},{letters[32:]}->a"
+    f = lambda x, y: jsparse.einsum(text, A, x, y)  # noqa: E731
+    got = jax.vmap(f, (0, None))(x[None], np.ones([1] * 20, np.float32))
+    np.testing.assert_array_equal(got, [[3, 3]])
