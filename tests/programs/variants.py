@@ -17,7 +17,7 @@ from jsparse.compiler.schedule.candidate import Candidate, candidates
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as
 from jsparse.compiler.schedule.split import splits
-from jsparse.primitives.spec import Spec
+from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["batched", "fine_grained", "planned", "some_plan", "with_other_drivers", "with_unknown_size"]
 
@@ -88,16 +88,18 @@ def batched(spec: Spec, rng: np.random.Generator) -> Spec:
     chosen = rng.random(len(spec.factors)) < 0.6
     chosen[int(rng.integers(len(chosen)))] = True
     factors = tuple(
-        replace(term, before=_inserted(term.before, name, rng)) if taken else term
-        for term, taken in zip(spec.factors, chosen, strict=True)
+        _inserted(term, name, rng) if taken else term for term, taken in zip(spec.factors, chosen, strict=True)
     )
-    result = replace(spec.result, before=(name, *spec.result.before))
+    result = _inserted(spec.result, name, rng)
     return replace(spec, factors=factors, result=result, sizes=(*spec.sizes, (name, size)))
 
 
-def _inserted(names: tuple[str, ...], name: str, rng: np.random.Generator) -> tuple[str, ...]:
-    at = int(rng.integers(len(names) + 1))
-    return (*names[:at], name, *names[at:])
+def _inserted(term: Term, name: str, rng: np.random.Generator) -> Term:
+    """With an index more, before or behind the positions."""
+    if term.on is not None and rng.random() < 0.4:
+        return replace(term, behind=(*term.behind, name))
+    at = int(rng.integers(len(term.before) + 1))
+    return replace(term, before=(*term.before[:at], name, *term.before[at:]))
 
 
 def with_unknown_size(problem: Problem, rng: np.random.Generator) -> Problem:
