@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 __all__ = [
+    "Context",
     "Primitive",
     "Zero",
     "add_tangents",
     "is_undefined",
     "keep_alive",
+    "make_context",
     "make_primitive",
     "output_aval",
     "register_batching",
@@ -110,3 +113,37 @@ def keep_alive(ctx: Any, held: object) -> None:
     refuses to write down with anything held."""
     if not ctx.module_context.lowering_parameters.for_export:
         ctx.module_context.add_keepalive(held)
+
+
+T = TypeVar("T")
+
+
+class Context(Generic[T]):
+    """A setting that jitted functions are cached by: another value traces anew, an old one finds its earlier trace.
+    Values are hashable and are compared by equality."""
+
+    def __init__(self, default: T) -> None:
+        self._config = jax.make_user_context(default)
+
+    @property
+    def value(self) -> T:
+        """The value of the innermost `with` of this thread, or the global one outside any."""
+        value: T = self._config.value
+        return value
+
+    def __call__(self, value: T) -> AbstractContextManager[None]:
+        """`with context(value): ...` sets the value for this thread inside the block."""
+        manager: AbstractContextManager[None] = self._config(value)
+        return manager
+
+    def set_global(self, value: T) -> None:
+        """Set the value of every thread, for good; a `with` block that is open keeps its own."""
+        # In JAX 0.8 and 0.9 only the object that this one wraps has the method.
+        config = self._config if hasattr(self._config, "set_global") else self._config._obj
+        config.set_global(value)
+
+
+def make_context(default: T) -> Context[T]:
+    """A new setting. What was jitted before traces once more, and no other thread may call JAX meanwhile: make it
+    on import."""
+    return Context(default)
