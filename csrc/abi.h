@@ -20,7 +20,7 @@ struct Context {
   int64_t abi = kAbi;
   int64_t num_threads = 1;  // how many threads may work on one parallel_for: a hint for the number of chunks
   void (*parallel_for)(Context* ctx, int64_t n, Body body, void* arg) = nullptr;
-  const char* error = nullptr;  // set where a kernel fails, which then returns nonzero; outlives the call (a constant)
+  const char* error = nullptr;  // set where a kernel fails, which then returns nonzero; outlives the call
   void* (*borrow)(Context* ctx, int64_t bytes) = lend_zeros;
   void (*give_back)(Context* ctx, void* data) = take_back;
 };

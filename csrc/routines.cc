@@ -2,6 +2,8 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "assemble.h"
 #include "expand.h"
@@ -127,6 +129,19 @@ void validate_one(Context* ctx, const Call& call, int64_t problem) {
   *reinterpret_cast<int32_t*>(call.at(b, problem, 4)) = find_faults(ctx, p.layout, given, false);
 }
 
+// The index arrays themselves, and the faults that they have.
+void check_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  size_t b = 1;
+  const IndexArrays given{p.wide, call.arrays(&b, problem)};
+  const std::vector<IndexArray> copies = call.arrays(&b, problem);
+  *reinterpret_cast<int32_t*>(call.at(b, problem, 4)) = find_faults(ctx, p.layout, given, false);
+  for (size_t n = 0; n < copies.size(); ++n) {
+    const auto bytes = static_cast<size_t>(copies[n].length * call.index_bytes());
+    if (bytes > 0) std::memcpy(copies[n].data, given.arrays[n].data, bytes);
+  }
+}
+
 // The last two of the dimensions change places.
 void swap_one(Context* ctx, const Call& call, int64_t problem) {
   const Params& p = call.params;
@@ -160,6 +175,45 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   }
 }
 
+// Of a pattern, "5 x 7 (dense, compressed)": the levels in storage order.
+std::string shown(const Layout& layout) {
+  std::string sizes, kinds;
+  std::vector<int64_t> by_dim(static_cast<size_t>(layout.count()));
+  for (const LevelOf& level : layout.levels) {
+    by_dim[static_cast<size_t>(level.dim)] = level.size;
+    kinds += kinds.empty() ? "" : ", ";
+    kinds += level.kind == kDense ? "dense" : level.kind == kCompressed ? "compressed" : "singleton";
+  }
+  for (const int64_t size : by_dim) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
+  return sizes + " (" + kinds + ")";
+}
+
+const char* named(int32_t faults) {
+  if ((faults & kFaultPointers) != 0) return "pointers that do not start at 0, decrease, or have not their length";
+  if ((faults & kFaultCoordinates) != 0) return "coordinates outside their dimension";
+  return "coordinates that do not increase, or are repeated, below one parent";
+}
+
+// As check_one; an error if there are faults. That there are more entries than room is none: the result tells it.
+int check(Context* ctx, void* const* buffers, const int64_t* const* dims) {
+  const int code = routine<check_one, true>(ctx, buffers, dims);
+  if (code != 0) return code;
+  Params params;
+  params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], true);
+  const Call call{params, buffers, dims};
+  size_t b = 1;
+  call.arrays(&b, 0), call.arrays(&b, 0);
+  int32_t faults = 0;
+  for (int64_t n = 0; n < params.batch; ++n) faults |= *reinterpret_cast<const int32_t*>(call.at(b, n, 4));
+  faults &= ~kFaultOverflow;
+  if (faults == 0) return 0;
+  thread_local std::string message;
+  message = "expected index arrays of a pattern " + shown(params.layout) + ", but there are " + named(faults) +
+            "; SparseTensor.validate() says where";
+  ctx->error = message.c_str();
+  return 1;
+}
+
 }  // namespace
 
 Kernel find_routine(const char* name) {
@@ -167,6 +221,7 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "expand") == 0) return routine<expand_one, true>;
   if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, false, true>;
   if (std::strcmp(name, "swap") == 0) return routine<swap_one, true, true>;
+  if (std::strcmp(name, "check") == 0) return check;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
   if (std::strcmp(name, "lists") == 0) return assemble_lists;
   if (std::strcmp(name, "ordered") == 0) return assemble_ordered;

@@ -2,6 +2,7 @@
 
 from jsparse.caches import clear_cache as clear_cache
 from jsparse.einsum import einsum as einsum
+from jsparse.errors import ConfigError as ConfigError
 from jsparse.errors import DTypeError as DTypeError
 from jsparse.errors import FormatError as FormatError
 from jsparse.errors import JsparseError as JsparseError
@@ -17,6 +18,7 @@ from jsparse.formats import Pattern as Pattern
 from jsparse.gradients import grad as grad
 from jsparse.gradients import value_and_grad as value_and_grad
 from jsparse.intake import asarray as asarray
+from jsparse.settings import config as config
 from jsparse.tensor import SparseTensor as SparseTensor
 
 __version__ = "0.1.0"

@@ -172,4 +172,5 @@ def image(x: NDArray[np.generic]) -> bytes:
 PARAMS_VERSION: int
 
 def routine(name: str) -> int:
-    """The address of the kernel "assemble", "expand", "nonzero" or "validate" (see `csrc/params.h`), else KeyError."""
+    """The address of the kernel of that name: "assemble", "check", "expand", "nonzero", "swap" or "validate" (see
+    `csrc/params.h`), else KeyError."""

@@ -1,6 +1,7 @@
 """The one root of everything jsparse raises on purpose."""
 
 __all__ = [
+    "ConfigError",
     "DTypeError",
     "FormatError",
     "JsparseError",
@@ -14,6 +15,10 @@ __all__ = [
 
 class JsparseError(Exception):
     """Root of jsparse's errors. A message says what was expected, what came, in which expression, and what to do."""
+
+
+class ConfigError(JsparseError, ValueError):
+    """A setting of `jsparse.config` is unknown, or has no such value."""
 
 
 class SubscriptError(JsparseError, ValueError):

@@ -28,7 +28,7 @@ __all__ = [
     "with_batch",
 ]
 
-RoutineName: TypeAlias = Literal["assemble", "expand", "nonzero", "swap", "validate"]
+RoutineName: TypeAlias = Literal["assemble", "check", "expand", "nonzero", "swap", "validate"]
 
 NAMES = get_args(RoutineName)
 VERSION = 1

@@ -9,8 +9,9 @@ from typing import Any
 from jsparse.compiler.bound import array_names
 from jsparse.compiler.runtime import OPERAND
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.formats import Pattern, Relayout
+from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.primitives.regather import gather_slots, regather
+from jsparse.primitives.routine import checked
 from jsparse.primitives.spec import Walked, divided
 
 __all__ = ["Movement", "bound_names", "index_arrays", "movements", "static_patterns"]
@@ -40,9 +41,12 @@ def index_arrays(walk: Walked, used: Stored, operands: Sequence[Any]) -> tuple[S
     """
     if isinstance(used, Pattern):
         return (), ()
+    assert isinstance(walk.pattern, DynamicType)
     for type_, arrays in zip((walk.pattern, *walk.derived), divided(operands, walk.array_counts), strict=True):
         if type_ == used.type:
-            return (arrays, ()) if type_ == walk.pattern else (arrays[:-2], arrays[-2:])
+            is_own = type_ == walk.pattern
+            index, places = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
+            return checked(index, type_), places
     raise ValueError(f"{used} is none of {walk}")
 
 

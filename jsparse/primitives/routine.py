@@ -15,10 +15,11 @@ from jsparse.compiler.lists import Lists
 from jsparse.compiler.routine import Routine, parameters, places_dtype, swap_parameters
 from jsparse.compiler.runtime import KernelCall
 from jsparse.errors import DTypeError
-from jsparse.formats import DynamicType
+from jsparse.formats import DynamicType, LevelKind
 from jsparse.primitives.kernel import custom_call
+from jsparse.settings import config
 
-__all__ = ["Assembled", "array_results", "assemble", "expand", "nonzero", "routine_p", "swapped"]
+__all__ = ["Assembled", "array_results", "assemble", "checked", "expand", "nonzero", "routine_p", "swapped"]
 
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
@@ -51,8 +52,23 @@ def assemble(coords: Any, type_: DynamicType) -> Assembled:
     return Assembled(tuple(arrays), order, starts, slots)
 
 
+def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
+    """The index arrays of a pattern, of a batch of patterns if they have leading axes. If `config.bounds` asks for it,
+    the program fails where they are none; not those that have no pointers, of which nothing is expected."""
+    if config.bounds != "check" or all(level.kind is not LevelKind.COMPRESSED for level in type_.format.levels):
+        return tuple(arrays)
+
+    def check(*arrays: Any) -> tuple[Any, ...]:
+        return tuple(_bind("check", parameters(type_), arrays, (*array_results(type_), ((), np.dtype(np.int32))))[:-1])
+
+    for _ in arrays[0].shape[:-1]:
+        check = jax.vmap(check)
+    return check(*arrays)
+
+
 def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
     """The coordinates (ndim, nse) of every slot in storage order; of unused slots, the sizes of the dimensions."""
+    arrays = checked(arrays, type_)
     results = (((len(type_.shape), type_.nse), type_.index_dtype),)
     return _bind("expand", parameters(type_), tuple(arrays), results)[0]
 

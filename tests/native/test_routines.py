@@ -88,6 +88,11 @@ def test_expand_and_validate_what_was_assembled(type_: DynamicType, n: int, seed
     faults = np.full((), 77, np.int32)
     run("validate", [reference.params(type_), *arrays, faults])
     assert faults & ~8 == 0
+    copies, checked = [np.full_like(array, 77) for array in arrays], np.full((), 77, np.int32)
+    run("check", [reference.params(type_), *arrays, *copies, checked])
+    assert checked == faults
+    for copy, array in zip(copies, arrays, strict=True):
+        np.testing.assert_array_equal(copy, array)
 
 
 @settings(max_examples=200, deadline=None)
@@ -197,6 +202,11 @@ def test_garbage_is_safe() -> None:
         assert (((coords >= 0) & (coords < sizes)).all(axis=0) | (coords == sizes).all(axis=0)).all()
         faults = np.zeros((), np.int32)
         run("validate", [reference.params(type_), *arrays, faults])
+        failed = _native.run(
+            _native.routine("check"), [reference.params(type_), *arrays, *arrays, np.zeros_like(faults)]
+        )
+        assert failed == (faults & ~8 != 0)
+        assert not failed or "expected index arrays of a pattern" in _native.last_error()
 
 
 @pytest.mark.parametrize(
@@ -216,5 +226,5 @@ def test_wrong_parameters(change: dict[int, int], message: str) -> None:
         params[at] = value
     assert _native.run(_native.routine("validate"), [params, *empty(type_), np.zeros((), np.int32)]) == 1
     assert message in _native.last_error()
-    with pytest.raises(KeyError, match="one of assemble, expand, nonzero, validate, but got sort"):
+    with pytest.raises(KeyError, match="one of assemble, check, expand, nonzero, swap, validate, but got sort"):
         _native.routine("sort")

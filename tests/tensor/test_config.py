@@ -1,0 +1,142 @@
+"""`jsparse.config`: settings are part of the key under which jit remembers programs."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import ConfigError, SparseTensor, config
+from jsparse.dynamic import DynamicPattern
+
+DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 4, 0]], np.float32)
+FAILED = (jax.errors.JaxRuntimeError, ValueError)  # which of them depends on the way a call is dispatched
+
+
+@pytest.fixture(autouse=True)
+def clamped():
+    config.bounds = "clamp"
+    yield
+    config.bounds = "clamp"
+
+
+def tensor(coordinates=(1, 3, 0, 2), pointers=(0, 2, 2, 4)):
+    """DENSE, or what else is made of its index arrays."""
+    A = jsparse.asarray(DENSE, format="csr", dynamic=True, nse=4)
+    assert [list(x) for x in A.pattern.arrays] == [[0, 2, 2, 4], [1, 3, 0, 2]]
+    arrays = tuple(jnp.array(x, jnp.int32) for x in (pointers, coordinates))
+    return SparseTensor._unchecked(A.values, DynamicPattern(A.pattern.type, arrays))
+
+
+WRONG = {
+    "do not increase": tensor((3, 1, 0, 2)),
+    "repeated": tensor((1, 1, 0, 2)),
+    "outside their dimension": tensor((1, 4, 0, 2)),
+    "decrease": tensor(pointers=(0, 3, 2, 4)),
+}
+
+OPERATIONS = {
+    "product": lambda A: A @ jnp.ones(4),
+    "sum": lambda A: (A + jsparse.asarray(DENSE[::-1].copy())).values,
+    "sparse product": lambda A: jsparse.einsum("ij,kj->ik", A, A, nse=9).values,
+    "conversion": lambda A: A.asformat("csc").values,
+    "dense": lambda A: A.todense(),
+}
+
+
+def test_values_and_their_errors():
+    assert config.bounds == "clamp"
+    with config(bounds="check"):
+        assert config.bounds == "check"
+        with config(bounds="clamp"):
+            assert config.bounds == "clamp"
+        assert repr(config) == "jsparse.config(bounds='check')"
+    with pytest.raises(ConfigError, match=r"config.bounds to be 'clamp' or 'check', but got 'both'"):
+        config.bounds = "both"
+    with pytest.raises(ConfigError, match="got None"):
+        config(bounds=None)
+    with pytest.raises(ConfigError, match="one of the settings bounds of jsparse.config, but got 'bound'"):
+        config(bound="check")
+    for wrong in (lambda: config.bound, lambda: setattr(config, "bound", 1)):
+        with pytest.raises(AttributeError, match="one of the settings"):
+            wrong()
+    assert "bounds" in dir(config)
+    assert config.bounds == "clamp"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("fault", WRONG)
+def test_index_arrays_are_checked(fault, operation):
+    f = jax.jit(OPERATIONS[operation])
+    jax.block_until_ready(f(WRONG[fault]))
+    with config(bounds="check"):
+        with pytest.raises(FAILED, match=r"expected index arrays of a pattern 3 x 4 \(dense, compressed\).*" + fault):
+            jax.block_until_ready(f(WRONG[fault]))
+        np.testing.assert_array_equal(f(tensor()), jax.jit(OPERATIONS[operation])(tensor()))
+    jax.block_until_ready(f(WRONG[fault]))
+
+
+def test_functions_that_are_jitted_trace_once_for_each_value():
+    traces = []
+
+    @jax.jit
+    def f(A):
+        traces.append(config.bounds)
+        return A @ jnp.ones(4)
+
+    for value in ("clamp", "check", "clamp", "check"):
+        config.bounds = value
+        np.testing.assert_array_equal(f(tensor()), DENSE.sum(1))
+    assert traces == ["clamp", "check"]
+    with pytest.raises(FAILED, match="coordinates"):
+        jax.block_until_ready(f(WRONG["repeated"]))
+
+
+def test_a_block_is_of_its_thread_alone():
+    f = jax.jit(lambda A: A @ jnp.ones(4))
+    with ThreadPoolExecutor(1) as other, config(bounds="check"):
+        assert other.submit(lambda: config.bounds).result() == "clamp"
+        other.submit(lambda: jax.block_until_ready(f(WRONG["repeated"]))).result()
+        with pytest.raises(FAILED):
+            jax.block_until_ready(f(WRONG["repeated"]))
+
+
+def test_derivatives_and_batches_are_checked():
+    def loss(values, A):
+        return (A.with_values(values) @ jnp.ones(4)).sum()
+
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), tensor(), WRONG["outside their dimension"])
+    good = jax.tree.map(lambda *x: jnp.stack(x), tensor(), tensor())
+    with config(bounds="check"):
+        np.testing.assert_array_equal(jax.jit(jax.grad(loss))(tensor().values, tensor()), np.ones(4))
+        with pytest.raises(FAILED, match="outside"):
+            jax.block_until_ready(jax.jit(jax.grad(loss))(tensor().values, WRONG["outside their dimension"]))
+        product = jax.jit(jax.vmap(lambda A: A @ jnp.ones(4)))
+        np.testing.assert_array_equal(product(good), [DENSE.sum(1)] * 2)
+        with pytest.raises(FAILED, match="outside"):
+            jax.block_until_ready(product(stacked))
+
+
+def test_overflows_and_tables_are_no_faults():
+    """That an overflow is none: its result is NaN. A table of integers may say what is out of range."""
+    with config(bounds="check"):
+        assert jnp.isnan(jax.jit(lambda A: A @ jnp.ones(4))(tensor(pointers=(0, 2, 2, 5)))).all()
+        table = jnp.array([2, -1, 7, 0])
+        got = jax.jit(lambda t, x: jsparse.evaluate("y[t[p]] += x[p]", shape=(3,), t=t, x=x))(table, jnp.arange(1.0, 5))
+        np.testing.assert_array_equal(got, [4, 0, 1])
+
+
+def test_settings_come_from_the_environment():
+    def printed(value):
+        code = "import jsparse; print(jsparse.config)"
+        environment = {**os.environ, "JSPARSE_BOUNDS": value, "JAX_PLATFORMS": "cpu"}
+        return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+    assert printed("check").stdout.strip() == "jsparse.config(bounds='check')"
+    assert printed("").stdout.strip() == "jsparse.config(bounds='clamp')"
+    assert "Expected the environment variable JSPARSE_BOUNDS to be 'clamp' or 'check'" in printed("yes").stderr
