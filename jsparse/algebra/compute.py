@@ -14,6 +14,7 @@ from jsparse.algebra.assembly import Assembly
 from jsparse.algebra.contraction import Contraction, stated
 from jsparse.algebra.dense import dense_product
 from jsparse.algebra.dtypes import converted
+from jsparse.algebra.named import named
 from jsparse.algebra.operands import OutFormat, asked, dense_levels
 from jsparse.algebra.product import subscripts_of
 from jsparse.algebra.rules import NEW_PATTERN
@@ -142,7 +143,7 @@ def fused_entries(
     factors = [x for work, of in terms for x in work.arrays(of)]
     index = [array for arrays in assembly.index(operands) for array in arrays]
     *arrays, values = entries_p.bind(*same_varying((*factors, *index)), work=entries)
-    values = converted(values, dtype)
+    values = named(converted(values, dtype))
     on = assembly.pattern(operands, arrays)
     if on is not None:
         values = on.poisoned(values if entries.semiring.is_linear else on.in_use(values))
@@ -160,7 +161,7 @@ def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPatter
         return converted(arrays[0], work.dtype)  # the same values, perhaps under other names of dimensions
     walked = work.walked(operands, on)
     index = [array for pattern in walked for array in pattern.operands()]
-    out = converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype)
+    out = named(converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype))
     if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
         out = on.retyped(work.result).in_use(out)
     return out
