@@ -1,0 +1,147 @@
+"""Sparse matrices as operators of Lineax: `lineax.linear_solve(SparseLinearOperator(A), b, solver)`.
+
+Needs the extra `jsparse[lineax]`; nothing else in jsparse imports this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import DTypeError, ShapeError
+from jsparse.evaluate import evaluate
+from jsparse.tensor import SparseTensor
+
+try:
+    import equinox as eqx
+    import lineax as lx
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"Expected the packages lineax and equinox for jsparse.lineax, but there is no {error.name}. "
+        "Install them: pip install 'jsparse[lineax]'.",
+        name=error.name,
+    ) from error
+
+__all__ = ["SparseLinearOperator"]
+
+
+class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # lineax is not typed
+    """A SparseTensor of shape (m, n), static or dynamic, as a linear operator from arrays (n,) to arrays (m,).
+
+    A pytree with the leaves of its `matrix`; `tags` are static. Products, transposes and conjugates stay sparse, and so
+    does `lineax.materialise`, which returns the operator. Iterative solvers (CG, GMRES, BiCGStab, LSMR, Normal) need
+    nothing else; Diagonal and Tridiagonal read the diagonals from the stored entries. All other direct solvers (LU, QR,
+    SVD, Cholesky, Triangular) ask for `as_matrix()`, which is dense.
+
+    Args:
+        matrix: integer and boolean values become floats of JAX's default width.
+        tags: one of Lineax's tags or a collection of them, as `lineax.positive_semidefinite_tag`. They are believed,
+            not checked against the entries: with a wrong one, solutions and gradients are wrong.
+
+    Raises DTypeError unless `matrix` is a SparseTensor, ShapeError unless it has two dimensions, ValueError for a tag
+    of symmetric or definite matrices on a matrix that is not square.
+    """
+
+    matrix: SparseTensor
+    tags: frozenset[object] = eqx.field(static=True)
+
+    def __init__(self, matrix: SparseTensor, tags: Any = ()) -> None:
+        if not isinstance(matrix, SparseTensor):
+            raise DTypeError(
+                f"Expected a SparseTensor as matrix, but got a {type(matrix).__name__}. Convert it by jsparse.asarray, "
+                "or use lineax.MatrixLinearOperator for a dense array."
+            )
+        if matrix.ndim != 2:
+            raise ShapeError(f"Expected a matrix, of two dimensions, but got a tensor of shape {matrix.shape}.")
+        inexact = jnp.issubdtype(matrix.dtype, jnp.inexact)
+        self.matrix = matrix if inexact else matrix.astype(jnp.result_type(float))
+        self.tags = frozenset(tags if isinstance(tags, Iterable) else (tags,))
+
+    def mv(self, vector: Any) -> jax.Array:
+        """The product (m,) with a vector (n,)."""
+        return self.matrix @ vector
+
+    def as_matrix(self) -> jax.Array:
+        """The dense matrix (m, n)."""
+        return self.matrix.todense()
+
+    def transpose(self) -> SparseLinearOperator:
+        """The operator of the transposed matrix, over the same stored entries."""
+        if lx.is_symmetric(self):
+            return self
+        return SparseLinearOperator(self.matrix.T, lx.transpose_tags(self.tags))
+
+    def in_structure(self) -> jax.ShapeDtypeStruct:
+        """Shape (n,) and dtype of the vectors that it takes."""
+        return jax.ShapeDtypeStruct(self.matrix.shape[1:], self.matrix.dtype)
+
+    def out_structure(self) -> jax.ShapeDtypeStruct:
+        """Shape (m,) and dtype of its products."""
+        return jax.ShapeDtypeStruct(self.matrix.shape[:1], self.matrix.dtype)
+
+
+def _off_diagonal(matrix: SparseTensor, offset: int) -> jax.Array:
+    """The elements (i, i + offset): 0 where nothing is stored. Reads stored entries only."""
+    rows = np.arange(max(-offset, 0), min(matrix.shape[0], matrix.shape[1] - offset), dtype=np.int64)
+    found = evaluate("d[p] = A[rows[p], columns[p]]", A=matrix, rows=rows, columns=rows + offset, out_format="dense")
+    assert isinstance(found, jax.Array)
+    return found
+
+
+def _itself(operator: SparseLinearOperator) -> SparseLinearOperator:
+    """Nothing is gained by linearising a matrix, nor by making it dense."""
+    return operator
+
+
+def _diagonal(operator: SparseLinearOperator) -> jax.Array:
+    return _off_diagonal(operator.matrix, 0)
+
+
+def _tridiagonal(operator: SparseLinearOperator) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The main, the lower and the upper diagonal."""
+    main, lower, upper = (_off_diagonal(operator.matrix, offset) for offset in (0, -1, 1))
+    return main, lower, upper
+
+
+def _conj(operator: SparseLinearOperator) -> SparseLinearOperator:
+    matrix = operator.matrix
+    if not jnp.issubdtype(matrix.dtype, jnp.complexfloating):
+        return operator
+    return SparseLinearOperator(matrix.with_values(matrix.values.conj()), operator.tags)
+
+
+def _is_symmetric(operator: SparseLinearOperator) -> bool:
+    if lx.symmetric_tag in operator.tags or lx.diagonal_tag in operator.tags:
+        return True
+    # A definite matrix is equal to its transpose if it is real, to its conjugate transpose if complex.
+    definite = {lx.positive_semidefinite_tag, lx.negative_semidefinite_tag}
+    return bool(definite & operator.tags) and not jnp.issubdtype(operator.matrix.dtype, jnp.complexfloating)
+
+
+def _told_by(*tags: object) -> Callable[[SparseLinearOperator], bool]:
+    """A check that holds where any of these tags was given."""
+    return lambda operator: not operator.tags.isdisjoint(tags)
+
+
+_MEANINGS = {
+    lx.linearise: _itself,
+    lx.materialise: _itself,
+    lx.diagonal: _diagonal,
+    lx.tridiagonal: _tridiagonal,
+    lx.conj: _conj,
+    lx.is_symmetric: _is_symmetric,
+    lx.is_diagonal: _told_by(lx.diagonal_tag),
+    lx.is_tridiagonal: _told_by(lx.tridiagonal_tag, lx.diagonal_tag),
+    lx.has_unit_diagonal: _told_by(lx.unit_diagonal_tag),
+    lx.is_lower_triangular: _told_by(lx.lower_triangular_tag),
+    lx.is_upper_triangular: _told_by(lx.upper_triangular_tag),
+    lx.is_positive_semidefinite: _told_by(lx.positive_semidefinite_tag),
+    lx.is_negative_semidefinite: _told_by(lx.negative_semidefinite_tag),
+}
+
+for _function, _meaning in _MEANINGS.items():
+    _function.register(SparseLinearOperator, _meaning)
