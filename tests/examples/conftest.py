@@ -14,5 +14,5 @@ def examples_on_path(monkeypatch):
         pytest.importorskip(package)
     monkeypatch.syspath_prepend(str(EXAMPLES))
     yield
-    for name in ("gcn", "_graph", "_report"):
+    for name in ("gcn", "heat", "_graph", "_report"):
         sys.modules.pop(name, None)
