@@ -1,4 +1,4 @@
-"""What compiled derivatives allocate: nothing dense of a sparse operand's shape, nothing of entries × features.
+"""What compiled derivatives allocate: nothing dense of a sparse operand's shape, nothing of entries times features.
 
 Sizes are such that these are larger by far than anything an operand or a result holds.
 """
@@ -13,7 +13,9 @@ import jsparse
 from jsparse import SparseTensor
 
 N, ENTRIES, FEATURES = 3000, 24_000, 8
-WIDE = N * FEATURES  # elements of a dense operand; entries × features are eight times, a dense matrix 375 times as many
+WIDE = (
+    N * FEATURES
+)  # elements of a dense operand; entries times features are eight times, a dense matrix 375 times as many
 
 
 def matrix(format, dynamic, seed=0):
