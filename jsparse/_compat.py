@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import jax
@@ -43,9 +43,22 @@ def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_result
 
     @lru_cache(maxsize=EAGER_PROGRAMS)
     def compiled(**params: Any) -> Callable[..., Any]:
-        return jax.jit(partial(primitive.bind, **params))
+        def applied(*operands: Any) -> Any:
+            return primitive.bind(*operands, **params)
 
-    primitive.def_impl(lambda *operands, **params: compiled(**params)(*operands))
+        applied.__name__ = applied.__qualname__ = name
+        # What jit looks for where jax.debug_nans finds NaN: there is nothing to run step by step, but this once more.
+        applied._apply_primitive = True  # type: ignore[attr-defined]
+        return jax.jit(applied)
+
+    def run(*operands: Any, **params: Any) -> Any:
+        program = compiled(**params)
+        if not jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            return program(*operands)
+        with jax.disable_jit(False):  # or the program, not compiled, would apply the primitive again
+            return program(*operands)
+
+    primitive.def_impl(run)
     return primitive
 
 
