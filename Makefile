@@ -25,7 +25,7 @@ bench: .venv/installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(CASE),--case $(CASE))
 
 fuzz: .venv/installed-test,lint
-	$(BIN)/python tests/programs/fuzz.py --count $(N) --jobs $(JOBS)
+	$(BIN)/python tests/programs/fuzz.py --count $(N) --jobs $(JOBS) $(ARGS)
 
 wheel: .venv/created
 	$(BIN)/pip install --quiet build

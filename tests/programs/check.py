@@ -103,7 +103,7 @@ class _Stages:
 
     def check_evaluation(self, program: Evaluation, through_jax: bool) -> None:
         self.stage = "summation"
-        with jax.enable_x64(program.needs_x64), _unoptimised():
+        with jax.enable_x64(program.needs_x64), unoptimised():
             work, operands, drawn = program.stated(jax.device_put)
         specs = [term.work.spec for term in work.terms]
         if through_jax:
@@ -126,7 +126,7 @@ class _Stages:
 
     def check(self, program: Program, through_jax: bool) -> None:
         self.stage = "contraction"
-        with jax.enable_x64(program.needs_x64), _unoptimised():
+        with jax.enable_x64(program.needs_x64), unoptimised():
             operands, out = program.arguments(jax.device_put)
             work, taken = contraction(program.subscripts, operands, out, semiring=program.ring)
         if through_jax or work.spec is None:
@@ -271,8 +271,8 @@ class _Stages:
 
 
 @contextmanager
-def _unoptimised() -> Iterator[None]:
-    """While the pattern of a result is found, by kernels that run once: they are not optimised."""
+def unoptimised() -> Iterator[None]:
+    """Kernels that run a few times, as those that find the pattern of a result, are not optimised."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runtime, "compile_kernel", partial(compile_kernel, level=0))
         yield

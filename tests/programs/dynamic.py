@@ -16,7 +16,7 @@ from programs.results import check_assembled, check_places, check_result, empty_
 import jsparse
 from jsparse import Format, PatternError, SparseTensor
 
-__all__ = ["run_dynamic"]
+__all__ = ["Dynamic", "drawn", "function_of", "made_of", "operands_of", "run_dynamic", "tables_of"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def run_dynamic(program: Program | Evaluation, batched: bool) -> bool:
     """Check the program with some of its operands dynamic, through jit, perhaps a batch of it; False if it has no
     sparse operands that can be."""
     rng = np.random.default_rng((*program.seed, 3))
-    how = _drawn(program, rng)
+    how = drawn(program, rng)
     if how is None:
         return False
     programs = [program, _thinned(program, how, rng)] if batched else [program]
@@ -72,10 +72,11 @@ def _check(program: Program | Evaluation, got: object) -> None:
     check_places(program, used.pattern)
 
 
-def _drawn(program: Program | Evaluation, rng: np.random.Generator) -> Dynamic | None:
-    operands = _operands(program)
+def drawn(program: Program | Evaluation, rng: np.random.Generator) -> Dynamic | None:
+    """How its operands come; None if there are none that can be dynamic."""
+    operands = operands_of(program)
     able = [isinstance(x, SparseOperand) and not Format.of(x.format, len(x.shape)).is_dense for x in operands]
-    tables = _tables(program)
+    tables = tables_of(program)
     if not any(able) and not tables:
         return None
     chosen = [bool(a) and rng.random() < 0.65 for a in able]
@@ -97,8 +98,8 @@ def _room(operand: SparseOperand, rng: np.random.Generator) -> int:
 
 
 def _results(programs: list[Program | Evaluation], how: Dynamic) -> list[object]:
-    made = [[_made(x, how, n) for n, x in enumerate(_operands(program))] for program in programs]
-    run = _function(programs, how)
+    made = [[made_of(x, how, n) for n, x in enumerate(operands_of(program))] for program in programs]
+    run = function_of(programs, how)
     given = [n for n, known in enumerate(how.known) if not known]
     if len(made) == 1:
         return [jax.jit(run)(*(made[0][n] for n in given))]
@@ -112,14 +113,15 @@ def _results(programs: list[Program | Evaluation], how: Dynamic) -> list[object]
     return [jax.tree.map(lambda x: x[n], out) for n in range(len(made))]  # noqa: B023
 
 
-def _made(x: SparseOperand | DenseOperand, how: Dynamic, place: int) -> object:
+def made_of(x: SparseOperand | DenseOperand, how: Dynamic, place: int) -> object:
+    """An operand as it comes."""
     if how.rooms[place] is None:
         return x.tensor()
     tensor = x.tensor().dynamic(how.rooms[place])
     return tensor.with_transpose() if how.transposed[place] else tensor
 
 
-def _function(programs: list[Program | Evaluation], how: Dynamic):
+def function_of(programs: list[Program | Evaluation], how: Dynamic):
     """The program as a function of its operands but for tables that are known, with the room of a result that nothing
     bounds."""
     program = programs[0]
@@ -130,15 +132,15 @@ def _function(programs: list[Program | Evaluation], how: Dynamic):
 
     def run(*given):
         left = iter(given)
-        named = zip(how.known, _operands(program), strict=True)
+        named = zip(how.known, operands_of(program), strict=True)
         operands = [x.tensor() if known else next(left) for known, x in named]
         try:
-            return _call(program, operands, out, slots if told else None)
+            return called(program, operands, out, slots if told else None)
         except PatternError as error:
             if "Expected nse=" in str(error):
-                return _call(program, operands, out, slots)
+                return called(program, operands, out, slots)
             if told and "entries in the result" in str(error) and "of an operand" in str(error):
-                return _call(program, operands, out, None)  # it lies on an operand's pattern, with more room than told
+                return called(program, operands, out, None)  # it lies on an operand's pattern, with more room than told
             raise
 
     return run
@@ -154,7 +156,7 @@ def _filled(program: Program | Evaluation) -> np.ndarray:
     return filled(program.reached, Format.of(out, program.reached.ndim)) if known else program.reached
 
 
-def _call(program: Program | Evaluation, operands, out, nse: int | None) -> object:
+def called(program: Program | Evaluation, operands, out, nse: int | None) -> object:
     if isinstance(program, Program):
         return jsparse.einsum(program.subscripts, *operands, out_format=out, nse=nse, semiring=program.semiring)
     tensors = dict(zip(_names(program), operands, strict=True))
@@ -162,7 +164,8 @@ def _call(program: Program | Evaluation, operands, out, nse: int | None) -> obje
     return jsparse.evaluate(program.text, out_format=out, nse=nse, **shape, **tensors)
 
 
-def _operands(program: Program | Evaluation) -> list[SparseOperand | DenseOperand]:
+def operands_of(program: Program | Evaluation) -> list[SparseOperand | DenseOperand]:
+    """Tables included."""
     if isinstance(program, Program):
         return list(program.operands)
     return list(program.given.values()) if isinstance(program, Indirect) else [x for _, x in program.tensors]
@@ -172,7 +175,7 @@ def _names(program: Evaluation) -> list[str]:
     return list(program.given) if isinstance(program, Indirect) else [name for name, _ in program.tensors]
 
 
-def _tables(program: Program | Evaluation) -> set[int]:
+def tables_of(program: Program | Evaluation) -> set[int]:
     """The operands that are indexed by."""
     if not isinstance(program, Indirect):
         return set()
@@ -183,7 +186,7 @@ def _thinned(program: Program | Evaluation, how: Dynamic, rng: np.random.Generat
     """The same with fewer entries in the dynamic operands, and other tables."""
     operands = [
         x if not other else _with_fewer(x, rng) if isinstance(x, SparseOperand) else _turned(x, rng)
-        for x, other in zip(_operands(program), how.other, strict=True)
+        for x, other in zip(operands_of(program), how.other, strict=True)
     ]
     if isinstance(program, Program):
         return replace(program, operands=tuple(operands))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from programs.check import FAST, THOROUGH, Effort, WrongResultError, check_dynamic, check_program
+from programs.derivatives import check_derivatives
 from programs.evaluation import Evaluation
 from programs.generate import random_program
 from programs.indirect import random_indirect
@@ -56,7 +58,8 @@ def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple
     begun = context.RawArray("i", len(blocks))
     effort = THOROUGH if options.thorough else FAST
     with ProcessPoolExecutor(options.jobs, context, _initialize, (begun,)) as pool:
-        futures = {pool.submit(_run_block, options.seed, n, block, effort): n for n, block in enumerate(blocks)}
+        run = _differentiate_block if options.derivatives else partial(_run_block, effort)
+        futures = {pool.submit(run, options.seed, n, block): n for n, block in enumerate(blocks)}
         try:
             for future in as_completed(futures):
                 yield len(blocks[futures[future]]), future.result()
@@ -73,6 +76,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--start", type=int, default=0, help="the number of the first program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--thorough", action="store_true", help="run each program in several ways, as the tests do")
+    parser.add_argument("--derivatives", action="store_true", help="check derivatives of the programs instead")
     return parser.parse_args()
 
 
@@ -81,7 +85,19 @@ def _initialize(begun: Any) -> None:
     _begun = begun
 
 
-def _run_block(seed: int, number: int, block: range, effort: Effort) -> list[str]:
+def _differentiate_block(seed: int, number: int, block: range) -> list[str]:
+    failures = []
+    for place, n in enumerate(block):
+        _begun[number] = place + 1
+        program = _drawn(seed, n)
+        try:
+            check_derivatives(program)
+        except Exception as error:
+            failures.append(f"derivatives of program {n} of seed {seed}\n{type(error).__name__}: {error}\n{program}")
+    return failures
+
+
+def _run_block(effort: Effort, seed: int, number: int, block: range) -> list[str]:
     failures = []
     for place, n in enumerate(block):
         _begun[number] = place + 1

@@ -1,0 +1,85 @@
+"""Derivatives of random programs in all that is differentiable, against difference quotients, to the second order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.test_util import check_grads
+from programs.check import unoptimised
+from programs.dynamic import Dynamic, drawn, function_of, made_of, operands_of, tables_of
+from programs.evaluation import Evaluation
+from programs.indirection import Indirect
+from programs.program import DenseOperand, Program, SparseOperand
+
+from jsparse import SparseTensor
+
+__all__ = ["check_derivatives"]
+
+LARGEST = 400  # numbers that a program may take: the error of a difference quotient grows with the sum it is taken of
+
+
+def check_derivatives(program: Program | Evaluation) -> bool:
+    """Whether jvp and vjp, and those of them, agree with difference quotients: an AssertionError says where not. False
+    if there is nothing to differentiate, or the derivative is not that of a polynomial."""
+    if isinstance(program, Program) and not program.ring.is_linear:
+        return False
+    rng = np.random.default_rng((*program.seed, 5))
+    program = _double(program)
+    how = (drawn(program, rng) if rng.random() < 0.5 else None) or _known(program)
+    tables = tables_of(program)
+    with jax.enable_x64(True):
+        operands = [made_of(x, how, n) for n, x in enumerate(operands_of(program))]
+        taken = [n for n in range(len(operands)) if n not in tables]
+        leaves = [_drawn(_numbers(operands[n]), rng) for n in taken]
+        if not any(x.size for x in leaves) or sum(x.size for x in leaves) > LARGEST:
+            return False
+        run = function_of([program], how)
+
+        def f(*numbers: jax.Array) -> jax.Array:
+            given = list(operands)
+            for place, x in zip(taken, numbers, strict=True):
+                given[place] = _with_numbers(operands[place], x)
+            return _numbers(run(*(x for x, known in zip(given, how.known, strict=True) if not known)))
+
+        with unoptimised():
+            check_grads(jax.jit(f), leaves, order=2, modes=("fwd", "rev"))
+    return True
+
+
+def _double(program: Program | Evaluation) -> Program | Evaluation:
+    """The same in double precision, tables apart."""
+
+    def double(x: SparseOperand | DenseOperand) -> SparseOperand | DenseOperand:
+        return replace(x, dtype="float64", values=tuple(complex(v).real for v in x.values))
+
+    if isinstance(program, Program):
+        return replace(program, operands=tuple(map(double, program.operands)))
+    tables = {name for name, _ in program.tables} if isinstance(program, Indirect) else set()
+    tensors = tuple((name, x if name in tables else double(x)) for name, x in program.tensors)
+    out = replace(program, tensors=tensors)
+    if isinstance(out, Indirect) and out.before is not None:
+        return replace(out, before=double(out.before))
+    return out
+
+
+def _known(program: Program | Evaluation) -> Dynamic:
+    """All patterns static; no table is traced."""
+    count, tables = len(operands_of(program)), tables_of(program)
+    nothing = (False,) * count
+    return Dynamic((None,) * count, nothing, tuple(n in tables for n in range(count)), nothing, 0, False)
+
+
+def _drawn(x: jax.Array, rng: np.random.Generator) -> jax.Array:
+    """Real numbers below 1; where there are zeros, out of use perhaps, they stay."""
+    return jnp.asarray(rng.uniform(-1, 1, x.shape) * (np.asarray(x) != 0))
+
+
+def _numbers(x: object) -> jax.Array:
+    return x.values if isinstance(x, SparseTensor) else jnp.asarray(x)
+
+
+def _with_numbers(x: object, numbers: jax.Array) -> object:
+    return x.with_values(numbers) if isinstance(x, SparseTensor) else numbers
