@@ -176,3 +176,16 @@ def test_flax_modules_hold_dynamic_tensors(dense):
     layer = Layer()
     assert isinstance(layer.graph.pattern, DynamicPattern)
     np.testing.assert_array_equal(nnx.jit(lambda layer, x: layer.graph @ x)(layer, jnp.ones(7)), dense.sum(1))
+
+
+@pytest.mark.parametrize("columns", [(), (2,)])
+def test_the_gradient_of_what_a_batch_shares_is_summed_over_the_batch_once(columns):
+    rng = np.random.default_rng(3)
+    matrices = [(rng.integers(1, 5, (4, 6)) * (rng.random((4, 6)) < 0.5)).astype(np.float32) for _ in range(3)]
+    batch = jax.tree.map(
+        lambda *leaves: jnp.stack(leaves), *(asarray(dense, "csr", dynamic=True, nse=20) for dense in matrices)
+    )
+    shared = jnp.asarray(rng.integers(-3, 4, (6, *columns)).astype(np.float32))
+    weights = rng.integers(-3, 4, (3, 4, *columns)).astype(np.float32)
+    gradient = jax.grad(lambda x: (jax.vmap(lambda A: A @ x)(batch) * weights).sum())(shared)
+    np.testing.assert_array_equal(gradient, sum(A.T @ w for A, w in zip(matrices, weights, strict=True)))

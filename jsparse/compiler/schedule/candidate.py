@@ -107,7 +107,7 @@ class Candidate:
     @cached_property
     def contracted(self) -> tuple[IndexVar, ...]:
         """The scalar loops that reduce dense indices."""
-        return tuple(v for v in self.dense if v not in self.kept and v != self.vector)
+        return tuple(v for v in self.dense if v not in self.kept and v != self.vector and v not in self.lead)
 
     @cached_property
     def summed(self) -> tuple[IndexVar, ...]:
