@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import jax
+from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -16,6 +17,8 @@ __all__ = [
     "Primitive",
     "Zero",
     "add_tangents",
+    "apply_compiled",
+    "is_for_export",
     "is_undefined",
     "keep_alive",
     "make_context",
@@ -25,6 +28,7 @@ __all__ = [
     "register_cpu_lowering",
     "register_jvp",
     "register_transpose",
+    "replace_cpu_lowering",
     "same_varying",
 ]
 
@@ -40,13 +44,19 @@ def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_result
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
     primitive.def_abstract_eval(abstract_eval)
+    primitive.def_impl(_compiled(primitive))
+    return primitive
+
+
+def _compiled(primitive: Primitive) -> Callable[..., Any]:
+    """What applies a primitive as a compiled program of its own."""
 
     @lru_cache(maxsize=EAGER_PROGRAMS)
     def compiled(**params: Any) -> Callable[..., Any]:
         def applied(*operands: Any) -> Any:
             return primitive.bind(*operands, **params)
 
-        applied.__name__ = applied.__qualname__ = name
+        applied.__name__ = applied.__qualname__ = primitive.name
         # What jit looks for where jax.debug_nans finds NaN: there is nothing to run step by step, but this once more.
         applied._apply_primitive = True  # type: ignore[attr-defined]
         return jax.jit(applied)
@@ -58,8 +68,7 @@ def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_result
         with jax.disable_jit(False):  # or the program, not compiled, would apply the primitive again
             return program(*operands)
 
-    primitive.def_impl(run)
-    return primitive
+    return run
 
 
 def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:
@@ -124,8 +133,37 @@ def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Ca
 def keep_alive(ctx: Any, held: object) -> None:
     """Hold an object for as long as the executable that is being lowered lives; not for exported programs, which JAX
     refuses to write down with anything held."""
-    if not ctx.module_context.lowering_parameters.for_export:
+    if not is_for_export(ctx):
         ctx.module_context.add_keepalive(held)
+
+
+def is_for_export(ctx: Any) -> bool:
+    """Whether what is lowered will be written down."""
+    return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def replace_cpu_lowering(
+    primitive: Primitive, make: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[[], None]:
+    """Register `make(rule)` in place of the rule by which another's primitive is lowered on CPU; what undoes it."""
+    own = _platform_specific_lowerings["cpu"]
+    before = own.get(primitive)
+    register_cpu_lowering(primitive, make((before or _lowerings[primitive]).rule))
+
+    def undo() -> None:
+        if before is None:
+            del own[primitive]
+        else:
+            own[primitive] = before
+
+    return undo
+
+
+def apply_compiled(primitive: Primitive) -> Callable[[], None]:
+    """Have another's primitive run as a compiled program outside any transformation; what undoes it."""
+    before = primitive.impl
+    primitive.def_impl(_compiled(primitive))
+    return lambda: setattr(primitive, "impl", before)
 
 
 T = TypeVar("T")

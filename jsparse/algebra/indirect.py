@@ -29,7 +29,7 @@ from jsparse.notation.assignment import Index
 from jsparse.notation.statement import Statement
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Direct", "direct", "relation"]
+__all__ = ["Direct", "direct", "relation", "traced_relation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +139,9 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
 
     Known integers give a static pattern, traced ones a dynamic one.
     """
-    shape = (*array.shape, size)
     if isinstance(array, jax.core.Tracer):
-        type_ = DynamicType(shape, _format(array.ndim, False), int(np.prod(array.shape)))
-        check_width(type_.index_dtype, f"an array of shape {array.shape} that indexes {size:,} places")
-        inside = (array >= 0) & (array < size) if size <= jnp.iinfo(array.dtype).max else array >= 0
-        return DynamicPattern(type_, (jnp.where(inside, array, -1).astype(type_.index_dtype).reshape(-1),))
+        return traced_relation(array, size)
+    shape = (*array.shape, size)
     known = array.reshape(-1)
     inside = (known >= 0) & (known < size)
     dtype = index_dtype(shape, [known.size])
@@ -152,6 +149,16 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
         return Pattern.of_arrays(shape, _format(array.ndim, False), (known.astype(dtype),))
     pointers = np.concatenate([[0], np.cumsum(inside)]).astype(dtype)
     return Pattern.of_arrays(shape, _format(array.ndim, True), (pointers, known[inside].astype(dtype)))
+
+
+def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
+    """The dynamic one; of a batch of arrays, whose first `lead` axes are those of the batch."""
+    inner = array.shape[lead:]
+    type_ = DynamicType((*inner, size), _format(len(inner), False), int(np.prod(inner)))
+    check_width(type_.index_dtype, f"an array of shape {inner} that indexes {size:,} places")
+    inside = (array >= 0) & (array < size) if size <= jnp.iinfo(array.dtype).max else array >= 0
+    places = jnp.where(inside, array, -1).astype(type_.index_dtype)
+    return DynamicPattern(type_, (places.reshape(*array.shape[:lead], -1),))
 
 
 def _format(ndim: int, gaps: bool) -> Format:

@@ -1,0 +1,1 @@
+"""The products of `jax.experimental.sparse`, lowered to jsparse's kernels."""
