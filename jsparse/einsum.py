@@ -13,6 +13,7 @@ from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.errors import NotYetSupportedError
+from jsparse.foreign import adopted
 from jsparse.notation import read_sublists
 from jsparse.tensor import SparseTensor
 
@@ -44,7 +45,8 @@ def einsum(
             index may stand twice in a term (a diagonal). `...` stands for the other dimensions of an operand, which
             broadcast. Instead of text, a list of integers and Ellipsis behind each operand, and one for the result.
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
-            as those of `jnp.einsum` do. An entry that is not stored contributes nothing, even against NaN or Inf.
+            as those of `jnp.einsum` do. BCOO, BCSR and scipy.sparse arrays are taken as `asarray` makes them. An entry
+            that is not stored contributes nothing, even against NaN or Inf.
         out_format: "dense" for an array; a format for a SparseTensor in that format; a SparseTensor to compute on its
             pattern only (its values play no part). By default the result is sparse if (a) a sparse operand has none of
             its indices summed, or (b) the result has two indices or more, each carried by a sparse operand. In case (a)
@@ -71,10 +73,12 @@ def einsum(
         FormatError: out_format is no format for the result's rank.
         PatternError: there is no room for the result's entries, or nothing bounds them: pass nse=.
     """
+    shown = f"'{subscripts}'" if isinstance(subscripts, str) else "einsum of lists of indices"
+    subscripts, operands = adopted(subscripts, shown), tuple(adopted(x, shown) for x in operands)
     dense = out_format is None and not any(isinstance(x, SparseTensor) for x in (subscripts, *operands))
     if not (dense or isinstance(subscripts, str)):
         subscripts, operands = read_sublists((subscripts, *operands))
-    shown = f"'{subscripts}'" if isinstance(subscripts, str) else "einsum of lists of indices"
+        shown = f"'{subscripts}'"
     _refuse(shown, schedule=schedule)
     ring = semiring_named(semiring, str(shown).strip("'"))
     if dense and ring.is_linear:

@@ -20,6 +20,7 @@ from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError
+from jsparse.foreign import adopted
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.tensor import SparseTensor
@@ -55,7 +56,8 @@ def evaluate(
         text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
             without brackets is a tensor of rank 0. Division is by numbers. Instead of `=`, which writes each place
             once, `+=` adds to it, `min=` and `max=` keep the smallest or the largest of what comes there.
-        tensors: what the names mean: SparseTensors, arrays, numbers. The target's name means what was there before.
+        tensors: what the names mean: SparseTensors, arrays (sparse ones of JAX or scipy as well), numbers. The target's
+            name means what was there before.
         shape: of the result, where it does not follow: an index that is read from a tensor tells no size.
         out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
             only. By default the result is sparse if every term is, as a product of einsum would be.
@@ -74,6 +76,7 @@ def evaluate(
     """
     if schedule is not None:
         raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of '{text}'.")
+    tensors = {name: adopted(x, f"'{text}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring)
     written = _direct(text, statement, tensors, shape)
     before = tensors.get(statement.target.tensor)
@@ -134,6 +137,7 @@ def stated_sum(
     semiring: str | Semiring = PLUS_TIMES,
 ) -> tuple[Summation, list[Any]]:
     """What `evaluate` does with these tensors, and its operands."""
+    tensors = {name: adopted(x, f"'{text}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring)
     written = _direct(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)

@@ -20,6 +20,7 @@ from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.evaluate import stated_sum
+from jsparse.foreign import adopted
 from jsparse.notation import Assignment, read_sublists
 from jsparse.primitives.entries import entries_plan
 from jsparse.primitives.execute import make_plan
@@ -47,6 +48,7 @@ def explain(
     Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
     """
     preferred = preferred_dtype(f"'{subscripts}'" if isinstance(subscripts, str) else "explain", preferred_element_type)
+    subscripts, operands = adopted(subscripts, "explain"), tuple(adopted(x, "explain") for x in operands)
     if tensors:
         work, taken = stated_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring)
         return Explanation(subscripts, tuple(_of_sum(work, taken)))

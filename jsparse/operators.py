@@ -179,13 +179,10 @@ def _matmul_subscripts(left: int, right: int) -> str:
 
 def _as_operand(value: Any) -> Any:
     """`value` as a SparseTensor if it is sparse in any library, else an array; Python numbers stay weakly typed."""
-    if _is_sparse(value):
-        return value
-    if type(value).__module__.startswith(("scipy.sparse", "jax.experimental.sparse")):
-        from jsparse.intake import asarray  # which makes tensors
+    from jsparse.foreign import adopted  # which makes tensors
 
-        return asarray(value)
-    return jnp.asarray(value)
+    value = adopted(value, "an operator")
+    return value if _is_sparse(value) else jnp.asarray(value)
 
 
 def _tensor(tensor: Operators) -> SparseTensor:
