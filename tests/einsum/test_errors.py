@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
-from jax.experimental.sparse import BCOO
 
 import jsparse
 from jsparse import (
@@ -136,8 +135,6 @@ def test_a_real_result_of_complex_operands():
 @pytest.mark.parametrize(
     "operand, name",
     [
-        (scipy.sparse.csr_array(D.T), "scipy.sparse"),
-        (BCOO.fromdense(jnp.asarray(D.T)), "BCOO"),
         ("abc", "builtins.str"),
         (None, "NoneType"),
         (object(), "builtins.object"),

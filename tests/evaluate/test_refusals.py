@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.sparse
 
 import jsparse
 from jsparse import (
@@ -44,7 +43,6 @@ x = np.ones(7, np.float32)
         ("y[i] = y[i] + A[i,j]", {"A": A, "y": x}, SubscriptError, ["the target", "left only"]),
         ("y[i] = ", {}, SubscriptError, ["^"]),
         ("A[i,j]", {"A": A}, SubscriptError, ["Expected '='"]),
-        ("y[i] = A[i,j]", {"A": scipy.sparse.csr_array(D)}, DTypeError, ["scipy.sparse", "jsparse.asarray"]),
         ("y[i] = A[i,j]", {"A": "abc"}, DTypeError, ["'y[i] = A[i,j]'"]),
         ("y[i] = A[i,j]", {"A": None}, DTypeError, ["NoneType"]),
         ("y[i] = A[i,j]", {"A": A.astype(jnp.uint32)}, DTypeError, ["uint32", ".astype"]),
