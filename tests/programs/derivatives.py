@@ -1,4 +1,5 @@
-"""Derivatives of random programs in all that is differentiable, against difference quotients, to the second order."""
+"""Derivatives of random programs, and of batches of them, in all that is differentiable, to the second order: against
+difference quotients."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.test_util import check_grads
 from programs.check import unoptimised
-from programs.dynamic import Dynamic, drawn, function_of, made_of, operands_of, tables_of
+from programs.dynamic import Dynamic, drawn, function_of, operands_of, stacked_of, tables_of, thinned
 from programs.evaluation import Evaluation
 from programs.indirection import Indirect
 from programs.program import DenseOperand, Program, SparseOperand
@@ -29,14 +30,17 @@ def check_derivatives(program: Program | Evaluation) -> bool:
     rng = np.random.default_rng((*program.seed, 5))
     program = _double(program)
     how = (drawn(program, rng) if rng.random() < 0.5 else None) or _known(program)
+    batched = any(how.other) and rng.random() < 0.5
+    programs = [program, thinned(program, how, rng)] if batched else [program]
     tables = tables_of(program)
     with jax.enable_x64(True):
-        operands = [made_of(x, how, n) for n, x in enumerate(operands_of(program))]
+        operands = stacked_of(programs, how)
         taken = [n for n in range(len(operands)) if n not in tables]
         leaves = [_drawn(_numbers(operands[n]), rng) for n in taken]
         if not any(x.size for x in leaves) or sum(x.size for x in leaves) > LARGEST:
             return False
-        run = function_of([program], how)
+        run = function_of(programs, how)
+        run = jax.vmap(run, how.axes) if batched else run
 
         def f(*numbers: jax.Array) -> jax.Array:
             given = list(operands)
@@ -82,4 +86,4 @@ def _numbers(x: object) -> jax.Array:
 
 
 def _with_numbers(x: object, numbers: jax.Array) -> object:
-    return x.with_values(numbers) if isinstance(x, SparseTensor) else numbers
+    return SparseTensor._unchecked(numbers, x.pattern) if isinstance(x, SparseTensor) else numbers

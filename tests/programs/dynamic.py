@@ -16,7 +16,7 @@ from programs.results import check_assembled, check_places, check_result, empty_
 import jsparse
 from jsparse import Format, PatternError, SparseTensor
 
-__all__ = ["Dynamic", "drawn", "function_of", "made_of", "operands_of", "run_dynamic", "tables_of"]
+__all__ = ["Dynamic", "drawn", "function_of", "operands_of", "run_dynamic", "stacked_of", "tables_of", "thinned"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ class Dynamic:
     spare: int
     told: bool
 
+    @property
+    def axes(self) -> tuple[int | None, ...]:
+        """Of the operands that are given to a batch of programs."""
+        named = zip(self.other, self.known, strict=True)
+        return tuple(0 if other else None for other, known in named if not known)
+
 
 def run_dynamic(program: Program | Evaluation, batched: bool) -> bool:
     """Check the program with some of its operands dynamic, through jit, perhaps a batch of it; False if it has no
@@ -47,7 +53,7 @@ def run_dynamic(program: Program | Evaluation, batched: bool) -> bool:
     how = drawn(program, rng)
     if how is None:
         return False
-    programs = [program, _thinned(program, how, rng)] if batched else [program]
+    programs = [program, thinned(program, how, rng)] if batched else [program]
     with jax.enable_x64(program.needs_x64):
         results = _results(programs, how)
     for one, got in zip(programs, results, strict=True):
@@ -98,23 +104,25 @@ def _room(operand: SparseOperand, rng: np.random.Generator) -> int:
 
 
 def _results(programs: list[Program | Evaluation], how: Dynamic) -> list[object]:
-    made = [[made_of(x, how, n) for n, x in enumerate(operands_of(program))] for program in programs]
+    operands = stacked_of(programs, how)
+    given = [x for x, known in zip(operands, how.known, strict=True) if not known]
     run = function_of(programs, how)
-    given = [n for n, known in enumerate(how.known) if not known]
+    if len(programs) == 1 or not any(how.other):
+        return [jax.jit(run)(*given)] * len(programs)
+    out = jax.jit(jax.vmap(run, how.axes))(*given)
+    return [jax.tree.map(lambda x: x[n], out) for n in range(len(programs))]  # noqa: B023
+
+
+def stacked_of(programs: list[Program | Evaluation], how: Dynamic) -> list[object]:
+    """The operands as they come: of several programs, those that differ are stacked."""
+    made = [[_made(x, how, n) for n, x in enumerate(operands_of(program))] for program in programs]
     if len(made) == 1:
-        return [jax.jit(run)(*(made[0][n] for n in given))]
-    axes = tuple(0 if how.other[n] else None for n in given)
-    if 0 not in axes:
-        return [jax.jit(run)(*(made[0][n] for n in given))] * len(made)
-    operands = [
-        jax.tree.map(lambda *x: jnp.stack(x), *(of[n] for of in made)) if how.other[n] else made[0][n] for n in given
-    ]
-    out = jax.jit(jax.vmap(run, axes))(*operands)
-    return [jax.tree.map(lambda x: x[n], out) for n in range(len(made))]  # noqa: B023
+        return made[0]
+    every = zip(*made, how.other, strict=True)
+    return [jax.tree.map(lambda *x: jnp.stack(x), *of) if other else of[0] for *of, other in every]
 
 
-def made_of(x: SparseOperand | DenseOperand, how: Dynamic, place: int) -> object:
-    """An operand as it comes."""
+def _made(x: SparseOperand | DenseOperand, how: Dynamic, place: int) -> object:
     if how.rooms[place] is None:
         return x.tensor()
     tensor = x.tensor().dynamic(how.rooms[place])
@@ -182,7 +190,7 @@ def tables_of(program: Program | Evaluation) -> set[int]:
     return {n for n, name in enumerate(program.given) if name in dict(program.tables)}
 
 
-def _thinned(program: Program | Evaluation, how: Dynamic, rng: np.random.Generator) -> Program | Evaluation:
+def thinned(program: Program | Evaluation, how: Dynamic, rng: np.random.Generator) -> Program | Evaluation:
     """The same with fewer entries in the dynamic operands, and other tables."""
     operands = [
         x if not other else _with_fewer(x, rng) if isinstance(x, SparseOperand) else _turned(x, rng)
