@@ -1,45 +1,48 @@
 # Everything runs in .venv, where the package is installed in editable form: Python sources are found in this tree, the
 # extension in the virtual environment, and the finder that joins them takes precedence over the current folder.
+# With JAX=0.9.2 it runs against that release, in an environment of its own for it and for the PYTHON that is asked for.
 PYTHON ?= python3
+JAX ?=
 JOBS ?= 2
 CASE ?=
 N ?= 1000
 
-BIN := .venv/bin
+VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
+BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*)
 
 .PHONY: demo test lint bench fuzz wheel clean
 
-demo: .venv/installed-demo
+demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
 
-test: .venv/installed-test,lint
+test: $(VENV)/installed-test,lint
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
-lint: .venv/installed-test,lint
+lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: .venv/installed-bench
+bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(CASE),--case $(CASE))
 
-fuzz: .venv/installed-test,lint
+fuzz: $(VENV)/installed-test,lint
 	$(BIN)/python tests/programs/fuzz.py --count $(N) --jobs $(JOBS) $(ARGS)
 
-wheel: .venv/created
+wheel: $(VENV)/created
 	$(BIN)/pip install --quiet build
 	$(BIN)/python -m build
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-jax-* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/created:
-	$(PYTHON) -m venv .venv
+$(VENV)/created:
+	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 # The suffix names extras of pyproject.toml. What an earlier goal installed stays.
-.venv/installed-%: .venv/created $(SOURCES)
-	$(BIN)/pip install --quiet --editable ".[$*]"
+$(VENV)/installed-%: $(VENV)/created $(SOURCES)
+	$(BIN)/pip install --quiet --editable ".[$*]" $(if $(JAX),jax==$(JAX))
 	touch $@

@@ -1,5 +1,6 @@
 """jsparse: sparse tensors for JAX. `einsum` over any mix of sparse and dense operands, compiled in milliseconds."""
 
+from jsparse import _supported as _supported  # before all that an older JAX may lack
 from jsparse.accelerated.register import accelerate_jax_sparse as accelerate_jax_sparse
 from jsparse.algebra.named import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.caches import clear_cache as clear_cache

@@ -79,8 +79,15 @@ def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> An
 
 
 def _varying(x: Any) -> frozenset[Any]:
-    kind = getattr(jax.typeof(x), "manual_axis_type", None)
-    return frozenset(getattr(kind, "varying", ()))
+    aval = jax.typeof(x)
+    kind = getattr(aval, "manual_axis_type", None)
+    return frozenset(getattr(aval, "vma", ()) if kind is None else kind.varying)  # `vma` up to JAX 0.9
+
+
+def _made_to_vary(x: Any, axes: tuple[Any, ...]) -> Any:
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(x, axes, to="varying")
+    return vars(jax.lax)["pvary"](x, axes)  # JAX 0.8.0 and 0.8.1
 
 
 def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -89,7 +96,7 @@ def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
 
     def varied(x: Any) -> Any:
         missing = tuple(sorted(wanted - _varying(x)))
-        return jax.lax.pcast(x, missing, to="varying") if missing else x
+        return _made_to_vary(x, missing) if missing else x
 
     return tuple(map(varied, operands))
 
@@ -189,7 +196,7 @@ class Context(Generic[T]):
 
     def set_global(self, value: T) -> None:
         """Set the value of every thread, for good; a `with` block that is open keeps its own."""
-        # In JAX 0.8 and 0.9 only the object that this one wraps has the method.
+        # Up to JAX 0.10.0 only the object that this one wraps has the method.
         config = self._config if hasattr(self._config, "set_global") else self._config._obj
         config.set_global(value)
 

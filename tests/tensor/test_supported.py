@@ -1,0 +1,67 @@
+"""The range of JAX releases is one: what pip is told, what the import asks for, what the page says."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import jax
+import pytest
+from packaging.requirements import Requirement
+
+from jsparse._supported import NEWEST, OLDEST, require_supported
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=["jax", "jaxlib"])
+def specifier(request):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (specifier,) = (
+        requirement.specifier
+        for requirement in map(Requirement, project["dependencies"])
+        if requirement.name == request.param
+    )
+    return specifier
+
+
+def release(major, minor, patch=0):
+    return f"{major}.{minor}.{patch}"
+
+
+def test_the_requirement_is_the_range(specifier):
+    minors = [minor for minor in range(100) if release(0, minor) in specifier]
+    assert [(0, minor) for minor in (minors[0], minors[-1])] == [OLDEST, NEWEST]
+    assert minors == list(range(minors[0], minors[-1] + 1))
+    assert len(minors) >= 3
+    assert release(*NEWEST, 99) in specifier
+
+
+def test_the_installed_release_is_in_the_range(specifier):
+    assert specifier.contains(jax.__version__, prereleases=True)
+
+
+def test_the_page_names_the_range():
+    oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
+    assert f"JAX {oldest} to {newest}" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("version", [(0, 8, 0), (0, 8, 3), (0, 9, 0, 1), (0, 12, 0), (0, 13, 0), (1, 0, 0)])
+def test_supported_and_newer_releases_are_accepted(monkeypatch, version):
+    monkeypatch.setattr(jax, "__version_info__", version)
+    require_supported()
+
+
+@pytest.mark.parametrize("version", [(0, 4, 30), (0, 7, 2)])
+def test_older_releases_are_refused(monkeypatch, version):
+    monkeypatch.setattr(jax, "__version_info__", version)
+    monkeypatch.setattr(jax, "__version__", release(*version))
+    with pytest.raises(ImportError, match=rf"jsparse works with JAX 0\.8 to 0\.\d+, but JAX {release(*version)} is"):
+        require_supported()
+
+
+def test_importing_with_an_older_release_says_so():
+    program = 'import jax; jax.__version__, jax.__version_info__ = "0.7.2", (0, 7, 2); import jsparse'
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1].startswith("ImportError: jsparse works with JAX 0.8 to 0.")
