@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "pages.h"
@@ -17,6 +18,10 @@
 
 namespace jsparse {
 namespace {
+
+// Newer headers give these two types other names; what they hold is the same.
+using Extension = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::extension_start)>;
+using InvokeContext = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::ctx)>;
 
 XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const std::string& message) {
   XLA_FFI_Error_Create_Args args{};
@@ -38,7 +43,7 @@ bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
 
 // XLA asks every handler for its version before it registers it. The answer must not touch fields of XLA_FFI_Metadata
 // that 0.1 did not have.
-XLA_FFI_Error* describe(XLA_FFI_Extension_Base* extension) {
+XLA_FFI_Error* describe(Extension* extension) {
   XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
   metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
   metadata->api_version.extension_start = nullptr;
@@ -52,7 +57,7 @@ XLA_FFI_Error* describe(XLA_FFI_Extension_Base* extension) {
 
 struct FfiContext : Context {
   const XLA_FFI_Api* api;
-  XLA_FFI_ExecutionContext* ctx;
+  InvokeContext* ctx;
 };
 
 bool schedule(void* pool, void (*task)(void*), void* data) {
@@ -224,7 +229,7 @@ XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
 }  // namespace
 
 extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame) {
-  for (XLA_FFI_Extension_Base* extension = frame->extension_start; extension != nullptr; extension = extension->next) {
+  for (Extension* extension = frame->extension_start; extension != nullptr; extension = extension->next) {
     if (extension->type == XLA_FFI_Extension_Metadata) return describe(extension);
   }
   try {
