@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Generic, TypeVar
 
 import jax
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -23,6 +24,7 @@ __all__ = [
     "keep_alive",
     "make_context",
     "make_primitive",
+    "named",
     "output_aval",
     "register_batching",
     "register_cpu_lowering",
@@ -69,6 +71,20 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
             return program(*operands)
 
     return run
+
+
+def named(x: Any, name: str) -> Any:
+    """As `jax.ad_checkpoint.checkpoint_name`, which JAX alone does not transpose: a name in a linear function, as a
+    derivative of one's own is, is of the cotangent no name."""
+    out = checkpoint_name(x, name)
+    ad.primitive_transposes.setdefault(_name_primitive(), lambda cotangent, x, **_: [cotangent])
+    return out
+
+
+@cache
+def _name_primitive() -> Primitive:
+    (equation,) = jax.make_jaxpr(lambda x: checkpoint_name(x, "x"))(0.0).eqns
+    return equation.primitive
 
 
 def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:

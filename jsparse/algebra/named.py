@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import jax
-from jax.ad_checkpoint import checkpoint_name
+
+from jsparse import _compat
 
 __all__ = ["CHECKPOINT_NAME", "named"]
 
@@ -15,5 +16,5 @@ def named(out: jax.Array) -> jax.Array:
     """The array; while it is traced, with that name. There are no policies outside a trace, and a name costs time."""
     if not isinstance(out, jax.core.Tracer):
         return out
-    result: jax.Array = checkpoint_name(out, CHECKPOINT_NAME)
+    result: jax.Array = _compat.named(out, CHECKPOINT_NAME)
     return result

@@ -202,3 +202,58 @@ def test_custom_derivatives_around_an_einsum():
     dA, dx = jax.grad(lambda A, x: f(A, x).sum(), (0, 1))(A, jnp.ones(7))
     agree(dA.values, 2 * A.values)
     agree(dx, A.todense().sum(0))
+
+
+def test_a_custom_jvp_around_an_einsum():
+    A = Case("ij,j->i", "csr").tensor("float64")
+
+    @jax.custom_jvp
+    def f(A, x):
+        return A @ x
+
+    @f.defjvp
+    def _(primals, tangents):
+        (A, x), (dA, dx) = primals, tangents
+        return A @ x, 3 * (A @ dx) + jsparse.einsum("ij,j->i", dA, x)
+
+    x = jnp.arange(7.0)
+    dA, dx = jax.grad(lambda A, x: f(A, x).sum(), (0, 1))(A, x)
+    agree(dA.values, x[A.pattern.to_coords()[1]])
+    agree(dx, 3 * A.todense().sum(0))
+    D = A.todense()
+    agree(jax.jvp(f, (A, x), (A * 2, x))[1], 5 * (D @ x))
+    agree(jax.hessian(lambda x: (f(A, x) ** 2).sum())(x), 6 * D.T @ D)  # what the rule returns is differentiated again
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_derivatives_of_loops(dynamic):
+    """A tensor that is carried, multiplied with what is carried, and closed over."""
+    square = jnp.asarray(np.pad(Case("ij,j->i", "csr").tensor("float64").todense(), ((0, 2), (0, 0)))) / 4
+    A = jsparse.asarray(square, format="csr")
+    A, at = (A.dynamic() if dynamic else A), tuple(A.to_coords()[0])
+    dense = lambda v: jnp.zeros((7, 7)).at[at].set(v)  # noqa: E731
+
+    def fori(A, x):
+        carried = jax.lax.fori_loop(0, 3, lambda n, c: (c[0] * 1.5, jnp.sin(c[0] @ c[1]) + n), (A, x))
+        return carried[1]
+
+    def doubling(A, x):
+        return jax.lax.while_loop(lambda c: jnp.abs(c[1]).sum() < 50, lambda c: (c[0], c[1] * 2 + c[0] @ c[1]), (A, x))[
+            1
+        ]
+
+    def branch(A, x):
+        return jax.lax.cond(x[0] > 0, lambda A: A @ x, lambda A: (A * 3) @ x, A)
+
+    def chosen(A, x):
+        return jax.lax.switch(2, [lambda A: A @ x, lambda A: A @ (2 * x), lambda A: A.T @ x], A)
+
+    x = jnp.arange(1.0, 8)
+    for f in (fori, branch, chosen):
+        loss = lambda v, x, f=f, on=A.with_values: (f(on(v), x) ** 2).sum()  # noqa: E731
+        reference = lambda v, x, f=f: (f(dense(v), x) ** 2).sum()  # noqa: E731
+        agree(*(jax.jit(jax.grad(g, (0, 1)))(A.values, x) for g in (loss, reference)))
+        agree(*(jax.jit(jax.vmap(jax.grad(g), (None, 0)))(A.values, jnp.stack([x, -x])) for g in (loss, reference)))
+    for f in (fori, doubling, branch, chosen):
+        push = lambda on, f=f: jax.jit(lambda v: jax.jvp(lambda v: f(on(v), x), (v,), (v,)))  # noqa: E731
+        agree(push(A.with_values)(A.values), push(dense)(A.values))
