@@ -11,7 +11,7 @@ import numpy as np
 from jsparse.errors import NotYetSupportedError
 from jsparse.tensor import SparseTensor
 
-__all__ = ["adopted"]
+__all__ = ["adopted", "is_jax_sparse", "is_scipy"]
 
 
 def adopted(x: Any, text: str) -> Any:
@@ -19,7 +19,7 @@ def adopted(x: Any, text: str) -> Any:
 
     Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions: those are for `jax.vmap`.
     """
-    if isinstance(x, SparseTensor | jax.Array | np.ndarray) or not _is_foreign(x):
+    if isinstance(x, SparseTensor | jax.Array | np.ndarray) or not (is_scipy(x) or is_jax_sparse(x)):
         return x
     from jsparse.intake import asarray  # which is built on einsum
 
@@ -32,8 +32,12 @@ def adopted(x: Any, text: str) -> Any:
     return asarray(x)
 
 
-def _is_foreign(x: Any) -> bool:
+def is_scipy(x: Any) -> bool:
+    """Whether `x` is a sparse array or matrix of scipy, which is not imported for that."""
     scipy_sparse = sys.modules.get("scipy.sparse")
-    if scipy_sparse is not None and scipy_sparse.issparse(x):
-        return True
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(x))
+
+
+def is_jax_sparse(x: Any) -> bool:
+    """Whether `x` is a BCOO or BCSR, or another array of `jax.experimental.sparse`, which `asarray` refuses."""
     return type(x).__module__.startswith("jax.experimental.sparse")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from jsparse import _native
 from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.foreign import is_jax_sparse, is_scipy
 from jsparse.formats import Format, LevelKind, Pattern, default_format
 from jsparse.formats.build import Built
 from jsparse.formats.coordinates import split_coordinates
@@ -50,11 +50,11 @@ def asarray(
         tensor = x if format is None else x.asformat(format, nse=nse)
     elif isinstance(x, jax.core.Tracer):
         tensor = _from_traced(x, format, dynamic, nse)
-    elif type(x).__module__.startswith("jax.experimental.sparse"):
+    elif is_jax_sparse(x):
         from jsparse.jax_sparse import from_jax_sparse  # jax.experimental.sparse is slow to import
 
         tensor = from_jax_sparse(x, format, dynamic, nse)
-    elif _is_scipy(x):
+    elif is_scipy(x):
         tensor = _from_scipy(x, format, dtype)
     else:
         tensor = _from_dense(np.asarray(x), format, dtype)
@@ -163,11 +163,6 @@ def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor
     coords = triplets.coords if hasattr(triplets, "coords") else (triplets.row, triplets.col)
     pattern, values = Pattern.of_entries(coords, triplets.data, x.shape, layout)
     return _make(values, pattern, dtype, fresh=values is not triplets.data)
-
-
-def _is_scipy(x: Any) -> bool:
-    scipy_sparse = sys.modules.get("scipy.sparse")
-    return scipy_sparse is not None and scipy_sparse.issparse(x)
 
 
 def _check_numbers(dtype: np.dtype) -> None:

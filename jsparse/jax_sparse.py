@@ -19,12 +19,7 @@ from jsparse.traced import from_coordinate_blocks
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
 
-__all__ = ["from_jax_sparse", "is_jax_sparse", "to_bcoo", "to_bcsr"]
-
-
-def is_jax_sparse(x: Any) -> bool:
-    """Whether `x` is a BCOO or BCSR (or another array of that module, which is then refused)."""
-    return type(x).__module__.startswith("jax.experimental.sparse")
+__all__ = ["from_jax_sparse", "to_bcoo", "to_bcsr"]
 
 
 def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:

@@ -24,13 +24,11 @@ Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of w
 def as_array(x: Any, subscripts: str) -> jax.Array:
     """An operand that is no SparseTensor as an array of numbers. Raises DTypeError if it is none."""
     try:
-        if type(x).__module__.startswith("jax.experimental.sparse"):
-            raise TypeError("jax would slice it row by row")
         array = x if isinstance(x, jax.Array) else jnp.asarray(x)
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"Expected the operands of '{subscripts}' to be arrays or SparseTensors, but one is a {type(x).__module__}."
-            f"{type(x).__name__}. Sparse arrays of other libraries are taken by jsparse.asarray."
+            f"{type(x).__name__}. Convert it to an array of numbers, or by jsparse.asarray."
         ) from error
     if not isinstance(array.dtype, np.dtype):  # random keys
         raise DTypeError(f"Expected the operands of '{subscripts}' to be numbers, but one has dtype {array.dtype}.")
