@@ -75,14 +75,15 @@ def _lead(term: Term, spec: Spec) -> tuple[IndexVar, ...]:
 
 def _like_a_factor(result: Term, name: IndexVar, grown: Spec) -> Term:
     """The result's term with the batch index where it is read in the same order as from the largest batched factor: in
-    front if it stands there; else behind the indices that precede it in the factor."""
+    front if it stands there; else behind the indices that precede it in the factor. Members of a batch of patterns may
+    overflow one by one, so there it stays in front of the positions."""
     having = [term for term in grown.factors if name in term.before or name in term.behind]
     if not having or name in _lead(result, grown):
         return replace(result, before=(name, *result.before))
     largest = max(having, key=lambda term: prod(grown.shape(term)))
     order = grown.access("", largest).variables()
     preceding, following = order[: order.index(name)], order[order.index(name) + 1 :]
-    if result.on is not None:
+    if result.on is not None and not any(name in walk.lead for walk in grown.walks):
         levels = grown.walks[result.on].indices
         if {*levels, *result.behind}.intersection(preceding) and not set(result.behind).intersection(following):
             return replace(result, behind=(*result.behind, name))

@@ -130,6 +130,27 @@ def test_values_and_patterns_batched_apart():
         np.testing.assert_array_equal(got[a, b], tensors[b].with_values(values[a]).todense() @ x)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_members_overflow_one_by_one(axis):
+    """On the pattern of another tensor as well, whatever the layout of the rest."""
+    dense = np.array([[1, 0, 2, 0], [0, 3, 0, 0], [4, 0, 5, 6]], np.float32)
+    A = jsparse.asarray(dense, format="csr")
+    fits = jsparse.asarray(dense, format="csr", dynamic=True, nse=6)
+    pointers, coordinates = fits.pattern.arrays
+    overflowed = jsparse.SparseTensor._unchecked(
+        fits.values, type(fits.pattern)(fits.pattern.type, (pointers.at[-1].set(7), coordinates))
+    )
+    batch = jax.tree.map(lambda *x: jnp.stack(x), fits, overflowed, fits)
+    X = stacked(jnp.arange(20.0).reshape(4, 5), axis)
+    Y = jnp.arange(15.0).reshape(3, 5)
+    f = jax.vmap(lambda B, x: jsparse.einsum("ij,ik,jk->ij", B, Y, x, out_format=A).values, (0, axis), axis)
+    got = np.moveaxis(f(batch, X), axis, 0)
+    assert np.isnan(got[1]).all()
+    for n in (0, 2):
+        x = np.moveaxis(X, axis, 0)[n]
+        np.testing.assert_array_equal(got[n], (dense * (Y @ x.T))[np.nonzero(dense)])
+
+
 def test_axis_size_without_operands_that_have_it():
     A, x = Case("ij,j->i", "csr").tensor(), jnp.arange(7.0)
     got = jax.vmap(lambda given: A @ given["x"], ({"x": None, "none": 0},), axis_size=4)({"x": x, "none": None})
