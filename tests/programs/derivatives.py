@@ -19,6 +19,7 @@ from jsparse import SparseTensor
 
 __all__ = ["check_derivatives"]
 
+STEP = 1e-5  # of a quotient: its error is this squared times the third derivative, which is large where sums are
 LARGEST = 400  # numbers that a program may take: the error of a difference quotient grows with the sum it is taken of
 
 
@@ -49,7 +50,7 @@ def check_derivatives(program: Program | Evaluation) -> bool:
             return _numbers(run(*(x for x, known in zip(given, how.known, strict=True) if not known)))
 
         with unoptimised():
-            check_grads(jax.jit(f), leaves, order=2, modes=("fwd", "rev"))
+            check_grads(jax.jit(f), leaves, order=2, modes=("fwd", "rev"), eps=STEP)
     return True
 
 
