@@ -54,7 +54,7 @@ def test_eager_calls_compile_once(A, x):
         before = jsparse._native.live_calls()
         for _ in range(3):
             jsparse.einsum("ij,j->i", A.with_values(A.values * 2), x + 1)
-        assert jsparse._native.live_calls() == before
+        assert jsparse._native.live_calls() <= before  # fewer if other tests' programs go meanwhile
 
 
 def test_tensors_are_results(A):

@@ -112,7 +112,7 @@ def test_programs_of_dynamic_patterns_serve_all_of_their_room():
         assert product._cache_size() == count
     before = jsparse._native.live_calls()
     product(make(np.ones_like(DENSE) * (DENSE == 2)), X)
-    assert jsparse._native.live_calls() == before
+    assert jsparse._native.live_calls() <= before  # fewer if other tests' programs go meanwhile
 
 
 def test_a_loop_over_batches_compiles_once():
