@@ -76,7 +76,7 @@ def _operations(case: Case, plan: Plan) -> int:
 def test_no_order_takes_half_as_many(first: int) -> None:
     exceptions, tried = [], 0
     for seed in range(first, first + BATCH):
-        case = _case(random_program((seed, 51)))
+        case = _case(random_program(seed, 51))
         if case is None:
             continue
         tried += 1
