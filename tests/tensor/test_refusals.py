@@ -44,9 +44,15 @@ REFUSED = {
     "x >> A": lambda A: 1 >> A,
     "~A": operator.invert,
     "Call A.todense": np.asarray,
-    "asarray.S. @ A": jnp.asarray,
     "immutable": lambda A: operator.setitem(A, 0, 1),
 }
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_jax_converts_none(dense, dynamic):
+    """JAX 0.8 refuses it by itself, later ones ask the tensor."""
+    with pytest.raises(TypeError, match=r"asarray\(S\) @ A|Unexpected input type for array: .*SparseTensor"):
+        jnp.asarray(asarray(dense, dynamic=dynamic))
 
 
 @pytest.mark.parametrize("message", REFUSED)
