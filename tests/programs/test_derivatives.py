@@ -11,14 +11,14 @@ from programs.sums import random_sum
 
 from jsparse.primitives import einsum
 
-COUNT, BATCH = 12, 4
+COUNT, BATCH = 6, 3
 
 
 @pytest.mark.parametrize("draw", [random_program, random_sum, random_indirect])
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
 def test_derivatives_to_the_second_order(draw, first):
     ran = [check_derivatives(draw(8, n)) for n in range(first, first + BATCH)]
-    assert sum(ran) >= BATCH / 4
+    assert any(ran)
 
 
 def test_a_wrong_derivative_is_found(monkeypatch):

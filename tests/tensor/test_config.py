@@ -69,8 +69,10 @@ def test_values_and_their_errors():
     assert config.bounds == "clamp"
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("fault", WRONG)
+@pytest.mark.parametrize(
+    "fault, operation",
+    [*((fault, "product") for fault in WRONG), *(("outside their dimension", name) for name in OPERATIONS)],
+)
 def test_index_arrays_are_checked(fault, operation):
     f = jax.jit(OPERATIONS[operation])
     jax.block_until_ready(f(WRONG[fault]))
