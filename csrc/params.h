@@ -20,7 +20,7 @@
 //   nonzero    elements [...]; arrays..., positions [nse]
 //   swap       elements [..., rows, columns]; elements [..., columns, rows]
 //   validate   arrays...; faults [] int32
-//   check      arrays...; arrays..., faults [] int32: fails if there are any but an overflow
+//   check      arrays...; faults [] int32, arrays...: fails if there are any but an overflow
 //
 // A routine takes the lengths of the index arrays from their shapes and never leaves them, whatever it is given.
 #pragma once

@@ -76,15 +76,14 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
 def named(x: Any, name: str) -> Any:
     """As `jax.ad_checkpoint.checkpoint_name`, which JAX alone does not transpose: a name in a linear function, as a
     derivative of one's own is, is of the cotangent no name."""
-    out = checkpoint_name(x, name)
-    ad.primitive_transposes.setdefault(_name_primitive(), lambda cotangent, x, **_: [cotangent])
-    return out
+    _transpose_names()
+    return checkpoint_name(x, name)
 
 
 @cache
-def _name_primitive() -> Primitive:
+def _transpose_names() -> None:
     (equation,) = jax.make_jaxpr(lambda x: checkpoint_name(x, "x"))(0.0).eqns
-    return equation.primitive
+    ad.primitive_transposes.setdefault(equation.primitive, lambda cotangent, x, **_: [cotangent])
 
 
 def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:

@@ -90,8 +90,6 @@ def bcoo_product(
     lhs = _dims(n_batch, n_sparse, len(lhs_shape))
     names = product_names(lhs, rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-2])
-    if not all(sizes.values()):
-        return jnp.zeros(shape, dtype)
     tables = {}
     for k in range(n_sparse):
         tables[lhs[n_batch + k]] = named(indices[..., k], (*lhs[:n_batch], ENTRY), n_batch)
@@ -120,8 +118,6 @@ def bcsr_product(
     lhs = _dims(n_batch, 2, len(lhs_shape))
     names = product_names(lhs, rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-1])
-    if not all(sizes.values()):
-        return jnp.zeros(shape, dtype)
     row, column = lhs[n_batch : n_batch + 2]
     entries = _Entries({column: named(indices, (*lhs[:n_batch], ENTRY), n_batch)}, sizes)
     pointers, lead = named(indptr, (*lhs[:n_batch], row), n_batch)
@@ -156,8 +152,6 @@ def sampled_product(
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     names = product_names(tuple(f"l{dim}" for dim in range(lhs.ndim)), rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs.shape, rhs.shape, indices.shape[-2])
-    if not all(sizes.values()):
-        return jnp.zeros(shape, dtype)
     batch, dense = names.result[:n_batch], names.result[n_batch + n_sparse :]
     tables = {
         dim: named(indices[..., k], (*batch, ENTRY), n_batch)
@@ -177,6 +171,8 @@ def _einsum(
     shape: Sequence[int],
 ) -> jax.Array:
     """The sum of the products of dense arrays over walked patterns, in that dtype."""
+    if not all(sizes.values()):
+        return jnp.zeros(shape, dtype)
     dtypes = dtypes_for([x for x, _ in terms], dtype)
     factors = [x.astype(dtypes.taken(np.dtype(x.dtype))) for x, _ in terms]
     named_by = [*(names for _, names in terms), *((*walk.lead, *walk.indices) for walk, _ in walks)]

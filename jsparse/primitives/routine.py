@@ -59,7 +59,7 @@ def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
         return tuple(arrays)
 
     def check(*arrays: Any) -> tuple[Any, ...]:
-        return tuple(_bind("check", parameters(type_), arrays, (*array_results(type_), ((), np.dtype(np.int32))))[:-1])
+        return tuple(_bind("check", parameters(type_), arrays, (((), np.dtype(np.int32)), *array_results(type_)))[1:])
 
     for _ in arrays[0].shape[:-1]:
         check = jax.vmap(check)

@@ -89,7 +89,7 @@ def test_expand_and_validate_what_was_assembled(type_: DynamicType, n: int, seed
     run("validate", [reference.params(type_), *arrays, faults])
     assert faults & ~8 == 0
     copies, checked = [np.full_like(array, 77) for array in arrays], np.full((), 77, np.int32)
-    run("check", [reference.params(type_), *arrays, *copies, checked])
+    run("check", [reference.params(type_), *arrays, checked, *copies])
     assert checked == faults
     for copy, array in zip(copies, arrays, strict=True):
         np.testing.assert_array_equal(copy, array)
@@ -202,8 +202,9 @@ def test_garbage_is_safe() -> None:
         assert (((coords >= 0) & (coords < sizes)).all(axis=0) | (coords == sizes).all(axis=0)).all()
         faults = np.zeros((), np.int32)
         run("validate", [reference.params(type_), *arrays, faults])
+        copies = [np.zeros_like(array) for array in arrays]
         failed = _native.run(
-            _native.routine("check"), [reference.params(type_), *arrays, *arrays, np.zeros_like(faults)]
+            _native.routine("check"), [reference.params(type_), *arrays, np.zeros_like(faults), *copies]
         )
         assert failed == (faults & ~8 != 0)
         assert not failed or "expected index arrays of a pattern" in _native.last_error()

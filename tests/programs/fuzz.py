@@ -6,7 +6,7 @@ import argparse
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -30,6 +30,8 @@ BLOCKS_EACH = 50  # before a process is replaced by a fresh one, since compiled 
 JAX_EVERY = 40  # compiling a program with XLA takes as long as all else
 CYCLE = 8  # of so many programs, those with these numbers are sums of products, and such with tables
 SUMS, INDIRECT = (3, 7), (1, 5)
+
+Check = Callable[[Program | Evaluation, int], None]  # of a program and its number; raises WrongResultError
 
 _begun: Any = None  # in a worker: for each block how many of its programs have begun
 
@@ -58,8 +60,8 @@ def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple
     begun = context.RawArray("i", len(blocks))
     effort = THOROUGH if options.thorough else FAST
     with ProcessPoolExecutor(options.jobs, context, _initialize, (begun,)) as pool:
-        run = _differentiate_block if options.derivatives else partial(_run_block, effort)
-        futures = {pool.submit(run, options.seed, n, block): n for n, block in enumerate(blocks)}
+        check = _differentiate if options.derivatives else partial(_compare, effort)
+        futures = {pool.submit(_run_block, check, options.seed, n, block): n for n, block in enumerate(blocks)}
         try:
             for future in as_completed(futures):
                 yield len(blocks[futures[future]]), future.result()
@@ -85,31 +87,29 @@ def _initialize(begun: Any) -> None:
     _begun = begun
 
 
-def _differentiate_block(seed: int, number: int, block: range) -> list[str]:
+def _run_block(check: Check, seed: int, number: int, block: range) -> list[str]:
     failures = []
     for place, n in enumerate(block):
         _begun[number] = place + 1
-        program = _drawn(seed, n)
         try:
-            check_derivatives(program)
-        except Exception as error:
-            failures.append(f"derivatives of program {n} of seed {seed}\n{type(error).__name__}: {error}\n{program}")
-    return failures
-
-
-def _run_block(effort: Effort, seed: int, number: int, block: range) -> list[str]:
-    failures = []
-    for place, n in enumerate(block):
-        _begun[number] = place + 1
-        program = _drawn(seed, n)
-        through_jax = n // CYCLE % JAX_EVERY == n % CYCLE  # as many of each kind
-        try:
-            check_program(program, through_jax, effort)
-            if through_jax:
-                check_dynamic(program, batched=n % 3 == 0)
+            check(_drawn(seed, n), n)
         except WrongResultError as wrong:
             failures.append(f"program {n} of seed {seed} failed\n{wrong}")
     return failures
+
+
+def _compare(effort: Effort, program: Program | Evaluation, n: int) -> None:
+    through_jax = n // CYCLE % JAX_EVERY == n % CYCLE  # as many of each kind
+    check_program(program, through_jax, effort)
+    if through_jax:
+        check_dynamic(program, batched=n % 3 == 0)
+
+
+def _differentiate(program: Program | Evaluation, n: int) -> None:
+    try:
+        check_derivatives(program)
+    except Exception as error:
+        raise WrongResultError(program, "derivatives", f"{type(error).__name__}: {error}") from error
 
 
 def _drawn(seed: int, n: int) -> Program | Evaluation:

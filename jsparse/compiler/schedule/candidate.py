@@ -90,9 +90,14 @@ class Candidate:
         return tuple(dict.fromkeys(v for names in self.problem.lead_variables for v in names))
 
     @cached_property
+    def scalar(self) -> tuple[IndexVar, ...]:
+        """The dense indices that run one by one, below the patterns."""
+        return tuple(v for v in self.dense if v != self.vector and v not in self.lead)
+
+    @cached_property
     def spread(self) -> tuple[IndexVar, ...]:
         """The target's scalar loops over dense indices."""
-        return tuple(v for v in self.dense if v in self.kept and v != self.vector and v not in self.lead)
+        return tuple(v for v in self.scalar if v in self.kept)
 
     @cached_property
     def owns_tiles(self) -> bool:
@@ -107,7 +112,7 @@ class Candidate:
     @cached_property
     def contracted(self) -> tuple[IndexVar, ...]:
         """The scalar loops that reduce dense indices."""
-        return tuple(v for v in self.dense if v not in self.kept and v != self.vector and v not in self.lead)
+        return tuple(v for v in self.scalar if v not in self.kept)
 
     @cached_property
     def summed(self) -> tuple[IndexVar, ...]:
