@@ -103,18 +103,40 @@ Attributes attributes(const XLA_FFI_Attrs& attrs) {
   return result;
 }
 
+// ---- What buffers are.
+
+// The element of a buffer as signature.h says it; 0 of what no kernel takes.
+int64_t element_of(const XLA_FFI_Buffer& buffer) {
+  using jsparse::element_of;
+  switch (buffer.dtype) {
+    case XLA_FFI_DataType_PRED: return element_of('b', 1);
+    case XLA_FFI_DataType_S8: return element_of('i', 1);
+    case XLA_FFI_DataType_S16: return element_of('i', 2);
+    case XLA_FFI_DataType_S32: return element_of('i', 4);
+    case XLA_FFI_DataType_S64: return element_of('i', 8);
+    case XLA_FFI_DataType_U8: return element_of('u', 1);
+    case XLA_FFI_DataType_U16: return element_of('u', 2);
+    case XLA_FFI_DataType_U32: return element_of('u', 4);
+    case XLA_FFI_DataType_U64: return element_of('u', 8);
+    case XLA_FFI_DataType_F16: return element_of('f', 2);
+    case XLA_FFI_DataType_F32: return element_of('f', 4);
+    case XLA_FFI_DataType_F64: return element_of('f', 8);
+    case XLA_FFI_DataType_BF16: return element_of('V', 2);
+    case XLA_FFI_DataType_C64: return element_of('c', 8);
+    case XLA_FFI_DataType_C128: return element_of('c', 16);
+    default: return 0;
+  }
+}
+
+BufferShape shape_of(const XLA_FFI_Buffer& buffer) {
+  static const int64_t none = 0;  // dims of a buffer without axes, for which XLA may have a null pointer
+  return {element_of(buffer), buffer.rank, buffer.dims != nullptr ? buffer.dims : &none};
+}
+
 // ---- The two stages.
 
-// The size of a buffer; too small for element types that no kernel writes.
-size_t bytes_of(const XLA_FFI_Buffer& buffer) {
-  size_t bytes = 1;
-  switch (buffer.dtype) {
-    case XLA_FFI_DataType_C128: bytes = 16; break;
-    case XLA_FFI_DataType_F64: case XLA_FFI_DataType_S64: case XLA_FFI_DataType_C64: bytes = 8; break;
-    case XLA_FFI_DataType_F32: case XLA_FFI_DataType_S32: bytes = 4; break;
-    case XLA_FFI_DataType_F16: case XLA_FFI_DataType_BF16: case XLA_FFI_DataType_S16: bytes = 2; break;
-    default: break;
-  }
+size_t bytes_of(const BufferShape& buffer) {
+  auto bytes = static_cast<size_t>(buffer.element % 256);
   for (int64_t axis = 0; axis < buffer.rank; ++axis) bytes *= static_cast<size_t>(buffer.dims[axis]);
   return bytes;
 }
@@ -152,30 +174,44 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool vali
   constexpr size_t kInline = 32;
   std::array<void*, kInline> inline_buffers;
   std::array<const int64_t*, kInline> inline_dims;
+  std::array<BufferShape, kInline> inline_shapes;
   std::vector<void*> more_buffers;
   std::vector<const int64_t*> more_dims;
+  std::vector<BufferShape> more_shapes;
   void** buffers = inline_buffers.data();
   const int64_t** dims = inline_dims.data();
+  BufferShape* shapes = inline_shapes.data();
   const size_t count = entry.slots.size();
   if (count > kInline) {
     more_buffers.resize(count);
     more_dims.resize(count);
+    more_shapes.resize(count);
     buffers = more_buffers.data();
     dims = more_dims.data();
+    shapes = more_shapes.data();
   }
   for (size_t b = 0; b < count; ++b) {
     const int64_t slot = entry.slots[b];
     if (slot < 0) {
       const BoundArray& array = entry.bound[static_cast<size_t>(-1 - slot)];
       buffers[b] = array.data;
-      dims[b] = array.dims.data();
+      shapes[b] = array.shape();
     } else {
       const auto* buffer =
           static_cast<const XLA_FFI_Buffer*>(slot < args ? frame->args.args[slot] : frame->rets.rets[slot - args]);
       buffers[b] = buffer->data;
-      dims[b] = buffer->dims;
-      if (slot >= args) advise_huge_pages(buffer->data, bytes_of(*buffer));
+      shapes[b] = shape_of(*buffer);
     }
+    dims[b] = shapes[b].dims;
+  }
+  const int64_t wrong = entry.signature.misfit(shapes);
+  if (wrong >= 0) {
+    return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                   "jsparse: expected buffer " + std::to_string(wrong) + " of the call " + entry.key + " to be " +
+                       entry.signature.expected(wrong) + ", but got " + shown(shapes[wrong]));
+  }
+  for (size_t b = 0; b < count; ++b) {
+    if (entry.slots[b] >= args) advise_huge_pages(buffers[b], bytes_of(shapes[b]));
   }
   FfiContext ctx;
   ctx.num_threads = pool_size(frame);
@@ -184,6 +220,10 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool vali
   ctx.ctx = frame->ctx;
   if (validity && args > 0) {
     const auto* invalid = static_cast<const XLA_FFI_Buffer*>(frame->args.args[args - 1]);
+    if (invalid->dtype != XLA_FFI_DataType_PRED || invalid->rank != 0) {
+      return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                     "jsparse: expected a bool behind the arguments of the call " + entry.key);
+    }
     if (*static_cast<const bool*>(invalid->data)) {
       for (int64_t n = 0; n < frame->rets.size; ++n) fill_nan(&ctx, *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[n]));
       return nullptr;

@@ -33,17 +33,50 @@ class Call {
 
   const std::string& key() const { return entry_->key; }
 
+  // Throws unless arguments and results of these elements and shapes are what the call takes.
+  void check_operands(const std::vector<std::pair<int64_t, std::vector<int64_t>>>& operands) const;
+
  private:
   Entry* const entry_;
 };
 
 // The memory and the shape of an array, which a kernel reads as dense in row-major order.
 BoundArray view(const py::array& array, const char* what, size_t position) {
+  const std::string named = std::string(what) + " " + std::to_string(position);
   if (!(array.flags() & py::array::c_style)) {
-    throw py::value_error("Expected contiguous arrays, but " + std::string(what) + " " + std::to_string(position) +
+    throw py::value_error("Expected contiguous arrays, but " + named +
                           " is not (numpy.ascontiguousarray makes it so)");
   }
-  return {const_cast<void*>(array.data()), {array.shape(), array.shape() + array.ndim()}};
+  const char order = array.dtype().byteorder();
+  if (order == '>' || !(array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_)) {
+    throw py::value_error("Expected aligned arrays in the machine's byte order, but " + named +
+                          " is not (numpy.array makes it so)");
+  }
+  return {const_cast<void*>(array.data()), element_of(array.dtype().kind(), array.itemsize()),
+          {array.shape(), array.shape() + array.ndim()}};
+}
+
+// Throws unless all buffers of which something is known are what the kernel takes.
+void check(const Signature& signature, const std::vector<BufferShape>& buffers) {
+  const int64_t b = signature.misfit(buffers.data());
+  if (b < 0) return;
+  throw py::value_error("Expected buffer " + std::to_string(b) + " of a kernel to be " + signature.expected(b) +
+                        ", but got " + shown(buffers[static_cast<size_t>(b)]));
+}
+
+Signature signature_of(const py::object& code, size_t buffers) {
+  return code.is_none() ? Signature() : Signature(code.cast<std::vector<int64_t>>(), buffers);
+}
+
+// The kernel's buffers, of which those that are bound are known, and of operands what is given.
+std::vector<BufferShape> shapes(const Entry& entry, const std::vector<BufferShape>& operands) {
+  std::vector<BufferShape> found;
+  for (const int64_t slot : entry.slots) {
+    if (slot < 0) found.push_back(entry.bound[static_cast<size_t>(-1 - slot)].shape());
+    else if (static_cast<size_t>(slot) < operands.size()) found.push_back(operands[static_cast<size_t>(slot)]);
+    else found.push_back({0, 0, nullptr});
+  }
+  return found;
 }
 
 Kernel kernel_at(uintptr_t address) {
@@ -51,8 +84,18 @@ Kernel kernel_at(uintptr_t address) {
   return reinterpret_cast<Kernel>(address);
 }
 
+void Call::check_operands(const std::vector<std::pair<int64_t, std::vector<int64_t>>>& operands) const {
+  static const int64_t none = 0;  // dims of a buffer without axes
+  std::vector<BufferShape> given;
+  for (const auto& [element, dims] : operands) {
+    given.push_back({element, static_cast<int64_t>(dims.size()), dims.empty() ? &none : dims.data()});
+  }
+  check(entry_->signature, shapes(*entry_, given));
+}
+
 std::unique_ptr<Call> bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
-                                const std::vector<py::array>& bound, py::object owner, bool pin) {
+                                const std::vector<py::array>& bound, py::object owner, bool pin,
+                                const py::object& signature) {
   auto entry = std::make_unique<Entry>();
   entry->key = std::move(key);
   entry->kernel = kernel_at(address);
@@ -69,6 +112,8 @@ std::unique_ptr<Call> bind_call(std::string key, uintptr_t address, std::vector<
     entry->alive.push_back(bound[b]);
   }
   entry->alive.push_back(std::move(owner));
+  entry->signature = signature_of(signature, entry->slots.size());
+  check(entry->signature, shapes(*entry, {}));
   return std::make_unique<Call>(bind(std::move(entry), pin));
 }
 
@@ -86,7 +131,7 @@ py::object set_resolver(const py::object& f) {
 // The text of a failed kernel, for the thread that ran it.
 thread_local std::string last_error;
 
-int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads) {
+int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads, const py::object& signature) {
   const Kernel kernel = kernel_at(address);
   std::vector<BoundArray> views;
   std::vector<void*> data;
@@ -97,6 +142,9 @@ int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t thread
     data.push_back(views.back().data);
     dims.push_back(views.back().dims.data());
   }
+  std::vector<BufferShape> given;
+  for (const BoundArray& array : views) given.push_back(array.shape());
+  check(signature_of(signature, buffers.size()), given);
   last_error.clear();
   py::gil_scoped_release nogil;
   return run_direct(kernel, data.data(), dims.data(), threads, &last_error);
@@ -136,14 +184,16 @@ bool resolve(const std::string& key, const std::string& recipe, const std::strin
 
 PYBIND11_MODULE(_native, m) {
   m.doc() = "Runs generated kernels, inside XLA programs and on host arrays. See _native.pyi.";
-  py::class_<Call>(m, "Call").def_property_readonly("key", &Call::key);
+  py::class_<Call>(m, "Call").def_property_readonly("key", &Call::key)
+      .def("check_operands", &Call::check_operands, py::arg("operands"));
   m.def("handlers", &handlers);
   m.def("bind_call", &bind_call, py::arg("key"), py::arg("address"), py::arg("slots"), py::arg("bound"),
-        py::arg("owner"), py::arg("pin") = false);
+        py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none());
   m.def("find_call", &find_call, py::arg("key"));
   m.def("live_calls", &live_entries);
   m.def("set_resolver", &set_resolver, py::arg("f"));
-  m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0);
+  m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0,
+        py::arg("signature") = py::none());
   m.def("last_error", [] { return last_error; });
   define_coordinates(m);
   define_conversions(m);

@@ -16,12 +16,16 @@
 #include <vector>
 
 #include "abi.h"
+#include "signature.h"
 
 namespace jsparse {
 
 struct BoundArray {
   void* data;
+  int64_t element;  // see signature.h
   std::vector<int64_t> dims;
+
+  BufferShape shape() const { return {element, static_cast<int64_t>(dims.size()), dims.data()}; }
 };
 
 // Immutable once published, but for the two fields that the mutex guards.
@@ -31,6 +35,7 @@ struct Entry {
   std::vector<int64_t> slots;
   int64_t operands = 0;  // the call must have at least so many arguments and results
   std::vector<BoundArray> bound;
+  Signature signature;  // of the kernel's buffers, in the order of `slots`
 
   std::vector<pybind11::object> alive;  // the kernel's library and the bound arrays
 

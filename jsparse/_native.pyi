@@ -25,6 +25,11 @@ class Call:
 
     @property
     def key(self) -> str: ...
+    def check_operands(self, operands: Sequence[tuple[int, Sequence[int]]]) -> None:
+        """Raises ValueError unless arguments and results of these elements and shapes are what the call takes.
+
+        An element is the kind letter of its NumPy dtype times 256, plus its bytes.
+        """
 
 def handlers() -> dict[str, Any]:
     """The handlers of each stage, as `jax.ffi.register_ffi_target` takes them.
@@ -40,11 +45,14 @@ def bind_call(
     bound: Sequence[NDArray[np.generic]],
     owner: object,
     pin: bool = False,
+    signature: Sequence[int] | None = None,
 ) -> Call:
     """Makes `key` known as the kernel at `address`.
 
     The kernel's buffer `b` is operand `slots[b]` of (arguments, then results) of the custom call, or, where
-    `slots[b] < 0`, the array `bound[-1 - slots[b]]`, which must be contiguous. `owner`, which keeps the machine code
+    `slots[b] < 0`, the array `bound[-1 - slots[b]]`, which must be contiguous and aligned. `signature` says what these
+    buffers have to be (`csrc/signature.h`): bound arrays are compared with it now, operands at each call, which then
+    fails with the XLA error INVALID_ARGUMENT; without it nothing is compared. `owner`, which keeps the machine code
     mapped, and the bound arrays live as long as the call. With `pin` the call is never retired.
 
     Binding a key again gives a further handle on the same call; the other arguments then play no part (but `pin`
@@ -65,12 +73,18 @@ def set_resolver(f: _Resolver | None) -> _Resolver | None:
     Returns the resolver before it.
     """
 
-def run(address: int, buffers: Sequence[NDArray[np.generic]], threads: int = 0) -> int:
+def run(
+    address: int,
+    buffers: Sequence[NDArray[np.generic]],
+    threads: int = 0,
+    signature: Sequence[int] | None = None,
+) -> int:
     """Runs a kernel on host arrays, without XLA and without the GIL, and returns its return code.
 
-    Each array must be contiguous; results are written in place, and whether an array is read-only is not looked at.
-    Buffers are aligned as their arrays are, which need not be the 64 bytes of XLA's. `threads = 0` takes all that the
-    process may use; threads are only made when the kernel opens a parallel loop of more than one chunk.
+    Each array must be contiguous and aligned, and fit the `signature`, if there is one (as in `bind_call`); results are
+    written in place, and whether an array is read-only is not looked at. Buffers are aligned as their arrays are, which
+    need not be the 64 bytes of XLA's. `threads = 0` takes all that the process may use; threads are only made when the
+    kernel opens a parallel loop of more than one chunk.
     """
 
 def last_error() -> str:

@@ -5,6 +5,7 @@ __all__ = [
     "DTypeError",
     "FormatError",
     "JsparseError",
+    "LeafError",
     "NotYetSupportedError",
     "PatternError",
     "SemiringError",
@@ -35,6 +36,10 @@ class FormatError(JsparseError, ValueError):
 
 class PatternError(JsparseError, ValueError):
     """Coordinates or pointers do not describe a tensor."""
+
+
+class LeafError(PatternError, ShapeError):
+    """A leaf of a tensor is missing, or is not of the shape and the dtype that the tensor's pattern asks for."""
 
 
 class SemiringError(JsparseError, ValueError):

@@ -12,7 +12,7 @@ from jsparse.algebra.compute import last_product, step_products
 from jsparse.algebra.contraction import Contraction, contraction
 from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.operands import OutFormat
-from jsparse.algebra.signature import is_relation
+from jsparse.algebra.relation import is_index_relation
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
@@ -98,7 +98,7 @@ def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutForma
 def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
     """As it was written: what tables relate stands in the indices."""
     named = zip(assignment.factors, operands, strict=True)
-    return Assignment(assignment.target, tuple(factor for factor, x in named if not is_relation(x)))
+    return Assignment(assignment.target, tuple(factor for factor, x in named if not is_index_relation(x)))
 
 
 def _of_assembly(assembly: Assembly | None, work: Contraction) -> Iterator[Part]:

@@ -16,6 +16,7 @@ from jsparse.dynamic import DynamicPattern, dynamic_type
 from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
+from jsparse.leaves import check_batched_leaves, check_leaves, check_pattern
 from jsparse.pytree import register, register_with_flax
 from jsparse.reductions import Reductions
 from jsparse.refusals import Refusing
@@ -54,6 +55,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         if not (values.dtype == np.bool_ or jnp.issubdtype(values.dtype, jnp.number)):
             raise DTypeError(f"Expected values that are numbers, but got dtype {values.dtype}.")
         self._set(values, pattern)
+        check_pattern(self, "the new tensor")
 
     @classmethod
     def _unchecked(cls, values: Any, pattern: Pattern | DynamicPattern) -> SparseTensor:
@@ -127,7 +129,10 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
 
         After an overflow it is the number that would have been needed.
         """
-        return self.pattern.count if isinstance(self.pattern, DynamicPattern) else self.pattern.nse
+        if not isinstance(self.pattern, DynamicPattern):
+            return self.pattern.nse
+        check_batched_leaves(self, "A in A.nnz")
+        return self.pattern.count
 
     @property
     def overflowed(self) -> Any:
@@ -138,7 +143,10 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         Integers and booleans, which have no NaN, keep those entries: ask `overflowed`, which stays true of all results
         with a dynamic pattern.
         """
-        return self.pattern.overflowed if isinstance(self.pattern, DynamicPattern) else False
+        if not isinstance(self.pattern, DynamicPattern):
+            return False
+        check_batched_leaves(self, "A in A.overflowed")
+        return self.pattern.overflowed
 
     @property
     def density(self) -> float:
@@ -155,6 +163,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
 
     def astype(self, dtype: Any) -> SparseTensor:
         """This tensor with values of another dtype."""
+        check_leaves(self, "A in A.astype")
         return self.with_values(self.values.astype(dtype))
 
     def asformat(self, format: Format | str, *, nse: int | None = None) -> SparseTensor:
@@ -167,6 +176,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         A dynamic tensor stays dynamic, unless all levels of the format are dense: then there is no index array.
         Raises FormatError and SubscriptError for the format, PatternError if there is no room.
         """
+        check_leaves(self, "A in A.asformat")
         if isinstance(self.pattern, DynamicPattern):
             from jsparse.algebra.operands import dense_levels
             from jsparse.traced import converted
@@ -199,6 +209,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
 
     def to_coords(self) -> tuple[np.ndarray, Any]:
         """(coords (ndim, nnz) of the index dtype, values (nnz,)), both in storage order; of a concrete tensor."""
+        check_leaves(self, "A in A.to_coords")
         tensor = self.static()
         assert isinstance(tensor.pattern, Pattern)
         return tensor.pattern.to_coords(), tensor.values
@@ -209,18 +220,21 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         Explicit zeros stay, nothing is shared. Raises ShapeError unless of two dimensions, DTypeError for values that
         scipy does not know (bfloat16 …).
         """
+        check_leaves(self, "A in A.to_scipy")
         from jsparse.interop import to_scipy  # scipy.sparse is slow to import
 
         return to_scipy(self)
 
     def to_bcoo(self) -> BCOO:
         """The `jax.experimental.sparse.BCOO` with the same stored entries; see `jsparse.jax_sparse.to_bcoo`."""
+        check_batched_leaves(self, "A in A.to_bcoo")
         from jsparse.jax_sparse import to_bcoo  # as is jax.experimental.sparse
 
         return to_bcoo(self)
 
     def to_bcsr(self) -> BCSR:
         """The BCSR with the same stored entries. Raises ShapeError below two dimensions."""
+        check_leaves(self, "A in A.to_bcsr")
         from jsparse.jax_sparse import to_bcsr
 
         return to_bcsr(self)
@@ -240,6 +254,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
 
         Raises PatternError if the index arrays are traced, or if they overflowed.
         """
+        check_leaves(self, "A in A.static")
         if isinstance(self.pattern, Pattern):
             return self
         if not self.pattern.concrete:
@@ -258,6 +273,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         """
         from jsparse.traced import converted
 
+        check_leaves(self, "A in A.dynamic")
         if isinstance(self.pattern, DynamicPattern):
             type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
             return self if type_ == self.pattern.type else converted(self, type_)
@@ -272,6 +288,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
 
         It is made once and kept by a dynamic pattern; static patterns make theirs by themselves on first need.
         """
+        check_leaves(self, "A in A.with_transpose")
         if isinstance(self.pattern, Pattern):
             return self
         from jsparse.traced import with_derived
@@ -282,16 +299,16 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         """Check the index arrays of a dynamic pattern in full; those of a static one were checked when it was made.
 
         Raises PatternError saying what was expected, what came and where: lengths, dtypes, bounds, pointers that
-        decrease, entries out of order or repeated, overflow, traced arrays. ShapeError if values do not fit.
+        decrease, entries out of order or repeated, overflow, traced arrays. LeafError if values do not fit.
         """
         if isinstance(self.pattern, DynamicPattern):
             self.pattern.validate()
-        lead = self.pattern.arrays[0].shape[:-1] if isinstance(self.pattern, DynamicPattern) else ()
-        if self.values.shape != (*lead, self.nse):
-            raise ShapeError(f"Expected values of shape {(*lead, self.nse)}, but got {self.values.shape}.")
+        check_batched_leaves(self, "A in A.validate")
 
     def __getitem__(self, index: Any) -> Any:
         """See `jsparse.indexing.take`."""
+        if index is not Ellipsis:  # what `variable[...]` means to Flax, whose leaves may be anything
+            check_leaves(self, "A in A[...]")
         return take(self, index)
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -17,8 +17,9 @@ from jsparse.algebra.dtypes import converted
 from jsparse.algebra.named import named
 from jsparse.algebra.operands import OutFormat, asked, dense_levels
 from jsparse.algebra.product import subscripts_of
+from jsparse.algebra.relation import IndexRelation, pattern_of
 from jsparse.algebra.rules import NEW_PATTERN
-from jsparse.algebra.signature import StoredOn, is_relation, stored_on
+from jsparse.algebra.signature import StoredOn, stored_on
 from jsparse.dynamic import DynamicPattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment
@@ -42,8 +43,8 @@ def result_pattern(work: Contraction, operands: Sequence[Any], out_format: objec
     """The dynamic pattern on which the result lies, if it is one: that of `out_format`, of an operand, or a new one."""
     if work.assembly is not None:
         return work.assembly.pattern(operands)
-    given = out_format.pattern if isinstance(out_format, SparseTensor) else None
-    given = given if isinstance(given, DynamicPattern) else None
+    requested = pattern_of(out_format)
+    given = requested if isinstance(requested, DynamicPattern) else None
     if given is None and -1 in work.index_from:  # dense levels of size 0 leave nothing of an operand's pattern
         assert isinstance(work.result, DynamicType)
         given = DynamicPattern.empty(work.result)
@@ -86,12 +87,12 @@ def step_products(work: Contraction, values: list[Any]) -> Iterator[tuple[Contra
             values.append(jax.eval_shape(lambda *x, product=product: computed(product, x, None), *taken))
 
 
-def in_format(x: SparseTensor, format: Format) -> SparseTensor:
-    """An operand, perhaps one without values, in another format."""
-    if not is_relation(x):
+def in_format(x: SparseTensor | IndexRelation, format: Format) -> SparseTensor | IndexRelation:
+    """A sparse operand in another format."""
+    if isinstance(x, SparseTensor):
         return x.asformat(format)
     ones = SparseTensor._unchecked(jnp.ones(x.nse, jnp.float32), x.pattern)
-    return SparseTensor._unchecked(None, ones.asformat(format).pattern)
+    return IndexRelation.of(ones.asformat(format).pattern)
 
 
 def _factor(work: Contraction, place: int) -> Access:
@@ -123,12 +124,13 @@ def last_product(
     return stated(work.subscripts, last, signatures, out, nse, work.dtype, work.semiring), taken, out_format
 
 
-def _like(place: StoredOn, operands: Sequence[Any]) -> SparseTensor:
-    """A tensor without values on a pattern that follows from an operand's."""
+def _like(place: StoredOn, operands: Sequence[Any]) -> Pattern | DynamicPattern:
+    """A pattern that follows from an operand's."""
     if isinstance(place.pattern, Pattern):
-        return SparseTensor._unchecked(None, place.pattern)
+        return place.pattern
     dynamic = (x.pattern for x, on in zip(operands, stored_on(operands), strict=True) if on and on.core == place.core)
-    return SparseTensor._unchecked(None, next(dynamic).retyped(place.pattern))
+    found: DynamicPattern = next(dynamic).retyped(place.pattern)
+    return found
 
 
 def fused_entries(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,13 +17,14 @@ from jsparse.algebra.assembly import Assembly, future_place, new_format
 from jsparse.algebra.dense import dense_product
 from jsparse.algebra.dtypes import Dtypes, converted, dtypes_of
 from jsparse.algebra.meaning import check_meaning
-from jsparse.algebra.operands import Asked, OutFormat, as_array, asked, dense_array
+from jsparse.algebra.operands import Asked, OutFormat, as_operand, asked, dense_array
 from jsparse.algebra.path import Step, steps_of
 from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
+from jsparse.algebra.relation import is_index_relation
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.rules import NEW_PATTERN, Stored
-from jsparse.algebra.signature import Signature, StoredOn, is_relation
+from jsparse.algebra.signature import Signature, StoredOn
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
@@ -96,7 +97,7 @@ class Contraction:
 
     def arrays(self, operands: Sequence[Any]) -> list[Any]:
         """The operands that have values as the primitive (or the dense einsum) takes them."""
-        return [self._array(x, n) for n, x in enumerate(operands) if not is_relation(x)]
+        return [self._array(x, n) for n, x in enumerate(operands) if not is_index_relation(x)]
 
     def walked(self, operands: Sequence[Any], result: DynamicPattern | None) -> list[DynamicPattern]:
         """The dynamic patterns that are walked; `result` is the one on which the result lies."""
@@ -145,7 +146,9 @@ def contraction(
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
         PatternError: there is no room for a sparse result, or nothing says how much there has to be.
     """
-    taken = [x if isinstance(x, SparseTensor) else as_array(x, subscripts) for x in operands]
+    taken = [
+        as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
+    ]
     signatures, out = asked(subscripts, taken, out_format)
     return _stated(subscripts, signatures, out, nse, preferred, semiring), taken
 

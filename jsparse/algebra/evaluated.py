@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from jsparse.algebra.compute import in_format
-from jsparse.algebra.operands import OutFormat, as_array, asked
-from jsparse.algebra.signature import is_relation
+from jsparse.algebra.operands import OutFormat, as_operand, asked
+from jsparse.algebra.relation import is_index_relation
 from jsparse.algebra.summation import Summation, summation, total
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.formats import Format
 from jsparse.notation import Access
 from jsparse.notation.statement import Statement
-from jsparse.tensor import SparseTensor
 
 __all__ = ["Stated", "stated"]
 
@@ -48,7 +48,7 @@ def stated(
     statement, more = _with_factors(statement, tensors)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}
-    operands = [every[name] if isinstance(every[name], SparseTensor) else as_array(every[name], text) for name in names]
+    operands = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     signatures, out = asked(text, operands, out_format)
     work = summation(text, statement, names, signatures, out, nse, preferred, semiring)
     if work.resorted:
@@ -74,7 +74,7 @@ def _converted(
 
 def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
     """A term of a number only, or of tables besides, gets the factor 1, an operand."""
-    bare = [all(is_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
+    bare = [all(is_index_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
     if not any(bare):
         return statement, {}
     one = Access(ONE, ())

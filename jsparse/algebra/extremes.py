@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from jsparse.algebra.signature import is_relation
+from jsparse.algebra.relation import is_index_relation
 from jsparse.compiler.semiring import Add, Semiring
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
@@ -30,9 +30,9 @@ def as_product(
     add: Add = "min" if statement.operator == "min=" else "max"
     terms, more = [], dict[str, Any]()
     for number, term in enumerate(statement.terms):
-        factors = [factor for factor in term.factors if not is_relation(tensors[factor.tensor])]
+        factors = [factor for factor in term.factors if not is_index_relation(tensors[factor.tensor])]
         terms.append(_Term(number, term.coefficient, factors))
-    related = [f for term in statement.terms for f in term.factors if is_relation(tensors[f.tensor])]
+    related = [f for term in statement.terms for f in term.factors if is_index_relation(tensors[f.tensor])]
     if len(terms) == 1:
         factors = terms[0].with_number(more)
     else:

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.algebra.relation import IndexRelation
 from jsparse.dynamic import DynamicPattern, check_width
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
@@ -37,12 +38,12 @@ class Direct:
     """A statement without indirect accesses, that means the same.
 
     Attributes:
-        relations: the tensors without values that stand for the indirect accesses, by the names they have there.
+        relations: what stands for the indirect accesses, by the names they have there.
         of_target: the accesses to those that lead to the target.
     """
 
     statement: Statement
-    relations: Mapping[str, SparseTensor]
+    relations: Mapping[str, IndexRelation]
     of_target: tuple[Access, ...]
 
 
@@ -73,7 +74,7 @@ class _Relations:
 
     def __init__(self, text: str, tensors: Mapping[str, Any]) -> None:
         self.text, self.tensors = text, tensors
-        self.made: dict[str, SparseTensor] = {}
+        self.made: dict[str, IndexRelation] = {}
         self.sizes: dict[IndexVar, int] = {}
 
     def replaced(
@@ -105,7 +106,7 @@ class _Relations:
             var += "'"
         names = tuple(map(str, inner.indices))
         if var not in self.made:
-            self.made[var] = SparseTensor._unchecked(None, relation(_diagonal(array, names), size))
+            self.made[var] = IndexRelation.of(relation(_diagonal(array, names), size))
         return var, [*needed, Access(var, (*dict.fromkeys(names), var))]
 
     def array(self, access: Access) -> Any:

@@ -9,15 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.algebra.relation import IndexRelation, Operand
 from jsparse.algebra.rules import NewPattern
 from jsparse.algebra.signature import Signature, StoredOn, signature, stored_on
+from jsparse.dynamic import DynamicPattern
 from jsparse.errors import DTypeError, FormatError
 from jsparse.formats import Format, Pattern
+from jsparse.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Asked", "OutFormat", "as_array", "asked", "dense_array", "dense_levels"]
+__all__ = ["Asked", "OutFormat", "as_array", "as_operand", "asked", "dense_array", "dense_levels"]
 
-OutFormat: TypeAlias = str | Format | SparseTensor | None
+OutFormat: TypeAlias = str | Format | SparseTensor | Pattern | DynamicPattern | None
 Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of which only types count
 
 
@@ -33,6 +36,17 @@ def as_array(x: Any, subscripts: str) -> jax.Array:
     if not isinstance(array.dtype, np.dtype):  # random keys
         raise DTypeError(f"Expected the operands of '{subscripts}' to be numbers, but one has dtype {array.dtype}.")
     return array
+
+
+def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
+    """An operand as the primitives take it; `name` says in messages which it is.
+
+    Raises PatternError if the leaves of a SparseTensor are not those of its pattern, DTypeError for anything that is
+    neither a tensor nor an array of numbers.
+    """
+    if isinstance(x, SparseTensor):
+        return with_sound_leaves(x, name)
+    return x if isinstance(x, IndexRelation) else as_array(x, subscripts)
 
 
 def dense_array(x: Any) -> Any:
@@ -52,11 +66,13 @@ def dense_levels(x: Any, layout: Format) -> SparseTensor:
 
 def asked(text: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[tuple[Signature, ...], Asked]:
     """The signatures of operands, and `out_format` likewise. Raises FormatError if it is no format."""
-    stored = stored_on([*operands, out_format])
-    out: Asked = stored.pop() if isinstance(out_format, SparseTensor) else out_format
+    if isinstance(out_format, SparseTensor):
+        check_pattern(out_format, lambda: f"out_format of '{text}'")
+    *stored, requested = stored_on([*operands, out_format])
+    out: Any = out_format if requested is None else requested
     if not isinstance(out, str | Format | StoredOn | None):
         raise FormatError(
             f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor or None, but got "
             f"{type(out).__name__}."
         )
-    return tuple(signature(x, on) for x, on in zip(operands, stored, strict=False)), out
+    return tuple(signature(x, on) for x, on in zip(operands, stored, strict=True)), out

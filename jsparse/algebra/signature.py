@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.algebra.relation import is_index_relation, pattern_of
 from jsparse.dynamic import DynamicPattern, same_entries
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.pattern import core_of
 from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.tensor import SparseTensor
 
-__all__ = ["Core", "Signature", "StoredOn", "is_relation", "signature", "stored_on"]
+__all__ = ["Core", "Signature", "StoredOn", "signature", "stored_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +82,25 @@ class Core:
         return len(self.pattern.shape)
 
 
-def stored_on(tensors: Sequence[Any]) -> list[StoredOn | None]:
+def stored_on(operands: Sequence[Any]) -> list[StoredOn | None]:
     """What each is stored on; dynamic patterns are grouped by the identity of their index arrays."""
     groups: list[DynamicPattern] = []
     found: list[StoredOn | None] = []
-    for x in tensors:
-        if not isinstance(x, SparseTensor):
+    for pattern in map(pattern_of, operands):
+        if pattern is None:
             found.append(None)
-        elif isinstance(x.pattern, Pattern):
-            found.append(StoredOn(x.pattern))
+        elif isinstance(pattern, Pattern):
+            found.append(StoredOn(pattern))
         else:
-            group = next((n for n, other in enumerate(groups) if same_entries(x.pattern, other)), len(groups))
-            groups.append(x.pattern)
-            found.append(StoredOn(x.pattern.type, group, tuple(other.type for other in x.pattern.derived)))
+            group = next((n for n, other in enumerate(groups) if same_entries(pattern, other)), len(groups))
+            groups.append(pattern)
+            found.append(StoredOn(pattern.type, group, tuple(other.type for other in pattern.derived)))
     return found
-
-
-def is_relation(x: Any) -> bool:
-    """Whether an operand has a pattern only."""
-    return isinstance(x, SparseTensor) and x.values is None
 
 
 def signature(x: Any, on: StoredOn | None) -> Signature:
     """The signature of an operand that is stored so."""
+    if is_index_relation(x):
+        return Signature(x.shape, np.dtype(bool), False, on, True)  # bool promotes to any other
     array = x.values if isinstance(x, SparseTensor) else x
-    if is_relation(x):
-        return Signature(tuple(x.shape), np.dtype(bool), False, on, True)  # bool promotes to any other
     return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)

@@ -12,18 +12,20 @@ whatever the formats.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jsparse import _native
 from jsparse.compiler.llvm import CompiledKernel
+from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.problem import Problem, TensorType
-from jsparse.compiler.recipe import write_recipe
-from jsparse.compiler.routine import has_batch, with_batch
+from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.routine import Parameters, has_batch, with_batch
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.semiring import PLUS_TIMES
+from jsparse.compiler.signature import BufferType, Length, fixed
 from jsparse.errors import JsparseError
 
 __all__ = ["ListTerm", "Lists", "counting", "is_lists", "list_term", "listing", "read_lists"]
@@ -93,6 +95,26 @@ class Lists:
         operands, bound = iter(range(self.factors, count)), iter(range(-3, -3 - len(self.operands), -1))
         arrays = [next(operands) if operand else next(bound) for operand in self.operands]
         return [-1, -2, *range(self.factors), *arrays, *range(count, count + self.results)]
+
+    def buffer_types(self, tables: Sequence[int]) -> list[BufferType]:
+        """Of the parameters and the table of terms, which have those lengths; of factors, index arrays and results."""
+        given, flags = Parameters.read(self.params), iter(self.operands)
+        factors: list[BufferType] = []
+        arrays: list[BufferType] = []
+        for number, term in enumerate(self.terms):
+            problem, _ = read_recipe(term.columns)
+            types = [type_.within(f"t{number} ") for type_ in buffer_types(problem)]
+            own = len(problem.tensors) - 1
+            factors += types[:own]
+            arrays += [
+                type_.batched(given.batch) if next(flags) and self.is_batched else type_
+                for type_ in types[own : own + len(term.widths)]
+            ]
+        values = [BufferType(self.value_bytes, (Length(given.type.nse),))] if self.value_bytes else []
+        found = [type_.batched(given.batch) if self.is_batched else type_ for type_ in (*given.arrays(), *values)]
+        if len(factors) != self.factors or len(arrays) != len(self.operands) or len(found) != self.results:
+            raise JsparseError(f"Expected lists that state the buffers of their terms, but got {self.recipe[:80]!r}.")
+        return [*(fixed("int64", length) for length in tables), *factors, *arrays, *found]
 
     @property
     def is_batched(self) -> bool:

@@ -7,14 +7,17 @@ is to it (`csrc/params.h`).
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from jsparse import _native
+from jsparse.compiler.signature import BufferType, fixed
 from jsparse.errors import JsparseError
-from jsparse.formats import DynamicType, LevelKind
+from jsparse.formats import DynamicType, Format, Level, LevelKind
+from jsparse.formats.dynamic import slots_dtype
 
 __all__ = [
     "Routine",
@@ -22,7 +25,6 @@ __all__ = [
     "has_batch",
     "is_routine",
     "parameters",
-    "places_dtype",
     "read_routine",
     "swap_parameters",
     "with_batch",
@@ -34,7 +36,9 @@ NAMES = get_args(RoutineName)
 VERSION = 1
 WIDE_INDEX, WIDE_PLACES, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
 FLAGS_AT, BATCH_AT = 1, 2
+HEAD = 8  # numbers in front of those of the levels
 _KINDS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 1, LevelKind.SINGLETON: 2}
+_KIND_OF = {code: kind for kind, code in _KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,16 @@ class Routine:
         return [-1, *range(self.operands + self.results)]
 
     @property
+    def buffer_types(self) -> list[BufferType]:
+        """Of the parameters, and of operands and results, as `csrc/params.h` lists them."""
+        given = Parameters.read(self.params)
+        types = [*given.buffers(self.name)]
+        if len(types) != self.operands + self.results:
+            raise JsparseError(f"Expected {len(types)} buffers for the routine {self.name}, but got others.")
+        batch = [buffer.batched(given.batch) for buffer in types] if self.is_batched else types
+        return [fixed("int64", len(self.params)), *batch]
+
+    @property
     def bound(self) -> str:
         """No index array is bound."""
         return ""
@@ -84,7 +98,7 @@ def parameters(
     type_: DynamicType, *, inputs: int = 0, element: np.dtype | None = None, coordinates: np.dtype | None = None
 ) -> tuple[int, ...]:
     """The parameters for patterns of that type, `inputs` coordinates or elements of a dtype."""
-    flags = WIDE_INDEX * (type_.index_dtype.itemsize == 8) | WIDE_PLACES * (places_dtype(type_, inputs).itemsize == 8)
+    flags = WIDE_INDEX * (type_.index_dtype.itemsize == 8) | WIDE_PLACES * (slots_dtype(type_, inputs).itemsize == 8)
     flags |= WIDE_COORDINATES * (coordinates is not None and coordinates.itemsize == 8)
     width, kind = (0, 0) if element is None else _element(element)
     head = (VERSION, int(flags), 1, inputs, type_.nse, width, kind, type_.format.ndim)
@@ -100,6 +114,63 @@ def swap_parameters(shape: tuple[int, ...], element: np.dtype) -> tuple[int, ...
     """The parameters for an array of that shape and dtype, whose last two dimensions change places."""
     levels = (value for dim, size in enumerate(shape) for value in (_KINDS[LevelKind.DENSE], dim, 1, size))
     return (VERSION, 0, 1, 0, 0, *_element(element), len(shape), *levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters read back.
+
+    Attributes:
+        type: of the pattern that they describe.
+        element_bytes: of an element of a dense array.
+    """
+
+    flags: int
+    batch: int
+    inputs: int
+    type: DynamicType
+    element_bytes: int
+
+    @staticmethod
+    def read(params: Sequence[int]) -> Parameters:
+        """Raises JsparseError for numbers that are no parameters."""
+        if len(params) < HEAD or len(params) != HEAD + 4 * params[7]:
+            raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
+        _, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
+        rows = [params[n : n + 4] for n in range(HEAD, len(params), 4)]
+        if min((batch, inputs, nse, *(size for *_, size in rows))) < 0 or {row[0] for row in rows} - set(_KIND_OF):
+            raise JsparseError(f"Expected sizes >= 0 and known levels, but got the parameters {tuple(params)}.")
+        format = Format(tuple(Level(_KIND_OF[code], dim, bool(unique)) for code, dim, unique, _ in rows))
+        sizes = {dim: size for _, dim, _, size in rows}
+        type_ = DynamicType(tuple(sizes[dim] for dim in range(len(rows))), format, nse)
+        return Parameters(flags, batch, inputs, type_, width * (2 if kind == 2 else 1))
+
+    def arrays(self) -> list[BufferType]:
+        """The index arrays."""
+        dtype = "int64" if self.flags & WIDE_INDEX else "int32"
+        return [fixed(dtype, length) for length in self.type.array_lengths]
+
+    def buffers(self, name: RoutineName) -> list[BufferType]:
+        """Operands, then results, without the axis of a batch."""
+        index = "int64" if self.flags & WIDE_INDEX else "int32"
+        slots = "int64" if self.flags & WIDE_PLACES else "int32"
+        given = "int64" if self.flags & WIDE_COORDINATES else "int32"
+        ndim, nse, faults = len(self.type.shape), self.type.nse, fixed("int32")
+        match name:
+            case "assemble":
+                found = [fixed(slots, self.inputs), fixed(slots, nse + 1), fixed(slots, self.inputs)]
+                return [fixed(given, ndim, self.inputs), *self.arrays(), *found]
+            case "expand":
+                return [*self.arrays(), fixed(index, ndim, nse)]
+            case "nonzero":
+                return [fixed(self.element_bytes, *self.type.shape), *self.arrays(), fixed(slots, nse)]
+            case "swap":
+                *outer, rows, columns = self.type.shape
+                return [fixed(self.element_bytes, *outer, *pair) for pair in ((rows, columns), (columns, rows))]
+            case "validate":
+                return [*self.arrays(), faults]
+            case "check":
+                return [*self.arrays(), faults, *self.arrays()]
 
 
 def _element(dtype: np.dtype) -> tuple[int, int]:
@@ -120,11 +191,6 @@ def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
     changed[FLAGS_AT] |= BATCHED
     changed[BATCH_AT] *= size
     return tuple(changed)
-
-
-def places_dtype(type_: DynamicType, inputs: int) -> np.dtype:
-    """The dtype of places among slots and inputs."""
-    return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
 def is_routine(recipe: str) -> bool:

@@ -15,17 +15,20 @@ from jsparse.compiler.bound import find_array
 from jsparse.compiler.lists import is_lists, read_lists
 from jsparse.compiler.llvm import CompiledKernel, compile_kernel
 from jsparse.compiler.loops import build_loops
-from jsparse.compiler.lower import kernel_buffers, lower
+from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.routine import is_routine, read_routine
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.signature import encoded
 from jsparse.compiler.timing import stage
 
 __all__ = [
     "OPERAND",
     "TARGET",
     "KernelCall",
+    "RunnableKernel",
     "bind",
     "call_of",
     "clear_cache",
@@ -40,8 +43,21 @@ OPERAND = "-"
 INVALID = "!"
 KEPT_KERNELS = 1024  # compiled kernels kept although no program holds them
 
-_kernels: OrderedDict[str, CompiledKernel] = OrderedDict()
+_kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
 _lock = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunnableKernel:
+    """Machine code, and what buffers it takes (see `compiler.signature`)."""
+
+    code: CompiledKernel
+    signature: list[int]
+
+    @property
+    def buffer_count(self) -> int:
+        """How many buffers it takes."""
+        return self.signature[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +93,17 @@ def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...]) -> Ker
     return KernelCall(write_recipe(problem, schedule), " ".join(bound))
 
 
-def kernel_of(recipe: str) -> CompiledKernel:
+def kernel_of(recipe: str) -> RunnableKernel:
     """The compiled kernel of a recipe: from memory, or compiled now."""
     name = digest(recipe)
     with _lock:
         found = _kernels.pop(name, None)
         if found is None:
             with stage("code generation"):
-                kernel = lower(build_loops(*read_recipe(recipe)))
+                problem, schedule = read_recipe(recipe)
+                kernel = lower(build_loops(problem, schedule))
             with stage("LLVM"):
-                found = compile_kernel(kernel)
+                found = RunnableKernel(compile_kernel(kernel), encoded(buffer_types(problem)))
         _kernels[name] = found
         while len(_kernels) > KEPT_KERNELS:
             _kernels.popitem(last=False)
@@ -100,24 +117,26 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         return known
     if is_routine(call.recipe):
         routine = read_routine(call.recipe)
-        return _native.bind_call(call.key, routine.address, routine.slots, [routine.table()], None, pin=pin)
+        signature = encoded(routine.buffer_types)
+        return _native.bind_call(call.key, routine.address, routine.slots, [routine.table()], None, pin, signature)
     if is_lists(call.recipe):
         lists = read_lists(call.recipe)
-        tables, alive = lists.tables(kernel_of)
+        tables, alive = lists.tables(lambda recipe: kernel_of(recipe).code)
         arrays = [*tables, *(find_array(name) for name in call.bound.split())]
-        return _native.bind_call(call.key, lists.address, lists.slots, arrays, alive, pin=pin)
+        signature = encoded(lists.buffer_types([len(table) for table in tables]))
+        return _native.bind_call(call.key, lists.address, lists.slots, arrays, alive, pin, signature)
     kernel = kernel_of(call.recipe)
     arrays = [find_array(name) for name in call.names if name != OPERAND]
-    return _native.bind_call(call.key, kernel.address, _slots(call), arrays, kernel, pin=pin)
+    slots = _slots(call, kernel.buffer_count)
+    return _native.bind_call(call.key, kernel.code.address, slots, arrays, kernel, pin, kernel.signature)
 
 
-def _slots(call: KernelCall) -> list[int]:
+def _slots(call: KernelCall, count: int) -> list[int]:
     """The kernel's buffers are: factors, index arrays, the result (see `lower.storage`)."""
-    problem, _ = read_recipe(call.recipe)
     names = call.names
     operands = itertools.count()
     bound = itertools.count(-1, -1)
-    slots = [next(operands) for _ in range(len(kernel_buffers(problem)) - 1 - len(names))]
+    slots = [next(operands) for _ in range(count - 1 - len(names))]
     slots += [next(operands) if name == OPERAND else next(bound) for name in names]
     if INVALID in call.bound.split():
         next(operands)
@@ -139,9 +158,10 @@ def run_on_host(call: KernelCall, operands: list[np.ndarray], result: np.ndarray
 
 
 def run_recipe(recipe: str, buffers: Sequence[np.ndarray], threads: int = 0) -> None:
-    """Run the kernel of a recipe on all of its buffers, without XLA. Raises RuntimeError if it fails."""
+    """Run the kernel of a recipe on all of its buffers, without XLA. Raises RuntimeError if it fails, ValueError if the
+    buffers are not those that it takes."""
     kernel = kernel_of(recipe)  # alive while it runs, whatever becomes of the cache
-    code = _native.run(kernel.address, list(buffers), threads)
+    code = _native.run(kernel.code.address, list(buffers), threads, kernel.signature)
     if code:
         raise RuntimeError(f"kernel failed with code {code}: {_native.last_error()}")
 

@@ -18,7 +18,7 @@ from jsparse.formats.level import LevelKind
 if TYPE_CHECKING:
     from jsparse.formats.pattern import Pattern
 
-__all__ = ["DynamicType", "pad", "trim"]
+__all__ = ["DynamicType", "pad", "slots_dtype", "trim"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,12 @@ class DynamicType:
         return index_dtype(self.shape, [self.nse, *self.array_lengths])
 
     @cached_property
+    def index_leaves(self) -> tuple[tuple[str, int, np.dtype], ...]:
+        """What each index array is, its length and its dtype, in the order of `Format.arrays`."""
+        named = zip(self.format.arrays, self.array_lengths, strict=True)
+        return tuple((f"{role} of level {level}", length, self.index_dtype) for (level, role), length in named)
+
+    @cached_property
     def limit(self) -> tuple[int, int] | None:
         """The number of the index array whose last element says how many positions are in use, and how many there is
         room for; None if no level has pointers: then every slot is in use."""
@@ -72,6 +78,11 @@ class DynamicType:
         """How many slots each position has that an array of pointers counts."""
         inner = self.format.levels[self.format.arrays[array][0] + 1 :]
         return prod(self.shape[level.dim] for level in inner if level.kind is LevelKind.DENSE)
+
+
+def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
+    """The dtype of numbers of slots, and of `inputs` entries that go there."""
+    return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jsparse import _compat, _native
 from jsparse.compiler.runtime import TARGET, KernelCall, bind
+from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
 
 __all__ = ["call_kernel", "custom_call", "kernel_p"]
@@ -51,7 +52,9 @@ def _lower(
 def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *held: object) -> Any:
     """The lowering of a call, which lives, with what is `held`, as long as the program. The kernel is compiled here, so
     that what fails fails in Python."""
-    _compat.keep_alive(ctx, _Held(bind(call), *held))
+    handle = bind(call)
+    handle.check_operands([(element_code(x.dtype), x.shape) for x in (*ctx.avals_in, *ctx.avals_out)])
+    _compat.keep_alive(ctx, _Held(handle, *held))
     rule = jax.ffi.ffi_lowering(TARGET)
     return rule(ctx, *operands, key=call.key, recipe=call.recipe, bound=call.bound)
 

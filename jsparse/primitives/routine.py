@@ -12,10 +12,11 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.lists import Lists
-from jsparse.compiler.routine import Routine, parameters, places_dtype, swap_parameters
+from jsparse.compiler.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.runtime import KernelCall
 from jsparse.errors import DTypeError
 from jsparse.formats import DynamicType, LevelKind
+from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.kernel import custom_call
 from jsparse.settings import config
 
@@ -45,7 +46,7 @@ def assemble(coords: Any, type_: DynamicType) -> Assembled:
     """Index arrays of the entries at `coords` (ndim, n), which come in any order. Duplicates share a slot; coordinates
     out of range, and entries for which there is no room, get none."""
     inputs = coords.shape[-1]
-    places = places_dtype(type_, inputs)
+    places = slots_dtype(type_, inputs)
     params = parameters(type_, inputs=inputs, coordinates=np.dtype(coords.dtype))
     results = (*array_results(type_), ((inputs,), places), ((type_.nse + 1,), places), ((inputs,), places))
     *arrays, order, starts, slots = _bind("assemble", params, (coords,), results)
@@ -76,7 +77,7 @@ def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
 def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
     """Index arrays of the elements of `x` that are not zero (NaN is not)."""
     x = jax.lax.stop_gradient(x)
-    results = (*array_results(type_), ((type_.nse,), places_dtype(type_, x.size)))
+    results = (*array_results(type_), ((type_.nse,), slots_dtype(type_, x.size)))
     return tuple(_bind("nonzero", parameters(type_, element=np.dtype(x.dtype)), (x,), results)[:-1])
 
 

@@ -37,8 +37,18 @@ def put(at, value):
         ("csr", 1, put(slice(0, 2), 3), r"coordinates of dimensions \(1,\) to increase .* repeat"),
         ("csr", 1, put(slice(0, 2), [3, 2]), "are out of order"),
         ("coo", 1, put(slice(0, 2), [4, 0]), "are out of order"),
-        ("csr", 1, lambda a: a[:-1], r"coordinates of level 1 to have shape \(20,\) .* as nse=20 asks, but got .*19"),
-        ("csr", 0, lambda a: a.astype(np.int16), "dtype int32, as nse=20 asks, but got .* int16"),
+        (
+            "csr",
+            1,
+            lambda a: a[:-1],
+            r"coordinates of level 1 of .* int32 of shape \(20,\), but got int32 of shape \(19,\)",
+        ),
+        (
+            "csr",
+            0,
+            lambda a: a.astype(np.int16),
+            r"pointers of level 1 of .* int32 of shape \(6,\), but got int16 of shape \(6,\)",
+        ),
         ("dcsr", 0, put(1, 6), "at most 5 entries in a level"),
     ],
 )
@@ -57,7 +67,9 @@ def test_what_is_behind_the_count_may_be_anything(dense):
 def test_static_tensors_and_values(dense):
     A = asarray(dense)
     A.validate()
-    with pytest.raises(ShapeError, match=r"values of shape \(12,\)|values of shape \(\d+,\), but got \(3,\)"):
+    with pytest.raises(
+        ShapeError, match=r"values of A in A.validate, .* shape \(10,\), but got float32 of shape \(3,\)"
+    ):
         SparseTensor._unchecked(jnp.ones(3), A.pattern).validate()
 
 

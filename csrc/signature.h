@@ -1,0 +1,49 @@
+// What a kernel takes: the element type and the extents of each of its buffers, so that nothing is handed to it that is
+// shorter than it believes. As one array of int64:
+//
+//   [0] buffers, [1] symbols; for each buffer: element, rank, and for each axis (symbol, factor, constant)
+//
+// An extent is `constant`, or `factor * symbol + constant` where a symbol (-1: none) is the same number in all buffers:
+// the pointers of csr are symbol-free, its coordinates and values have the length of one symbol. An element is the kind
+// letter of NumPy times 256, plus the bytes; without a letter, any kind with so many bytes. (compiler/signature.py)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace jsparse {
+
+// One buffer as it comes. Without dims nothing is known of it yet, and nothing checked.
+struct BufferShape {
+  int64_t element;
+  int64_t rank;
+  const int64_t* dims;
+};
+
+class Signature {
+ public:
+  // Of nothing: fits whatever comes.
+  Signature() = default;
+
+  // Throws std::invalid_argument unless `code` is what the comment above says, of that many buffers.
+  Signature(std::vector<int64_t> code, size_t buffers);
+
+  // The number of the first buffer that does not fit, or -1.
+  int64_t misfit(const BufferShape* buffers) const;
+
+  // "float32 of shape [5, n1 + 1]", of buffer b.
+  std::string expected(int64_t b) const;
+
+ private:
+  std::vector<int64_t> code_;
+};
+
+// "float32 of shape [5, 7]"
+std::string shown(const BufferShape& buffer);
+
+// The element of a NumPy dtype.
+constexpr int64_t element_of(char kind, int64_t bytes) { return int64_t{kind} * 256 + bytes; }
+
+}  // namespace jsparse

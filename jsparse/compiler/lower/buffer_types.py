@@ -1,0 +1,97 @@
+"""The element type and the extents of each buffer of a problem's kernel, as formats and sizes determine them.
+
+csr (m, n)          pointers [m + 1], coordinates [s], values [s]
+csr, batched values values [b, s]
+dcsr                pointers [2], coordinates [s0], pointers [s0 + 1], coordinates [s1], values [s1]
+blocks (a, b)       values [a*b*s]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from jsparse.compiler.lower.chunks import MAX_CHUNKS
+from jsparse.compiler.lower.storage import Storage
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.signature import BufferType, Length
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["buffer_types"]
+
+Shape = tuple[Length, ...]
+
+
+def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
+    """Those of `kernel_buffers`, in the same order."""
+    shapes = _Shapes(problem).by_name()
+    return tuple(BufferType(buffer.type.dtype, shapes[buffer.name]) for buffer in Storage(problem).buffers)
+
+
+class _Shapes:
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.positions: dict[int, Length] = {}  # of the last level of each pattern
+
+    def by_name(self) -> dict[str, Shape]:
+        found = {name: shape for n in range(len(self.problem.patterns)) for name, shape in self.index_arrays(n)}
+        outer = (*self.problem.assignment.accesses, *(f for term in self.problem.terms for f in term.factors))
+        accesses = {access.tensor: access for one in outer for access in (one, *one.nested())}
+        target, *factors = self.problem.tensors
+        found |= {tensor.name: self.tensor(tensor, accesses[tensor.name]) for tensor in factors}
+        return found | self.results(target, accesses[target.name])
+
+    def results(self, target: TensorType, access: Access) -> dict[str, Shape]:
+        """The target, and what belongs to it where its pattern is wanted."""
+        levels, chunks, room = len(access.indices), Length(MAX_CHUNKS), Length(0, "room")
+        of_levels = {"starts": (Length(levels), chunks), "ends": (Length(max(levels - 1, 0)), room)}
+        match self.problem.wanted:
+            case "values":
+                return {target.name: self.tensor(target, access)}
+            case "counts" | "bounds":
+                return {target.name: (chunks,)}
+            case "coordinates":
+                return {"starts": (chunks,), target.name: (Length(levels), room)}
+            case "levels":
+                return {**of_levels, target.name: (Length(levels), room)}
+            case "entries":
+                return {**of_levels, "columns": (Length(levels), room), target.name: (room,)}
+            case "listed values":
+                return {"starts": (chunks,), target.name: (room,)}
+
+    def index_arrays(self, number: int) -> Iterator[tuple[str, Shape]]:
+        """Name and shape of each index array of a pattern."""
+        type_ = self.problem.patterns[number]
+        lead = tuple(self.size(var) for var in self.problem.lead_variables[number])
+        positions = Length(1)
+        for depth, (level, var) in enumerate(zip(type_.levels, self.problem.level_variables[number], strict=True)):
+            name, size = f"P{number}_{depth}", self.problem.size[var]
+            if level.kind is LevelKind.DENSE:
+                positions = Length(0, name) if size is None else positions.times(size)
+                continue
+            if level.kind is LevelKind.COMPRESSED:
+                yield f"{name}_pointers", (*lead, positions.plus(1))
+                positions = Length(0, name)
+            yield f"{name}_coordinates", (*lead, positions)
+        self.positions[number] = positions
+
+    def tensor(self, tensor: TensorType, access: Access) -> Shape:
+        """One axis for each dense one in front of the positions; then one for the positions and all behind."""
+        shape: list[Length] = []
+        for place, axis in enumerate(tensor.axes):
+            if isinstance(axis, Positions):
+                later = (a for a in tensor.axes[place + 1 :] if isinstance(a, Dense))
+                behind = [self.problem.size[str(access.indices[a.dim])] for a in later]
+                known = [size for size in behind if size is not None]
+                slots = self.positions[axis.pattern]
+                unknown = len(known) < len(behind)
+                return (*shape, Length(0, f"{tensor.name} behind") if unknown else slots.times(prod(known)))
+            index = access.indices[axis.dim]
+            shape.append(Length(0, f"{tensor.name} {place}") if isinstance(index, Access) else self.size(index))
+        return tuple(shape)
+
+    def size(self, var: IndexVar) -> Length:
+        """The size of an index variable, or a symbol for it."""
+        known = self.problem.size[var]
+        return Length(0, var) if known is None else Length(known)

@@ -1,0 +1,89 @@
+"""What a kernel takes: the element type and the extents of each of its buffers.
+
+The extension compares them with what it is given before a kernel sees a pointer, on every way there: bound arrays when
+they are bound, operands and results when a program is lowered and at each of its calls, host arrays when a kernel runs
+on them (`csrc/signature.h`). An extent is known, or is `factor * symbol + constant` with a symbol that is the same
+number in all buffers: so lengths of index arrays follow the formulas of their format, whatever the number of entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+__all__ = ["BufferType", "Length", "element_code", "encoded", "fixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """`factor * symbol + constant`; without a symbol, `constant`."""
+
+    constant: int
+    symbol: str | None = None
+    factor: int = 1
+
+    def times(self, size: int) -> Length:
+        """So many times as long."""
+        return Length(self.constant * size, self.symbol, self.factor * size)
+
+    def plus(self, count: int) -> Length:
+        """By so many longer."""
+        return replace(self, constant=self.constant + count)
+
+    def __str__(self) -> str:
+        if self.symbol is None:
+            return str(self.constant)
+        product = self.symbol if self.factor == 1 else f"{self.factor}*{self.symbol}"
+        return product if not self.constant else f"{product} + {self.constant}"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferType:
+    """A numpy dtype's name, or a number of bytes if any dtype of that size will do; and the length of each axis."""
+
+    dtype: str | int
+    shape: tuple[Length, ...]
+
+    def within(self, symbols: str) -> BufferType:
+        """With symbols of their own."""
+        shape = (n if n.symbol is None else replace(n, symbol=f"{symbols}{n.symbol}") for n in self.shape)
+        return replace(self, shape=tuple(shape))
+
+    def batched(self, size: int) -> BufferType:
+        """With one more leading axis."""
+        return replace(self, shape=(Length(size), *self.shape))
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def fixed(dtype: str | int | np.dtype, *shape: int) -> BufferType:
+    """A buffer whose shape is known."""
+    return BufferType(dtype.name if isinstance(dtype, np.dtype) else dtype, tuple(map(Length, shape)))
+
+
+def element_code(dtype: str | int | np.dtype) -> int:
+    """An element type as the extension knows it."""
+    if isinstance(dtype, int):
+        return dtype
+    found = np.dtype(dtype)
+    return ord(found.kind) << 8 | found.itemsize
+
+
+def encoded(buffers: Iterable[BufferType]) -> list[int]:
+    """The numbers that `csrc/signature.h` reads."""
+    buffers, symbols = tuple(buffers), dict[str, int]()
+
+    def axis(length: Length) -> Sequence[int]:
+        if length.symbol is None:
+            return -1, 1, length.constant
+        return symbols.setdefault(length.symbol, len(symbols)), length.factor, length.constant
+
+    body = [
+        number
+        for buffer in buffers
+        for number in (element_code(buffer.dtype), len(buffer.shape), *(n for x in buffer.shape for n in axis(x)))
+    ]
+    return [len(buffers), len(symbols), *body]
