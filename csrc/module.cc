@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ namespace {
 // Null or a callable. A plain pointer, so that nothing is released after the interpreter is gone.
 PyObject* resolver = nullptr;
 
+using Described = std::pair<int64_t, std::vector<int64_t>>;  // element and dims
+
 // Lives in Python, so it dies with the GIL held.
 class Call {
  public:
@@ -34,7 +37,7 @@ class Call {
   const std::string& key() const { return entry_->key; }
 
   // Throws unless arguments and results of these elements and shapes are what the call takes.
-  void check_operands(const std::vector<std::pair<int64_t, std::vector<int64_t>>>& operands) const;
+  void check_operands(const std::vector<Described>& operands) const;
 
  private:
   Entry* const entry_;
@@ -64,6 +67,18 @@ void check(const Signature& signature, const std::vector<BufferShape>& buffers) 
                         ", but got " + shown(buffers[static_cast<size_t>(b)]));
 }
 
+BufferShape shape_of(const Described& buffer) {
+  static const int64_t none = 0;  // dims of a buffer without axes
+  const auto& dims = buffer.second;
+  return {buffer.first, static_cast<int64_t>(dims.size()), dims.empty() ? &none : dims.data()};
+}
+
+void check_buffers(const std::vector<int64_t>& signature, const std::vector<std::optional<Described>>& buffers) {
+  std::vector<BufferShape> given;
+  for (const auto& buffer : buffers) given.push_back(buffer ? shape_of(*buffer) : BufferShape{0, 0, nullptr});
+  check(Signature(signature, buffers.size()), given);
+}
+
 Signature signature_of(const py::object& code, size_t buffers) {
   return code.is_none() ? Signature() : Signature(code.cast<std::vector<int64_t>>(), buffers);
 }
@@ -84,12 +99,9 @@ Kernel kernel_at(uintptr_t address) {
   return reinterpret_cast<Kernel>(address);
 }
 
-void Call::check_operands(const std::vector<std::pair<int64_t, std::vector<int64_t>>>& operands) const {
-  static const int64_t none = 0;  // dims of a buffer without axes
+void Call::check_operands(const std::vector<Described>& operands) const {
   std::vector<BufferShape> given;
-  for (const auto& [element, dims] : operands) {
-    given.push_back({element, static_cast<int64_t>(dims.size()), dims.empty() ? &none : dims.data()});
-  }
+  for (const Described& operand : operands) given.push_back(shape_of(operand));
   check(entry_->signature, shapes(*entry_, given));
 }
 
@@ -189,6 +201,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("handlers", &handlers);
   m.def("bind_call", &bind_call, py::arg("key"), py::arg("address"), py::arg("slots"), py::arg("bound"),
         py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none());
+  m.def("check_buffers", &check_buffers, py::arg("signature"), py::arg("buffers"));
   m.def("find_call", &find_call, py::arg("key"));
   m.def("live_calls", &live_entries);
   m.def("set_resolver", &set_resolver, py::arg("f"));

@@ -59,6 +59,9 @@ def bind_call(
     sticks), since a key is a digest of everything that defines its call.
     """
 
+def check_buffers(signature: Sequence[int], buffers: Sequence[tuple[int, Sequence[int]] | None]) -> None:
+    """Raises ValueError unless buffers of these elements and shapes are what the signature says; None is any buffer."""
+
 def find_call(key: str) -> Call | None:
     """A further handle on a bound call."""
 

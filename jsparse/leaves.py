@@ -19,7 +19,7 @@ import numpy as np
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import LeafError
 from jsparse.formats import Pattern
-from jsparse.formats.dynamic import slots_dtype
+from jsparse.formats.dynamic import index_operands
 
 if TYPE_CHECKING:
     from jsparse.tensor import SparseTensor
@@ -70,7 +70,8 @@ def _check_arrays(tensor: SparseTensor, name: Name, lead: tuple[int, ...]) -> No
             f"Expected {_text(name)} to be a SparseTensor with a pattern, but a {type(pattern).__name__} is in its "
             f"place. {_MAPPED}"
         )
-    for array, (what, length, dtype) in zip(pattern.operands(), _index_leaves(pattern), strict=True):
+    derived = [other.type for other in pattern.derived]
+    for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
             raise LeafError(_misfit(tensor, name, what, array, (*lead, length), dtype.name))
 
@@ -81,8 +82,16 @@ def _check_values(tensor: SparseTensor, name: Name, shape: tuple[int, ...]) -> N
         raise LeafError(_misfit(tensor, name, "values", values, shape, "numbers"))
 
 
+_array_types: set[type] = {np.ndarray}  # classes known to be arrays': asking jax.Array takes ten times as long
+
+
 def _is_array(x: Any) -> bool:
-    return isinstance(x, (jax.Array, np.ndarray))
+    if type(x) in _array_types:
+        return True
+    if not isinstance(x, jax.Array):
+        return False
+    _array_types.add(type(x))
+    return True
 
 
 @lru_cache(maxsize=64)
@@ -90,16 +99,6 @@ def _is_numeric(dtype: Any) -> bool:
     """Whether a dtype is of numbers or booleans, in this machine's byte order."""
     is_number = dtype == np.bool_ or jnp.issubdtype(dtype, jnp.number)
     return is_number and isinstance(dtype, np.dtype) and dtype.isnative
-
-
-def _index_leaves(pattern: DynamicPattern) -> tuple[tuple[str, int, np.dtype], ...]:
-    """Name, length and dtype of each index array, as `DynamicPattern.operands` lists them."""
-    found = pattern.type.index_leaves
-    for other in pattern.derived:
-        slots = other.type.nse, slots_dtype(other.type, other.type.nse)
-        verbs = ("gathered", "scattered")
-        found += *other.type.index_leaves, *((f"slots {verb} by the transposed index", *slots) for verb in verbs)
-    return found
 
 
 _MAPPED = "A function that jax.tree.map applied to its leaves, or an optimizer or a filter, replaced it."

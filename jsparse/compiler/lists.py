@@ -12,7 +12,7 @@ whatever the formats.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,8 +96,9 @@ class Lists:
         arrays = [next(operands) if operand else next(bound) for operand in self.operands]
         return [-1, -2, *range(self.factors), *arrays, *range(count, count + self.results)]
 
-    def buffer_types(self, tables: Sequence[int]) -> list[BufferType]:
-        """Of the parameters and the table of terms, which have those lengths; of factors, index arrays and results."""
+    @property
+    def buffer_types(self) -> list[BufferType]:
+        """Of the parameters and the table of terms, of factors, index arrays and results."""
         given, flags = Parameters.read(self.params), iter(self.operands)
         factors: list[BufferType] = []
         arrays: list[BufferType] = []
@@ -114,7 +115,8 @@ class Lists:
         found = [type_.batched(given.batch) if self.is_batched else type_ for type_ in (*given.arrays(), *values)]
         if len(factors) != self.factors or len(arrays) != len(self.operands) or len(found) != self.results:
             raise JsparseError(f"Expected lists that state the buffers of their terms, but got {self.recipe[:80]!r}.")
-        return [*(fixed("int64", length) for length in tables), *factors, *arrays, *found]
+        table = 3 + sum(3 + len(term.widths) for term in self.terms)
+        return [fixed("int64", len(self.params)), fixed("int64", table), *factors, *arrays, *found]
 
     @property
     def is_batched(self) -> bool:

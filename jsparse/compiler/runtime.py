@@ -123,7 +123,7 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         lists = read_lists(call.recipe)
         tables, alive = lists.tables(lambda recipe: kernel_of(recipe).code)
         arrays = [*tables, *(find_array(name) for name in call.bound.split())]
-        signature = encoded(lists.buffer_types([len(table) for table in tables]))
+        signature = encoded(lists.buffer_types)
         return _native.bind_call(call.key, lists.address, lists.slots, arrays, alive, pin, signature)
     kernel = kernel_of(call.recipe)
     arrays = [find_array(name) for name in call.names if name != OPERAND]

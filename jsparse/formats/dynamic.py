@@ -18,7 +18,7 @@ from jsparse.formats.level import LevelKind
 if TYPE_CHECKING:
     from jsparse.formats.pattern import Pattern
 
-__all__ = ["DynamicType", "pad", "slots_dtype", "trim"]
+__all__ = ["DynamicType", "index_operands", "pad", "slots_dtype", "trim"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,17 @@ class DynamicType:
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
     """The dtype of numbers of slots, and of `inputs` entries that go there."""
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
+
+
+def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[tuple[str, int, np.dtype], ...]:
+    """What each index array of a pattern and its transposed indices is, its length and its dtype, in the order in which
+    the primitives take them: behind the arrays of a transposed index, how values are gathered and scattered by it."""
+    found = list(type_.index_leaves)
+    for other in derived:
+        dtype = slots_dtype(other, other.nse)
+        found += [(f"{what} of the transposed index", length, own) for what, length, own in other.index_leaves]
+        found += [(f"slots {verb} by the transposed index", other.nse, dtype) for verb in ("gathered", "scattered")]
+    return tuple(found)
 
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:

@@ -36,7 +36,7 @@ from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.lists import Reached, find_places, in_order, list_places, listed_arrays
 from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.routine import array_results
-from jsparse.primitives.spec import Spec, divided
+from jsparse.primitives.spec import Spec, check_shape, divided
 
 __all__ = ["Entries", "clear_cache", "entries_p", "entries_plan"]
 
@@ -94,6 +94,15 @@ class Entries:
         parts = divided(operands, counts)
         return parts[: len(self.specs)], parts[len(self.specs) :]
 
+    def check_operands(self, operands: Sequence[Any]) -> None:
+        """As `Spec.check_operands`."""
+        factors, index = self.split(operands)
+        for spec, arrays in zip(self.specs, factors, strict=True):
+            for n, (x, term) in enumerate(zip(arrays, spec.factors, strict=True)):
+                check_shape(x, spec.shape(term), None, f"factor {n} of {spec.text}")
+        for walk, arrays in zip(self.reached.walks, index, strict=True):
+            walk.check_index(arrays, (), f"a sum on {self.result!r}")
+
     def dtypes(self, operands: Sequence[Any]) -> tuple[str, ...]:
         """Of the result and of all factors."""
         factors = self.split(operands)[0]
@@ -136,6 +145,7 @@ def clear_cache() -> None:
 
 
 def _abstract(*operands: Any, work: Entries) -> Any:
+    work.check_operands(operands)
     results = () if isinstance(work.result, Pattern) else array_results(work.result)
     avals = [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
     return [*avals, _compat.output_aval((work.result.nse,), np.dtype(work.dtypes(operands)[0]), operands)]

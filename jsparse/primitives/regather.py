@@ -25,6 +25,7 @@ from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.formats import Pattern, Relayout
 from jsparse.notation import Access, Assignment
 from jsparse.primitives.kernel import call_kernel
+from jsparse.primitives.spec import check_shape
 
 __all__ = ["gather_slots", "regather", "regather_p"]
 
@@ -47,6 +48,10 @@ def _shape(values: Any, relayout: Relayout, inverse: bool, axis: int) -> tuple[i
 
 
 def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> Any:
+    source = relayout.target if inverse else relayout.source
+    check_shape(
+        values, (*values.shape[:axis], source.nse, *values.shape[axis + 1 :]), None, f"values moved from {source}"
+    )
     return _compat.output_aval(_shape(values, relayout, inverse, axis), values.dtype, (values,))
 
 

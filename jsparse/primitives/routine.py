@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse import _compat
+from jsparse import _compat, _native
 from jsparse.compiler.lists import Lists
 from jsparse.compiler.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.runtime import KernelCall
-from jsparse.errors import DTypeError
+from jsparse.compiler.signature import element_code, encoded
+from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import DynamicType, LevelKind
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.kernel import custom_call
@@ -104,7 +105,13 @@ def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results
     return out
 
 
-def _abstract(*operands: Any, results: tuple[Result, ...], **params: Any) -> Any:
+def _abstract(*operands: Any, routine: Routine | Lists, results: tuple[Result, ...], held: tuple[object, ...]) -> Any:
+    given = [*((x.dtype, x.shape) for x in operands), *((dtype, shape) for shape, dtype in results)]
+    described = [(element_code(dtype), shape) for dtype, shape in given]
+    try:
+        _native.check_buffers(encoded(routine.buffer_types), [None if n < 0 else described[n] for n in routine.slots])
+    except (IndexError, ValueError) as error:
+        raise LeafError(f"Expected index arrays as {routine.recipe[:80]} takes them. {error}.") from error
     return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
 
 

@@ -12,11 +12,13 @@ import numpy as np
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
 from jsparse.compiler.semiring import PLUS_TIMES, Guard, Semiring
+from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
+from jsparse.formats.dynamic import index_operands
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["Spec", "Term", "Walked", "divided", "problem_of"]
+__all__ = ["Spec", "Term", "Walked", "check_shape", "divided", "problem_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,14 @@ class Walked:
     def operand_count(self) -> int:
         """How many operands there are of the pattern and its transposed indices; none of a static one."""
         return sum(self.array_counts)
+
+    def check_index(self, arrays: Sequence[Any], lead: Sequence[int], text: str) -> None:
+        """Raises LeafError unless the operands of a dynamic pattern are index arrays of its type; `lead`: the sizes of
+        their leading axes."""
+        if isinstance(self.pattern, Pattern):
+            return
+        for array, (what, length, dtype) in zip(arrays, index_operands(self.pattern, self.derived), strict=True):
+            check_shape(array, (*lead, length), dtype, f"{what} in {text}")
 
     @property
     def stored(self) -> Stored:
@@ -126,10 +136,42 @@ class Spec:
         others = (*self.factors[:place], *self.factors[place + 1 :])
         return replace(self, factors=(*others, self.result), result=self.factors[place])
 
+    def check_operands(self, operands: Sequence[Any]) -> None:
+        """Raises LeafError unless the operands have the shapes and dtypes that terms and patterns ask for: what leaves
+        of tensors are checked for, asked once more of whatever reaches the primitive."""
+        counts = [len(self.factors), *(walk.operand_count for walk in self.walks)]
+        if len(operands) != sum(counts):
+            raise LeafError(f"Expected {sum(counts)} operands for {self.text}, but got {len(operands)}.")
+        factors, index = self.split(operands)
+        for n, (x, term) in enumerate(zip(factors, self.factors, strict=True)):
+            check_shape(x, self.shape(term), None, f"factor {n} of {self.text}")
+        if self.dtype is None and len({x.dtype for x in factors}) > 1:
+            raise LeafError(
+                f"Expected factors of one dtype for {self.text}, but got {[x.dtype.name for x in factors]}."
+            )
+        sizes = dict(self.sizes)
+        for walk, arrays in zip(self.walks, index, strict=True):
+            walk.check_index(arrays, [sizes[v] for v in walk.lead], self.text)
+
+    @property
+    def text(self) -> str:
+        """For messages: "einsum ij,jk->ik over csr"."""
+        terms = [self.access("", term).variables() for term in (*self.factors, self.result)]
+        *factors, result = ("".join(names) for names in terms)
+        patterns = ", ".join(walk.pattern.format.name for walk in self.walks)
+        return f"einsum '{','.join(factors)}->{result}' over {patterns or 'no pattern'}"
+
     def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:
         """The factors' arrays, and the index arrays of each pattern."""
         factors, *index = divided(operands, [len(self.factors), *(walk.operand_count for walk in self.walks)])
         return factors, index
+
+
+def check_shape(x: Any, shape: tuple[int, ...], dtype: np.dtype | None, what: str) -> None:
+    """Raises LeafError unless `x` has that shape and, unless None, that dtype."""
+    if tuple(x.shape) != shape or (dtype is not None and x.dtype != dtype):
+        wanted = f"shape {shape}" if dtype is None else f"shape {shape} and dtype {dtype}"
+        raise LeafError(f"Expected the {what} to have {wanted}, but got shape {tuple(x.shape)} and dtype {x.dtype}.")
 
 
 def divided(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any]]:

@@ -28,6 +28,7 @@ __all__ = ["won_p"]
 
 
 def _abstract(*operands: Any, spec: Spec) -> Any:
+    spec.check_operands(operands)
     return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
