@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import jax
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
+from jax._src.util import weakref_cache_key_types
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+from jsparse.memo import remembered
 
 __all__ = [
     "Context",
@@ -19,6 +22,7 @@ __all__ = [
     "Zero",
     "add_tangents",
     "apply_compiled",
+    "cache_weakly",
     "is_for_export",
     "is_undefined",
     "keep_alive",
@@ -38,7 +42,7 @@ Zero = ad.Zero
 is_undefined = ad.is_undefined_primal
 
 
-EAGER_PROGRAMS = 256  # compiled programs of each primitive kept for calls outside jit; each holds its patterns
+EAGER_PROGRAMS = 256  # compiled programs of each primitive kept for calls outside jit
 
 
 def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
@@ -50,10 +54,15 @@ def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_result
     return primitive
 
 
+def cache_weakly(*types: type) -> None:
+    """Have JAX keep parameters of these classes weakly where it remembers abstract values, of up to 2,048 calls."""
+    weakref_cache_key_types.update(types)
+
+
 def _compiled(primitive: Primitive) -> Callable[..., Any]:
     """What applies a primitive as a compiled program of its own."""
 
-    @lru_cache(maxsize=EAGER_PROGRAMS)
+    @remembered(maxsize=EAGER_PROGRAMS)
     def compiled(**params: Any) -> Callable[..., Any]:
         def applied(*operands: Any) -> Any:
             return primitive.bind(*operands, **params)

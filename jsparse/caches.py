@@ -1,23 +1,18 @@
-"""Forgetting what was compiled."""
+"""Forgetting what was planned and compiled."""
 
 from __future__ import annotations
 
-from jsparse.algebra import contraction, summation
 from jsparse.compiler import runtime
-from jsparse.primitives import entries, lists
-from jsparse.primitives.execute import make_plan
+from jsparse.memo import forget_everything
 
 __all__ = ["clear_cache"]
 
 
 def clear_cache() -> None:
-    """Forget plans and compiled kernels that no live program holds; what is needed again is compiled again.
+    """Forget statements, plans, compiled kernels and programs of calls outside jit, with the patterns that they hold;
+    what is needed again is found again.
 
-    Programs that `jax.jit` has compiled keep theirs: see `jax.clear_caches`.
+    Programs that `jax.jit` has compiled keep their kernels and patterns: see `jax.clear_caches`.
     """
+    forget_everything()
     runtime.clear_cache()
-    make_plan.cache_clear()
-    contraction.clear_cache()
-    summation.clear_cache()
-    lists.clear_cache()
-    entries.clear_cache()

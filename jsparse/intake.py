@@ -107,7 +107,7 @@ def from_coords(
         )
     _check_numbers(values.dtype)
     if not rows:
-        return SparseTensor(values.sum(keepdims=True), Pattern.of_arrays((), layout, ()))
+        return SparseTensor(values.sum(keepdims=True), Pattern._trusted((), layout, ()))
     if not isinstance(values, jax.core.Tracer):
         pattern, placed = Pattern.of_entries(rows, given := np.asarray(values), shape, layout)
         return SparseTensor(values, pattern) if placed is given else _make(placed, pattern, None, fresh=True)
@@ -123,7 +123,7 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
     _check_numbers(x.dtype)
     layout = _resolved(format, x.ndim)
     if layout.is_dense:
-        pattern = Pattern.of_arrays(x.shape, layout, ())
+        pattern = Pattern._trusted(x.shape, layout, ())
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
@@ -131,7 +131,7 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
         pointers, columns, values = _native.compress_dense(
             x, x.shape[-1], _kind(x.dtype), max(x.size, *x.shape) >= 2**31
         )
-        return _make(values, Pattern.of_arrays(x.shape, layout, (pointers, columns)), dtype, fresh=True)
+        return _make(values, Pattern._trusted(x.shape, layout, (pointers, columns)), dtype, fresh=True)
     _, places, values = _native.compress_dense(x, x.size, _kind(x.dtype), x.size >= 2**31)
     pattern, built = Pattern.from_rows(np.unravel_index(places, x.shape), x.shape, layout)
     return _make(built.summed(values), pattern, dtype, fresh=True)

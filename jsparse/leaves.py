@@ -8,6 +8,7 @@ cannot be seen: kernels stay inside their buffers whatever the index arrays hold
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,11 +21,12 @@ from jsparse.dynamic import DynamicPattern
 from jsparse.errors import LeafError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import index_operands
+from jsparse.formats.pattern import hash_arrays
 
 if TYPE_CHECKING:
     from jsparse.tensor import SparseTensor
 
-__all__ = ["Name", "check_batched_leaves", "check_leaves", "check_pattern", "with_sound_leaves"]
+__all__ = ["Name", "check_batched_leaves", "check_leaves", "check_pattern", "checksum", "with_sound_leaves"]
 
 
 Name: TypeAlias = str | Callable[[], str]  # of a tensor in messages; a function where making the text takes time
@@ -54,6 +56,22 @@ def check_batched_leaves(tensor: SparseTensor, name: Name) -> tuple[int, ...]:
     _check_arrays(tensor, name, lead)
     _check_values(tensor, name, (*lead, tensor.pattern.nse))
     return lead
+
+
+def checksum(tensor: SparseTensor) -> str | None:
+    """What stands for the leaves, dtypes and shapes included; None if they are not arrays that are known."""
+    leaves = jax.tree.leaves(tensor)
+    if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
+        return None
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return None
+    digest = hashlib.sha256()
+    for leaf in leaves:
+        array = np.ascontiguousarray(leaf)
+        weak = getattr(leaf, "weak_type", False)
+        digest.update(f"{array.dtype.name} {leaf.shape} {weak} ".encode())
+        digest.update(hash_arrays((array.reshape(-1).view(np.uint8),)))
+    return digest.hexdigest()
 
 
 def check_pattern(tensor: SparseTensor, name: Name) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 
 from jsparse import operators
 from jsparse.dynamic import DynamicPattern, dynamic_type
-from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.errors import DTypeError, LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
-from jsparse.leaves import check_batched_leaves, check_leaves, check_pattern
+from jsparse.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
 from jsparse.pytree import register, register_with_flax
 from jsparse.reductions import Reductions
 from jsparse.refusals import Refusing
@@ -38,7 +38,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
     if `pattern` is none.
     """
 
-    __slots__ = ("__weakref__", "pattern", "values")
+    __slots__ = ("__weakref__", "_owner", "pattern", "values")
 
     values: Any
     pattern: Pattern | DynamicPattern
@@ -67,6 +67,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
     def _set(self, values: Any, pattern: Pattern | DynamicPattern) -> None:
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "_owner", pattern.owner() if type(pattern) is Pattern else None)
 
     @staticmethod
     def from_coords(
@@ -321,7 +322,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         return SparseTensor._unchecked(copy.deepcopy(self.values, memo), self.pattern)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.values, self.pattern)
+        return _restored, (self.values, self.pattern, checksum(self))
 
     def __repr__(self) -> str:
         dtype = getattr(self.values, "dtype", type(self.values).__name__)
@@ -334,9 +335,15 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         )
 
 
-def _restored(values: Any, pattern: Pattern | DynamicPattern) -> SparseTensor:
-    """Unpickles."""
-    return SparseTensor._unchecked(values, pattern)
+def _restored(values: Any, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:
+    """Unpickles. Raises LeafError for leaves that are not those which were pickled."""
+    tensor = SparseTensor._unchecked(values, pattern)
+    if written is not None and checksum(tensor) != written:
+        raise LeafError(
+            f"Expected the leaves that were pickled, but those of this {tensor!r} are others: the data was changed or "
+            f"damaged. Pickle the tensor again."
+        )
+    return tensor
 
 
 def _room(tensor: SparseTensor, target: Format) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from jsparse.algebra.indirect import Direct
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
+from jsparse.memo import remembered
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.statement import Product, Statement
 
@@ -65,7 +65,7 @@ def _connected(accesses: Sequence[Access]) -> list[list[Access]]:
     return groups
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def _twice(relations: _Relations, target: tuple[IndexVar, ...]) -> tuple[tuple[IndexVar, int], ...] | None:
     """The indices of a place that two combinations of entries lead to; None if there is no such place."""
     read = _read(relations)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -29,12 +29,13 @@ from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.memo import remembered
 from jsparse.notation import Assignment, parse_einsum
 from jsparse.primitives.entries import Entries
 from jsparse.primitives.spec import Spec
 from jsparse.tensor import SparseTensor
 
-__all__ = ["REMEMBERED", "Contraction", "clear_cache", "contracted", "contraction", "fused", "stated"]
+__all__ = ["REMEMBERED", "Contraction", "contracted", "contraction", "fused", "stated"]
 
 REMEMBERED = 256  # statements; each holds its patterns
 
@@ -153,13 +154,7 @@ def contraction(
     return _stated(subscripts, signatures, out, nse, preferred, semiring), taken
 
 
-def clear_cache() -> None:
-    """Forget all statements."""
-    _stated.cache_clear()
-    stated.cache_clear()
-
-
-@lru_cache(maxsize=REMEMBERED)
+@remembered(maxsize=REMEMBERED)
 def _stated(
     subscripts: str,
     operands: tuple[Signature, ...],
@@ -172,7 +167,7 @@ def _stated(
     return stated(subscripts, assignment, operands, out, nse, preferred, semiring)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered(maxsize=REMEMBERED)
 def stated(
     text: str,
     assignment: Assignment,

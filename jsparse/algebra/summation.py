@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import add
 from typing import Any
 
@@ -26,11 +26,12 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.memo import remembered
 from jsparse.notation import Access, Assignment
 from jsparse.notation.statement import Statement
 from jsparse.primitives.entries import Entries
 
-__all__ = ["Summation", "clear_cache", "summation", "total"]
+__all__ = ["Summation", "summation", "total"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,7 @@ def _pattern(work: Summation, operands: Sequence[Any], out_format: object) -> Dy
     return result_pattern(first.work, [operands[n] for n in first.places], out_format)
 
 
-def clear_cache() -> None:
-    """Forget all statements."""
-    summation.cache_clear()
-
-
-@lru_cache(maxsize=REMEMBERED)
+@remembered(maxsize=REMEMBERED)
 def summation(
     text: str,
     statement: Statement,

@@ -19,14 +19,15 @@ from jsparse.formats.level import Level
 from jsparse.formats.relayout import Relayout, derived_format, relayout_to
 from jsparse.formats.validate import check_arrays, checked_shape
 from jsparse.formats.walk import coordinate_rows, level_sizes
+from jsparse.memo import Owned
 
-__all__ = ["Pattern", "core_of", "find_pattern"]
+__all__ = ["Pattern", "core_of", "find_pattern", "hash_arrays"]
 
 _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
-class Pattern:
+class Pattern(Owned):
     """The shape, format and index arrays of a sparse tensor.
 
     Immutable, interned, equal and hashed by content, picklable. `arrays` is the flat tuple of the levels' index
@@ -54,10 +55,20 @@ class Pattern:
         given = [np.asarray(array) if np.size(array) else np.zeros(np.shape(array), np.int32) for array in arrays]
         check_arrays(sizes, format, given)
         dtype = _dtype(sizes, format, given)
-        return cls.of_arrays(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
+        return cls._trusted(sizes, format, tuple(np.array(array, dtype, order="C") for array in given))
 
     @classmethod
-    def of_arrays(
+    def of_arrays(cls, shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Self:
+        """As the constructor, but takes contiguous arrays of the right dtype over, uncopied: they become read-only, and
+        nobody may write to their memory any more. Raises PatternError likewise."""
+        sizes = checked_shape(shape, format)
+        given = tuple(map(np.asarray, arrays))
+        check_arrays(sizes, format, given)
+        dtype = _dtype(sizes, format, given)
+        return cls._trusted(sizes, format, tuple(np.require(array, dtype, ["C", "A"]) for array in given))
+
+    @classmethod
+    def _trusted(
         cls,
         shape: tuple[int, ...],
         format: Format,
@@ -68,7 +79,7 @@ class Pattern:
         dtype = _dtype(shape, format, arrays)
         if any(array.dtype != dtype for array in arrays):
             arrays, arrays_digest = tuple(array.astype(dtype, copy=False) for array in arrays), None
-        hashed = arrays_digest or _hash_arrays(arrays)
+        hashed = arrays_digest or hash_arrays(arrays)
         digest = hashlib.sha256(f"{shape} {format.notation} {dtype} ".encode() + hashed).hexdigest()
         with _lock:
             known: Self | None = _interned.get(digest)
@@ -86,7 +97,7 @@ class Pattern:
         pattern = object.__new__(cls)
         sizes = level_sizes(shape, format, arrays)
         fields = {"shape": shape, "format": format, "arrays": arrays, "level_sizes": sizes, "digest": digest}
-        for name, value in {**fields, "_arrays_digest": hashed, "_relayouts": {}}.items():
+        for name, value in {**fields, "_arrays_digest": hashed, "_relayouts": {}, "_owner": None}.items():
             object.__setattr__(pattern, name, value)
         return pattern
 
@@ -123,7 +134,7 @@ class Pattern:
         except OutsideError:
             check_bounds(rows, sizes)
             raise
-        return cls.of_arrays(sizes, format, built.arrays), built
+        return cls._trusted(sizes, format, built.arrays), built
 
     @classmethod
     def of_entries(
@@ -136,9 +147,17 @@ class Pattern:
         sizes = checked_shape(shape, format)
         found = build_summed(checked_rows(rows), values, sizes, format)
         if found is not None:
-            return cls.of_arrays(sizes, format, found[0]), found[1]
+            return cls._trusted(sizes, format, found[0]), found[1]
         pattern, built = cls.from_rows(rows, sizes, format)
         return pattern, built.summed(values)
+
+    def identity(self) -> bytes:
+        """The digest of the index arrays, which transposed and extended patterns share."""
+        return self._arrays_digest
+
+    def nbytes(self) -> int:
+        """The size of the index arrays."""
+        return sum(array.nbytes for array in self.arrays)
 
     @property
     def ndim(self) -> int:
@@ -177,14 +196,14 @@ class Pattern:
         if axes == tuple(range(self.ndim)):
             return self
         shape = tuple(self.shape[axis] for axis in axes)
-        return self.of_arrays(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
+        return self._trusted(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
 
     def extended(self, sizes: Sequence[int]) -> Pattern:
         """This pattern with dense levels of `sizes` for added trailing dimensions, over the same arrays."""
         format = self.format.with_dense(len(sizes))
         shape = checked_shape([*self.shape, *sizes], format)
         check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)
-        return self.of_arrays(shape, format, self.arrays, self._arrays_digest)
+        return self._trusted(shape, format, self.arrays, self._arrays_digest)
 
     def with_order(self, order: Sequence[int]) -> Pattern:
         """The derived index in another storage order (itself in its own): see `derived_format`, `relayout_to`."""
@@ -218,7 +237,7 @@ class Pattern:
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.shape, self.format, self.arrays)
+        return _restored, (self.shape, self.format, self.arrays, self.digest)
 
     def __copy__(self) -> Pattern:
         return self
@@ -231,9 +250,20 @@ class Pattern:
         return f"Pattern({self.format.name}, {shape}, nse={self.nse:,}, {self.digest[:6]})"
 
 
-def _restored(shape: tuple[int, ...], format: Format, arrays: tuple[np.ndarray, ...]) -> Pattern:
-    """Unpickles: a plain function, since cloudpickle takes a class method apart, down to the lock of this module."""
-    return Pattern.of_arrays(shape, format, arrays)
+def _restored(
+    shape: tuple[int, ...], format: Format, arrays: tuple[np.ndarray, ...], digest: str | None = None
+) -> Pattern:
+    """Unpickles: a plain function, since cloudpickle takes a class method apart, down to the lock of this module.
+
+    Raises PatternError for arrays that are not those which were pickled.
+    """
+    pattern = Pattern.of_arrays(shape, format, arrays)
+    if digest not in (None, pattern.digest):
+        raise PatternError(
+            f"Expected the pattern that was pickled, but the index arrays of this one, {pattern!r}, are others: the "
+            f"data was changed or damaged. Pickle the tensor again."
+        )
+    return pattern
 
 
 def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> np.dtype:
@@ -244,7 +274,8 @@ def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray])
 _HASHED_DIRECTLY = 1 << 16  # bytes; of longer arrays, the image is hashed: see csrc/fingerprint.h
 
 
-def _hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
+def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
+    """What stands for the content of vectors."""
     hashed = hashlib.sha256()
     for array in arrays:
         array = np.ascontiguousarray(array)
@@ -270,4 +301,4 @@ def core_of(pattern: Pattern) -> Pattern:
     levels = pattern.format.levels[: pattern.ndim - pattern.format.trailing_dense]
     shape = tuple(pattern.shape[level.dim] for level in levels)
     format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
-    return Pattern.of_arrays(shape, format, pattern.arrays, pattern._arrays_digest)
+    return Pattern._trusted(shape, format, pattern.arrays, pattern._arrays_digest)

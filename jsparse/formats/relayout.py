@@ -11,6 +11,7 @@ from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.level import Level, LevelKind
+from jsparse.memo import Owned, Owning
 
 if TYPE_CHECKING:
     from jsparse.formats.pattern import Pattern
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Relayout", "derived_format", "relayout_to"]
 
 
-class Relayout:
+class Relayout(Owning):
     """The movement of the values of `source` to the slots of `target`, which stores at least the same entries.
 
     Forward, `out[q] = values[gather[q]]` (0 where it is -1) takes (source.nse,) to (target.nse,). The inverse is
@@ -29,13 +30,17 @@ class Relayout:
     array is first needed) if the target lacks an entry of the source.
     """
 
-    __slots__ = ("_gather", "_identity", "_scatter", "source", "target")
+    __slots__ = ("__weakref__", "_gather", "_identity", "_scatter", "source", "target")
 
     source: Pattern
     target: Pattern
     _gather: np.ndarray | None
     _scatter: np.ndarray | None
     _identity: bool | None
+
+    def owned(self) -> tuple[Owned, ...]:
+        """What memos keep weakly."""
+        return self.source, self.target
 
     def __init__(self, source: Pattern, target: Pattern) -> None:
         if source.shape != target.shape:
@@ -122,11 +127,11 @@ def relayout_to(source: Pattern, format: Format) -> Relayout:
     if _is_transposition(source.format, format):
         *arrays, gather = _transposed(source, format.order[0])
         relayout._set(
-            source, source.of_arrays(source.shape, format, tuple(arrays)), gather=_frozen(gather), identity=None
+            source, source._trusted(source.shape, format, tuple(arrays)), gather=_frozen(gather), identity=None
         )
         return relayout
     built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
-    target = source.of_arrays(source.shape, format, built.arrays)
+    target = source._trusted(source.shape, format, built.arrays)
     if built.in_place:
         relayout._set(source, target, gather=None, identity=True)
     else:

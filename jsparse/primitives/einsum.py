@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any
 
 from jsparse import _compat
+from jsparse.formats import Pattern
 from jsparse.primitives.batch import batched
 from jsparse.primitives.changes import changed
 from jsparse.primitives.execute import execute
@@ -45,6 +46,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     return out, tangent(einsum_p, primals, tangents, out, spec)
 
 
+_compat.cache_weakly(Spec, Pattern)
 einsum_p = _compat.make_primitive("jsparse_einsum", _abstract)
 _compat.register_jvp(einsum_p, _jvp)
 _compat.register_transpose(einsum_p, partial(transposed, einsum_p))

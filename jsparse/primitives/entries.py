@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import add
 from typing import Any
 
@@ -28,6 +28,7 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.formats import DynamicType, Pattern
+from jsparse.memo import remembered
 from jsparse.notation import Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 from jsparse.primitives.changes import changed
@@ -38,10 +39,10 @@ from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.routine import array_results
 from jsparse.primitives.spec import Spec, check_shape, divided
 
-__all__ = ["Entries", "clear_cache", "entries_p", "entries_plan"]
+__all__ = ["Entries", "entries_p", "entries_plan"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entries:
     """What is computed.
 
@@ -131,17 +132,12 @@ class Entries:
         )  # fmt: skip
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
     """The plan that finds and computes the entries."""
     found = ordered_plan(work.problem(dtypes), work.reached.stored, work.order)
     assert found is not None
     return found
-
-
-def clear_cache() -> None:
-    """Forget all plans."""
-    entries_plan.cache_clear()
 
 
 def _abstract(*operands: Any, work: Entries) -> Any:
@@ -232,6 +228,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries
     return out, [0] * len(out)
 
 
+_compat.cache_weakly(Entries)
 entries_p = _compat.make_primitive("jsparse_entries", _abstract, multiple_results=True)
 _compat.register_jvp(entries_p, _jvp)
 _compat.register_batching(entries_p, _batch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ from jsparse.compiler.problem import Dense, TensorType
 from jsparse.compiler.runtime import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
+from jsparse.memo import remembered
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.overflow import overflowed, poisoned
@@ -25,7 +25,7 @@ from jsparse.primitives.storage import stored_in
 __all__ = ["execute", "make_plan"]
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def make_plan(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
     """The plan for `spec` and its call; `dtypes` are those of the result and of the factors."""
     with stage("schedule"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,13 @@ from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import Stored, pattern_type
 from jsparse.formats import DynamicType
+from jsparse.memo import remembered
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import Walked
 
-__all__ = ["Found", "Reached", "clear_cache", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
+__all__ = ["Found", "Reached", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
 
 SORT = 25.0  # what sorting a column costs, against a multiply-add
 
@@ -81,7 +81,7 @@ def in_order(reached: Reached, chosen: Plan) -> Found:
     return Found((chosen,), (tuple(range(len(reached.walks))),), True)
 
 
-@lru_cache(maxsize=256)
+@remembered(maxsize=256)
 def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
     """The cheaper way to find the places of a result that stores its indices in `order`."""
     if not reached.terms:
@@ -93,11 +93,6 @@ def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
     if ordered is not None and ordered.cost.total <= unsorted:
         return in_order(reached, ordered)
     return Found(tuple(listed), reached.terms, False)
-
-
-def clear_cache() -> None:
-    """Forget all plans."""
-    find_places.cache_clear()
 
 
 def rows_of(reached: Reached, order: tuple[IndexVar, ...], index_dtype: np.dtype) -> tuple[list[np.ndarray], bool]:

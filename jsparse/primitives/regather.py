@@ -133,6 +133,7 @@ def _batch(operands: Any, axes: Any, *, axis: int, **params: Any) -> Any:
     return regather_p.bind(values, axis=axis + (batch <= axis), **params), batch
 
 
+_compat.cache_weakly(Relayout)
 regather_p = _compat.make_primitive("jsparse_regather", _abstract)
 _compat.register_jvp(regather_p, _jvp)
 _compat.register_transpose(regather_p, _transpose)

@@ -79,7 +79,7 @@ class Walked:
         return TracedPattern(self.pattern, () if self.lead else self.derived)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Spec:
     """What is computed: the terms, the patterns on which some of them lie, and the size of every index.
 

@@ -6,7 +6,6 @@ A pattern that is known is asked for its longest segment; of any other, segments
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 from jsparse.formats.level import Level, LevelKind
+from jsparse.memo import remembered
 
 __all__ = ["splits"]
 
@@ -77,7 +77,7 @@ def _may_be_heavy(pattern: Stored) -> bool:
     return not isinstance(pattern, Pattern) or 2 * CHUNKS * _longest(pattern) > pattern.nse
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def _longest(pattern: Pattern) -> int:
     """The most entries below one coordinate of the first level."""
     if _is_run(*pattern.format.levels[:2]):
