@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.dynamic import same_entries
+from jsparse.entrywise import compiled, entrywise
 from jsparse.errors import NotYetSupportedError, ShapeError
 
 if TYPE_CHECKING:
@@ -47,13 +48,18 @@ class Operators:
         return power(_tensor(self), other)
 
     def __neg__(self) -> SparseTensor:
-        return (tensor := _tensor(self)).with_values(-tensor.values)
+        return _entrywise(operator.neg, _tensor(self))
 
     def __pos__(self) -> SparseTensor:
         return _tensor(self)
 
     def __abs__(self) -> SparseTensor:
-        return (tensor := _tensor(self)).with_values(abs(tensor.values))
+        return _entrywise(operator.abs, _tensor(self))
+
+    def conj(self) -> SparseTensor:
+        """The complex conjugate of each entry; the tensor itself if it is real."""
+        tensor = _tensor(self)
+        return _entrywise(jnp.conj, tensor) if jnp.issubdtype(tensor.dtype, jnp.complexfloating) else tensor
 
     def __add__(self, other: Any) -> Any:
         return add(_tensor(self), other)
@@ -101,7 +107,7 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
     """
     other = _as_operand(other)
     if _is_scalar(other, tensor.ndim):
-        return tensor.with_values(tensor.values * other.reshape(()))
+        return _entrywise(operator.mul, tensor, other.reshape(()))
     from jsparse.elementwise import multiplied  # which is built on tensors
 
     return multiplied(tensor, other)
@@ -114,7 +120,7 @@ def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
     """
     other = _as_operand(other)
     if _is_scalar(other, tensor.ndim):
-        return tensor.with_values(tensor.values / other.reshape(()))
+        return _entrywise(operator.truediv, tensor, other.reshape(()))
     from jsparse.elementwise import divided
 
     return divided(tensor, other)
@@ -134,7 +140,8 @@ def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
             "A SparseTensor is raised to a known number greater than 0 only: otherwise what is not stored would not "
             "stay 0. Write A.with_values(A.values ** p) for its stored entries, or A.todense() ** p."
         )
-    return tensor.with_values(tensor.values**exponent)
+    raised = entrywise(lambda values: values**exponent, tensor.pattern, tensor.values)  # compiled, roots would differ
+    return type(tensor)._unchecked(raised, tensor.pattern)
 
 
 def add(lhs: Any, rhs: Any) -> Any:
@@ -156,10 +163,15 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
     alike = _is_sparse(lhs) and _is_sparse(rhs) and lhs.format == rhs.format
     if alike and lhs.shape == rhs.shape and same_entries(lhs.pattern, rhs.pattern):
-        return lhs.with_values(combine(lhs.values, rhs.values))
+        return _entrywise(combine, lhs, rhs.values)
     from jsparse.elementwise import summed
 
     return summed(symbol, lhs, rhs)
+
+
+def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any) -> SparseTensor:
+    """The tensor of `function(values, *others)`; see `jsparse.entrywise`."""
+    return type(tensor)._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
 
 
 def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:

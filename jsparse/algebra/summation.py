@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from operator import add
-from typing import Any
+from operator import add, mul
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -21,9 +21,10 @@ from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.signature import Signature, StoredOn
-from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.dtypes import accumulator, as_dtype
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
+from jsparse.entrywise import compiled
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.notation import Access, Assignment
@@ -45,9 +46,12 @@ class Scaled:
         """What the term adds, dense or on the result's pattern."""
         taken = [operands[n] for n in self.places]
         out = computed(self.work, taken, "dense") if self.work.is_prepared else product_values(self.work, taken, on)
-        if self.coefficient == 1:
-            return out
-        return -out if self.coefficient == -1 else out * np.asarray(self.coefficient).astype(out.dtype)
+        if self.coefficient in (1, -1):
+            return out if self.coefficient == 1 else -out
+        number = as_dtype(self.coefficient, out.dtype)
+        if on is None or np.isfinite(number):
+            return out * number
+        return cast(jax.Array, compiled(mul, on.retyped(self.work.result), out, number))
 
 
 @dataclass(frozen=True, slots=True)

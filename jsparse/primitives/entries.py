@@ -22,6 +22,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.assembly import chunk_counts
+from jsparse.compiler.dtypes import as_dtype
 from jsparse.compiler.problem import Addend, Problem, TensorType
 from jsparse.compiler.runtime import OPERAND, call_of
 from jsparse.compiler.schedule import Plan
@@ -36,7 +37,7 @@ from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.lists import Reached, find_places, in_order, list_places, listed_arrays
 from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.routine import array_results
-from jsparse.primitives.spec import Spec, divided
+from jsparse.primitives.spec import Spec, Term, divided
 
 __all__ = ["Entries", "clear_cache", "entries_p", "entries_plan"]
 
@@ -185,10 +186,12 @@ def _term(
 ) -> Any:
     """One term on the result's pattern; `index` are the index arrays of all patterns that are walked."""
     spec, coefficient = work.specs[number], work.coefficients[number]
+    scale = as_dtype(coefficient, spec.dtype_of(factors))
+    if not np.isfinite(scale):  # a factor like others: behind the product, slots out of use would not stay 0
+        spec, factors = replace(spec, factors=(*spec.factors, Term(()))), (*factors, jnp.asarray(scale))
     taken = _operands(work, number, factors, index, arrays)
     out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
-    scale = int(coefficient) if out.dtype.kind in "iu" else coefficient  # which wraps, as a float would not
-    return out if coefficient == 1 else out * np.asarray(scale).astype(out.dtype)
+    return out if coefficient == 1 or not np.isfinite(scale) else out * scale
 
 
 def _operands(

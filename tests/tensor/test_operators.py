@@ -86,6 +86,12 @@ def test_powers_and_absolute_values(dense):
             A**exponent
 
 
+def test_conjugates(dense):
+    A = asarray(dense) * (1 + 2j)
+    np.testing.assert_array_equal(A.conj().todense(), dense * (1 - 2j))
+    assert (B := asarray(dense)).conj() is B
+
+
 def test_two_tensors_on_one_pattern(dense):
     for A in (asarray(dense), asarray(dense, dynamic=True, nse=30)):
         B = 2 * A
