@@ -5,6 +5,7 @@ __all__ = [
     "DTypeError",
     "FormatError",
     "JsparseError",
+    "LinearityError",
     "NotYetSupportedError",
     "PatternError",
     "SemiringError",
@@ -39,6 +40,10 @@ class PatternError(JsparseError, ValueError):
 
 class SemiringError(JsparseError, ValueError):
     """A semiring is unknown, or has no meaning for the values."""
+
+
+class LinearityError(JsparseError, ValueError):
+    """A function that is transposed is not linear in its arguments."""
 
 
 class DTypeError(JsparseError, TypeError):
