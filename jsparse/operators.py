@@ -83,9 +83,9 @@ def to_dense(tensor: SparseTensor) -> jax.Array:
 
 
 def matmul(lhs: Any, rhs: Any) -> Any:
-    """`lhs @ rhs` with numpy's meaning, one of them sparse; batch dimensions have to agree.
+    """`lhs @ rhs` with numpy's meaning, one of them sparse; batch dimensions broadcast.
 
-    Raises ShapeError if the contracted dimensions differ or an operand is a scalar.
+    Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
     """
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
     if not lhs.ndim or not rhs.ndim:
@@ -96,7 +96,7 @@ def matmul(lhs: Any, rhs: Any) -> Any:
             f"Expected the last dimension of the left operand of @ and the {'second last' if rhs.ndim > 1 else 'only'} "
             f"of the right one to agree, but got {left} and {right}, of shapes {lhs.shape} and {rhs.shape}."
         )
-    return _einsum(_matmul_subscripts(lhs.ndim, rhs.ndim), lhs, rhs)
+    return _einsum(_matmul_subscripts(lhs.shape, rhs.shape), lhs, rhs)
 
 
 def multiply(tensor: SparseTensor, other: Any) -> Any:
@@ -180,13 +180,17 @@ def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
     return tensor if dtype == tensor.dtype else tensor.astype(dtype)
 
 
-def _matmul_subscripts(left: int, right: int) -> str:
-    """The subscripts of `@` for operands of these ranks, batch dimensions aligned at the right."""
-    row, inner, column, rest = _LETTERS[0], _LETTERS[1], _LETTERS[2], _LETTERS[3:]
-    batch = rest[: max(left, right, 2) - 2]
-    lhs = batch[len(batch) - max(left - 2, 0) :] + (row if left > 1 else "") + inner
-    rhs = batch[len(batch) - max(right - 2, 0) :] + inner + (column if right > 1 else "")
-    return f"{lhs},{rhs}->{batch}{row if left > 1 else ''}{column if right > 1 else ''}"
+def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
+    """The subscripts of `@` for operands of these shapes, batch dimensions aligned at the right."""
+    row, column = "i" if len(left) > 1 else "", "k" if len(right) > 1 else ""
+    for size, other in zip(reversed(left[:-2]), reversed(right[:-2]), strict=False):
+        if size != other and 1 not in (size, other):
+            raise ShapeError(
+                f"Expected the batch dimensions of @, all but the last two, to broadcast, but got {size} and {other}, "
+                f"of shapes {left} and {right}."
+            )
+    lhs, rhs = "..." if len(left) > 2 else "", "..." if len(right) > 2 else ""
+    return f"{lhs}{row}j,{rhs}j{column}->{lhs or rhs}{row}{column}"
 
 
 def _as_operand(value: Any) -> Any:
