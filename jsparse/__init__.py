@@ -10,6 +10,7 @@ from jsparse.errors import DTypeError as DTypeError
 from jsparse.errors import FormatError as FormatError
 from jsparse.errors import JsparseError as JsparseError
 from jsparse.errors import LeafError as LeafError
+from jsparse.errors import LinearityError as LinearityError
 from jsparse.errors import NotYetSupportedError as NotYetSupportedError
 from jsparse.errors import PatternError as PatternError
 from jsparse.errors import SemiringError as SemiringError

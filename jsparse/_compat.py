@@ -8,11 +8,12 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 import jax
+from jax._src.core import set_current_trace
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax._src.util import weakref_cache_key_types
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jsparse.memo import remembered
 
@@ -33,6 +34,7 @@ __all__ = [
     "register_batching",
     "register_cpu_lowering",
     "register_jvp",
+    "register_split",
     "register_transpose",
     "replace_cpu_lowering",
     "same_varying",
@@ -133,6 +135,19 @@ def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:
 def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
     """`rule(cotangent, *operands, **params) -> cotangents`, None for operands that are known."""
     ad.primitive_transposes[primitive] = rule
+
+
+def register_split(primitive: Primitive, is_split: Callable[..., bool], function: Callable[..., Any]) -> None:
+    """Apply `function` in place of the primitive where JAX computes what is known of a program, and keeps the rest, if
+    `is_split(known, **params)` says so of which operands are known. What it computes of these alone is then known."""
+
+    def rule(trace: Any, *tracers: Any, **params: Any) -> Any:
+        if not is_split([tracer.is_known() for tracer in tracers], **params):
+            return trace.default_process_primitive(primitive, tracers, params)
+        with set_current_trace(trace):
+            return function(*tracers, **params)
+
+    partial_eval.custom_partial_eval_rules[primitive] = rule
 
 
 def register_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:

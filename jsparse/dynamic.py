@@ -116,9 +116,20 @@ class DynamicPattern:
         last, room = self.type.limit
         return _poisoned(x, self.arrays[last], room=room)
 
-    def in_use(self, values: Any) -> Any:
-        """Values whose slots out of use are 0, as those of every tensor are."""
-        return jnp.where(jnp.arange(values.shape[-1]) < self.count[..., None], values, jnp.zeros((), values.dtype))
+    def in_use(self, values: Any, other: complex = 0) -> Any:
+        """Values, but `other` in slots out of use: 0, as in those of every tensor. A single value is in every slot."""
+        return values if self.type.limit is None else _in_use(values, *self._used, other=other)
+
+    def settled(self, values: Any) -> Any:
+        """Values as those of every tensor on this pattern are: 0 in slots out of use, and `poisoned`."""
+        return values if self.type.limit is None else _settled(values, *self._used)
+
+    @property
+    def _used(self) -> tuple[Any, int, int]:
+        """The pointers that tell how many positions are in use, how many there is room for, and the slots of each."""
+        assert self.type.limit is not None
+        last, room = self.type.limit
+        return self.arrays[last], room, self.type.slots_below(last)
 
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
         """This pattern; if `source` overflowed, the last pointers say so too, with the entries that it asked for."""
@@ -192,6 +203,18 @@ def check_width(index_dtype: np.dtype, what: str) -> None:
             f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
             "jax.config.update('jax_enable_x64', True)."
         )
+
+
+@partial(jax.jit, static_argnames=("room", "below", "other"), inline=True)
+def _in_use(values: Any, pointers: Any, room: int, below: int, other: complex) -> Any:
+    used = jnp.arange(room * below) < jnp.minimum(pointers[..., -1:], room) * below
+    return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))  # of its dtype, weak or not
+
+
+@partial(jax.jit, static_argnames=("room", "below"), inline=True)
+def _settled(values: Any, pointers: Any, room: int, below: int) -> Any:
+    values = _in_use(values, pointers, room, below, 0)
+    return _poisoned(values, pointers, room) if jnp.issubdtype(values.dtype, jnp.inexact) else values
 
 
 @partial(jax.jit, static_argnames="room", inline=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import truediv
 from typing import Any
 
 import numpy as np
 
 from jsparse.algebra.evaluated import stated
+from jsparse.entrywise import compiled
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
@@ -45,7 +47,8 @@ def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
         )
     statement = Statement(target, (Product(1, (access,)),))
     sampled = stated("A / B", statement, {"B": tensors["B"]}, tensor, None).total()
-    return tensor.with_values(tensor.values / sampled.values)
+    quotients = compiled(truediv, tensor.pattern, tensor.values, sampled.values)
+    return SparseTensor._unchecked(quotients, tensor.pattern)
 
 
 def _broadcast(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:

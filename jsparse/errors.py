@@ -6,6 +6,7 @@ __all__ = [
     "FormatError",
     "JsparseError",
     "LeafError",
+    "LinearityError",
     "NotYetSupportedError",
     "PatternError",
     "SemiringError",
@@ -44,6 +45,10 @@ class LeafError(PatternError, ShapeError):
 
 class SemiringError(JsparseError, ValueError):
     """A semiring is unknown, or has no meaning for the values."""
+
+
+class LinearityError(JsparseError, ValueError):
+    """A function that is transposed is not linear in its arguments."""
 
 
 class DTypeError(JsparseError, TypeError):

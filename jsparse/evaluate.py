@@ -49,8 +49,9 @@ def evaluate(
         d = jsparse.evaluate("d[to[e]] min= w[e] + d0[source[e]]", shape=(n,), to=to, source=source, w=w, d0=d0)
 
     Each term is summed over the indices that the result lacks and that it carries itself; a term that lacks an index of
-    the result is the same along it. An index may be read from a tensor of integers, on both sides: what is out of range
-    there contributes nothing and writes nothing (see docs/indirect.md). Compiled, and differentiable, as `einsum` is.
+    the result is the same along it, and so is the whole result if all do, given its `shape`. An index may be read from
+    a tensor of integers, on both sides: what is out of range there contributes nothing and writes nothing (see
+    docs/indirect.md). Compiled, and differentiable, as `einsum` is.
 
     Args:
         text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
@@ -58,7 +59,8 @@ def evaluate(
             once, `+=` adds to it, `min=` and `max=` keep the smallest or the largest of what comes there.
         tensors: what the names mean: SparseTensors, arrays (sparse ones of JAX or scipy as well), numbers. The target's
             name means what was there before.
-        shape: of the result, where it does not follow: an index that is read from a tensor tells no size.
+        shape: of the result, where it does not follow: an index that is read from a tensor tells no size, nor does one
+            of the result that no term carries.
         out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
             only. By default the result is sparse if every term is, as a product of einsum would be.
         nse: the room of a sparse result with a dynamic pattern; by default, where operands bound it, theirs.
@@ -77,7 +79,7 @@ def evaluate(
     if schedule is not None:
         raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of '{text}'.")
     tensors = {name: adopted(x, f"'{text}'") for name, x in tensors.items()}
-    statement, ring = _checked(text, tensors, semiring)
+    statement, ring = _checked(text, tensors, semiring, shape, out_format)
     written = _direct(text, statement, tensors, shape)
     before = tensors.get(statement.target.tensor)
     _check_format(text, statement, before, out_format)
@@ -85,12 +87,8 @@ def evaluate(
         check_distinct(text, written)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
-    out = stated(text, plain, operands, out_format, nse, preferred, ring).total()
     wanted = _target_shape(text, before, shape)
-    if wanted is not None and out.shape != wanted:
-        raise ShapeError(
-            f"Expected {statement.target.tensor} of '{text}' to have shape {wanted}, but it has shape {out.shape}."
-        )
+    out = stated(text, plain, operands, out_format, nse, preferred, ring, wanted).total()
     return out if before is None else _onto(text, written, operands, before, out)
 
 
@@ -138,16 +136,21 @@ def stated_sum(
 ) -> tuple[Summation, list[Any]]:
     """What `evaluate` does with these tensors, and its operands."""
     tensors = {name: adopted(x, f"'{text}'") for name, x in tensors.items()}
-    statement, ring = _checked(text, tensors, semiring)
+    statement, ring = _checked(text, tensors, semiring, shape, out_format)
     written = _direct(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
-    work, taken, _ = stated(text, plain, operands, out_format, nse, preferred, ring)
+    wanted = _target_shape(text, tensors.get(statement.target.tensor), shape)
+    work, taken, _ = stated(text, plain, operands, out_format, nse, preferred, ring, wanted)
     return work, taken
 
 
-def _checked(text: str, tensors: dict[str, Any], semiring: str | Semiring) -> tuple[Statement, Semiring]:
+def _checked(
+    text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
+) -> tuple[Statement, Semiring]:
     """The statement, which has the tensors it names, and its semiring. Sums of terms and numbers are of plus_times."""
-    statement, ring = _parsed(text), semiring_named(semiring, text)
+    statement, ring = _parsed(text, sized=True), semiring_named(semiring, text)
+    if shape is None and statement.target.tensor not in tensors and not isinstance(out_format, SparseTensor):
+        statement = _parsed(text, sized=False)
     if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
         raise NotYetSupportedError(
             f"evaluate takes one product of tensors by {ring}, without numbers, but '{text}' is more than that. "
@@ -208,8 +211,8 @@ def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> Statement:
-    return parse_statement(text)
+def _parsed(text: str, sized: bool) -> Statement:
+    return parse_statement(text, sized)
 
 
 def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:

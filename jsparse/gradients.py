@@ -20,8 +20,8 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
     """As `jax.grad`, which refuses the index arrays of a dynamic pattern: here only its values are differentiated.
 
     The gradient of a SparseTensor is a SparseTensor on the very same pattern, wherever it stands in the pytree of an
-    argument. Its index arrays are those of the pattern, not zeros: let an optimizer step `A.values`, not the whole tree
-    of a dynamic tensor. `options` are `holomorphic` and `allow_int` of `jax.grad`.
+    argument, and 0 in slots that are out of use. Its index arrays are those of the pattern, not zeros: let an optimizer
+    step `A.values`, not the whole tree of a dynamic tensor. `options` are `holomorphic` and `allow_int` of `jax.grad`.
     Raises ShapeError if the function has no such argument, TypeError as `jax.grad` does, for integer values say.
     """
     differentiated = value_and_grad(fun, argnums, has_aux, **options)
@@ -52,7 +52,7 @@ def value_and_grad(
         wanted = tuple(range(len(places)))
         function = jax.value_and_grad(of_values, argnums=wanted, has_aux=has_aux, **options)
         value, found = function(*(_opened(args[place]) for place in places))
-        found = tuple(map(_closed, found))
+        found = tuple(_closed(x, of_gradients=True) for x in found)
         return value, found[0] if isinstance(argnums, int) else found
 
     return differentiated
@@ -78,11 +78,14 @@ def _opened(x: Any) -> Any:
     return jax.tree.map(opened, x, is_leaf=lambda leaf: isinstance(leaf, SparseTensor))
 
 
-def _closed(x: Any) -> Any:
-    """The inverse of `_opened`."""
+def _closed(x: Any, of_gradients: bool = False) -> Any:
+    """The inverse of `_opened`. A gradient says nothing of slots out of use, whatever the function did to them."""
 
     def closed(leaf: Any) -> Any:
-        return SparseTensor._unchecked(leaf.values, leaf.pattern) if isinstance(leaf, _Values) else leaf
+        if not isinstance(leaf, _Values):
+            return leaf
+        is_number = of_gradients and leaf.values.dtype != jax.dtypes.float0
+        return SparseTensor._unchecked(leaf.pattern.in_use(leaf.values) if is_number else leaf.values, leaf.pattern)
 
     return jax.tree.map(closed, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
 

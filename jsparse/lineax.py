@@ -108,10 +108,8 @@ def _tridiagonal(operator: SparseLinearOperator) -> tuple[jax.Array, jax.Array, 
 
 
 def _conj(operator: SparseLinearOperator) -> SparseLinearOperator:
-    matrix = operator.matrix
-    if not jnp.issubdtype(matrix.dtype, jnp.complexfloating):
-        return operator
-    return SparseLinearOperator(matrix.with_values(matrix.values.conj()), operator.tags)
+    matrix = operator.matrix.conj()
+    return operator if matrix is operator.matrix else SparseLinearOperator(matrix, operator.tags)
 
 
 def _is_symmetric(operator: SparseLinearOperator) -> bool:

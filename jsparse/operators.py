@@ -7,15 +7,16 @@ import string
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jsparse.dynamic import same_entries
+from jsparse.entrywise import compiled, entrywise
 from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.leaves import check_leaves
 
 if TYPE_CHECKING:
-    import jax
-
     from jsparse.tensor import SparseTensor
 
 __all__ = ["Operators", "add", "divide", "matmul", "multiply", "power", "subtract", "to_dense"]
@@ -47,13 +48,18 @@ class Operators:
         return power(_tensor(self), other)
 
     def __neg__(self) -> SparseTensor:
-        return (tensor := _tensor(self)).with_values(-tensor.values)
+        return _entrywise(operator.neg, _tensor(self))
 
     def __pos__(self) -> SparseTensor:
         return _tensor(self)
 
     def __abs__(self) -> SparseTensor:
-        return (tensor := _tensor(self)).with_values(abs(tensor.values))
+        return _entrywise(operator.abs, _tensor(self))
+
+    def conj(self) -> SparseTensor:
+        """The complex conjugate of each entry; the tensor itself if it is real."""
+        tensor = _tensor(self)
+        return _entrywise(jnp.conj, tensor) if jnp.issubdtype(tensor.dtype, jnp.complexfloating) else tensor
 
     def __add__(self, other: Any) -> Any:
         return add(_tensor(self), other)
@@ -71,15 +77,16 @@ class Operators:
 def to_dense(tensor: SparseTensor) -> jax.Array:
     """The dense array of the tensor's shape and dtype."""
     if not tensor.ndim:
+        check_leaves(tensor, "A in A.todense")
         return tensor.values[0]
     letters = _LETTERS[: tensor.ndim]
     return _einsum(f"{letters}->{letters}", tensor, out_format="dense")
 
 
 def matmul(lhs: Any, rhs: Any) -> Any:
-    """`lhs @ rhs` with numpy's meaning, one of them sparse; batch dimensions have to agree.
+    """`lhs @ rhs` with numpy's meaning, one of them sparse; batch dimensions broadcast.
 
-    Raises ShapeError if the contracted dimensions differ or an operand is a scalar.
+    Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
     """
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
     if not lhs.ndim or not rhs.ndim:
@@ -90,7 +97,7 @@ def matmul(lhs: Any, rhs: Any) -> Any:
             f"Expected the last dimension of the left operand of @ and the {'second last' if rhs.ndim > 1 else 'only'} "
             f"of the right one to agree, but got {left} and {right}, of shapes {lhs.shape} and {rhs.shape}."
         )
-    return _einsum(_matmul_subscripts(lhs.ndim, rhs.ndim), lhs, rhs)
+    return _einsum(_matmul_subscripts(lhs.shape, rhs.shape), lhs, rhs)
 
 
 def multiply(tensor: SparseTensor, other: Any) -> Any:
@@ -101,7 +108,7 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
     """
     other = _as_operand(other)
     if _is_scalar(other, tensor.ndim):
-        return tensor.with_values(tensor.values * other.reshape(()))
+        return _entrywise(operator.mul, tensor, other.reshape(()))
     from jsparse.elementwise import multiplied  # which is built on tensors
 
     return multiplied(tensor, other)
@@ -114,7 +121,7 @@ def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
     """
     other = _as_operand(other)
     if _is_scalar(other, tensor.ndim):
-        return tensor.with_values(tensor.values / other.reshape(()))
+        return _entrywise(operator.truediv, tensor, other.reshape(()))
     from jsparse.elementwise import divided
 
     return divided(tensor, other)
@@ -134,7 +141,9 @@ def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
             "A SparseTensor is raised to a known number greater than 0 only: otherwise what is not stored would not "
             "stay 0. Write A.with_values(A.values ** p) for its stored entries, or A.todense() ** p."
         )
-    return tensor.with_values(tensor.values**exponent)
+    check_leaves(tensor, "the operand of **")
+    raised = entrywise(lambda values: values**exponent, tensor.pattern, tensor.values)  # compiled, roots would differ
+    return type(tensor)._unchecked(raised, tensor.pattern)
 
 
 def add(lhs: Any, rhs: Any) -> Any:
@@ -156,10 +165,16 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
     alike = _is_sparse(lhs) and _is_sparse(rhs) and lhs.format == rhs.format
     if alike and lhs.shape == rhs.shape and same_entries(lhs.pattern, rhs.pattern):
-        return lhs.with_values(combine(lhs.values, rhs.values))
+        return _entrywise(combine, lhs, rhs.values)
     from jsparse.elementwise import summed
 
     return summed(symbol, lhs, rhs)
+
+
+def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any) -> SparseTensor:
+    """The tensor of `function(values, *others)`; see `jsparse.entrywise`."""
+    check_leaves(tensor, "an operator's operand")
+    return type(tensor)._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
 
 
 def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
@@ -168,13 +183,17 @@ def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
     return tensor if dtype == tensor.dtype else tensor.astype(dtype)
 
 
-def _matmul_subscripts(left: int, right: int) -> str:
-    """The subscripts of `@` for operands of these ranks, batch dimensions aligned at the right."""
-    row, inner, column, rest = _LETTERS[0], _LETTERS[1], _LETTERS[2], _LETTERS[3:]
-    batch = rest[: max(left, right, 2) - 2]
-    lhs = batch[len(batch) - max(left - 2, 0) :] + (row if left > 1 else "") + inner
-    rhs = batch[len(batch) - max(right - 2, 0) :] + inner + (column if right > 1 else "")
-    return f"{lhs},{rhs}->{batch}{row if left > 1 else ''}{column if right > 1 else ''}"
+def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
+    """The subscripts of `@` for operands of these shapes, batch dimensions aligned at the right."""
+    row, column = "i" if len(left) > 1 else "", "k" if len(right) > 1 else ""
+    for size, other in zip(reversed(left[:-2]), reversed(right[:-2]), strict=False):
+        if size != other and 1 not in (size, other):
+            raise ShapeError(
+                f"Expected the batch dimensions of @, all but the last two, to broadcast, but got {size} and {other}, "
+                f"of shapes {left} and {right}."
+            )
+    lhs, rhs = "..." if len(left) > 2 else "", "..." if len(right) > 2 else ""
+    return f"{lhs}{row}j,{rhs}j{column}->{lhs or rhs}{row}{column}"
 
 
 def _as_operand(value: Any) -> Any:
@@ -182,7 +201,7 @@ def _as_operand(value: Any) -> Any:
     from jsparse.foreign import adopted  # which makes tensors
 
     value = adopted(value, "an operator")
-    return value if _is_sparse(value) else jnp.asarray(value)
+    return value if _is_sparse(value) or isinstance(value, jax.Array) else jnp.asarray(value)
 
 
 def _tensor(tensor: Operators) -> SparseTensor:

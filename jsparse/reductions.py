@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jsparse.compiler.dtypes import part, unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.leaves import check_leaves
 
 if TYPE_CHECKING:
     from jsparse.tensor import SparseTensor
@@ -59,6 +60,7 @@ class Reductions:
         """The mean of the stored entries over `axis`, as an array; 0 where none is stored. Of integers and bool it is
         of JAX's default float dtype; narrow floats are rounded once, at the end."""
         tensor = _tensor(self)
+        check_leaves(tensor, "A in A.mean")
         values = tensor.values
         if not jnp.issubdtype(values.dtype, jnp.inexact):
             values = values.astype(jnp.result_type(float))
@@ -71,6 +73,7 @@ class Reductions:
 
 
 def _extreme(name: str, tensor: SparseTensor, axis: Axis, semiring: Semiring) -> jax.Array:
+    check_leaves(tensor, f"A in A.{name}")
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(
             f"Expected entries that have an order, but A.{name}() is asked of {tensor.dtype}. Write "
@@ -90,6 +93,7 @@ def _reduced(
     from jsparse.einsum import einsum  # which takes and makes tensors
 
     if not tensor.ndim:
+        check_leaves(tensor, "A in a reduction of A")
         _axes(axis, 0)
         return tensor.values[0]
     letters = string.ascii_letters[: tensor.ndim]

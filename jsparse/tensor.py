@@ -13,6 +13,7 @@ import numpy as np
 
 from jsparse import operators
 from jsparse.dynamic import DynamicPattern, dynamic_type
+from jsparse.entrywise import compiled
 from jsparse.errors import DTypeError, LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
@@ -155,17 +156,17 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         return self.nse / self.size if self.size else 0.0
 
     def with_values(self, values: Any) -> SparseTensor:
-        """This pattern with other values (nse,) of any dtype; NaN if it overflowed. Raises ShapeError for another
-        shape."""
+        """This pattern with other values (nse,) of any dtype: 0 in slots of a dynamic pattern that are out of use, NaN
+        if it overflowed. Raises ShapeError for another shape."""
         tensor = SparseTensor(values, self.pattern)
         if isinstance(self.pattern, DynamicPattern):
-            return SparseTensor._unchecked(self.pattern.poisoned(tensor.values), self.pattern)
+            return SparseTensor._unchecked(self.pattern.settled(tensor.values), self.pattern)
         return tensor
 
     def astype(self, dtype: Any) -> SparseTensor:
         """This tensor with values of another dtype."""
         check_leaves(self, "A in A.astype")
-        return self.with_values(self.values.astype(dtype))
+        return SparseTensor._unchecked(compiled(_cast, self.pattern, self.values, dtype=dtype), self.pattern)
 
     def asformat(self, format: Format | str, *, nse: int | None = None) -> SparseTensor:
         """The same stored entries in another format; every slot is kept, differentiably.
@@ -333,6 +334,10 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
             f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={_percent(self.density)}, "
             f"format={self.format.name}{', dynamic' if self.is_dynamic else ''})"
         )
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    return values.astype(dtype)
 
 
 def _restored(values: Any, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:

@@ -43,18 +43,19 @@ def stated(
     nse: int | None,
     preferred: np.dtype | None = None,
     semiring: Semiring = PLUS_TIMES,
+    shape: tuple[int, ...] | None = None,
 ) -> Stated:
-    """What a statement does with these tensors; `text` is for messages."""
+    """What a statement does with these tensors; `text` is for messages, `shape` the target's if it is told."""
     statement, more = _with_factors(statement, tensors)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}
     operands = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     signatures, out = asked(text, operands, out_format)
-    work = summation(text, statement, names, signatures, out, nse, preferred, semiring)
+    work = summation(text, statement, names, signatures, out, nse, preferred, semiring, shape)
     if work.resorted:
         statement, taken = _converted(statement, work.resorted, every)
         out_format = work.format or out_format
-        return stated(text, statement, {**every, **taken}, out_format, nse, preferred, semiring)
+        return stated(text, statement, {**every, **taken}, out_format, nse, preferred, semiring, shape)
     return Stated(work, operands, out_format)
 
 

@@ -18,7 +18,6 @@ from jsparse.algebra.relation import is_index_relation
 from jsparse.compiler.semiring import Add, Semiring
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
-from jsparse.tensor import SparseTensor
 
 __all__ = ["as_product"]
 
@@ -62,13 +61,9 @@ class _Term:
             (factor,) = self.factors
             if self.coefficient == 1:
                 return factor
-            more[self.name] = _times(tensors[factor.tensor], self.coefficient)
+            more[self.name] = tensors[factor.tensor] * self.coefficient
             return replace(factor, tensor=self.name)
         indices = tuple(dict.fromkeys(v for factor in self.factors for v in factor.variables()))
         target = Access(self.name, indices)
         more[self.name] = multiplied(Statement(target, (Product(self.coefficient, tuple(self.factors)),)))
         return target
-
-
-def _times(x: Any, number: complex) -> Any:
-    return x.with_values(x.values * number) if isinstance(x, SparseTensor) else x * number

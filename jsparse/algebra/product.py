@@ -134,9 +134,13 @@ def _levels(on: StoredOn | None, indices: tuple[IndexVar, ...]) -> tuple[Core, t
 
 
 def checked_sizes(
-    text: str, places: Sequence[tuple[Access, Sequence[int]]], out: tuple[Access, Sequence[int]] | None = None
+    text: str,
+    places: Sequence[tuple[Access, Sequence[int]]],
+    out: tuple[Access, Sequence[int]] | None = None,
+    told: tuple[Access, Sequence[int]] | None = None,
 ) -> dict[IndexVar, int]:
-    """The size of each index, the same wherever it stands: in operands of these shapes, and in `out_format`.
+    """The size of each index, the same wherever it stands: in operands of these shapes, in `out_format`, and in a
+    target whose shape is told.
 
     Raises ShapeError if ranks or sizes do not agree.
     """
@@ -156,7 +160,23 @@ def checked_sizes(
                 raise ShapeError(
                     f"Expected index '{index}' of '{text}' to have one size, but it is {known[1]} and {here}."
                 )
-    return {var: size for var, (size, _) in found.items()}
+    sizes = {var: size for var, (size, _) in found.items()}
+    if told is not None:
+        _check_told(text, *told, found)
+        sizes |= zip(map(str, told[0].indices), told[1], strict=True)
+    return sizes
+
+
+def _check_told(text: str, target: Access, shape: Sequence[int], found: Mapping[IndexVar, tuple[int, str]]) -> None:
+    """That the shape that is told is the one that follows, as far as any does."""
+    follows = tuple(found.get(str(index), (size, ""))[0] for index, size in zip(target.indices, shape, strict=True))
+    if follows != tuple(shape):
+        dim = next(dim for dim, (told, size) in enumerate(zip(shape, follows, strict=True)) if told != size)
+        index = str(target.indices[dim])
+        raise ShapeError(
+            f"Expected {target.tensor} of '{text}' to have shape {tuple(shape)}, but it has shape {follows}: index "
+            f"'{index}' is {found[index][1]}."
+        )
 
 
 def subscripts_of(*terms: Sequence[IndexVar]) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import add
-from typing import Any
+from operator import add, mul
+from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse.algebra.assembly import Assembly, future_place, new_format
@@ -21,9 +22,10 @@ from jsparse.algebra.places import asked_place, result_place
 from jsparse.algebra.product import Product, checked_sizes
 from jsparse.algebra.resort import resorted
 from jsparse.algebra.signature import Signature, StoredOn
-from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.dtypes import accumulator, as_dtype
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
+from jsparse.entrywise import compiled
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.memo import remembered
@@ -46,9 +48,12 @@ class Scaled:
         """What the term adds, dense or on the result's pattern."""
         taken = [operands[n] for n in self.places]
         out = computed(self.work, taken, "dense") if self.work.is_prepared else product_values(self.work, taken, on)
-        if self.coefficient == 1:
-            return out
-        return -out if self.coefficient == -1 else out * np.asarray(self.coefficient).astype(out.dtype)
+        if self.coefficient in (1, -1):
+            return out if self.coefficient == 1 else -out
+        number = as_dtype(self.coefficient, out.dtype)
+        if on is None or np.isfinite(number):
+            return out * number
+        return cast(jax.Array, compiled(mul, on.retyped(self.work.result), out, number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Summation:
         resorted: what is converted before: the number of a term, of a factor in it, and the format it gets. Then only
             this and `format` are said, and the statement of converted factors says the rest.
         format: then the format of a new dynamic pattern that the result gets.
+        repeated: of a dense result, the dimensions along which all of it is the same, and its shape. It is computed
+            without them.
     """
 
     dtype: np.dtype
@@ -69,6 +76,7 @@ class Summation:
     entries: Entries | None = None
     resorted: tuple[tuple[int, int, Format], ...] = ()
     format: Format | None = None
+    repeated: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 def total(work: Summation, operands: Sequence[Any], out_format: object) -> Any:
@@ -78,7 +86,11 @@ def total(work: Summation, operands: Sequence[Any], out_format: object) -> Any:
         return fused_entries(work.entries, work.assembly, of_terms, operands, work.dtype)
     on = _pattern(work, operands, out_format)
     values = reduce(add, (term.values(operands, on) for term in work.terms))
-    return wrapped(converted(values, work.dtype), work.result, on)
+    out = wrapped(converted(values, work.dtype), work.result, on)
+    if work.repeated is None:
+        return out
+    dims, shape = work.repeated
+    return jnp.broadcast_to(jnp.expand_dims(out, dims), shape)
 
 
 def _pattern(work: Summation, operands: Sequence[Any], out_format: object) -> DynamicPattern | None:
@@ -98,13 +110,14 @@ def summation(
     nse: int | None,
     preferred: np.dtype | None = None,
     semiring: Semiring = PLUS_TIMES,
+    shape: tuple[int, ...] | None = None,
 ) -> Summation:
     """Check a statement whose tensors `names` have these signatures. `preferred` is the dtype of the result, by default
-    what operands and numbers promote to.
+    what operands and numbers promote to; `shape` is its shape, if that is told.
 
     Raises ShapeError, DTypeError, FormatError, PatternError as einsum does.
     """
-    products, places = _products(text, statement, names, operands, out)
+    products, places = _products(text, statement, names, operands, out, shape)
     products = [replace(product, semiring=semiring) for product in products]
     coefficients = [term.coefficient for term in statement.terms]
     numbers = [number for number in coefficients if not _is_one(number)]
@@ -112,6 +125,7 @@ def summation(
     check_meaning(text, semiring, dtypes.promoted)
     _check_numbers(text, coefficients, dtypes.promoted)
     place = asked_place(text, products, out, nse)
+    products, repeated = _without_repeats(products) if place is None else (products, None)
     future = future_place(text, products, place, nse)
     moved = tuple((n, factor, to) for n, product in enumerate(products) for factor, to in resorted(product, future))
     if moved:
@@ -122,11 +136,32 @@ def summation(
         for number, product, where in zip(coefficients, products, places, strict=True)
     )
     entries = fused(assembly, [(term.coefficient, term.work) for term in terms])
-    return Summation(dtypes.result, terms, None if on is None else on.pattern, assembly, entries)
+    result = None if on is None else on.pattern
+    return Summation(dtypes.result, terms, result, assembly, entries, repeated=repeated)
+
+
+def _without_repeats(
+    products: list[Product],
+) -> tuple[list[Product], tuple[tuple[int, ...], tuple[int, ...]] | None]:
+    """The terms without the indices of a dense result that none of them carries; and of what it has there the
+    dimensions, and its shape."""
+    kept, shape = products[0].kept, products[0].shape
+    carried = {v for product in products for indices in product.indices for v in indices}
+    dims = tuple(dim for dim, v in enumerate(kept) if v not in carried)
+    if not dims:
+        return products, None
+    name = products[0].assignment.target.tensor
+    target = Access(name, tuple(v for v in kept if v in carried))
+    return [replace(x, assignment=Assignment(target, x.assignment.factors)) for x in products], (dims, shape)
 
 
 def _products(
-    text: str, statement: Statement, names: tuple[str, ...], operands: tuple[Signature, ...], out: Asked
+    text: str,
+    statement: Statement,
+    names: tuple[str, ...],
+    operands: tuple[Signature, ...],
+    out: Asked,
+    shape: tuple[int, ...] | None,
 ) -> tuple[list[Product], list[tuple[int, ...]]]:
     """The terms with the signatures of their operands, and the numbers of these."""
     place = {name: n for n, name in enumerate(names)}
@@ -134,7 +169,8 @@ def _products(
     for factor in factors:
         _check_rank(text, factor, operands[place[factor.tensor]])
     shapes = [(factor, operands[place[factor.tensor]].shape) for factor in factors]
-    sizes = checked_sizes(text, shapes, (statement.target, out.pattern.shape) if isinstance(out, StoredOn) else None)
+    pattern = (statement.target, out.pattern.shape) if isinstance(out, StoredOn) else None
+    sizes = checked_sizes(text, shapes, pattern, None if shape is None else (statement.target, shape))
     places = [tuple(place[factor.tensor] for factor in term.factors) for term in statement.terms]
     products = [
         Product(Assignment(statement.target, term.factors), tuple(operands[n] for n in where), sizes)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ml_dtypes  # noqa: F401  numpy knows bfloat16 once it is imported
 import numpy as np
 
-__all__ = ["DTYPES", "accumulator", "is_complex", "part", "unrounded"]
+__all__ = ["DTYPES", "accumulator", "as_dtype", "is_complex", "part", "unrounded"]
 
 _WIDENED = {
     "bool": "int32",
@@ -52,3 +52,9 @@ def part(dtype: str) -> str:
 def is_complex(dtype: str | np.dtype) -> bool:
     """Whether a dtype is that of complex numbers."""
     return np.dtype(dtype).kind == "c"
+
+
+def as_dtype(number: complex, dtype: np.dtype) -> np.ndarray:
+    """A number in that dtype: an integer wraps, and one that a float does not hold is infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(int(number.real) if dtype.kind in "iu" else number).astype(dtype)

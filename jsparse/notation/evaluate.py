@@ -20,12 +20,15 @@ __all__ = ["parse_statement"]
 _EXAMPLE = "'y[i] = b[i] - A[i, j] * x[j]'"
 
 
-def parse_statement(text: str) -> Statement:
+def parse_statement(text: str, sized: bool = False) -> Statement:
     """Read one statement, such as "y[i] = b[i] - A[i, j] * x[j]". Products are distributed over sums, like terms stay.
 
+    Args:
+        sized: the target's shape is known, so some of its indices may stand in no term.
+
     Raises:
-        SubscriptError: text outside the grammar; an index of the target that stands in it twice, or in no term; a
-            tensor of two ranks, or on both sides. The message points at the place.
+        SubscriptError: text outside the grammar; an index of the target that stands in it twice, or in no term unless
+            `sized`; a tensor of two ranks, or on both sides. The message points at the place.
         NotYetSupportedError: too many terms, factors, parentheses or accesses inside one another.
     """
     if not isinstance(text, str):
@@ -43,8 +46,9 @@ def parse_statement(text: str) -> Statement:
         raise unexpected(reader, "an operator or the end")
     carried = expression.carried | {v for read in target.nested for v in read.access.variables()}
     for place in target.variables:
-        if place.text not in carried:
-            raise reader.error(place, f"Expected each index of the target in some term, but {place} stands in none")
+        if place.text not in carried and not sized:
+            message = f"Expected each index of the target in some term, but {place} stands in none"
+            raise reader.error(place, f"{message}; give shape= to repeat the result along it")
     return Statement(target.access, as_products(terms), operator)
 
 

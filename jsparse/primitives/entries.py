@@ -4,16 +4,14 @@
 
 It is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on that
 pattern (by another semiring than this, what `primitives.changes` makes of one), and there is nothing else to
-differentiate. Whatever this cannot do (batches) is done in two steps: the pattern
-by `primitives.lists`, then every term by `einsum` on it.
+differentiate. In its transpose the pattern is found once more, and the `einsum` of each term on it is transposed.
+Whatever this cannot do (batches) is done in two steps; see `primitives.apart`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Any
 
 import jax
@@ -31,11 +29,13 @@ from jsparse.formats import DynamicType, Pattern
 from jsparse.memo import remembered
 from jsparse.notation import Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
+from jsparse.primitives.apart import apart, pattern_arrays, term, term_operands, term_transposed
 from jsparse.primitives.changes import changed
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.kernel import call_kernel
-from jsparse.primitives.lists import Reached, find_places, in_order, list_places, listed_arrays
+from jsparse.primitives.lists import Reached, find_places, in_order, list_places
 from jsparse.primitives.movement import bound_names, movements, static_patterns
+from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.primitives.routine import array_results
 from jsparse.primitives.spec import Spec, check_shape, divided
 
@@ -99,8 +99,8 @@ class Entries:
         """As `Spec.check_operands`."""
         factors, index = self.split(operands)
         for spec, arrays in zip(self.specs, factors, strict=True):
-            for n, (x, term) in enumerate(zip(arrays, spec.factors, strict=True)):
-                check_shape(x, spec.shape(term), None, f"factor {n} of {spec.text}")
+            for n, (x, stored) in enumerate(zip(arrays, spec.factors, strict=True)):
+                check_shape(x, spec.shape(stored), None, f"factor {n} of {spec.text}")
         for walk, arrays in zip(self.reached.walks, index, strict=True):
             walk.check_index(arrays, (), f"a sum on {self.result!r}")
 
@@ -155,9 +155,9 @@ def _execute(*operands: Any, work: Entries) -> list[Any]:
     moves = movements(work.reached.walks, chosen.patterns, index)
     moved = []
     for arrays, spec, patterns in zip(factors, work.specs, work.reached.terms, strict=True):
-        for x, term in zip(arrays, spec.factors, strict=True):
-            move = None if term.on is None else moves[patterns[term.on]]
-            moved.append(x if move is None else move.apply(x, 0, spec.slot_size(term), back=False))
+        for x, of in zip(arrays, spec.factors, strict=True):
+            move = None if of.on is None else moves[patterns[of.on]]
+            moved.append(x if move is None else move.apply(x, 0, spec.slot_size(of), back=False))
     if isinstance(work.result, Pattern):
         return [_known_places(work, chosen, moved, work.result, np.dtype(dtypes[0]))]
     found = in_order(work.reached, chosen)
@@ -173,45 +173,12 @@ def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: P
     return call_kernel(call, (*factors, starts), (result.nse,), dtype, held)
 
 
-def _apart(*operands: Any, work: Entries) -> list[Any]:
-    """The same in two steps."""
-    _, index = work.split(operands)
-    arrays = () if isinstance(work.result, Pattern) else listed_arrays(work.reached, index, work.result)
-    return [*arrays, _values(operands, work, arrays)]
-
-
-def _values(operands: Sequence[Any], work: Entries, arrays: Sequence[Any]) -> Any:
-    """The values on the result's pattern, which has these index arrays."""
-    factors, index = work.split(operands)
-    return reduce(add, (_term(work, n, own, index, arrays) for n, own in enumerate(factors)))
-
-
-def _term(
-    work: Entries, number: int, factors: Sequence[Any], index: Sequence[Sequence[Any]], arrays: Sequence[Any]
-) -> Any:
-    """One term on the result's pattern; `index` are the index arrays of all patterns that are walked."""
-    spec, coefficient = work.specs[number], work.coefficients[number]
-    taken = _operands(work, number, factors, index, arrays)
-    out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
-    scale = int(coefficient) if out.dtype.kind in "iu" else coefficient  # which wraps, as a float would not
-    return out if coefficient == 1 else out * np.asarray(scale).astype(out.dtype)
-
-
-def _operands(
-    work: Entries, number: int, factors: Sequence[Any], index: Sequence[Sequence[Any]], arrays: Sequence[Any]
-) -> tuple[Any, ...]:
-    """What a term takes as an einsum of its own."""
-    walks = zip(work.reached.terms[number], work.specs[number].walks, strict=False)
-    given = (index[n][: walk.operand_count] for n, walk in walks)
-    return (*factors, *(array for of in given for array in of), *arrays)
-
-
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> Any:
     out = entries_p.bind(*primals, work=work)
     arrays, values = out[:-1], out[-1]
     factors, index = work.split(primals)
     if not work.semiring.is_linear:
-        taken = _operands(work, 0, factors[0], index, arrays)
+        taken = term_operands(work, 0, factors[0], index, arrays)
         tangent = changed(einsum_p, taken, work.split(tangents)[0][0], values, work.specs[0])
         return out, [*(_compat.add_tangents((), x) for x in arrays), tangent]
     parts = []
@@ -219,17 +186,41 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
         for n, tangent in enumerate(changes):
             if type(tangent) is not _compat.Zero:
                 moved = (*own[:n], tangent, *own[n + 1 :])
-                parts.append(_term(work, number, moved, index, arrays))
+                parts.append(term(work, number, moved, index, arrays))
     return out, [*(_compat.add_tangents((), x) for x in arrays), _compat.add_tangents(parts, values)]
 
 
+def _transpose(cotangents: Sequence[Any], *operands: Any, work: Entries) -> list[Any]:
+    """Each factor that is unknown is that of a term, whose einsum is transposed; the pattern is found once more."""
+    cotangent, (factors, index) = cotangents[-1], work.split(operands)
+    if any(_compat.is_undefined(array) for of in index for array in of):
+        raise pattern_is_unknown()
+    if type(cotangent) is _compat.Zero:
+        return [_compat.Zero(x.aval) if _compat.is_undefined(x) else None for x in operands]
+    arrays = pattern_arrays(work, index)
+    found: list[Any] = []
+    for number, own in enumerate(factors):
+        known = not any(map(_compat.is_undefined, own))
+        found += [None] * len(own) if known else term_transposed(work, number, own, index, arrays, cotangent)
+    return [*found, *[None] * (len(operands) - len(found))]
+
+
 def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries) -> Any:
-    out = jax.vmap(lambda *x: _apart(*x, work=work), in_axes=tuple(axes))(*operands)
+    out = jax.vmap(lambda *x: apart(*x, work=work), in_axes=tuple(axes))(*operands)
     return out, [0] * len(out)
+
+
+def _has_known_pattern(known: Sequence[bool], work: Entries) -> bool:
+    """Whether a dynamic pattern is known though some values are not."""
+    of_factors, of_index = work.split(known)
+    found = all(flag for of in of_index for flag in of) and not all(flag for of in of_factors for flag in of)
+    return found and not isinstance(work.result, Pattern)
 
 
 _compat.cache_weakly(Entries)
 entries_p = _compat.make_primitive("jsparse_entries", _abstract, multiple_results=True)
 _compat.register_jvp(entries_p, _jvp)
+_compat.register_transpose(entries_p, _transpose)
+_compat.register_split(entries_p, _has_known_pattern, apart)
 _compat.register_batching(entries_p, _batch)
 _compat.register_cpu_lowering(entries_p, _compat.lower_as(_execute, multiple_results=True))

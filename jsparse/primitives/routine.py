@@ -19,6 +19,7 @@ from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import DynamicType, LevelKind
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.kernel import custom_call
+from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.settings import config
 
 __all__ = ["Assembled", "array_results", "assemble", "checked", "expand", "nonzero", "routine_p", "swapped"]
@@ -126,6 +127,10 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     return out, [_compat.add_tangents((), x) for x in out]
 
 
+def _transpose(cotangents: Any, *operands: Any, **params: Any) -> Any:
+    raise pattern_is_unknown()
+
+
 def _batch(
     operands: Any, axes: Any, *, routine: Routine | Lists, results: tuple[Result, ...], held: tuple[object, ...]
 ) -> Any:
@@ -145,5 +150,6 @@ def _batch(
 
 routine_p = _compat.make_primitive("jsparse_routine", _abstract, multiple_results=True)
 _compat.register_jvp(routine_p, _jvp)
+_compat.register_transpose(routine_p, _transpose)
 _compat.register_batching(routine_p, _batch)
 _compat.register_cpu_lowering(routine_p, _lower)

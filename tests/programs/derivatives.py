@@ -1,8 +1,9 @@
 """Derivatives of random programs, and of batches of them, in all that is differentiable, to the second order: against
-difference quotients."""
+difference quotients. And their transposes in one operand, as programs that are linear in it: against vjp."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.test_util import check_grads
 from programs.check import unoptimised
-from programs.dynamic import Dynamic, drawn, function_of, operands_of, stacked_of, tables_of, thinned
+from programs.dynamic import Dynamic, drawn, function_of, is_linear_in, operands_of, stacked_of, tables_of, thinned
 from programs.evaluation import Evaluation
 from programs.indirection import Indirect
 from programs.program import DenseOperand, Program, SparseOperand
@@ -24,8 +25,9 @@ LARGEST = 400  # numbers that a program may take: the error of a difference quot
 
 
 def check_derivatives(program: Program | Evaluation) -> bool:
-    """Whether jvp and vjp, and those of them, agree with difference quotients: an AssertionError says where not. False
-    if there is nothing to differentiate, or the derivative is not that of a polynomial."""
+    """Whether jvp and vjp, and those of them, agree with difference quotients, and transposes with vjp. An
+    AssertionError says where not; False if there is nothing to differentiate, or the derivative is not that of a
+    polynomial."""
     if isinstance(program, Program) and not program.ring.is_linear:
         return False
     rng = np.random.default_rng((*program.seed, 5))
@@ -51,7 +53,35 @@ def check_derivatives(program: Program | Evaluation) -> bool:
 
         with unoptimised():
             check_grads(jax.jit(f), leaves, order=2, modes=("fwd", "rev"), eps=STEP)
+            linear = [n for n, place in enumerate(taken) if is_linear_in(program, place) and leaves[n].size]
+            if linear:
+                _check_transpose(f, [_whole(x, rng) for x in leaves], int(rng.choice(linear)), rng)
     return True
+
+
+def _check_transpose(
+    f: Callable[..., jax.Array], leaves: list[jax.Array], place: int, rng: np.random.Generator
+) -> None:
+    """The transpose in one operand, of the function as it is, compiled or checkpointed, and that of the transpose.
+    Exactly: all numbers are small integers."""
+
+    def of_one(x: jax.Array) -> jax.Array:
+        return f(*leaves[:place], x, *leaves[place + 1 :])
+
+    wrapped = (of_one, jax.jit(of_one), jax.checkpoint(of_one))[rng.integers(3)]
+
+    def transposed(cotangent: jax.Array) -> jax.Array:
+        return jax.linear_transpose(wrapped, leaves[place])(cotangent)[0]
+
+    @jax.jit
+    def results(x: jax.Array, cotangent: jax.Array) -> list[jax.Array]:
+        once, twice = transposed(cotangent), jax.linear_transpose(transposed, cotangent)(x)[0]
+        return [once, jax.vjp(of_one, x)[1](cotangent)[0], twice, jax.jvp(of_one, (x,), (x,))[1]]
+
+    like = jax.eval_shape(of_one, leaves[place])
+    once, pulled_back, twice, pushed = results(leaves[place], _whole(jnp.ones(like.shape, like.dtype), rng))
+    np.testing.assert_array_equal(once, pulled_back, err_msg=f"transposed in operand {place}")
+    np.testing.assert_array_equal(twice, pushed, err_msg=f"transposed twice in operand {place}")
 
 
 def _double(program: Program | Evaluation) -> Program | Evaluation:
@@ -75,6 +105,11 @@ def _known(program: Program | Evaluation) -> Dynamic:
     count, tables = len(operands_of(program)), tables_of(program)
     nothing = (False,) * count
     return Dynamic((None,) * count, nothing, tuple(n in tables for n in range(count)), nothing, 0, False)
+
+
+def _whole(x: jax.Array, rng: np.random.Generator) -> jax.Array:
+    """Small integers, 0 where there are zeros."""
+    return jnp.asarray(rng.integers(1, 4, x.shape) * np.sign(x)).astype(x.dtype)
 
 
 def _drawn(x: jax.Array, rng: np.random.Generator) -> jax.Array:

@@ -15,8 +15,19 @@ from programs.results import check_assembled, check_places, check_result, empty_
 
 import jsparse
 from jsparse import Format, PatternError, SparseTensor
+from jsparse.notation import parse_statement
 
-__all__ = ["Dynamic", "drawn", "function_of", "operands_of", "run_dynamic", "stacked_of", "tables_of", "thinned"]
+__all__ = [
+    "Dynamic",
+    "drawn",
+    "function_of",
+    "is_linear_in",
+    "operands_of",
+    "run_dynamic",
+    "stacked_of",
+    "tables_of",
+    "thinned",
+]
 
 
 @dataclass(frozen=True)
@@ -188,6 +199,14 @@ def tables_of(program: Program | Evaluation) -> set[int]:
     if not isinstance(program, Indirect):
         return set()
     return {n for n, name in enumerate(program.given) if name in dict(program.tables)}
+
+
+def is_linear_in(program: Program | Evaluation, place: int) -> bool:
+    """Whether the program, but for what it adds, is linear in an operand: no product has it twice."""
+    if isinstance(program, Program):
+        return True
+    name = _names(program)[place]
+    return all(sum(f.tensor == name for f in term.factors) < 2 for term in parse_statement(program.text).terms)
 
 
 def thinned(program: Program | Evaluation, how: Dynamic, rng: np.random.Generator) -> Program | Evaluation:

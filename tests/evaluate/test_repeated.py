@@ -1,0 +1,136 @@
+"""Indices of the target that no term carries: the result is repeated along them, in the shape that `shape=` tells."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsparse import PatternError, ShapeError, SparseTensor, SubscriptError, asarray, evaluate, explain
+from jsparse.notation import parse_statement
+
+RNG = np.random.default_rng(0)
+
+
+def integers(*shape, stored=0.4):
+    return (RNG.integers(1, 9, shape) * (RNG.random(shape) < stored)).astype(np.float32)
+
+
+A, B, X = integers(5, 6), integers(6, 4), integers(6, stored=1)
+ROWS = np.array([2, 4, 2])
+MIN = np.where(A != 0, A + X, np.inf).min(1)
+
+# the statement, what numpy gives without the index that is missing, and where that stands in the result
+DENSE = {
+    "C[i,k] = A[i,j] * x[j]": (A @ X, 1),
+    "C[k,i] = A[i,j] * x[j]": (A @ X, 0),
+    "C[k] = A[i,j] * x[j]": ((A @ X).sum(), 0),
+    "C[i,k] = 2 * A[i,j] * x[j] - 3": (2 * (A @ X) - 3, 1),
+    "C[i,k,l] = A[i,j] * B[j,l]": (A @ B, 1),
+    "C[i,k] = A[i,j] * B[j,l] * y[l]": (A @ (B @ np.arange(4)), 1),
+    "C[j,k] = x[j]": (X, 1),
+    "C[i,k] min= A[i,j] + x[j]": (MIN, 1),
+    "C[rows[p],k] += v[p]": (np.array([0, 0, 4, 0, 2]), 1),
+}
+SPARSE = {
+    "C[i,j,k] = A[i,j]": (A, 2, None),
+    "C[k,i,j] = 2 * A[i,j]": (2 * A, 0, None),
+    "C[i,j,k] = A[i,j] * x[j] - A[i,j]": (A * X - A, 2, None),
+    "C[i,k,j] = A[i,j]": (A, 1, "csf"),
+    "C[i,k] = A[i,j] * x[j]": (A @ X, 1, "csr"),
+    "C[i,l,k] = A[i,j] * B[j,l]": (A @ B, 2, "csf"),
+}
+
+
+def made(dynamic):
+    options = {"dynamic": True, "nse": 20} if dynamic else {}
+    return {"A": asarray(A, **options), "B": asarray(B, **options)}
+
+
+def arguments(text, dynamic=False):
+    """The tensors that the statement names."""
+    every = {**made(dynamic), "x": X, "y": np.arange(4.0), "rows": ROWS, "v": np.array([1.0, 2.0, 3.0])}
+    return {name: every[name] for name in parse_statement(text, sized=True).tensors()}
+
+
+def repeated(x, dim, size=3):
+    return np.repeat(np.expand_dims(x, dim), size, dim)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("text", DENSE)
+def test_dense_results(text, dynamic):
+    once, dim = DENSE[text]
+    for size in (3, 0):
+        want = repeated(once, dim, size)
+        found = evaluate(text, shape=want.shape, **arguments(text, dynamic))
+        assert isinstance(found, jax.Array)
+        np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("text", SPARSE)
+def test_sparse_results(text, dynamic):
+    once, dim, out_format = SPARSE[text]
+    want = repeated(once, dim)
+    room = 60 if dynamic else None
+    found = evaluate(text, shape=want.shape, out_format=out_format, nse=room, **arguments(text, dynamic))
+    assert isinstance(found, SparseTensor)
+    assert found.shape == want.shape
+    np.testing.assert_array_equal(found.todense(), want)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("text", "shape", "of_dense"),
+    [
+        ("C[k,i] = A[i,j] * x[j]", (3, 5), lambda a: jnp.broadcast_to(a @ X, (3, 5))),
+        ("C[i,j,k] = A[i,j] * x[j]", (5, 6, 3), lambda a: jnp.broadcast_to((a * X)[..., None], (5, 6, 3))),
+    ],
+)
+def test_gradients_and_batches(text, shape, of_dense, dynamic):
+    tensor = made(dynamic)["A"]
+    weights = integers(*shape, stored=1)
+
+    def function(values):
+        out = evaluate(text, A=SparseTensor(values, tensor.pattern), x=X, shape=shape)
+        return out.todense() if isinstance(out, SparseTensor) else out
+
+    used = tuple(tensor.static().to_coords()[0])
+    found = jax.jit(jax.grad(lambda v: (function(v) * weights).sum()))(tensor.values)
+    want = jax.grad(lambda a: (of_dense(a) * weights).sum())(jnp.asarray(A))
+    np.testing.assert_array_equal(found[: len(used[0])], want[used])
+    several = jax.vmap(function)(jnp.stack([tensor.values, 2 * tensor.values]))
+    np.testing.assert_array_equal(several, [of_dense(A), 2 * of_dense(A)])
+
+
+def test_what_else_tells_the_shape():
+    before, given = jnp.ones((5, 3)), arguments("y[i] = A[i,j] * x[j]")
+    want = repeated(A @ X, 1)
+    np.testing.assert_array_equal(evaluate("C[i,k] += A[i,j] * x[j]", C=before, **given), before + want)
+    on = asarray(np.eye(5, 3, dtype=np.float32))
+    found = evaluate("C[i,k] = A[i,j] * x[j]", out_format=on, **given)
+    np.testing.assert_array_equal(found.todense(), want * np.eye(5, 3))
+    np.testing.assert_array_equal(evaluate("C[i,k] = 7", shape=(2, 3)), np.full((2, 3), 7))
+
+
+def test_it_is_computed_once_and_then_repeated():
+    given = arguments("y[i] = A[i,j] * x[j]")
+    assert "C[i] = A[i, j] * x[j]" in str(explain("C[i,k] = A[i,j] * x[j]", shape=(5, 3), **given))
+
+
+def test_refusals():
+    given = arguments("y[i] = A[i,j] * x[j]")
+    with pytest.raises(SubscriptError, match=r"'k' stands in none; give shape= to repeat .* along it\.\n.*\n *\^"):
+        evaluate("C[i,k] = A[i,j] * x[j]", **given)
+    with pytest.raises(
+        ShapeError, match=r"shape \(4, 3\), but it has shape \(5, 3\): index 'i' is 5 in .* of operand A"
+    ):
+        evaluate("C[i,k] = A[i,j] * x[j]", shape=(4, 3), **given)
+    with pytest.raises(ShapeError, match=r"C of .* shape \(4,\), but it has shape \(5,\): index 'i'"):
+        evaluate("C[i] = A[i,j] * x[j]", shape=(4,), **given)
+    with pytest.raises(ShapeError, match=r"C of .* to have rank 2, .* has shape \(5,\)"):
+        evaluate("C[i,k] = A[i,j] * x[j]", shape=(5,), **given)
+    with pytest.raises(ShapeError, match="index 'k' is 4 in dimension 1 of out_format"):
+        evaluate("C[i,k] = A[i,j] * x[j]", shape=(5, 3), out_format=asarray(np.eye(5, 4)), **given)
+    with pytest.raises(PatternError, match="at most nse=20"):
+        evaluate("C[i,j,k] = A[i,j]", A=given["A"], shape=(5, 6, 3), nse=20)

@@ -1,0 +1,215 @@
+"""`jax.linear_transpose` of programs that are linear in values: what `jax.vjp` gives, exactly."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import SparseTensor
+from jsparse.errors import JsparseError, LinearityError
+from jsparse.intake import asarray
+
+RNG = np.random.default_rng(0)
+PLACES = ((5, 6), (6, 4), (5, 6))
+DENSE = [(RNG.integers(1, 4, shape) * (RNG.random(shape) < 0.4)).astype(np.float32) for shape in PLACES]
+ROOM = 24
+LAYOUTS = {
+    "static": lambda x: asarray(x),
+    "dynamic": lambda x: asarray(x, dynamic=True, nse=20),
+    "with_transpose": lambda x: asarray(x, dynamic=True, nse=20).with_transpose(),
+}
+# functions of a tensor on A's pattern, of a second one (6, 4), and of a third one (5, 6)
+PROGRAMS = {
+    "A @ B": lambda A, B, C: jsparse.einsum("ij,jk->ik", A, B, nse=20),
+    "A @ B in csc": lambda A, B, C: jsparse.einsum("ij,jk->ik", A, B, out_format="csc", nse=20),
+    "B.T @ A.T": lambda A, B, C: jsparse.einsum("jk,ij->ki", B, A, nse=20),
+    "A * C": lambda A, B, C: A * C,
+    "A * C.T": lambda A, B, C: A.T * C.asformat("csc").T,
+    "A + C": lambda A, B, C: A + C,
+    "2 A - C": lambda A, B, C: 2 * A - C,
+    "three terms": lambda A, B, C: jsparse.evaluate(
+        "D[i,j] = 3 * A[i,j] - 0.5 * A[i,j] * C[i,j] + E[i,j]", A=A, C=C, E=-1 * A
+    ),
+    "of all three": lambda A, B, C: jsparse.einsum("ij,jk,il->kl", A, B, C, nse=ROOM),
+    "A / 4": lambda A, B, C: A / 4,
+    "in another format": lambda A, B, C: A.asformat("csc"),
+    "on a pattern": lambda A, B, C: jsparse.einsum("ij,ij->ij", A, np.full((5, 6), 2.0), out_format=C),
+    "dense": lambda A, B, C: A @ np.ones((6, 2), np.float32),
+    "sum": lambda A, B, C: A.sum(0),
+}
+
+
+def as_function(program, layout, dtype="float32"):
+    """The program as a function of A's values, these, and a cotangent."""
+    A, B, C = (LAYOUTS[layout](x.astype(dtype)) for x in DENSE)
+
+    def function(values):
+        out = PROGRAMS[program](SparseTensor(values, A.pattern), B, C)
+        return out.values if isinstance(out, SparseTensor) else out
+
+    like = jax.eval_shape(function, A.values)
+    cotangent = jnp.asarray(np.random.default_rng(1).integers(1, 4, like.shape), like.dtype)
+    return function, A.values, cotangent
+
+
+def transposed(function, values):
+    return lambda cotangent: jax.linear_transpose(function, values)(cotangent)[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "layout"),
+    [
+        *((program, layout) for program in PROGRAMS for layout in ("static", "dynamic")),
+        *((program, "with_transpose") for program in ("A @ B", "A * C.T")),
+    ],
+)
+def test_equals_vjp_and_inverts_itself(program, layout):
+    function, values, cotangent = as_function(program, layout)
+
+    @jax.jit
+    def results(cotangent, v):
+        transpose = transposed(function, values)
+        twice = jax.linear_transpose(transpose, cotangent)(v)[0]
+        return transpose(cotangent), jax.vjp(function, v)[1](cotangent)[0], twice, jax.jvp(function, (v,), (v,))[1]
+
+    once, pulled_back, twice, pushed = results(cotangent, values)
+    np.testing.assert_array_equal(once, pulled_back)
+    np.testing.assert_array_equal(twice, pushed)
+
+
+def with_rule(function):
+    """The function with a derivative of its own, which is linear in the tangent."""
+    own = jax.custom_jvp(function)
+    own.defjvp(lambda primals, tangents: (own(*primals), function(*tangents)))
+    return own
+
+
+WRAPPERS = {
+    "jit": jax.jit,
+    "checkpoint": jax.checkpoint,
+    "checkpoint of jit": lambda f: jax.checkpoint(jax.jit(f)),
+    "custom_jvp": lambda f: with_rule(f),
+    "jit of custom_jvp": lambda f: jax.jit(with_rule(f)),
+    "cond": lambda f: lambda v: jax.lax.cond(jnp.ones(()) > 0, f, lambda v: 2 * f(v), v),
+    "scan": lambda f: lambda v: jax.lax.scan(lambda c, _: (c, f(c)), v, None, length=1)[1][0],
+}
+
+
+@pytest.mark.parametrize("layout", ["static", "dynamic"])
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_inside_of(wrapper, layout):
+    function, values, cotangent = as_function("A @ B", layout)
+    expected = jax.vjp(function, values)[1](cotangent)[0]
+    wrapped = WRAPPERS[wrapper](function)
+    np.testing.assert_array_equal(transposed(wrapped, values)(cotangent), expected)
+    if wrapper == "custom_jvp":
+        np.testing.assert_array_equal(jax.jit(transposed(wrapped, values))(cotangent), expected)
+
+
+@pytest.mark.parametrize(
+    ("program", "layout", "dtype"),
+    [
+        ("A @ B", "static", "bfloat16"),
+        ("A @ B", "dynamic", "complex64"),
+        ("A @ B", "dynamic", "int8"),
+        ("2 A - C", "static", "complex64"),
+        ("2 A - C", "static", "int32"),
+        ("2 A - C", "dynamic", "float16"),
+    ],
+)
+def test_dtypes(program, layout, dtype):
+    function, values, cotangent = as_function(program, layout, dtype)
+    exact, of_floats, _ = as_function(program, layout)
+    found = transposed(function, values)(cotangent)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(
+        found.astype(jnp.complex64), jax.vjp(exact, of_floats)[1](cotangent.real.astype(float))[0]
+    )
+
+
+@pytest.mark.parametrize("program", ["A @ B", "2 A - C"])
+@pytest.mark.parametrize("layout", ["static", "dynamic"])
+def test_batches(program, layout):
+    function, values, cotangent = as_function(program, layout)
+    expected = jax.vjp(function, values)[1](cotangent)[0]
+    several = jnp.stack([cotangent, 2 * cotangent])
+    for found in (
+        jax.vmap(transposed(function, values))(several),
+        transposed(jax.vmap(function), jnp.stack([values, values]))(several),
+    ):
+        np.testing.assert_array_equal(found, [expected, 2 * expected])
+
+
+def test_a_batch_of_patterns():
+    A, other, B = (asarray(x, dynamic=True, nse=20) for x in (DENSE[0], DENSE[2], DENSE[1]))
+
+    def pulled_back(A, cotangent):
+        def function(values):
+            return jsparse.einsum("ij,jk->ik", SparseTensor(values, A.pattern), B, nse=20).values
+
+        return jax.linear_transpose(function, A.values)(cotangent)[0]
+
+    cotangent = jnp.arange(20.0)
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), A, other)
+    found = jax.jit(jax.vmap(pulled_back, (0, None)))(stacked, cotangent)
+    np.testing.assert_array_equal(found, [pulled_back(A, cotangent), pulled_back(other, cotangent)])
+
+
+def test_in_two_arguments_and_trees():
+    A, B, C = map(asarray, DENSE)
+    out = A - 3 * C
+    for found, expected in zip(
+        jax.linear_transpose(lambda A, C: A - 3 * C, A, C)(out),
+        jax.vjp(lambda A, C: A - 3 * C, A, C)[1](out),
+        strict=True,
+    ):
+        assert found.pattern is expected.pattern
+        np.testing.assert_array_equal(found.values, expected.values)
+    (of_B,) = jax.linear_transpose(lambda B: A @ B, B)(A @ B)
+    np.testing.assert_array_equal(of_B.values, jax.vjp(lambda B: A @ B, B)[1](A @ B)[0].values)
+
+
+def test_a_number_that_the_dtype_does_not_hold():
+    """It is a factor like others, which slots out of use do not meet."""
+    A, C = (asarray(x, dynamic=True, nse=20) for x in (DENSE[0], DENSE[2]))
+
+    def function(values):
+        return jsparse.evaluate("D[i,j] = 1e39 * A[i,j] + C[i,j]", A=SparseTensor(values, A.pattern), C=C).values
+
+    cotangent = jnp.ones(jax.eval_shape(function, A.values).shape)
+    found = transposed(function, A.values)(cotangent)
+    np.testing.assert_array_equal(found, np.where(np.arange(20) < int(A.nnz), np.inf, 0))
+
+
+REFUSED = {
+    "a square": (lambda A: A * A, "multiplies 2 factors"),
+    "a product with itself": (lambda A: jsparse.einsum("ij,kj->ik", A, A, nse=25), "multiplies 2 factors"),
+    "a maximum": (lambda A: A.max(0), "an einsum by max_plus"),
+    "a semiring": (lambda A: jsparse.einsum("ij,j->ij", A, np.ones(6), semiring="min_plus"), "an einsum by min_plus"),
+    "a winner's gradient": (lambda A: jsparse.grad(lambda A: A.max(0).sum())(A), "an einsum by max_plus|multiplies"),
+}
+
+
+@pytest.mark.parametrize("layout", ["static", "dynamic"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_linear(name, layout):
+    A = LAYOUTS[layout](DENSE[0])
+    function, message = REFUSED[name]
+
+    def values(v):
+        out = function(SparseTensor(v, A.pattern))
+        return out.values if isinstance(out, SparseTensor) else out
+
+    like = jax.eval_shape(values, A.values)
+    with pytest.raises(LinearityError, match=message) as caught:
+        jax.linear_transpose(values, A.values)(jnp.ones(like.shape, like.dtype))
+    assert isinstance(caught.value, JsparseError)
+
+
+def test_a_pattern_that_depends_on_the_argument():
+    def function(x):
+        return asarray(x, dynamic=True, nse=12) @ jnp.ones(6)
+
+    with pytest.raises(LinearityError, match="where a sparse tensor stores its entries depends on"):
+        jax.linear_transpose(function, jnp.asarray(DENSE[0]))(jnp.ones(5))
