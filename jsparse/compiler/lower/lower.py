@@ -87,8 +87,8 @@ def lower(nest: LoopNest) -> Kernel:
 def _widened(nest: LoopNest) -> Kernel:
     """The kernel that works on a copy of the target, which is zero as it is lent."""
     storage = Storage(nest.problem, widened=True)
-    body = _Lowerer(nest.problem, storage).stmt(nest.body, Scope(storage))
-    scope, target = Scope(storage), storage.buffers[-1]
+    scope, target = Scope(storage), storage.buffers[-1]  # one scope, whose names are all different
+    body = _Lowerer(nest.problem, storage).stmt(nest.body, scope)
     size = storage.size_of(nest.problem.assignment.target)
 
     def narrowed(start: Expr, stop: Expr) -> Stmt:

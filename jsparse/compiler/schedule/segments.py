@@ -92,6 +92,8 @@ def longest_segments(pattern: Pattern) -> tuple[int, ...]:
     for n, level in enumerate(pattern.format.levels):
         if level.kind is LevelKind.COMPRESSED:
             found.append(int(np.diff(arrays[n, "pointers"]).max(initial=0)))
+        elif n > 0 and level.kind is LevelKind.SINGLETON and pattern.format.levels[n - 1].unique:
+            found.append(1)
         elif n == 1 and level.kind is LevelKind.SINGLETON:  # below a run of equal coordinates
             above = arrays[0, "coordinates"]
             found.append(int(np.diff([0, *np.flatnonzero(np.diff(above)) + 1, len(above)]).max(initial=0)))
