@@ -24,7 +24,22 @@ constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - 1;
 constexpr int64_t kSamples = 1024;
 
 struct Pair { float real, imag; };
-inline Pair operator+(Pair a, Pair b) { return {a.real + b.real, a.imag + b.imag}; }
+struct WidePair {
+  double real = 0, imag = 0;
+  WidePair() = default;
+  explicit WidePair(Pair pair) : real(pair.real), imag(pair.imag) {}
+  explicit operator Pair() const { return {static_cast<float>(real), static_cast<float>(imag)}; }
+  WidePair operator+(WidePair other) const {
+    other.real += real;
+    other.imag += imag;
+    return other;
+  }
+};
+
+// What values that share a place are added up in: any number of floats, without losing the small ones.
+template <class Value> struct SumOf { using type = Value; };
+template <> struct SumOf<float> { using type = double; };
+template <> struct SumOf<Pair> { using type = WidePair; };
 
 template <class Value, class Word>
 Value value_of(Word word) {
@@ -174,9 +189,12 @@ void Accumulation::Plan::write(const Carried<Word>* entries, const Part& part, c
   int64_t at = part.before - 1, next = part.parent;
   uint64_t known = ~uint64_t{0};
   const Word* key = nullptr;
+  using Sum = typename SumOf<Value>::type;
+  Sum sum{};
   for (const Carried<Word>* entry = entries + part.begin; entry != entries + part.end; ++entry) {
     if (key != nullptr && *key == entry->key) {
-      sums[at] = sums[at] + value_of<Value>(entry->value);
+      sum = sum + static_cast<Sum>(value_of<Value>(entry->value));
+      sums[at] = static_cast<Value>(sum);
       continue;
     }
     key = &entry->key;
@@ -191,6 +209,7 @@ void Accumulation::Plan::write(const Carried<Word>* entries, const Part& part, c
     }
     columns[at] = static_cast<int32_t>(static_cast<uint32_t>(tuple) & tail);
     sums[at] = value_of<Value>(entry->value);
+    sum = static_cast<Sum>(sums[at]);
   }
 }
 

@@ -21,7 +21,7 @@ struct Accumulated {
 };
 
 // For dense levels above one chain of coordinates, where 32 bits hold every index; values that share a place are added in
-// the order of the inputs. Other problems, rare distributions, and inputs that seem to be sorted already are refused,
+// the order of the inputs, floats in 64 bits. Other problems, rare distributions, and inputs that seem to be sorted already are refused,
 // as are coordinates outside their sizes: then nothing useful is written.
 class Accumulation {
  public:

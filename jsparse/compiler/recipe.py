@@ -20,7 +20,7 @@ from jsparse.notation.assignment import Access, Assignment, Index
 
 __all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 4
+VERSION = 5
 
 
 def write_recipe(problem: Problem, schedule: Schedule) -> str:
@@ -57,6 +57,7 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
         sizes = tuple((str(var), None if size is None else int(size)) for var, size in value["sizes"])
         schedule = value["schedule"]
         schedule |= {name: tuple(schedule[name]) for name in ("order", "summed")}
+        schedule |= {"short": tuple((int(pattern), int(level)) for pattern, level in schedule["short"])}
         schedule |= {"drivers": tuple((str(var), int(pattern)) for var, pattern in schedule["drivers"])}
         wanted = value["wanted"]
         if wanted not in get_args(Wanted):

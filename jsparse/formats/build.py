@@ -23,6 +23,7 @@ __all__ = [
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+_SUMMED_IN = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
 _KINDS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 1, LevelKind.SINGLETON: 2}
 
 
@@ -76,9 +77,10 @@ class Built:
         """(nse,) the sums, in the order of the inputs, of the values (count,) that share a slot; 0 for no value."""
         if self.in_place:
             return values
-        if self.extra is not None and values.dtype.kind in "fV" and values.dtype.itemsize < 4:
+        wide = _SUMMED_IN.get(values.dtype.name)
+        if self.extra is not None and wide is not None:
             with np.errstate(over="ignore"):
-                return self.summed(values.astype(np.float32)).astype(values.dtype)  # rounded once
+                return self.summed(values.astype(wide)).astype(values.dtype)  # rounded once
         kept = values if self.first is None else _native.take(np.ascontiguousarray(values), self.first)
         if self.extra is not None and self.extra_group is not None:
             np.add.at(kept, self.extra_group, values[self.extra])

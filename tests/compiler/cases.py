@@ -69,6 +69,7 @@ CHAIN = "(i, j, k) -> (i : compressed, j : compressed(nonunique), k : singleton)
 
 A, B = sparse(40, 30), sparse(40, 30, seed=0).with_values(np.ones(sparse(40, 30).nse, np.float32))
 T = sparse(12, 10, 8, format="csf")
+LONG = sparse(40, 300, density=0.5)
 
 CASES = [
     Case("spmv-csr", "ij,j->i", (A, dense(30))),
@@ -100,6 +101,11 @@ CASES = [
     Case("ttm-blocks", "ijk,kl->ijl", (sparse(12, 10, 8, format=BLOCKED), dense(8, 16)), "dense"),
     Case("dense-above", "ijk,k->ij", (sparse(12, 10, 8, format=ALL_DENSE_ABOVE), dense(8)), "dense"),
     Case("chain", "ijk,k->ij", (sparse(12, 10, 8, format=CHAIN), dense(8)), "dense"),
+    Case("spmv-long-rows", "ij,j->i", (LONG, dense(300))),
+    Case("spmm-long-rows", "ij,jk->ik", (LONG, dense(300, 16))),
+    Case("total-long-rows", "ij->", (LONG,)),
+    Case("lanes-summed-over-rows", "ij,jk->k", (LONG, dense(300, 16))),
+    Case("column-sums-dynamic", "ij->j", (sparse(100, 30).dynamic(),)),
     Case("to-dense", "ij->ij", (A,), "dense"),
 ]
 

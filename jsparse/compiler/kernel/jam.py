@@ -35,6 +35,7 @@ from jsparse.compiler.kernel.nodes import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from jsparse.compiler.kernel.walk import nodes, rebuilt, variables
 
@@ -69,10 +70,11 @@ def jammed(loop: For, copies: int) -> Stmt:
 def _are_apart(body: Stmt) -> bool:
     """Whether iterations change nothing that others read, or set: but sums in memory, whose order stays."""
     every = list(nodes(body))
+    own = {n.buffer.name for n in every if isinstance(n, LocalArray)}
     declared = {n.var.name for n in every if isinstance(n, Declare)}
-    stored = {n.buffer.name for n in every if isinstance(n, Store)}
+    stored = {n.buffer.name for n in every if isinstance(n, Store)} - own
     return not any(
-        isinstance(n, Parallel | Borrow | LocalArray)
+        isinstance(n, Parallel | Borrow)
         or (isinstance(n, Set) and n.var.name not in declared)
         or (isinstance(n, Load) and n.buffer.name in stored)
         for n in every
@@ -84,28 +86,53 @@ class _Jam:
 
     def __init__(self, loop: For, copies: int) -> None:
         self.copies, self.shared = copies, False
-        bound = {n.var.name for n in nodes(loop.body) if isinstance(n, Let | Declare | For)}
-        self.own = {loop.var.name, *bound}
+        self.arrays = {n.buffer.name for n in nodes(loop.body) if isinstance(n, LocalArray)}
+        self.own, before = {loop.var.name}, 0
+        while len(self.own) > before:
+            before = len(self.own)
+            self.find(loop.body, False)
+
+    def find(self, stmt: Stmt, apart: bool) -> None:
+        """Add to `own` what follows from it: names whose value depends on such a name, or whether they are set at all,
+        which is so of all names where iterations go `apart`."""
+        match stmt:
+            case Block(stmts=stmts):
+                for inner in stmts:
+                    self.find(inner, apart)
+            case Let(var=var, value=value) | Declare(var=var, value=value) | Set(var=var, value=value):
+                if apart or not self.is_common(value):
+                    self.own.add(var.name)
+            case For(var=var, start=start, stop=stop, body=body):
+                apart = apart or not (self.is_common(start) and self.is_common(stop))
+                self.own.update({var.name} if apart else ())
+                self.find(body, apart)
+            case While(condition=condition, body=body):
+                self.find(body, apart or not self.is_common(condition))
+            case If(condition=condition, then=then, otherwise=otherwise):
+                apart = apart or not self.is_common(condition)
+                self.find(then, apart)
+                self.find(block() if otherwise is None else otherwise, apart)
 
     def stmt(self, stmt: Stmt) -> Stmt:
         match stmt:
             case Block(stmts=stmts):
                 return block(*map(self.stmt, stmts))
-            case Let(value=value) if self.is_common(value):
-                self.own.discard(stmt.var.name)
+            case Let(var=var) | Declare(var=var) | Set(var=var) if var.name not in self.own:
                 return stmt
-            case For(start=start, stop=stop) if self.is_common(start) and self.is_common(stop):
+            case For(var=var) if var.name not in self.own:
                 self.shared = True
-                self.own.discard(stmt.var.name)
+                return replace(stmt, body=self.stmt(stmt.body))
+            case While(condition=condition) if self.is_common(condition):
                 return replace(stmt, body=self.stmt(stmt.body))
             case If(condition=condition) if self.is_common(condition):
                 otherwise = None if stmt.otherwise is None else self.stmt(stmt.otherwise)
-                return If(condition, self.stmt(stmt.then), otherwise)
+                return If(condition, self.stmt(stmt.then), otherwise, stmt.rare)
             case _:
                 return block(*(self.copy(stmt, n) for n in range(self.copies)))
 
     def is_common(self, expr: Expr) -> bool:
-        return not variables(expr) & self.own
+        loaded = (n.buffer.name for n in nodes(expr) if isinstance(n, Load))
+        return self.own.isdisjoint(variables(expr)) and self.arrays.isdisjoint(loaded)
 
     def named(self, var: Var, copy: int) -> Var:
         return Var(f"{var.name}.{copy}", var.type)
@@ -114,4 +141,7 @@ class _Jam:
         """The node as iteration `copy` has it."""
         if isinstance(node, Var):
             return self.named(node, copy) if node.name in self.own else node
-        return rebuilt(node, lambda child: self.copy(child, copy))
+        copied = rebuilt(node, lambda child: self.copy(child, copy))
+        if isinstance(node, Load | Store | LocalArray) and node.buffer.name in self.arrays:
+            return replace(copied, buffer=replace(node.buffer, name=f"{node.buffer.name}.{copy}"))
+        return copied

@@ -268,11 +268,12 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A branch."""
+    """A branch. `rare`: the condition mostly does not hold, so that nothing is computed for the case that it does."""
 
     condition: Expr
     then: Stmt
     otherwise: Stmt | None = None
+    rare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class _Function:
     def if_(self, branch: If) -> None:
         condition = self.expr.value(branch.condition)
         if branch.otherwise is None:
-            with self.builder.if_then(condition):
+            with self.builder.if_then(condition, likely=False if branch.rare else None):
                 self.stmt(branch.then)
             return
         with self.builder.if_else(condition) as (then, otherwise):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from jsparse.compiler.loops.blocked_sums import TOTAL
 from jsparse.compiler.loops.domain import Merged, Written
 from jsparse.compiler.loops.nest import (
     Append,
@@ -46,6 +47,8 @@ class _Assembler:
         if len(over) > 1:
             raise ValueError(f"a row has one index, but {over} are left of {self.target}")
         dtype = problem.accumulator if problem.wants_values else ""
+        if dtype == "float32" and problem.semiring.add == "+" and any(schedule.own):
+            dtype = TOTAL  # any number of products is added to it, and wider ones cost nothing that can be measured
         self.row = Row("row" if over else "acc", dtype, over[0] if over else None)
 
     def build(self) -> LoopNest:

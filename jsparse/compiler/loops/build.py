@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 from jsparse.compiler.loops.assemble import assemble_loops
+from jsparse.compiler.loops.blocked_sums import blocked_sums
 from jsparse.compiler.loops.domain import Fold, Lanes, Panels, Stored, Tiles
 from jsparse.compiler.loops.nest import Append, Assign, Forall, LoopNest, Pack, Parallel, Stmt, Where, Workspace
 from jsparse.compiler.loops.walk import Loop, Walk
@@ -23,11 +24,11 @@ def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
 
     Accumulation: below the innermost loop over an index of the target, everything is a reduction. Its partial result
     lives in registers (the workspace `acc`) and is written once. If reductions also stand further out, the target is
-    cleared and added to in memory.
+    cleared and added to in memory. Long sums of float32 are cut into blocks at last (`blocked_sums`).
     """
     if problem.terms:
         return assemble_loops(problem, schedule)
-    return _Builder(problem, schedule).build()
+    return blocked_sums(_Builder(problem, schedule).build(), schedule.short)
 
 
 class _Builder:
@@ -45,7 +46,8 @@ class _Builder:
             return LoopNest(self.problem, False, self._listing(0))
         outer_reduction = any(self._reduces(loop) for loop in self.loops[: self.register_at])
         body = self._emit(0, outer_reduction, self.problem.product)
-        return LoopNest(self.problem, outer_reduction or not self._covers_target(), body)
+        clear = outer_reduction or not self._covers_target()
+        return LoopNest(self.problem, clear, body, outer_reduction and self.schedule.long_sums)
 
     def _listing(self, place: int) -> Stmt:
         """All loops, whatever is summed: every combination of entries that they reach is listed."""

@@ -12,6 +12,7 @@ __all__ = [
     "Merged",
     "Panels",
     "Range",
+    "Runs",
     "Stored",
     "Tiles",
     "Written",
@@ -73,6 +74,19 @@ class Panels:
 
 
 @dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs of at most `size` turns of the loop over `of` that stands inside, which then takes only those in the present
+    run (`Forall.run`). Turns are counted through all loops around that one, so a run goes on from one segment to the
+    next. There is one run at least."""
+
+    of: Range | Stored | Tiles
+    size: int
+
+    def __str__(self) -> str:
+        return f"runs of {self.size} of {self.of}"
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """All lanes of a workspace, added together in a fixed order."""
 
@@ -105,4 +119,4 @@ class Written:
         return f"written {self.workspace}"
 
 
-Domain: TypeAlias = Range | Stored | Tiles | Lanes | Panels | Fold | Merged | Written
+Domain: TypeAlias = Range | Stored | Tiles | Lanes | Panels | Runs | Fold | Merged | Written

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.compiler.interpret import COMBINE, as_stored
-from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Stored, Tiles, Written
+from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Runs, Stored, Tiles, Written
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
@@ -45,11 +45,14 @@ def interpret_loops(nest: LoopNest, arrays: Mapping[str, Array], patterns: Seque
         arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included).
         patterns: for each pattern its index arrays, level by level, pointers before coordinates.
     """
+    target = arrays[nest.problem.tensors[0].name]
+    into = np.zeros(target.shape, np.float64) if nest.widened else target
     if nest.clear:
-        target = nest.problem.tensors[0]
-        arrays[target.name][...] = nest.problem.zero
-    machine = _Machine(nest, dict(arrays), patterns)
+        into[...] = nest.problem.zero
+    machine = _Machine(nest, {**arrays, nest.problem.tensors[0].name: into}, patterns)
     machine.run(nest.body)
+    if nest.widened:
+        target[...] = as_stored(into, target.dtype)
 
 
 def interpret_listing(
@@ -69,6 +72,15 @@ def count_operations(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequ
 
 
 @dataclass
+class _Run:
+    """Turns `first <= n < stop` of a loop; `seen`: how many it has had so far in this pass."""
+
+    first: int
+    stop: int
+    seen: int = 0
+
+
+@dataclass
 class _Machine:
     nest: LoopNest
     arrays: dict[str, Array]
@@ -78,15 +90,17 @@ class _Machine:
     panels: dict[str, range] = field(default_factory=dict)
     spans: dict[tuple[int, int], Span] = field(default_factory=dict)
     absent: set[int] = field(default_factory=set)  # patterns without an entry where the merged loops stand
+    runs: dict[str, _Run] = field(default_factory=dict)
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
+    row_dtypes: dict[str, str] = field(default_factory=dict)
     listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
     empty: frozenset[str] = frozenset()  # workspaces that say so, and that nothing was added to yet
     operations: int = 0
 
     def run(self, stmt: Stmt) -> None:
         match stmt:
-            case Forall(var=var, domain=domain, body=body):
-                for _ in self.visit(var, domain):
+            case Forall(var=var, domain=domain, body=body, run=run):
+                for _ in self.in_run(var, domain) if run else self.visit(var, domain):
                     self.operations += 1
                     self.run(body)
             case Sequence_(stmts=stmts):
@@ -105,8 +119,8 @@ class _Machine:
             case Append(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
                 self.listed.append((here, None if value is None else self.appended(value)))
-            case Where(workspace=Row(name=name, var=var), producer=producer, consumer=consumer):
-                self.rows[name] = {}
+            case Where(workspace=Row(name=name, dtype=dtype, var=var), producer=producer, consumer=consumer):
+                self.rows[name], self.row_dtypes[name] = {}, dtype or "float32"
                 self.run(producer)
                 if var is not None or self.rows[name]:
                     self.run(consumer)
@@ -132,6 +146,8 @@ class _Machine:
                 for start in range(0, self.size(var), size):
                     self.panels[var] = range(start, min(start + size, self.size(var)))
                     yield
+            case Runs(size=size):
+                yield from self.passes(var, size)
             case Lanes():
                 yield from (self.env.update({var: n}) for n in range(*self.tiles[var]))
             case Merged(terms=terms):
@@ -143,6 +159,22 @@ class _Machine:
             case Stored(pattern=pattern, level=level, bound=bound, panel=panel):
                 entries = self.entries(var, pattern, level, bound)
                 yield from (None for _ in entries if not panel or self.env[var] in self.panels[var])
+
+    def passes(self, var: str, size: int) -> Iterator[None]:
+        """Once for each run of `size` turns: what is inside runs from its start, and passes over all other turns."""
+        run = self.runs[var] = _Run(0, size)
+        yield
+        while run.seen > run.stop:
+            run = self.runs[var] = _Run(run.stop, run.stop + size)
+            yield
+
+    def in_run(self, var: str, domain: object) -> Iterator[None]:
+        """The turns in the present run."""
+        run = self.runs[var]
+        for _ in self.visit(var, domain):
+            run.seen += 1
+            if run.first < run.seen <= run.stop:
+                yield
 
     def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
         """Visit the entries of one level below the present span, equal neighbours of a repeating level together."""
@@ -241,6 +273,7 @@ class _Machine:
         if stmt.target.tensor in self.rows:
             row, place = self.rows[stmt.target.tensor], self.row_place(stmt.target)
             added = 0 if value is None else self.scaled(value, stmt.coefficient)
+            added = np.dtype(self.row_dtypes[stmt.target.tensor]).type(added)
             row[place] = COMBINE[semiring.add](row[place], added) if place in row else added
             return
         target, where = self.arrays[stmt.target.tensor], self.address(stmt.target)
@@ -248,7 +281,8 @@ class _Machine:
             return
         addend = self.accumulator.type(self.nest.problem.zero) if value is None else value
         if stmt.accumulate:
-            addend = COMBINE[semiring.add](self.read(stmt.target, where), addend)
+            old = target[where] if target.dtype == np.float64 else self.read(stmt.target, where)
+            addend = COMBINE[semiring.add](old, addend)
         target[where] = as_stored(addend, target.dtype)
 
     @cached_property

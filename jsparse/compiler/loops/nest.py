@@ -4,7 +4,7 @@
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
               | append target | Stmt append parent | reserve | Stmt; … ; Stmt | if term Stmt
               | with a copy of a tensor's panel Stmt
-    Domain   := Range | Stored | Tiles | Lanes | Panels | Fold | Merged | Written
+    Domain   := Range | Stored | Tiles | Lanes | Panels | Runs | Fold | Merged | Written
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
 
@@ -182,6 +182,7 @@ class Forall:
     Attributes:
         prefetch: how many entries ahead the rows gathered in the body are asked for.
         jam: how many iterations are worked on at a time (see `kernel.jam`).
+        run: whether only the turns in the present run are taken, of those that a loop over `Runs` around counts.
     """
 
     var: IndexVar
@@ -190,9 +191,11 @@ class Forall:
     parallel: Parallel | None = None
     prefetch: int = 0
     jam: int = 1
+    run: bool = False
 
     def __str__(self) -> str:
-        extras = [str(self.parallel)] if self.parallel else []
+        extras = ["in the run"] if self.run else []
+        extras += [str(self.parallel)] if self.parallel else []
         extras += [f"prefetching {self.prefetch} ahead"] if self.prefetch else []
         extras += [f"{self.jam} at a time"] if self.jam > 1 else []
         return " ".join([f"∀ {self.var} ∈ {self.domain}", ", ".join(extras)]).rstrip()
@@ -247,11 +250,17 @@ Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Reserve | Pack | S
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """A statement over the tensors of `problem`; `clear`: the target is set to zero first."""
+    """A statement over the tensors of `problem`.
+
+    Attributes:
+        clear: the target is set to zero first.
+        widened: all this is done to a copy of the target in float64, which the target becomes at last.
+    """
 
     problem: Problem
     clear: bool
     body: Stmt
+    widened: bool = False
 
     @property
     def adds_in_memory(self) -> bool:
@@ -260,8 +269,10 @@ class LoopNest:
         return any(s.accumulate and s.target.tensor == target for s in _assignments(self.body))
 
     def __str__(self) -> str:
-        head = [f"{self.problem.assignment.target} = {self.problem.zero}"] if self.clear else []
-        return "\n".join([*head, *_lines(self.body, "", self.problem)])
+        target, wide = self.problem.assignment.target, " (float64)" if self.widened else ""
+        head = [f"{target} = {self.problem.zero}{wide}"] if self.clear else []
+        tail = [f"{target} in {self.problem.tensors[0].dtype}"] if self.widened else []
+        return "\n".join([*head, *_lines(self.body, "", self.problem), *tail])
 
 
 def _assignments(stmt: Stmt) -> Iterator[Assign]:
@@ -288,7 +299,8 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
                 yield from _lines(inner, indent, problem)
         case Where(workspace=workspace, producer=producer, consumer=consumer):
             zero = problem.semiring.zero(workspace.dtype) if workspace.dtype else 0
-            yield f"{indent}{workspace.access()} = {zero}"
+            wide = f" ({workspace.dtype})" if workspace.dtype not in ("", problem.accumulator) else ""
+            yield f"{indent}{workspace.access()} = {zero}{wide}"
             yield from _lines(producer, indent + "  ", problem)
             if isinstance(workspace, Workspace) and workspace.checked:
                 yield f"{indent}if {workspace.access()} was added to"

@@ -12,7 +12,7 @@ import numpy as np
 
 from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
-from jsparse.compiler.loops.domain import Stored, Tiles
+from jsparse.compiler.loops.domain import Runs, Stored, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
@@ -48,7 +48,7 @@ def _told(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
     found: list[Stmt] = []
     while True:
         match stmt:
-            case Where(producer=inner) | Forall(domain=Tiles(), body=inner):
+            case Where(producer=inner) | Forall(domain=Tiles() | Runs(), body=inner):
                 stmt = inner
                 continue
             case Forall(var=var, domain=Stored() as domain, body=inner):

@@ -28,7 +28,8 @@ from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.loops.domain import Stored
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
-from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.compiler.lower.runs import counted, in_run
+from jsparse.compiler.lower.scope import Run, Scope, Span
 from jsparse.compiler.problem import PatternType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
@@ -53,7 +54,7 @@ Body = Callable[[Entry], Stmt]
 
 def each_entry(scope: Scope, domain: Stored, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
     """The loop over the level's entries below the present span of the level above, divided over threads if asked."""
-    level = LevelWalk(scope, domain, loop.var, loop.jam)
+    level = LevelWalk(scope, domain, loop.var, loop.jam, scope.runs[loop.var] if loop.run else None)
     if loop.parallel is None:
         return level.serial(body)
     return level.parallel(loop.parallel.grain, body, partials)
@@ -62,8 +63,8 @@ def each_entry(scope: Scope, domain: Stored, loop: Forall, body: Body, partials:
 class LevelWalk:
     """How the entries of one level are reached from the present span of the level above."""
 
-    def __init__(self, scope: Scope, domain: Stored, var: IndexVar, jam: int = 1) -> None:
-        self.scope, self.domain, self.var, self.jam = scope, domain, var, jam
+    def __init__(self, scope: Scope, domain: Stored, var: IndexVar, jam: int = 1, run: Run | None = None) -> None:
+        self.scope, self.domain, self.var, self.jam, self.run = scope, domain, var, jam, run
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
         self.above = scope.spans.get((domain.pattern, domain.level - 1), Span(const(0)))
@@ -71,7 +72,7 @@ class LevelWalk:
     def serial(self, body: Body) -> Stmt:
         written = None if self.domain.bound else self.written_out()
         if written is not None:
-            return block(*map(body, written))
+            return block(*(counted(self.run, body(entry)) for entry in written))
         if self.kind is LevelKind.DENSE:
             if self.domain.bound:
                 return body(self.dense_entry(self.scope.indices[self.var]))
@@ -176,7 +177,8 @@ class LevelWalk:
 
     def dense_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
         n = self.scope.fresh(self.var)
-        return jammed(For(n, start, stop, body(self.dense_entry(n))), self.jam)
+        inner = body(self.dense_entry(n))
+        return in_run(self.scope, self.run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), self.jam))
 
     def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
         """The entry at one position (or one run of positions); only if it is in range, and the one looked up."""
@@ -195,7 +197,8 @@ class LevelWalk:
         if self.type.repeats(self.domain.level):
             return self.runs(first, stop, body)
         p = self.scope.fresh("p")
-        return jammed(For(p, first, stop, self.one(p, body, plain=True)), self.jam)
+        inner = self.one(p, body, plain=True)
+        return in_run(self.scope, self.run, first, stop, lambda lo, hi: jammed(For(p, lo, hi, inner), self.jam))
 
     def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """Positions that share a coordinate, together: so the loops below see each coordinate once."""
@@ -209,7 +212,7 @@ class LevelWalk:
                     Let(run, p),
                     Declare(end, add(run, const(1))),
                     While(Binary("&", less(end, stop), same), Set(end, add(end, const(1)))),
-                    self.one(run, body, end),
+                    counted(self.run, self.one(run, body, end)),
                     Set(p, end),
                 ),
             ),

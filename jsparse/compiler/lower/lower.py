@@ -9,6 +9,7 @@ from jsparse.compiler.kernel.algebra import add, block, both, cast, const, less,
 from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
+    Borrow,
     Buffer,
     Compare,
     Const,
@@ -29,7 +30,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.nodes import Fold as FoldLanes
 from jsparse.compiler.kernel.types import BOOL, Type
-from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Stored, Tiles, Written
+from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Runs, Stored, Tiles, Written
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
@@ -46,6 +47,7 @@ from jsparse.compiler.loops.nest import (
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.ahead import prefetches
+from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.listing import append, append_parent, listing, reserve
@@ -53,7 +55,8 @@ from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels
 from jsparse.compiler.lower.products import multiplied, rounded
 from jsparse.compiler.lower.rows import add_if, add_to_row, is_row, row_where, written_loop
-from jsparse.compiler.lower.scope import Scope
+from jsparse.compiler.lower.runs import in_run, tiles_in_run
+from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.split import split_loop
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense, Positions, Problem
@@ -74,9 +77,26 @@ def lower(nest: LoopNest) -> Kernel:
     storage = Storage(nest.problem)
     if nest.problem.lists:
         return Kernel(storage.buffers, listing(nest, storage, _Lowerer(nest.problem, storage)))
+    if nest.widened:
+        return _widened(nest)
     lowerer = _Lowerer(nest.problem, storage)
     body = lowerer.stmt(nest.body, Scope(storage))
     return Kernel(storage.buffers, block(lowerer.clear(), body) if nest.clear else body)
+
+
+def _widened(nest: LoopNest) -> Kernel:
+    """The kernel that works on a copy of the target, which is zero as it is lent."""
+    storage = Storage(nest.problem, widened=True)
+    scope, target = Scope(storage), storage.buffers[-1]  # one scope, whose names are all different
+    body = _Lowerer(nest.problem, storage).stmt(nest.body, scope)
+    size = storage.size_of(nest.problem.assignment.target)
+
+    def narrowed(start: Expr, stop: Expr) -> Stmt:
+        n = scope.fresh("n")
+        return For(n, start, stop, Store(target, n, cast(Load(storage.target, n), target.type.dtype)))
+
+    stored = in_chunks(scope, size, CLEAR_GRAIN, narrowed)
+    return Kernel(storage.buffers, Borrow(storage.target, size, block(body, stored)))
 
 
 class _Lowerer:
@@ -120,6 +140,10 @@ class _Lowerer:
                 return If(scope.present[term], inner) if term in scope.present else inner
             case Where(workspace=Row() as row):
                 return row_where(stmt, row, scope, self.stmt)
+            case Where(producer=Forall(domain=Runs())):
+                return total_where(stmt, scope, self)
+            case Forall(domain=Runs()):
+                return add_runs(stmt, scope, self)
             case Where():
                 return self.where(stmt, scope)
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
@@ -136,7 +160,7 @@ class _Lowerer:
             lanes = scope.lanes or workspace.lanes
         register = scope.fresh(workspace.name, Type(workspace.dtype, lanes))
         flag = scope.fresh("added", BOOL)
-        inner = scope.with_register(_added(workspace.name), flag) if workspace.checked else scope
+        inner = scope.with_register(added_flag(workspace.name), flag) if workspace.checked else scope
         inner = inner.with_register(workspace.name, register)
         return block(
             *([Declare(flag, Const(0, BOOL))] if workspace.checked else []),
@@ -163,13 +187,14 @@ class _Lowerer:
                 return merged_loop(scope, loop, loop.domain, lambda inner: self.stmt(loop.body, inner), partials)
             case Written():
                 return written_loop(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
-            case Lanes() | Fold():
+            case Lanes() | Fold() | Runs():
                 return self.stmt(loop.body, scope)
 
     def range(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
         def body(start: Expr, stop: Expr) -> Stmt:
             n = scope.fresh(loop.var)
-            return jammed(For(n, start, stop, self.stmt(loop.body, scope.with_index(loop.var, n))), loop.jam)
+            inner, run = self.stmt(loop.body, scope.with_index(loop.var, n)), scope.runs[loop.var] if loop.run else None
+            return in_run(scope, run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), loop.jam))
 
         size = self.storage.size(loop.var)
         if loop.parallel is None:
@@ -186,6 +211,8 @@ class _Lowerer:
         def body(start: Expr, width: int) -> Stmt:
             return self.stmt(loop.body, scope.with_tile(loop.var, start, width))
 
+        if loop.run:
+            return tiles_in_run(scope, scope.runs[loop.var], whole, lanes, rest, body)
         parts: list[Stmt] = []
         if whole == lanes:
             parts.append(body(const(0), lanes))
@@ -202,7 +229,7 @@ class _Lowerer:
     def stored(self, loop: Forall, domain: Stored, scope: Scope, partials: Partials | None) -> Stmt:
         body = partial(self.entry, loop, domain, scope)
         if domain.panel:
-            return panel_entries(scope, domain, loop.var, body)
+            return panel_entries(scope, domain, loop.var, scope.runs[loop.var] if loop.run else None, body)
         return each_entry(scope, domain, loop, body, partials)
 
     def entry(self, loop: Forall, domain: Stored, scope: Scope, entry: Entry) -> Stmt:
@@ -217,7 +244,7 @@ class _Lowerer:
             return self.row_assign(assign, scope)
         prelude, guard, scope = self.indirect(assign, scope)
         for factor in assign.factors:
-            added = scope.registers.get(_added(factor.tensor))
+            added = scope.registers.get(added_flag(factor.tensor))
             if added is not None:
                 guard = added if guard is None else both(guard, added)
         lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
@@ -247,17 +274,20 @@ class _Lowerer:
         if register is None:
             buffer = self.storage.by_name[assign.target.tensor]
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
+            if not same and assign.accumulate and self.storage.widened:
+                return Store(buffer, address, cast(value, buffer.type.dtype), True, self.semiring.add)
             if same or not assign.accumulate:
                 stored = cast(value, buffer.type.dtype)
                 whole = Store(buffer, address, stored, assign.accumulate, self.semiring.add)
                 return self.continued(assign, stored, whole, scope)
             old = cast(Load(buffer, address, value.type.lanes), value.type.dtype)
             return Store(buffer, address, cast(Op(self.semiring.add, old, value), buffer.type.dtype))
+        value = cast(value, register.type.dtype)
         if value.type.lanes and not register.type.lanes:
             value = FoldLanes(value, self.semiring.add)
         elif value.type.lanes < register.type.lanes:
             value = Widen(value, register.type.lanes, self.problem.zero)
-        added = scope.registers.get(_added(assign.target.tensor))
+        added = scope.registers.get(added_flag(assign.target.tensor))
         mark = [] if added is None else [Set(added, Const(1, BOOL))]
         return block(Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value), *mark)
 
@@ -303,7 +333,7 @@ class _Lowerer:
     def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
         register = scope.registers.get(access.tensor)
         if register is not None:
-            return register
+            return cast(register, dtype)
         if access.tensor in scope.packs:
             return cast(packed(access, scope), dtype)
         lanes = scope.lanes if scope.tiled in access.variables() else 0
@@ -352,8 +382,3 @@ class _Lowerer:
         """The storage axes of a tensor; none of a workspace."""
         is_workspace = access.tensor in scope.registers or access.tensor in scope.packs
         return () if is_workspace else self.problem.type_of[access.tensor].axes
-
-
-def _added(workspace: str) -> str:
-    """The register that says whether a workspace was added to."""
-    return f"{workspace} added"

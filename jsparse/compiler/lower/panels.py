@@ -12,6 +12,7 @@ from jsparse.compiler.kernel.algebra import add, block, both, const, less, minim
 from jsparse.compiler.kernel.nodes import (
     Borrow,
     Buffer,
+    Compare,
     Declare,
     Expr,
     Extent,
@@ -30,7 +31,8 @@ from jsparse.compiler.loops.domain import Panels, Stored
 from jsparse.compiler.loops.nest import Forall, Pack, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.scope import Panel, Scope, Span
+from jsparse.compiler.lower.runs import in_run
+from jsparse.compiler.lower.scope import Panel, Run, Scope, Span
 from jsparse.notation.assignment import Access
 
 __all__ = ["pack", "packed", "panel_entries", "panels"]
@@ -59,18 +61,22 @@ def _level(stmt: LoopStmt) -> Stored:
     raise ValueError(f"no loop inside panels walks a part of a level: {stmt}")
 
 
-def panel_entries(scope: Scope, domain: Stored, var: str, body: Callable[[Entry], Stmt]) -> Stmt:
+def panel_entries(scope: Scope, domain: Stored, var: str, run: Run | None, body: Callable[[Entry], Stmt]) -> Stmt:
     """The loop over the entries of the present segment in the present panel."""
     walk, panel = LevelWalk(scope, domain, var), scope.panels[var]
     first, stop, prelude = walk.bounds()
     parent, position = walk.above.first, scope.fresh("p")
     last = add(stop, const(-1))
-    inside = both(less(position, stop), less(walk.coordinate(minimum(position, last)), panel.stop))
     one = walk.one(position, lambda entry: body(Entry(entry.coordinate, Span(position))))
     step = block(one, Set(position, add(position, const(1))))
-    walked = block(While(inside, step), Store(panel.done, parent, sub(position, first)))
-    start = add(first, Load(panel.done, parent))
-    return block(*prelude, Declare(position, start), If(less(position, stop), walked))
+
+    def entries(_: Expr, end: Expr) -> Stmt:
+        return While(both(less(position, end), less(walk.coordinate(minimum(position, last)), panel.stop)), step)
+
+    begin = scope.fresh("begin")
+    loop = in_run(scope, run, begin, stop, entries, lambda end: Compare("==", position, end))
+    walked = block(Declare(position, begin), loop, Store(panel.done, parent, sub(position, first)))
+    return block(*prelude, Let(begin, add(first, Load(panel.done, parent))), If(less(begin, stop), walked))
 
 
 def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:

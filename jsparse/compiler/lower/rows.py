@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jsparse.compiler.kernel.algebra import add, block, const, mul, zero
+from jsparse.compiler.kernel.algebra import add, block, cast, const, mul, zero
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Borrow,
@@ -86,7 +86,7 @@ def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) 
         register = scope.registers.get(name)
         if value is None or register is None:
             return mark
-        return block(Set(register, Binary(operation, register, value)), mark)
+        return block(Set(register, Binary(operation, register, cast(value, register.type.dtype))), mark)
     row = scope.rows[name]
     word = scope.fresh("word")
     marks: list[Stmt] = [_mark(row.bits, word, index)]
@@ -94,6 +94,7 @@ def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) 
         marks.append(_mark(row.words, _shifted(word), word))
     if value is None or row.values is None:
         return block(Let(word, _shifted(index)), *marks)
+    value = cast(value, row.values.type.dtype)
     store: Stmt = Store(row.values, index, value, accumulate=True, op=operation)
     if not identity(operation, row.values.type.dtype):  # which is what the memory holds before the first write
         return block(Let(word, _shifted(index)), *marks, store)
@@ -107,7 +108,7 @@ def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt
     marked = Set(mark, Binary("|", mark, condition))
     if value is None or register is None:
         return marked
-    added = Binary(scope.storage.problem.semiring.add, register, value)
+    added = Binary(scope.storage.problem.semiring.add, register, cast(value, register.type.dtype))
     return block(Set(register, Select(condition, added, register)), marked)
 
 

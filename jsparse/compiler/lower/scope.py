@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from jsparse.compiler.kernel.algebra import both
-from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Var
+from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.loops.domain import Stored
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Continued", "Panel", "RowStore", "Scope", "Span"]
+__all__ = ["Continued", "Panel", "RowStore", "Run", "Scope", "Span", "added_flag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,21 @@ class Continued:
     base: Expr
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A loop is cut into runs of `size` turns.
+
+    Attributes:
+        ends: what is done where a run ends, told whether that run was the first and whether it is the last.
+        left: turns left of the present run, which goes on from one execution of the loop to the next; None if the loop
+            is executed once, and begins with a run.
+    """
+
+    size: int
+    ends: Callable[[Expr, Expr], Stmt]
+    left: Var | None = None
+
+
 @dataclass(frozen=True)
 class Scope:
     """Immutable: each loop makes the scope of its body from its own."""
@@ -79,6 +94,7 @@ class Scope:
     continued: Continued | None = None
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     packs: Mapping[str, Buffer] = field(default_factory=dict)
+    runs: Mapping[IndexVar, Run] = field(default_factory=dict)  # of loops that are cut
     names: count[int] = field(default_factory=count)
 
     def fresh(self, base: str, type_: Type = I64) -> Var:
@@ -129,6 +145,10 @@ class Scope:
         """Where rows of the panel lie in `copy`."""
         return replace(self, packs={**self.packs, name: copy})
 
+    def with_run(self, var: IndexVar, run: Run) -> Scope:
+        """Where the loop over `var` is cut."""
+        return replace(self, runs={**self.runs, var: run})
+
     def with_row(self, name: str, row: RowStore) -> Scope:
         """Where a row lies in `row`."""
         return replace(self, rows={**self.rows, name: row})
@@ -147,3 +167,8 @@ class Scope:
         """An element of an index array, as 64-bit integer."""
         loaded = Load(buffer, place)
         return loaded if buffer.type == I64 else Cast(loaded, I64.dtype)
+
+
+def added_flag(workspace: str) -> str:
+    """The register that says whether a workspace was added to."""
+    return f"{workspace} added"

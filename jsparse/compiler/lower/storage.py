@@ -21,6 +21,7 @@ class Storage:
     """The buffers of a problem: values of each factor, index arrays of each pattern, values of the target."""
 
     problem: Problem
+    widened: bool = False  # whether loops work on a copy of the target in float64
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -50,7 +51,7 @@ class Storage:
     @cached_property
     def by_name(self) -> dict[str, Buffer]:
         """Name → buffer."""
-        return {buffer.name: buffer for buffer in self.buffers}
+        return {**{buffer.name: buffer for buffer in self.buffers}, self.buffers[-1].name: self.target}
 
     @property
     def columns(self) -> Buffer:
@@ -60,7 +61,8 @@ class Storage:
     @property
     def target(self) -> Buffer:
         """The target's values, or what else is wanted of it."""
-        return self.buffers[-1]
+        last = self.buffers[-1]
+        return Buffer(f"{last.name} in float64", Type("float64"), -1, True) if self.widened else last
 
     def pointers(self, pattern: int, level: int) -> Buffer:
         """Where the children of each position of the level above begin."""
@@ -76,7 +78,11 @@ class Storage:
         if size is not None:
             return const(size)
         tensor, axis = self.problem.told_by(var)
-        return Extent(self.by_name[tensor], axis)
+        return self.extent(tensor, axis)
+
+    def extent(self, tensor: str, axis: int) -> Expr:
+        """The size at run time of an axis of a tensor's buffer."""
+        return Extent(next(buffer for buffer in self.buffers if buffer.name == tensor), axis)
 
     def dense_extent(self, access: Access, place: int) -> Expr:
         """The extent of the dense storage axis at `place` of the access's tensor."""
@@ -84,7 +90,7 @@ class Storage:
         assert isinstance(axis, Dense)
         index = access.indices[axis.dim]
         if isinstance(index, Access) or self.problem.size[index] is None:
-            return Extent(self.by_name[access.tensor], place)
+            return self.extent(access.tensor, place)
         return self.size(index)
 
     def stride(self, access: Access, place: int) -> Expr:
@@ -97,7 +103,7 @@ class Storage:
         stride: Expr = const(1)
         for n in range(place + 1, len(axes)):
             if isinstance(axes[n], Positions):
-                return mul(stride, Extent(self.by_name[access.tensor], n))
+                return mul(stride, self.extent(access.tensor, n))
             stride = mul(stride, self.dense_extent(access, n))
         return stride
 
@@ -114,6 +120,6 @@ class Storage:
         total: Expr = const(1)
         for n, axis in enumerate(axes):
             if isinstance(axis, Positions):
-                return mul(total, Extent(self.by_name[access.tensor], n))
+                return mul(total, self.extent(access.tensor, n))
             total = mul(total, self.dense_extent(access, n))
         return total

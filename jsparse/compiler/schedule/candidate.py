@@ -29,6 +29,7 @@ LANES = 8  # of an index that is worth a vector
 SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
 SHARED_LANES = 16  # but none narrower than a cache line of float32
 PANELS = (256, 512)  # coordinates whose rows, of one tile, are copied: 64 or 128 KiB on the stack
+MOST_PANELS = 64  # of sums in float32
 PANEL_TILES = 4  # tiles wanted of which threads own some
 JAM_TILE_BYTES = 128  # of a register tile of which there are several
 JAM_BYTES = 384  # of all of them
@@ -271,9 +272,15 @@ def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Ca
             if candidate.jammed is not None:
                 yield replace(candidate, jam=True)
             if candidate.can_panel and _has_segments(candidate, patterns):
-                yield from (replace(candidate, panel=size) for size in PANELS)
+                yield from (replace(candidate, panel=size) for size in PANELS if _few_panels(candidate, size))
             if _writes_out(candidate, patterns):
                 yield replace(candidate, written_out=True)
+
+
+def _few_panels(candidate: Candidate, panel: int) -> bool:
+    """Whether what panels give, which is added up in memory, is a short sum where long ones lose digits."""
+    size = candidate.problem.size[candidate.tail[-1]]
+    return candidate.problem.accumulator != "float32" or (size is not None and size <= MOST_PANELS * panel)
 
 
 def _has_segments(candidate: Candidate, patterns: Sequence[Stored]) -> bool:

@@ -29,6 +29,10 @@ class Schedule:
         panel: with `lanes`, how many coordinates of the innermost reduction are worked on together, for all entries, in
             a copy of the rows that are read there; 0 for all, and no copy.
         jammed: the variable of whose loop `copies` iterations are worked on at a time.
+        short: (pattern, level) where segments are known to be short, so that their sums need no blocks
+            (`loops.blocked_sums`).
+        long_sums: whether so many terms may be added up in one element of the target's memory that it takes a copy in
+            float64.
         own: of a sum, the loops of each term inside those of `order`, which all terms share and which run over the
             target's outermost indices. An index of the target that is not among the latter needs a workspace.
     """
@@ -47,6 +51,8 @@ class Schedule:
     panel: int = 0
     jammed: IndexVar | None = None
     copies: int = 1
+    short: tuple[tuple[int, int], ...] = ()
+    long_sums: bool = False
 
     def __str__(self) -> str:
         lines = [f"loops {' '.join(self.order)}"]
@@ -63,6 +69,9 @@ class Schedule:
             lines.append(f"{self.order[-2]} in panels of {self.panel} coordinates, whose rows are copied")
         if self.jammed is not None:
             lines.append(f"{self.jammed} {self.copies} at a time")
+        lines += [f"P{pattern}.{level} has short segments" for pattern, level in self.short]
+        if self.long_sums:
+            lines.append("sums in memory are added up in float64")
         if self.prefetch:
             lines.append(f"prefetch {self.prefetch} entries ahead")
         return "\n".join(lines)

@@ -15,6 +15,7 @@ from jsparse.compiler.schedule.machine import CACHED_BYTES, LINE_BYTES, PREFETCH
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.schedule.segments import scatters_many, short_levels
 from jsparse.compiler.schedule.split import splits
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.visits import Visits, visits, walked_levels
@@ -66,7 +67,9 @@ def plan_as(
         types = (replace(t, content=_content(p)) for t, p in zip(problem.patterns, used, strict=True))
         problem = replace(problem, patterns=tuple(types))
     drivers = visits(candidate.problem, candidate.walk, patterns).drivers
-    schedule = replace(_schedule(candidate, problem, cost), drivers=drivers)
+    schedule = replace(_schedule(candidate, problem, cost), drivers=drivers, short=short_levels(problem, used))
+    if candidate.scatters and not candidate.panel:
+        schedule = replace(schedule, long_sums=scatters_many(problem, used))
     whole = schedule.mode == "owned" and schedule.parallel == schedule.order[0]
     if whole and used and used[0].nse > 2 * schedule.grain and splits(candidate, problem, used):
         schedule = replace(schedule, mode="split")

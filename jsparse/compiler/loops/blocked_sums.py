@@ -1,0 +1,179 @@
+"""Long sums of float32 in blocks: loop nest → loop nest.
+
+A reduction that may have more than `BLOCK` terms is cut into runs of so many. Each run is summed in float32, as before;
+what the runs give is added up in float64:
+
+    acc[k] = 0                           acc_total[k] = 0 (float64)
+      ∀ j ∈ P0.1                           ∀ j ∈ runs of 64 of P0.1
+        ∀ k ∈ lanes                          acc[k] = 0
+          acc[k] += A[i, j] * B[j, k]          ∀ j ∈ P0.1 in the run
+    ∀ k ∈ lanes                     →            ∀ k ∈ lanes
+      C[i, k] = acc[k]                             acc[k] += A[i, j] * B[j, k]
+                                             ∀ k ∈ lanes
+                                               acc_total[k] += acc[k]
+                                         ∀ k ∈ lanes
+                                           C[i, k] = acc_total[k]
+
+Of nested reductions the innermost loop is cut that makes the terms too many. The runs of lanes stand around all of the
+loops, so that they go on from one segment to the next: a total in lanes is dear. A scalar is cheap to add, so its runs
+end with each segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from math import prod
+
+from jsparse.compiler.loops.domain import Fold, Lanes, Range, Runs, Stored, Tiles
+from jsparse.compiler.loops.nest import (
+    Assign,
+    Forall,
+    LoopNest,
+    Pack,
+    Parent,
+    Present,
+    Sequence,
+    Stmt,
+    Where,
+    Workspace,
+)
+from jsparse.compiler.problem import Problem
+from jsparse.formats.level import LevelKind
+from jsparse.notation.assignment import Access
+
+__all__ = ["BLOCK", "TOTAL", "blocked_sums"]
+
+BLOCK = 64  # terms that are added up in float32
+TOTAL = "float64"
+
+
+def blocked_sums(nest: LoopNest, short: Collection[tuple[int, int]] = ()) -> LoopNest:
+    """The nest with long float32 sums in blocks; as it is where nothing is summed in float32. `short`: (pattern, level)
+    whose segments have `BLOCK` entries at most."""
+    problem = nest.problem
+    if problem.accumulator != "float32" or problem.semiring.add != "+":
+        return nest
+    return replace(nest, body=_Blocking(problem, short).stmt(nest.body))
+
+
+class _Blocking:
+    def __init__(self, problem: Problem, short: Collection[tuple[int, int]]) -> None:
+        self.problem, self.short = problem, short
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
+            inner = replace(stmt, producer=self.stmt(stmt.producer), consumer=self.stmt(stmt.consumer))
+            return self.blocked(inner, stmt.workspace)
+        return _rebuilt(stmt, self.stmt)
+
+    def blocked(self, where: Where, workspace: Workspace) -> Where:
+        """The workspace's sums in runs, and a total around them."""
+        name, path = workspace.name, _path(where.producer, workspace.name) or []
+        turns = [self.turns(loop) for loop in path]
+        cut = self.cut(path, turns)
+        if cut is None:
+            return where
+        place, size = cut
+        outer = 0 if workspace.var is not None or all(n == 1 for n in turns[:place]) else place
+        total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
+        flush: Stmt = Assign(total.access(), True, (workspace.access(),))
+        if workspace.var is not None:  # whose tiles may be among the loops
+            flush = Forall(workspace.var, Fold() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush)
+
+        fits = 0 < outer == place and turns[place] is not None and (turns[place] or 0) <= size
+
+        def in_runs(loop: Forall) -> Forall | Where:
+            domain = path[place].domain
+            if fits:  # each time the loop is executed, its sum is a run's
+                return Where(workspace, loop, flush)
+            assert isinstance(domain, Range | Stored | Tiles)
+            body = Where(workspace, replace(loop, parallel=None), flush)
+            return Forall(path[place].var, Runs(domain, size), body, loop.parallel)
+
+        producer = _with(where.producer, name, place, lambda loop: replace(loop, run=not fits))
+        producer = _with(producer, name, outer, in_runs)
+        return Where(total, producer, _renamed(where.consumer, workspace.access(), total.access()))
+
+    def cut(self, path: list[Forall], turns: list[int | None]) -> tuple[int, int] | None:
+        """The place of the loop to cut, and after how many turns; None if there are few terms in all. Of a loop over
+        stored entries each turn may be alone in its segment, so none further out is cut."""
+        if None not in turns and prod(filter(None, turns)) <= BLOCK:
+            return None
+        terms = 1
+        for place in reversed(range(len(path))):
+            count = turns[place]
+            if count is None or count * terms > BLOCK or (count > 1 and self.is_sparse(path[place])):
+                return place, BLOCK // terms
+            terms *= max(count, 1)
+        return None
+
+    def is_sparse(self, loop: Forall) -> bool:
+        """Whether a loop runs over those coordinates that are stored."""
+        domain = loop.domain
+        if not isinstance(domain, Stored):
+            return False
+        return self.problem.patterns[domain.pattern].levels[domain.level].kind is not LevelKind.DENSE
+
+    def turns(self, loop: Forall) -> int | None:
+        """The most that a loop takes each time; None if nothing is known."""
+        domain, size = loop.domain, self.problem.size[loop.var]
+        match domain:
+            case Lanes() | Fold() | Runs() | Stored(bound=True):
+                return 1
+            case Tiles(lanes=lanes):
+                return None if size is None else -(-size // lanes)
+            case Stored(pattern=pattern, level=level):
+                if self.problem.patterns[pattern].is_single(level):
+                    return 1
+                return BLOCK if (pattern, level) in self.short else size
+        return size
+
+
+def _path(stmt: Stmt, name: str) -> list[Forall] | None:
+    """The loops around what adds to a workspace; None if nothing does."""
+    match stmt:
+        case Assign(target=target):
+            return [] if target.tensor == name else None
+        case Forall(body=body):
+            below = _path(body, name)
+            return None if below is None else [stmt, *below]
+        case Where(producer=producer, consumer=consumer):
+            below = _path(consumer, name)
+            return _path(producer, name) if below is None else below
+        case Pack(body=body):
+            return _path(body, name)
+    return None
+
+
+def _with(stmt: Stmt, name: str, place: int, change: Callable[[Forall], Stmt]) -> Stmt:
+    """The statement with a change of one of the loops on the path to what adds to a workspace."""
+    match stmt:
+        case Forall(body=body):
+            return replace(stmt, body=_with(body, name, place - 1, change)) if place else change(stmt)
+        case Where(producer=producer, consumer=consumer):
+            if _path(consumer, name) is None:
+                return replace(stmt, producer=_with(producer, name, place, change))
+            return replace(stmt, consumer=_with(consumer, name, place, change))
+        case Pack(body=body):
+            return replace(stmt, body=_with(body, name, place, change))
+    raise ValueError(f"no loop stands around what adds to {name}")
+
+
+def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
+    """The statement with one workspace read in place of another."""
+    if isinstance(stmt, Assign):
+        return replace(stmt, factors=tuple(new if factor == old else factor for factor in stmt.factors))
+    return _rebuilt(stmt, lambda inner: _renamed(inner, old, new))
+
+
+def _rebuilt(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """The statement with a change of each one right below it."""
+    match stmt:
+        case Forall(body=body) | Present(body=body) | Parent(body=body) | Pack(body=body):
+            return replace(stmt, body=change(body))
+        case Sequence(stmts=stmts):
+            return Sequence(tuple(map(change, stmts)))
+        case Where(producer=producer, consumer=consumer):
+            return replace(stmt, producer=change(producer), consumer=change(consumer))
+    return stmt

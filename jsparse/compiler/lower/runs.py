@@ -1,0 +1,125 @@
+"""Runs: a loop cut after so many turns. The loop's body is written once, however many runs there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, sub
+from jsparse.compiler.kernel.nodes import Binary, Compare, Const, Declare, Expr, For, If, Let, Set, Stmt, Var, While
+from jsparse.compiler.kernel.types import BOOL
+from jsparse.compiler.lower.scope import Run, Scope
+
+__all__ = ["NO", "YES", "counted", "in_run", "tiles_in_run"]
+
+NO, YES = Const(0, BOOL), Const(1, BOOL)
+NEVER = 2**63 - 1  # a position behind all others
+
+
+def in_run(
+    scope: Scope,
+    run: Run | None,
+    first: Expr,
+    stop: Expr,
+    walk: Callable[[Expr, Expr], Stmt],
+    reached: Callable[[Expr], Expr] | None = None,
+) -> Stmt:
+    """`walk` from `first` to `stop`, cut into runs if there are any. A walk that may end before `stop` for another
+    reason says by `reached` whether it came to the end that it was given."""
+    if run is None:
+        return walk(first, stop)
+    if isinstance(first, Const) and isinstance(stop, Const) and run.left is None:
+        return _known(scope, run, int(first.value), int(stop.value), walk)
+    start, end, going = scope.fresh("start"), scope.fresh("end"), scope.fresh("going", BOOL)
+    more = less(end, stop) if reached is None else both(less(end, stop), reached(end))
+    if run.left is not None:
+        return block(
+            Declare(start, first),
+            Declare(going, less(first, stop)),
+            While(going, _going_on(run, run.left, start, stop, end, going, more, walk)),
+        )
+    if reached is None:
+        return _from_start(scope, run, first, stop, walk)
+    several = scope.fresh("several", BOOL)
+    ends = block(
+        run.ends(Compare("==", several, NO), Compare("==", going, NO)),
+        Set(several, YES),
+        Set(start, end),
+    )
+    step = block(
+        Let(end, minimum(add(start, const(run.size)), stop)),
+        walk(start, end),
+        Set(going, more),
+        If(Binary("|", going, several), ends, rare=True),
+    )
+    return block(Declare(several, NO), Declare(start, first), Declare(going, YES), While(going, step))
+
+
+def _from_start(scope: Scope, run: Run, first: Expr, stop: Expr, walk: Callable[[Expr, Expr], Stmt]) -> Stmt:
+    """Runs of one segment. One comparison tells that the first run was the only one: its goal is the segment's end;
+    later runs have one that none reaches."""
+    start, after, end = scope.fresh("start"), scope.fresh("after"), scope.fresh("end")
+    goal, going = scope.fresh("goal"), scope.fresh("going", BOOL)
+    ends = block(
+        Set(going, less(after, stop)),
+        run.ends(Compare("==", start, first), Compare("==", going, NO)),
+        Set(start, end),
+        Set(goal, const(NEVER)),
+    )
+    step = block(
+        Let(after, add(start, const(run.size))),
+        Let(end, minimum(after, stop)),
+        walk(start, end),
+        Set(going, NO),
+        If(less(after, goal), ends, rare=True),
+    )
+    registers = (Declare(start, first), Declare(goal, stop), Declare(going, less(first, stop)))
+    return block(*registers, While(going, step))
+
+
+def _going_on(
+    run: Run, left: Var, start: Var, stop: Expr, end: Var, going: Var, more: Expr, walk: Callable[[Expr, Expr], Stmt]
+) -> Stmt:
+    """What is left of the present run, which goes on in the next segment unless it is full."""
+    full = block(run.ends(NO, NO), Set(left, const(run.size)), Set(start, end), Set(going, more))
+    return block(
+        Let(end, minimum(add(start, left), stop)),
+        walk(start, end),
+        Set(left, sub(left, sub(end, start))),
+        Set(going, NO),
+        If(Compare("==", left, const(0)), full, rare=True),
+    )
+
+
+def _known(scope: Scope, run: Run, first: int, stop: int, walk: Callable[[Expr, Expr], Stmt]) -> Stmt:
+    """Runs of which one can tell how many there are."""
+    if stop - first <= run.size:
+        return walk(const(first), const(stop))
+    start, end = scope.fresh("start"), scope.fresh("end")
+    whole = (stop - first) % run.size == 0
+    after = add(start, const(run.size))
+    ends = run.ends(Compare("==", start, const(first)), Compare("<=", const(stop), end))
+    step = block(Let(end, after if whole else minimum(after, const(stop))), walk(start, end), ends)
+    return For(start, const(first), const(stop), step, run.size)
+
+
+def tiles_in_run(scope: Scope, run: Run, whole: int, lanes: int, rest: int, tile: Callable[[Expr, int], Stmt]) -> Stmt:
+    """All full tiles in runs, then the one that is left: a run of its own."""
+    if run.left is not None:
+        start = scope.fresh("tile")
+        one = For(start, const(0), const(whole), counted(run, tile(start, lanes)), lanes)
+        return block(one, *([counted(run, tile(const(whole), rest))] if rest else []))
+    first, n = scope.fresh("start"), scope.fresh("tile")
+    step = run.size * lanes
+    last = NO if rest else Compare("<=", const(whole), add(first, const(step)))
+    inner = For(n, first, minimum(add(first, const(step)), const(whole)), tile(n, lanes), lanes)
+    runs = For(first, const(0), const(whole), block(inner, run.ends(Compare("==", first, const(0)), last)), step)
+    return block(runs, *([tile(const(whole), rest), run.ends(NO, YES)] if rest else []))
+
+
+def counted(run: Run | None, turn: Stmt) -> Stmt:
+    """A turn of a loop that counts them one by one."""
+    if run is None:
+        return turn
+    assert run.left is not None
+    full = block(run.ends(NO, NO), Set(run.left, const(run.size)))
+    return block(turn, Set(run.left, sub(run.left, const(1))), If(Compare("==", run.left, const(0)), full, rare=True))

@@ -1,0 +1,102 @@
+"""Which levels of known patterns have short segments only, so that their sums need no blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import inf
+
+import numpy as np
+
+from jsparse.compiler.problem import Dense, Problem
+from jsparse.compiler.schedule.machine import CACHED_BYTES
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.formats import Pattern
+from jsparse.formats.level import LevelKind
+
+__all__ = ["SHORT", "longest_segments", "scatters_many", "short_levels"]
+
+SHORT = 64  # entries of a segment that are added up without any care (BLOCK of `loops.blocked_sums`)
+
+
+def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
+    """(pattern, level) of those levels below the outermost in which no segment is long though its index could make it
+    so; `problem` is the one that runs, on `patterns`. Only where long sums are in blocks at all."""
+    if not _sums_floats(problem):
+        return ()
+    kept = set(problem.assignment.target.variables())
+    found: list[tuple[int, int]] = []
+    for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True)):
+        if not isinstance(pattern, Pattern):
+            continue
+        for level in range(1, len(names)):
+            size = problem.size[names[level]]
+            if names[level] in kept or (size is not None and size <= SHORT):
+                continue
+            if 0 <= longest_segments(pattern)[level] <= SHORT:
+                found.append((n, level))
+    return tuple(found)
+
+
+def scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
+    """Whether an element of the target may get more than a few terms one by one, and a copy of the target in float64
+    stays in the cache: a larger one costs more than the sums. Known patterns are asked that bring an index of the
+    target; of any other nothing is known."""
+    if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
+        return False
+    kept = set(problem.assignment.target.variables())
+    outside = [v for v in problem.assignment.variables() if v not in kept]
+    most = 1
+    for names, pattern in zip(problem.level_variables, patterns, strict=True):
+        mine = [level for level, name in enumerate(names) if name in kept]
+        if len(mine) == 1 and isinstance(pattern, Pattern) and len(set(names)) == len(names):
+            most *= most_of_coordinate(pattern, mine[0])
+            outside = [v for v in outside if v not in names]
+    for v in outside:
+        size = problem.size[v]
+        if size is None:
+            return True
+        most *= size
+    return most > SHORT
+
+
+def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
+    """How many elements the target has; infinitely many if that is not known."""
+    target, access = problem.tensors[0], problem.assignment.target
+    count = 1.0
+    for axis in target.axes:
+        if isinstance(axis, Dense):
+            size = problem.size.get(str(access.indices[axis.dim]))
+            count *= inf if size is None else size
+        else:
+            count *= patterns[axis.pattern].nse
+    return count
+
+
+def _sums_floats(problem: Problem) -> bool:
+    return not problem.lists and problem.accumulator == "float32" and problem.semiring.add == "+"
+
+
+@lru_cache(maxsize=64)
+def most_of_coordinate(pattern: Pattern, level: int) -> int:
+    """The most entries that share a coordinate of one level."""
+    coordinates = pattern.to_coords()[pattern.format.levels[level].dim]
+    return int(np.unique(coordinates, return_counts=True)[1].max(initial=0))
+
+
+@lru_cache(maxsize=64)
+def longest_segments(pattern: Pattern) -> tuple[int, ...]:
+    """Of each level, the most positions below one of the level above; -1 where these are not looked for."""
+    found: list[int] = []
+    arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
+    for n, level in enumerate(pattern.format.levels):
+        if level.kind is LevelKind.COMPRESSED:
+            found.append(int(np.diff(arrays[n, "pointers"]).max(initial=0)))
+        elif n > 0 and level.kind is LevelKind.SINGLETON and pattern.format.levels[n - 1].unique:
+            found.append(1)
+        elif n == 1 and level.kind is LevelKind.SINGLETON:  # below a run of equal coordinates
+            above = arrays[0, "coordinates"]
+            found.append(int(np.diff([0, *np.flatnonzero(np.diff(above)) + 1, len(above)]).max(initial=0)))
+        else:
+            found.append(-1)
+    return tuple(found)

@@ -1,0 +1,30 @@
+"""Random programs whose sums of float32 are in blocks of three, since those of their size have no others."""
+
+import pytest
+from programs.check import check_program
+from programs.generate import random_program
+from programs.indirect import random_indirect
+from programs.sums import random_sum
+
+import jsparse
+from jsparse.compiler.loops import blocked_sums
+from jsparse.compiler.schedule import segments
+
+COUNT, BATCH = 200, 50
+DRAW = {"products": random_program, "sums": random_sum, "tables": random_indirect}
+
+
+@pytest.fixture
+def blocks_of_three(monkeypatch):
+    jsparse.clear_cache()
+    monkeypatch.setattr(blocked_sums, "BLOCK", 3)
+    monkeypatch.setattr(segments, "SHORT", 3)
+    yield
+    jsparse.clear_cache()
+
+
+@pytest.mark.parametrize("draw", DRAW)
+@pytest.mark.parametrize("first", range(0, COUNT, BATCH))
+def test_every_stage_agrees_with_numpy(draw, first, blocks_of_three):
+    for n in range(first, first + BATCH):
+        check_program(DRAW[draw](11, n), through_jax=False)
