@@ -5,13 +5,13 @@ PYTHON ?= python3
 JAX ?=
 JOBS ?= 2
 CASE ?=
-N ?= 1000
+N ?=
 
 VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*)
 
-.PHONY: demo test lint bench fuzz wheel clean
+.PHONY: demo test test-hostile lint bench fuzz wheel clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
@@ -24,11 +24,14 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+test-hostile: $(VENV)/installed-test,lint
+	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)
+
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(CASE),--case $(CASE))
 
 fuzz: $(VENV)/installed-test,lint
-	$(BIN)/python tests/programs/fuzz.py --count $(N) --jobs $(JOBS) $(ARGS)
+	$(BIN)/python tests/programs/fuzz.py --count $(or $(N),1000) --jobs $(JOBS) $(ARGS)
 
 wheel: $(VENV)/created
 	$(BIN)/pip install --quiet build

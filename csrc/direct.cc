@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "guard.h"
 #include "parallel.h"
 
 namespace jsparse {
@@ -51,6 +53,18 @@ void with_threads(int64_t threads, void (*f)(void* arg, Context* ctx), void* arg
   ctx.num_threads = threads > 0 ? threads : hardware_threads();
   ctx.parallel_for = direct_parallel_for;
   f(arg, &ctx);
+}
+
+int run_direct_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
+                       size_t count, int64_t threads, std::string* error) {
+  DirectContext ctx;
+  ctx.num_threads = threads > 0 ? threads : hardware_threads();
+  ctx.parallel_for = direct_parallel_for;
+  const auto results = std::make_unique<bool[]>(count);
+  std::fill_n(results.get(), count, true);
+  const int code = run_guarded(kernel, &ctx, buffers, dims, shapes, results.get(), count, false);
+  if (code != 0 && ctx.error != nullptr) *error = ctx.error;
+  return code;
 }
 
 int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error) {

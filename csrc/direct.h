@@ -5,11 +5,16 @@
 #include <string>
 
 #include "abi.h"
+#include "signature.h"
 
 namespace jsparse {
 
 // The kernel's return code; `error` receives its text, if it left one. threads = 0 takes the hardware's concurrency.
 int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error);
+
+// The same on copies of the buffers, as guard.h says; all of them are copied back.
+int run_direct_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
+                       size_t count, int64_t threads, std::string* error);
 
 // Runs f(arg, ctx) with a context whose loops start threads of their own. threads = 0 as above.
 void with_threads(int64_t threads, void (*f)(void* arg, Context* ctx), void* arg);

@@ -7,10 +7,12 @@
 #include <array>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "guard.h"
 #include "pages.h"
 #include "parallel.h"
 #include "table.h"
@@ -135,12 +137,6 @@ BufferShape shape_of(const XLA_FFI_Buffer& buffer) {
 
 // ---- The two stages.
 
-size_t bytes_of(const BufferShape& buffer) {
-  auto bytes = static_cast<size_t>(buffer.element % 256);
-  for (int64_t axis = 0; axis < buffer.rank; ++axis) bytes *= static_cast<size_t>(buffer.dims[axis]);
-  return bytes;
-}
-
 template <class T>
 void fill(Context* ctx, void* data, int64_t count, T value) {
   slices(ctx, count, slice_count(ctx, count), [&](int64_t, int64_t begin, int64_t end) {
@@ -163,6 +159,14 @@ void fill_nan(Context* ctx, const XLA_FFI_Buffer& buffer) {
 
 // The names of bound arrays end so where one more operand, a bool, says whether the results mean anything.
 bool has_validity(std::string_view bound) { return !bound.empty() && bound.back() == '!'; }
+
+int guarded(Context* ctx, const Entry& entry, void* const* buffers, const int64_t* const* dims,
+            const BufferShape* shapes, int64_t args) {
+  const size_t count = entry.slots.size();
+  const auto results = std::make_unique<bool[]>(count);
+  for (size_t b = 0; b < count; ++b) results[b] = entry.slots[b] >= args;
+  return run_guarded(entry.kernel, ctx, buffers, dims, shapes, results.get(), count, true);
+}
 
 XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool validity) {
   const int64_t args = frame->args.size, operands = args + frame->rets.size;
@@ -229,7 +233,7 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool vali
       return nullptr;
     }
   }
-  const int code = entry.kernel(&ctx, buffers, dims);
+  const int code = guarding() ? guarded(&ctx, entry, buffers, dims, shapes, args) : entry.kernel(&ctx, buffers, dims);
   if (code == 0) return nullptr;
   return failure(frame->api, XLA_FFI_Error_Code_INTERNAL,
                  "jsparse: " + (ctx.error != nullptr ? std::string(ctx.error)

@@ -14,6 +14,7 @@
 #include "coordinates.h"
 #include "direct.h"
 #include "ffi.h"
+#include "guard.h"
 #include "table.h"
 
 namespace py = pybind11;
@@ -159,6 +160,9 @@ int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t thread
   check(signature_of(signature, buffers.size()), given);
   last_error.clear();
   py::gil_scoped_release nogil;
+  if (guarding()) {
+    return run_direct_guarded(kernel, data.data(), dims.data(), given.data(), data.size(), threads, &last_error);
+  }
   return run_direct(kernel, data.data(), dims.data(), threads, &last_error);
 }
 
@@ -203,6 +207,7 @@ PYBIND11_MODULE(_native, m) {
         py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none());
   m.def("check_buffers", &check_buffers, py::arg("signature"), py::arg("buffers"));
   m.def("find_call", &find_call, py::arg("key"));
+  m.def("set_guard", &set_guard, py::arg("on"));
   m.def("live_calls", &live_entries);
   m.def("set_resolver", &set_resolver, py::arg("f"));
   m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0,

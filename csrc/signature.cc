@@ -99,6 +99,12 @@ std::string Signature::expected(int64_t b) const {
   return text + "]";
 }
 
+size_t bytes_of(const BufferShape& buffer) {
+  auto bytes = static_cast<size_t>(buffer.element % 256);
+  for (int64_t axis = 0; axis < buffer.rank; ++axis) bytes *= static_cast<size_t>(buffer.dims[axis]);
+  return bytes;
+}
+
 std::string shown(const BufferShape& buffer) {
   std::string text = name_of(buffer.element) + " of shape [";
   for (int64_t n = 0; n < buffer.rank; ++n) text += (n == 0 ? "" : ", ") + std::to_string(buffer.dims[n]);

@@ -22,6 +22,8 @@ struct BufferShape {
   const int64_t* dims;
 };
 
+using std::size_t;
+
 class Signature {
  public:
   // Of nothing: fits whatever comes.
@@ -39,6 +41,8 @@ class Signature {
  private:
   std::vector<int64_t> code_;
 };
+
+size_t bytes_of(const BufferShape& buffer);
 
 // "float32 of shape [5, 7]"
 std::string shown(const BufferShape& buffer);

@@ -90,6 +90,9 @@ def run(
     kernel opens a parallel loop of more than one chunk.
     """
 
+def set_guard(on: bool) -> None:
+    """Run all kernels on copies of their buffers from now on, behind which no memory is: for tests (`csrc/guard.h`)."""
+
 def last_error() -> str:
     """What the kernel last run by `run` on this thread said about its failure; empty if nothing."""
 

@@ -1,0 +1,240 @@
+"""What may be wrong with what a user hands in: each draw is one hostile case, run and judged."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from hostile import kernels
+from hostile.kernels import BOUND, COLUMNS, FORMATS, LARGEST, MATRICES, NSE, ROWS, SOLID_FORMATS, TENSORS, X
+from jax.experimental.sparse import BCOO, BCSR
+
+import jsparse
+from jsparse import JsparseError, SparseTensor
+
+Rng = np.random.Generator
+HUGE = (-1, -5, 10**8, 2**31 - 1, -(2**31), 900, 7)  # what stands in index arrays that are none
+
+
+class Wrong(Exception):  # noqa: N818
+    """A number that no operand explains, or no error where there has to be one."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One hostile call: `run` either raises one of jsparse's errors or gives numbers that operands explain."""
+
+    text: str
+    run: Callable[[], Any]
+    must_fail: bool = False
+    may_be_nan: Callable[[], bool] = lambda: False
+
+    def check(self) -> None:
+        """Raises Wrong, or whatever is raised that is none of jsparse's errors."""
+        try:
+            result = jax.block_until_ready(self.run())
+        except JsparseError:
+            return
+        if self.must_fail:
+            raise Wrong(f"{self.text}: no error")
+        for array in map(np.asarray, jax.tree.leaves(result)):
+            if array.dtype.kind == "f" and np.isnan(array).any() and self.may_be_nan():
+                continue
+            if array.size and not (np.isfinite(array) & (array >= 0) & (array <= BOUND)).all():
+                raise Wrong(f"{self.text}: got {array}")
+
+
+def _pick(rng: Rng, items: Any) -> Any:
+    return items[int(rng.integers(len(items)))]
+
+
+def _drawn(rng: Rng) -> tuple[str, SparseTensor, str, Callable[[SparseTensor], Any]]:
+    """A dynamic tensor and an operation on it."""
+    if rng.random() < 0.8:
+        format, (name, operation) = _pick(rng, FORMATS), _pick(rng, list(MATRICES.items()))
+        return format, kernels.dynamic(format, int(rng.integers(50))), name, operation
+    format, (name, operation) = _pick(rng, SOLID_FORMATS), _pick(rng, list(TENSORS.items()))
+    return format, kernels.dynamic(format, int(rng.integers(50)), 3), name, operation
+
+
+def garbage(rng: Rng, array: np.ndarray) -> np.ndarray:
+    """Index arrays of the right length and dtype, and nothing else right."""
+    found = np.array(array)
+    if not found.size:
+        return found
+    match int(rng.integers(4)):
+        case 0:
+            found[int(rng.integers(found.size))] = _pick(rng, HUGE)
+        case 1:
+            found[:] = rng.integers(-5, 40, found.shape)
+        case 2:
+            found[:] = np.sort(found)[::-1]
+        case 3:
+            found[rng.random(found.shape) < 0.5] = _pick(rng, HUGE)
+    return found
+
+
+def index_arrays(rng: Rng) -> Case:
+    """The index arrays of a dynamic tensor hold garbage."""
+    format, A, name, operation = _drawn(rng)
+    arrays = tuple(jnp.asarray(garbage(rng, np.asarray(a))) if rng.random() < 0.7 else a for a in A.pattern.arrays)
+    broken = SparseTensor(A.values, replace(A.pattern, arrays=arrays))
+    run = (lambda: kernels.traced(operation, broken)) if rng.random() < 0.8 else (lambda: operation(broken))
+    # Pointers that count more than there is room for are an overflow, whose results are NaN.
+    return Case(f"{name} of {format} with garbage", run, may_be_nan=lambda: True)
+
+
+LEAF_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "cut": lambda v: v[:3],
+    "stacked": lambda v: jnp.stack([v, v]),
+    "axis": lambda v: v[None],
+    "scalar": lambda v: v[0],
+    "doubled": lambda v: jnp.concatenate([v, v]),
+    "none": lambda v: None,
+    "object": lambda v: object(),
+    "list": lambda v: [1.0, 2.0],
+    "number": lambda v: 1.0,
+    "shape": lambda v: jax.ShapeDtypeStruct(v.shape, v.dtype),
+    "text": lambda v: "leaf",
+    "swapped": lambda v: np.asarray(v).astype(v.dtype.newbyteorder(">")),
+    "empty": lambda v: v[:0],
+    "column": lambda v: v[:, None],
+    "object array": lambda v: np.asarray(v).astype(object),
+}
+
+
+def leaves(rng: Rng) -> Case:
+    """A tree.map gave back something else for a leaf, or for all of them."""
+    format, A, name, operation = _drawn(rng)
+    if rng.random() < 0.3:
+        A = jsparse.asarray(A.todense(), format)
+    change, (found, tree) = _pick(rng, list(LEAF_CHANGES)), jax.tree.flatten(A)
+    at = int(rng.integers(len(found) + 1))
+    changed = [LEAF_CHANGES[change](leaf) if n == at or at == len(found) else leaf for n, leaf in enumerate(found)]
+    same = [
+        getattr(a, "shape", None) == b.shape and getattr(a, "dtype", None) == b.dtype
+        for a, b in zip(changed, found, strict=True)
+    ]
+    broken = jax.tree.unflatten(tree, changed)
+    fails = change != "shape" and not all(same)
+    return Case(f"{name} of {format}, leaf {at} {change}", lambda: operation(broken), must_fail=fails)
+
+
+def casts(rng: Rng) -> Case:
+    """All leaves were cast or averaged: an error for a dynamic tensor, whose index arrays are among them."""
+    format, A, name, operation = _drawn(rng)
+    dtype = _pick(rng, ("bfloat16", "int8", "float32", "float16", "uint32", "int16", "bool"))
+    step: Callable[[Any], Any] = _pick(
+        rng, (lambda v: v.astype(dtype), lambda v: v - 0.1 * v, lambda v: 0.9 * v + 0.1 * v)
+    )
+    broken = jax.tree.map(step, A)
+    return Case(f"{name} of {format}, all leaves {dtype}", lambda: operation(broken), must_fail=True)
+
+
+def pickles(rng: Rng) -> Case:
+    """One byte of a pickled static tensor is another. What loads all the same is the same tensor, or none at all."""
+    format = _pick(rng, FORMATS)
+    A = jsparse.asarray(kernels.matrix(int(rng.integers(50))), format)
+    data = bytearray(pickle.dumps(A))
+    at = int(rng.integers(len(data)))
+    data[at] ^= int(rng.integers(1, 256))
+
+    def run() -> Any:
+        try:
+            loaded = pickle.loads(bytes(data))
+        except Exception as error:  # of any kind: the bytes say what Python is to do
+            raise JsparseError(str(error)) from error
+        if not isinstance(loaded, SparseTensor):
+            raise JsparseError("nothing that is a tensor")
+        if loaded.pattern != A.pattern or not np.array_equal(loaded.values, A.values):
+            raise Wrong(f"byte {at} of a pickle changed: another tensor")
+        return loaded @ X
+
+    return Case(f"byte {at} of a pickle of {format}", run)
+
+
+def _corrupt_scipy(rng: Rng) -> Any:
+    x = kernels.matrix(int(rng.integers(50)))
+    kind = _pick(rng, ("csr", "csc", "coo"))
+    S = scipy.sparse.csr_array(x).asformat(kind)
+    if kind == "coo":
+        S.coords = tuple(garbage(rng, row) for row in S.coords) if hasattr(S, "coords") else S.coords
+        return S
+    match int(rng.integers(6)):
+        case 0:
+            S.indptr[int(rng.integers(len(S.indptr)))] = _pick(rng, HUGE)
+        case 1:
+            S.indptr[-1] = _pick(rng, HUGE)
+        case 2:
+            S.indices[int(rng.integers(len(S.indices)))] = _pick(rng, HUGE)
+        case 3:
+            S.indptr = S.indptr[: int(rng.integers(len(S.indptr)))]
+        case 4:
+            S.indices = S.indices[: int(rng.integers(len(S.indices)))]
+        case 5:
+            S.data = S.data[: int(rng.integers(len(S.data)))]
+    return S
+
+
+def foreign(rng: Rng) -> Case:
+    """A corrupt array of scipy, into any format."""
+    S, format, dynamic = _corrupt_scipy(rng), _pick(rng, (*FORMATS, "dense")), bool(rng.random() < 0.3)
+    return Case(f"corrupt scipy {S.format} to {format}", lambda: jsparse.asarray(S, format, dynamic=dynamic) @ X)
+
+
+def jax_sparse(rng: Rng) -> Case:
+    """A BCOO or BCSR whose indices are garbage; out of range ones are padding."""
+    x = kernels.matrix(int(rng.integers(50)))
+    S = scipy.sparse.csr_array(x)
+    values = jnp.asarray(S.data)
+    if rng.random() < 0.5:
+        indices = np.stack(S.tocoo().coords, 1)
+        M: Any = BCOO((values, jnp.asarray(garbage(rng, indices))), shape=x.shape)
+    else:
+        index = tuple(jnp.asarray(garbage(rng, array)) for array in (S.indices, S.indptr))
+        M = BCSR((values, *index), shape=x.shape)
+    format = _pick(rng, (*FORMATS, None))
+    run = (
+        (lambda: jsparse.asarray(M, format) @ X) if rng.random() < 0.5 else (lambda: jsparse.einsum("ij,jk->ik", M, X))
+    )
+    return Case(f"corrupt {type(M).__name__} to {format}", run)
+
+
+@jax.jit
+def _gathered(table: Any, x: Any) -> Any:
+    return jsparse.evaluate("y[t[p],k] += x[s[p],k]", t=table, s=table, x=x, shape=(ROWS, kernels.WIDTH))
+
+
+def tables(rng: Rng) -> Case:
+    """Tables of integers that lead anywhere: what is out of range contributes nothing."""
+    table = garbage(rng, rng.integers(0, ROWS, NSE).astype(np.int32))
+    if rng.random() < 0.5:
+        return Case("a traced table", lambda: _gathered(table, X))
+    A = jsparse.asarray(kernels.matrix(int(rng.integers(50))), _pick(rng, FORMATS))
+    return Case("a known table", lambda: jsparse.evaluate("y[p] = A[t[p],j] * x[j]", A=A, t=table, x=X[:, 0]))
+
+
+def coordinates(rng: Rng) -> Case:
+    """Coordinates from anywhere: an error, or padding where room is given."""
+    coords = np.stack([garbage(rng, rng.integers(0, size, 12)) for size in (ROWS, COLUMNS)])
+    values, nse = rng.integers(1, LARGEST + 1, 12).astype(np.float32), _pick(rng, (None, NSE, 3))
+    format = _pick(rng, FORMATS)
+    return Case(
+        f"coordinates to {format}",
+        lambda: SparseTensor.from_coords(coords, values, (ROWS, COLUMNS), format, nse=nse) @ X,
+    )
+
+
+KINDS = (index_arrays, index_arrays, leaves, casts, pickles, foreign, jax_sparse, tables, coordinates)
+
+
+def case(seed: int, number: int) -> Case:
+    """A hostile case, the same for the same numbers."""
+    rng = np.random.default_rng((seed, number))
+    return KINDS[number % len(KINDS)](rng)

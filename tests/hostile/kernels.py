@@ -1,0 +1,105 @@
+"""Operations of all kinds on one matrix or tensor, of fixed shapes: one program serves all corruptions of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jsparse
+from jsparse import SparseTensor
+
+ROWS, COLUMNS, DEPTH, WIDTH, NSE = 9, 7, 4, 3, 30
+LARGEST = 3  # of all numbers, which are integers and at least 0: what is computed of them is, too
+BOUND = float(LARGEST**4 * 4 * NSE**2 * ROWS * COLUMNS)  # of any result of the operations below
+
+Operation = Callable[[SparseTensor], Any]
+
+X = jnp.asarray(np.arange(COLUMNS * WIDTH).reshape(COLUMNS, WIDTH) % (LARGEST + 1), jnp.float32)
+Y = jnp.asarray(np.arange(ROWS * WIDTH).reshape(ROWS, WIDTH) % (LARGEST + 1), jnp.float32)
+TABLE = jnp.asarray(np.arange(5) * 3 % ROWS)
+
+
+def _known(format: str) -> SparseTensor:
+    """A static matrix to meet the one that is corrupted."""
+    dense = (np.add.outer(np.arange(ROWS), 2 * np.arange(COLUMNS)) % 3 == 0).astype(np.float32)
+    return jsparse.asarray(dense, format)
+
+
+def _gradients(A: SparseTensor) -> Any:
+    def loss(values: Any, X: Any) -> Any:
+        return jsparse.einsum("ij,jk->ik", A.with_values(values), X).sum()
+
+    return jax.grad(loss, argnums=(0, 1))(A.values, X)
+
+
+def _sampled(A: SparseTensor) -> Any:
+    return jsparse.einsum("ik,jk->ij", Y, X, out_format=A).values
+
+
+def _batch(A: SparseTensor) -> Any:
+    return jax.vmap(lambda x: A @ x, in_axes=1)(X)
+
+
+def _on_matrices() -> dict[str, Operation]:
+    csr, csc = _known("csr"), _known("csc")
+    return {
+        "A @ X": lambda A: A @ X,
+        "A.T @ Y": lambda A: A.T @ Y,
+        "A @ x": lambda A: A @ X[:, 0],
+        "sampled": _sampled,
+        "gradients": _gradients,
+        "vmap": _batch,
+        "todense": lambda A: A.todense(),
+        "sums": lambda A: (A.sum(), A.sum(0), A.sum(1)),
+        "largest": lambda A: jnp.maximum(A.max(1), 0),
+        "A * csr": lambda A: (A * csr).todense(),
+        "csc + A": lambda A: (csc + A).todense(),
+        "A @ sparse": lambda A: jsparse.einsum("ij,kj->ik", A, csr, out_format="dense"),
+        "A A^T": lambda A: jsparse.einsum("ij,kj->ik", A, A, nse=200).todense(),
+        "to csc": lambda A: A.asformat("csc").todense(),
+        "to coo": lambda A: A.asformat("coo", nse=NSE).todense(),
+        "rows": lambda A: jsparse.evaluate("y[p,k] = A[r[p],j] * X[j,k]", A=A, X=X, r=TABLE),
+        "to_bcoo": lambda A: A.to_bcoo().todense(),
+        "with_transpose": lambda A: A.with_transpose().T @ Y,
+    }
+
+
+def _on_tensors() -> dict[str, Operation]:
+    Z = jnp.ones((DEPTH, WIDTH), jnp.float32)
+    return {
+        "mttkrp": lambda A: jsparse.einsum("ijk,jr,kr->ir", A, X, Z),
+        "last": lambda A: jsparse.einsum("ijk,kr->ijr", A, Z, out_format="dense"),
+        "sum": lambda A: A.sum((0, 2)),
+        "todense": lambda A: A.todense(),
+    }
+
+
+MATRICES, TENSORS = _on_matrices(), _on_tensors()
+FORMATS = ("csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)")
+SOLID_FORMATS = ("csf", "coo", "(i, j, k) -> (i : dense, j : compressed, k : compressed)")
+
+
+@partial(jax.jit, static_argnums=0)
+def traced(operation: Operation, A: SparseTensor) -> Any:
+    """The operation as one program."""
+    return operation(A)
+
+
+def matrix(seed: int, order: int = 2) -> np.ndarray:
+    """A dense array of integers, at most NSE of which are not 0."""
+    rng = np.random.default_rng(seed)
+    shape = (ROWS, COLUMNS, DEPTH)[:order]
+    x = np.zeros(shape, np.float32)
+    x.flat[rng.choice(x.size, 12, replace=False)] = rng.integers(1, LARGEST + 1, 12)
+    return x
+
+
+def dynamic(format: str, seed: int, order: int = 2) -> SparseTensor:
+    """A dynamic tensor in that format, with unused slots."""
+    nse = NSE * (COLUMNS if "dense)" in format else 1)
+    return jsparse.asarray(matrix(seed, order), format, dynamic=True, nse=nse)

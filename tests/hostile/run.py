@@ -1,0 +1,78 @@
+"""Thousands of hostile cases, with memory guarded: `python tests/hostile/run.py --count 3000`.
+
+They run in processes of their own, so that one which ends its process is seen, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+BLOCK = 100  # cases of one process
+
+
+def run_block(seed: int, first: int, stop: int, results: Any) -> None:
+    """Run cases with guarded memory; sends the number of each before it runs, and then what was wrong, if anything."""
+    from hostile.corruptions import case
+
+    from jsparse import _native
+
+    _native.set_guard(True)
+    for number in range(first, stop):
+        results.send((number, None))
+        text = "drawing it"
+        try:
+            drawn = case(seed, number)
+            text = drawn.text
+            drawn.check()
+        except Exception as error:
+            detail = "".join(traceback.format_exception(error)[-3:])
+            results.send((number, f"case {number} of seed {seed} ({text}): {type(error).__name__}: {error}\n{detail}"))
+    results.send((stop, None))
+
+
+def failures(seed: int, first: int, stop: int) -> list[str]:
+    """What was wrong with these cases. Goes on behind a case that ended its process."""
+    context, found = multiprocessing.get_context("spawn"), []
+    while first < stop:
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=run_block, args=(seed, first, stop, sender))
+        process.start()
+        sender.close()
+        begun = first
+        try:
+            while True:
+                begun, wrong = receiver.recv()
+                found += [] if wrong is None else [wrong]
+        except EOFError:
+            process.join()
+        if begun >= stop:
+            break
+        found.append(f"case {begun} of seed {seed} ended its process with exit code {process.exitcode}")
+        first = begun + 1
+    return found
+
+
+def main() -> int:
+    """Runs the cases and prints what was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    wrong = 0
+    for first in range(0, options.count, BLOCK):
+        for text in failures(options.seed, first, min(first + BLOCK, options.count)):
+            print(text)
+            wrong += 1
+        print(f"{min(first + BLOCK, options.count):,} cases, {wrong} wrong", file=sys.stderr)
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
