@@ -61,10 +61,11 @@ def test_assemble_refuses():
 
 def accumulated_slowly(rows, levels, values):
     arrays, _, first, _, extra, extra_group = _native.assemble(rows, levels)
-    sums = _native.take(values, first)
+    wide = {"f": np.float64, "c": np.complex128}.get(values.dtype.kind, values.dtype)  # which is rounded once
+    sums = _native.take(values, first).astype(wide)
     if extra is not None:
-        np.add.at(sums, extra_group, values[extra])
-    return *arrays, sums
+        np.add.at(sums, extra_group, values[extra].astype(wide))
+    return *arrays, sums.astype(values.dtype)
 
 
 ACCUMULATED = {
