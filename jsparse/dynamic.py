@@ -16,6 +16,7 @@ from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, Shape
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad, trim
 from jsparse.formats.retype import core_type, transposed_type
+from jsparse.packing import packed, unpacked
 
 __all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries"]
 
@@ -36,6 +37,19 @@ class Derived:
     arrays: tuple[Any, ...]
     gather: Any
     scatter: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored_derived, (
+            self.type,
+            tuple(map(packed, self.arrays)),
+            packed(self.gather),
+            packed(self.scatter),
+        )
+
+
+def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, scatter: Any) -> Derived:
+    """Unpickles."""
+    return Derived(type_, tuple(map(unpacked, arrays)), unpacked(gather), unpacked(scatter))
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["arrays", "derived"], meta_fields=["type"])
@@ -175,9 +189,17 @@ class DynamicPattern:
         derived = (array for other in self.derived for array in (*other.arrays, other.gather, other.scatter))
         return (*self.arrays, *derived)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored_pattern, (self.type, tuple(map(packed, self.arrays)), self.derived)
+
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"DynamicPattern({self.format.name}, {shape}, nse={self.nse:,})"
+
+
+def _restored_pattern(type_: DynamicType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:
+    """Unpickles."""
+    return DynamicPattern(type_, tuple(map(unpacked, arrays)), derived)
 
 
 def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:

@@ -139,10 +139,10 @@ def _misfit(tensor: SparseTensor, name: Name, what: str, leaf: Any, shape: tuple
 
 def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
     """What probably happened, and what to do instead."""
+    if getattr(leaf, "dtype", None) == jax.dtypes.float0:
+        return "It is a gradient of integers. jsparse.grad differentiates the values only."
     if not _is_array(leaf):
         return f"{_MAPPED} Leaves have to be arrays when the tensor is used."
-    if leaf.dtype == jax.dtypes.float0:
-        return "It is a gradient of integers. jsparse.grad differentiates the values only."
     if leaf.ndim > len(shape) and leaf.shape[leaf.ndim - len(shape) :] == shape:
         return (
             "Tensors were stacked, or an axis was added: map over the leading axis by jax.vmap, or take a member by "

@@ -18,6 +18,7 @@ from jsparse.errors import DTypeError, LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
 from jsparse.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
+from jsparse.packing import packed, unpacked
 from jsparse.pytree import register, register_with_flax
 from jsparse.reductions import Reductions
 from jsparse.refusals import Refusing
@@ -48,7 +49,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         register_with_flax(SparseTensor)
         if not isinstance(pattern, Pattern | DynamicPattern):
             raise PatternError(f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}.")
-        values = values if isinstance(values, jax.Array) else jnp.array(values)
+        values = values if isinstance(values, jax.Array) else _as_array(values)
         if values.shape != (pattern.nse,):
             raise ShapeError(
                 f"Expected values of shape ({pattern.nse},), one for each slot of {pattern!r}, but got {values.shape}."
@@ -323,7 +324,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         return SparseTensor._unchecked(copy.deepcopy(self.values, memo), self.pattern)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.values, self.pattern, checksum(self))
+        return _restored, (packed(self.values), self.pattern, checksum(self))
 
     def __repr__(self) -> str:
         dtype = getattr(self.values, "dtype", type(self.values).__name__)
@@ -336,13 +337,22 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         )
 
 
+def _as_array(values: Any) -> jax.Array:
+    try:
+        return jnp.array(values)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"Expected values that are an array of numbers, but got a {type(values).__name__}: {str(error)[:200]}"
+        ) from error
+
+
 def _cast(values: Any, dtype: Any) -> Any:
     return values.astype(dtype)
 
 
 def _restored(values: Any, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:
     """Unpickles. Raises LeafError for leaves that are not those which were pickled."""
-    tensor = SparseTensor._unchecked(values, pattern)
+    tensor = SparseTensor._unchecked(unpacked(values), pattern)
     if written is not None and checksum(tensor) != written:
         raise LeafError(
             f"Expected the leaves that were pickled, but those of this {tensor!r} are others: the data was changed or "

@@ -237,7 +237,8 @@ class Pattern(Owned):
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.shape, self.format, self.arrays, self.digest)
+        vectors = tuple(array.tobytes() for array in self.arrays)
+        return _restored, (self.shape, self.format, self.index_dtype.name, vectors, self.digest)
 
     def __copy__(self) -> Pattern:
         return self
@@ -250,15 +251,15 @@ class Pattern(Owned):
         return f"Pattern({self.format.name}, {shape}, nse={self.nse:,}, {self.digest[:6]})"
 
 
-def _restored(
-    shape: tuple[int, ...], format: Format, arrays: tuple[np.ndarray, ...], digest: str | None = None
-) -> Pattern:
+def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:
     """Unpickles: a plain function, since cloudpickle takes a class method apart, down to the lock of this module.
 
-    Raises PatternError for arrays that are not those which were pickled.
+    Raises PatternError for arrays that are not those which were pickled. Vectors come as bytes: see `jsparse.packing`.
     """
-    pattern = Pattern.of_arrays(shape, format, arrays)
-    if digest not in (None, pattern.digest):
+    if dtype not in ("int32", "int64"):
+        raise PatternError(f"Expected index arrays of int32 or int64 in a pickle, but got {dtype!r}.")
+    pattern = Pattern.of_arrays(shape, format, [np.frombuffer(vector, dtype).copy() for vector in vectors])
+    if digest != pattern.digest:
         raise PatternError(
             f"Expected the pattern that was pickled, but the index arrays of this one, {pattern!r}, are others: the "
             f"data was changed or damaged. Pickle the tensor again."

@@ -1,0 +1,94 @@
+"""What is remembered for a pattern goes with the last tensor on it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import SparseTensor, memo
+from jsparse.primitives.execute import make_plan
+
+N = 50
+X = jnp.ones(N, jnp.float32)
+
+OPERATIONS: dict[str, Callable[[SparseTensor], Any]] = {
+    "product": lambda A: A @ X,
+    "transposed": lambda A: A.T @ X,
+    "sparse product": lambda A: (A @ A).values,
+    "sum": lambda A: (A + A.T).values,
+    "gradient": lambda A: jax.grad(lambda v: (A.with_values(v) @ X).sum())(A.values),
+    "conversion": lambda A: A.asformat("csc").values,
+    "reduction": lambda A: A.max(1),
+    "todense": lambda A: A.todense(),
+}
+
+
+def drawn(seed: int) -> SparseTensor:
+    coords = np.random.default_rng(seed).integers(0, N, (2, 300))
+    return SparseTensor.from_coords(coords, np.ones(300, np.float32), (N, N), "csr")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_pattern_goes_with_its_last_tensor(name: str) -> None:
+    A = drawn(1)
+    jax.block_until_ready(OPERATIONS[name](A))
+    pattern = weakref.ref(A.pattern)
+    del A
+    gc.collect()
+    assert pattern() is None
+
+
+def test_while_a_tensor_lives_its_plans_do() -> None:
+    A = drawn(2)
+    B = A.with_values(2 * A.values)  # on the same pattern
+    A @ X
+    del A
+    gc.collect()
+    before = len(make_plan.known)
+    B @ X
+    assert len(make_plan.known) == before > 0
+
+
+def test_clear_cache_forgets_everything() -> None:
+    A = drawn(3)
+    for operation in OPERATIONS.values():
+        operation(A)
+    assert memo._entries
+    jsparse.clear_cache()
+    assert not memo._entries
+    np.testing.assert_array_equal(A @ X, np.asarray(A.todense()) @ X)
+
+
+def test_patterns_of_tables_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tensor is on them."""
+    jsparse.clear_cache()
+    monkeypatch.setattr(memo, "LOOSE_BYTES", 5 * 400)
+    A = drawn(4)
+    for seed in range(20):
+        table = np.random.default_rng(seed).integers(0, N, 100)
+        jsparse.evaluate("y[p] = A[t[p],j] * x[j]", A=A, t=table, x=X)
+    for known in memo._memos:
+        assert sum(entry.loose for entry in known.known.values()) <= 5 * 400
+
+
+def test_the_oldest_results_go_first() -> None:
+    calls: list[int] = []
+
+    @memo.remembered(maxsize=3)
+    def doubled(n: int) -> int:
+        calls.append(n)
+        return 2 * n
+
+    assert [doubled(n) for n in (1, 2, 3, 1, 4, 1, 2)] == [2, 4, 6, 2, 8, 2, 4]
+    assert calls == [1, 2, 3, 4, 2]  # 1 was used since, so 2 made room
+    doubled.clear()
+    assert doubled(1) == 2
+    assert calls[-1] == 1

@@ -1,0 +1,68 @@
+"""Pickles that were changed on the way."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from jsparse import LeafError, Pattern, PatternError, SparseTensor, asarray
+from jsparse.formats import Format
+
+DENSE = (np.arange(48, dtype=np.float32).reshape(6, 8) * 7 % 5) * (np.arange(8) % 3 != 0)
+
+
+@pytest.mark.parametrize("format", ["csr", "coo", "dcsc", "csc"])
+def test_one_byte_changed(format: str) -> None:
+    """An error; or, where the byte says nothing of the tensor, the same tensor; or nothing that is a tensor."""
+    A, rng = asarray(DENSE, format), np.random.default_rng(0)
+    data, errors = pickle.dumps(A), 0
+    for at in rng.choice(len(data), 150, replace=False):
+        changed = bytearray(data)
+        changed[at] ^= int(rng.integers(1, 256))
+        try:
+            loaded = pickle.loads(bytes(changed))
+        except Exception:
+            errors += 1
+            continue
+        if isinstance(loaded, SparseTensor):
+            assert loaded.pattern == A.pattern
+            np.testing.assert_array_equal(loaded.values, A.values)
+    assert errors > 140
+
+
+def test_what_changed_is_said() -> None:
+    A = asarray(DENSE)
+    data = pickle.dumps(A)
+    values, columns = np.asarray(A.values).tobytes(), A.pattern.arrays[1].tobytes()
+    assert data.count(values) == 1
+    assert data.count(columns) == 1
+    other = np.where(np.asarray(A.values) == 1, 2, A.values).astype(np.float32)
+    with pytest.raises(LeafError, match="the data was changed or damaged"):
+        pickle.loads(data.replace(values, other.tobytes()))
+    moved = A.pattern.arrays[1].copy()
+    assert moved[:2].tolist() == [1, 2]
+    moved[0] = 0  # a pattern as good as the other, but another
+    with pytest.raises(PatternError, match="index arrays of this one, .* are others"):
+        pickle.loads(data.replace(columns, moved.tobytes()))
+    moved[0] = 99
+    with pytest.raises(PatternError, match="to lie in"):
+        pickle.loads(data.replace(columns, moved.tobytes()))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8", "bool", "complex64"])
+def test_all_dtypes_and_dynamic_tensors_come_back(dtype: str) -> None:
+    for A in (asarray(DENSE).astype(dtype), asarray(DENSE, dynamic=True, nse=40).with_transpose().astype(dtype)):
+        loaded = pickle.loads(pickle.dumps(A))
+        assert loaded.dtype == A.dtype
+        np.testing.assert_array_equal(loaded.todense(), A.todense())
+
+
+def test_given_arrays_are_checked() -> None:
+    csr = Format.of("csr", 2)
+    pointers, columns = np.array([0, 1, 2], np.int32), np.array([1, 0], np.int32)
+    assert Pattern.of_arrays((2, 2), csr, (pointers, columns)).nse == 2
+    for wrong in ((pointers[:2], columns), (pointers, columns[:1]), (pointers, np.array([1, 5], np.int32))):
+        with pytest.raises(PatternError):
+            Pattern.of_arrays((2, 2), csr, wrong)
