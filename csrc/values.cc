@@ -21,10 +21,10 @@ Element element_of(const py::array& x, const std::string& kind) {
   return element;
 }
 
-// Columns and values of the nonzero elements of each row of length `width`, with pointers.
+// Columns and values of the nonzero elements of each of `rows` rows, which may have no elements at all, with pointers.
 template <class Index>
-py::tuple compress_rows(const py::array& x, const Element& element, int64_t width) {
-  const int64_t rows = width == 0 ? 0 : x.size() / width, size = element.size();
+py::tuple compress_rows(const py::array& x, const Element& element, int64_t rows) {
+  const int64_t width = rows == 0 ? 0 : x.size() / rows, size = element.size();
   const auto* data = static_cast<const char*>(x.data());
   const py::array pointers = make_array(py::dtype::of<Index>(), rows + 1);
   auto* starts = static_cast<Index*>(const_cast<void*>(pointers.data()));
@@ -73,10 +73,10 @@ py::tuple compress_rows(const py::array& x, const Element& element, int64_t widt
   return py::make_tuple(pointers, columns, values);
 }
 
-py::tuple compress_dense(const py::array& x, int64_t width, const std::string& kind, bool wide) {
+py::tuple compress_dense(const py::array& x, int64_t rows, const std::string& kind, bool wide) {
   const Element element = element_of(x, kind);
-  if (width < 0 || (width == 0 ? x.size() != 0 : x.size() % width != 0)) throw py::value_error("Expected whole rows");
-  return wide ? compress_rows<int64_t>(x, element, width) : compress_rows<int32_t>(x, element, width);
+  if (rows < 0 || (rows == 0 ? x.size() != 0 : x.size() % rows != 0)) throw py::value_error("Expected whole rows");
+  return wide ? compress_rows<int64_t>(x, element, rows) : compress_rows<int32_t>(x, element, rows);
 }
 
 // out[i] = values[indices[i]], or zero where the index is negative.
@@ -172,7 +172,7 @@ py::bytes image_of(const py::array& x) {
 }  // namespace
 
 void define_values(py::module_& m) {
-  m.def("compress_dense", &compress_dense, py::arg("x"), py::arg("width"), py::arg("kind"), py::arg("wide"));
+  m.def("compress_dense", &compress_dense, py::arg("x"), py::arg("rows"), py::arg("kind"), py::arg("wide"));
   m.def("take", &take, py::arg("values"), py::arg("indices"));
   m.def("invert", &invert, py::arg("indices"), py::arg("size"));
   m.def("image", &image_of, py::arg("x"));

@@ -172,9 +172,9 @@ def transpose(
     """
 
 def compress_dense(
-    x: NDArray[np.generic], width: int, kind: str, wide: bool
+    x: NDArray[np.generic], rows: int, kind: str, wide: bool
 ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.generic]]:
-    """Pointers, columns (int64 if `wide`, else int32) and values of what is not zero in rows of `width` elements.
+    """Pointers, columns (int64 if `wide`, else int32) and values of what is not zero in so many rows of equal length.
 
     `x` is contiguous; `kind` is "integer" (booleans too), "floating" or "complex": -0.0 is zero, NaN is not.
     """

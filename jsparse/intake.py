@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import jax
@@ -128,11 +129,11 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
     if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind is LevelKind.COMPRESSED and _dense_above(layout):
-        pointers, columns, values = _native.compress_dense(
-            x, x.shape[-1], _kind(x.dtype), max(x.size, *x.shape) >= 2**31
-        )
+        rows = prod(x.shape[:-1])  # not what the number of elements says: a row may have none
+        wide = max(x.size, rows, x.shape[-1]) >= 2**31
+        pointers, columns, values = _native.compress_dense(x, rows, _kind(x.dtype), wide)
         return _make(values, Pattern._trusted(x.shape, layout, (pointers, columns)), dtype, fresh=True)
-    _, places, values = _native.compress_dense(x, x.size, _kind(x.dtype), x.size >= 2**31)
+    _, places, values = _native.compress_dense(x, 1, _kind(x.dtype), x.size >= 2**31)
     pattern, built = Pattern.from_rows(np.unravel_index(places, x.shape), x.shape, layout)
     return _make(built.summed(values), pattern, dtype, fresh=True)
 

@@ -156,13 +156,13 @@ def test_compress_dense(dtype, shape):
     if kind != "integer" and x.size:
         x[x == 0] = -0.0
         x.flat[0] = np.nan
-    pointers, columns, values = _native.compress_dense(x, shape[1], kind, False)
+    pointers, columns, values = _native.compress_dense(x, shape[0], kind, False)
     places = np.nonzero(x)
     np.testing.assert_array_equal(columns, places[1])
     assert values.tobytes() == x[places].tobytes()
     assert values.dtype == x.dtype
-    if shape[1]:
-        np.testing.assert_array_equal(np.diff(pointers), np.bincount(places[0], minlength=shape[0]))
+    assert pointers[0] == 0
+    np.testing.assert_array_equal(np.diff(pointers), np.bincount(places[0], minlength=shape[0]))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
