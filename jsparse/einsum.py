@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.algebra.compute import computed
 from jsparse.algebra.contraction import contraction
 from jsparse.algebra.dtypes import preferred_dtype
 from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.compiler.semiring import Semiring, semiring_named
-from jsparse.errors import NotYetSupportedError
+from jsparse.errors import NotYetSupportedError, shortened
 from jsparse.foreign import adopted
+from jsparse.limits import MOST_BYTES, check_bytes, checked_nse
 from jsparse.notation import read_sublists
 from jsparse.tensor import SparseTensor
 
@@ -73,23 +77,40 @@ def einsum(
         FormatError: out_format is no format for the result's rank.
         PatternError: there is no room for the result's entries, or nothing bounds them: pass nse=.
     """
-    shown = f"'{subscripts}'" if isinstance(subscripts, str) else "einsum of lists of indices"
+    shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
+    nse = checked_nse(nse, shown)
     subscripts, operands = adopted(subscripts, shown), tuple(adopted(x, shown) for x in operands)
     dense = out_format is None and not any(isinstance(x, SparseTensor) for x in (subscripts, *operands))
     if not (dense or isinstance(subscripts, str)):
         subscripts, operands = read_sublists((subscripts, *operands))
-        shown = f"'{subscripts}'"
+        shown = f"'{shortened(subscripts)}'"
     _refuse(shown, schedule=schedule)
     ring = semiring_named(semiring, str(shown).strip("'"))
+    preferred = preferred_dtype(shown, preferred_element_type)
     if dense and ring.is_linear:
-        if isinstance(subscripts, str):
-            operands = tuple(as_array(x, subscripts) for x in operands)
-        return jnp.einsum(subscripts, *operands, preferred_element_type=preferred_element_type)
+        return _of_arrays((subscripts, *operands), preferred, str(shown).strip("'"))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
-    preferred = preferred_dtype(shown, preferred_element_type)
     work, taken = contraction(subscripts, operands, out_format, nse, preferred, ring)
     return computed(work, taken, out_format, nse)
+
+
+def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) -> jax.Array:
+    """What jax.numpy computes: the subscripts and arrays, or arrays and lists of their indices in turn."""
+    count = len(arguments)
+    places = range(1, count) if isinstance(arguments[0], str) else range(0, count - count % 2, 2)
+    taken = [as_array(x, text) if n in places else x for n, x in enumerate(arguments)]
+    known = {n: x for n, x in enumerate(taken) if n not in places}
+
+    def computed(*arrays: Any) -> jax.Array:
+        given = dict(zip(places, arrays, strict=True))
+        return jnp.einsum(*({**known, **given}[n] for n in range(count)), preferred_element_type=preferred)
+
+    arrays = [taken[n] for n in places]
+    if prod(max(size, 1) for x in arrays for size in x.shape) > MOST_BYTES // 16:  # else no result is too large
+        result = jax.eval_shape(computed, *arrays)
+        check_bytes(result.shape, result.dtype, f"the result of '{text}'", "Sum over more indices.")
+    return computed(*arrays)
 
 
 def _refuse(shown: str, **options: Any) -> None:

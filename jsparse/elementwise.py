@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from operator import truediv
 from typing import Any
 
-import numpy as np
-
 from jsparse.algebra.evaluated import stated
 from jsparse.entrywise import compiled
-from jsparse.errors import DTypeError, ShapeError
+from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
 from jsparse.tensor import SparseTensor
@@ -52,12 +50,14 @@ def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
 
 
 def _broadcast(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(lhs.shape, rhs.shape)
-    except ValueError as error:
+    ndim = max(lhs.ndim, rhs.ndim)
+    left, right = ((1,) * (ndim - x.ndim) + tuple(x.shape) for x in (lhs, rhs))  # numpy counts what such arrays hold
+    if any(m != n and 1 not in (m, n) for m, n in zip(left, right, strict=True)):
         raise ShapeError(
-            f"Expected the shapes of A {symbol} B to broadcast, but got {lhs.shape} and {rhs.shape}."
-        ) from error
+            f"Expected the shapes of A {symbol} B to broadcast, but got {shortened(lhs.shape)} and "
+            f"{shortened(rhs.shape)}."
+        )
+    return tuple(n if m == 1 else m for m, n in zip(left, right, strict=True))
 
 
 def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Access], dict[str, Any]]:

@@ -19,8 +19,10 @@ from jsparse.algebra.indirect import Direct, direct
 from jsparse.algebra.operands import OutFormat, as_array
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
-from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError
+from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError, represented, shortened
 from jsparse.foreign import adopted
+from jsparse.formats.shape import LARGEST_SIZE
+from jsparse.limits import checked_nse
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.tensor import SparseTensor
@@ -76,10 +78,13 @@ def evaluate(
         ShapeError, DTypeError, FormatError, PatternError, SemiringError: as einsum raises them; PatternError also if
             `=` writes a place twice, as far as the indices are known.
     """
+    shown = f"'{shortened(text)}'"
     if schedule is not None:
-        raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of '{text}'.")
-    tensors = {name: adopted(x, f"'{text}'") for name, x in tensors.items()}
+        raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of {shown}.")
+    nse = checked_nse(nse, shown)
+    tensors = {name: adopted(x, shown) for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    text = shortened(text)  # from here on only for messages
     written = _direct(text, statement, tensors, shape)
     before = tensors.get(statement.target.tensor)
     _check_format(text, statement, before, out_format)
@@ -135,8 +140,10 @@ def stated_sum(
     semiring: str | Semiring = PLUS_TIMES,
 ) -> tuple[Summation, list[Any]]:
     """What `evaluate` does with these tensors, and its operands."""
-    tensors = {name: adopted(x, f"'{text}'") for name, x in tensors.items()}
+    nse = checked_nse(nse, f"'{shortened(text)}'")
+    tensors = {name: adopted(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    text = shortened(text)
     written = _direct(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
     wanted = _target_shape(text, tensors.get(statement.target.tensor), shape)
@@ -201,10 +208,12 @@ def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[
         return had
     try:
         wanted = tuple(index(size) for size in shape)
-    except TypeError:
+    except (TypeError, ValueError):
         wanted = (-1,)
-    if min(wanted, default=0) < 0:
-        raise ShapeError(f"Expected shape= of '{text}' to be a tuple of sizes, but got {shape!r}.")
+    if min(wanted, default=0) < 0 or max(wanted, default=0) > LARGEST_SIZE:
+        raise ShapeError(
+            f"Expected shape= of '{text}' to be a tuple of sizes from 0 to 2**62, but got {represented(shape)}."
+        )
     if had not in (None, wanted):
         raise ShapeError(f"Expected shape= of '{text}' to be {had}, as that of what was there, but got {wanted}.")
     return wanted
@@ -220,11 +229,12 @@ def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> No
     missing = [name for name in wanted if name not in tensors]
     if missing:
         raise SubscriptError(
-            f"Expected a tensor for every name in '{text}', but {', '.join(missing)} did not come. Pass "
-            f"{', '.join(f'{name}=...' for name in missing)}."
+            f"Expected a tensor for every name in '{shortened(text)}', but {shortened(', '.join(missing))} did not "
+            f"come. Pass {shortened(', '.join(f'{name}=...' for name in missing))}."
         )
     unknown = [name for name in tensors if name not in (*wanted, statement.target.tensor)]
     if unknown:
         raise SubscriptError(
-            f"Expected tensors that '{text}' names ({', '.join(wanted)}), but {', '.join(unknown)} came as well."
+            f"Expected tensors that '{shortened(text)}' names ({shortened(', '.join(wanted))}), but "
+            f"{shortened(', '.join(unknown))} came as well."
         )

@@ -21,6 +21,7 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.evaluate import stated_sum
 from jsparse.foreign import adopted
+from jsparse.limits import checked_nse
 from jsparse.notation import Assignment, read_sublists
 from jsparse.primitives.entries import entries_plan
 from jsparse.primitives.execute import make_plan
@@ -47,7 +48,8 @@ def explain(
 
     Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
     """
-    preferred = preferred_dtype(f"'{subscripts}'" if isinstance(subscripts, str) else "explain", preferred_element_type)
+    preferred = preferred_dtype("explain", preferred_element_type)
+    nse = checked_nse(nse, "explain")
     subscripts, operands = adopted(subscripts, "explain"), tuple(adopted(x, "explain") for x in operands)
     if tensors:
         work, taken = stated_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.errors import NotYetSupportedError, ShapeError, shortened
 from jsparse.formats import Format, Level, LevelKind, Pattern
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def _filled(items: tuple[Any, ...], tensor: SparseTensor) -> list[Any]:
     missing = tensor.ndim - len(given) + len(dots)
     if missing < 0 or len(dots) > 1:
         raise ShapeError(
-            f"Expected at most {tensor.ndim} indices and one '...' for a tensor of shape {tensor.shape}, but got "
-            f"{len(given) - len(dots)} and {len(dots)}."
+            f"Expected at most {tensor.ndim} indices and one '...' for a tensor of shape {shortened(tensor.shape)}, "
+            f"but got {len(given) - len(dots)} and {len(dots)}."
         )
     at = dots[0] if dots else len(given)
     return [*given[:at], *[slice(None)] * missing, *given[at + len(dots) :]]
@@ -84,12 +84,12 @@ def _range(item: Any, dim: int, shape: tuple[int, ...]) -> range | int:
     size = shape[dim]
     if isinstance(item, slice):
         try:
-            found = range(*item.indices(size))
+            start, stop, step = item.indices(size)
         except (TypeError, ValueError) as error:
-            raise _unsupported(f"the slice {item}") from error
-        if found.step < 0:
-            raise _unsupported(f"the slice {item}, whose step is negative,")
-        return found
+            raise _unsupported(f"the slice {shortened(item)}") from error
+        if step < 0:
+            raise _unsupported(f"the slice {shortened(item)}, whose step is negative,")
+        return range(start, stop, min(step, max(size, 1)))  # of a longer step, too, there is one coordinate at most
     if isinstance(item, bool | np.bool_ | jax.core.Tracer) or np.ndim(item) or isinstance(item, list | tuple):
         raise _unsupported(f"an index of type {type(item).__name__}")
     try:
@@ -98,8 +98,8 @@ def _range(item: Any, dim: int, shape: tuple[int, ...]) -> range | int:
         raise _unsupported(f"an index of type {type(item).__name__}") from error
     if not -size <= at < size:
         raise ShapeError(
-            f"Expected an index from {-size} to {size - 1} for dimension {dim} of a tensor of shape {shape}, but got "
-            f"{at}."
+            f"Expected an index from {-size} to {size - 1} for dimension {dim} of a tensor of shape "
+            f"{shortened(shape)}, but got {shortened(at)}."
         )
     return at % size
 

@@ -11,14 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _native
-from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.arrays import check_numbers, given_dtype, host_array
+from jsparse.errors import PatternError, ShapeError
 from jsparse.foreign import is_jax_sparse, is_scipy
 from jsparse.formats import Format, LevelKind, Pattern, default_format
 from jsparse.formats.build import Built
 from jsparse.formats.coordinates import split_coordinates
+from jsparse.formats.shape import sizes_of
+from jsparse.limits import checked_nse
 from jsparse.tensor import SparseTensor
 
 __all__ = ["asarray", "from_coords"]
+
+_NUMBERS = "an array of numbers to make a SparseTensor from"
 
 
 def asarray(
@@ -47,6 +52,8 @@ def asarray(
     Raises PatternError (no room, a traced array without `dynamic=True` and `nse=`), FormatError and SubscriptError
     (format), DTypeError (no numbers; int64 indices are needed, but x64 is off).
     """
+    nse = checked_nse(nse, "asarray")
+    dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
     if isinstance(x, SparseTensor):
         tensor = x if format is None else x.asformat(format, nse=nse)
     elif isinstance(x, jax.core.Tracer):
@@ -58,7 +65,7 @@ def asarray(
     elif is_scipy(x):
         tensor = _from_scipy(x, format, dtype)
     else:
-        tensor = _from_dense(np.asarray(x), format, dtype)
+        tensor = _from_dense(host_array(x, _NUMBERS), format, dtype)
     tensor = _with_room(tensor, dynamic, nse)
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
 
@@ -77,7 +84,7 @@ def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | 
     from jsparse.dynamic import dynamic_type
     from jsparse.traced import from_traced_dense  # which is built on einsum
 
-    _check_numbers(x.dtype)
+    check_numbers(x.dtype, _NUMBERS)
     layout = _resolved(format, x.ndim)
     if layout.is_dense:
         return dense_levels(x, layout)
@@ -94,11 +101,13 @@ def from_coords(
     coords: Any, values: Any, shape: Sequence[int], format: Format | str | None = "coo", *, nse: int | None = None
 ) -> SparseTensor:
     """`SparseTensor.from_coords`, which documents it."""
+    nse = checked_nse(nse, "from_coords")
     if isinstance(coords, jax.core.Tracer) or nse is not None:
         from jsparse import traced  # which is built on einsum
 
         return traced.from_coords(coords, values, shape, format, nse)
-    values = values if isinstance(values, jax.Array) else np.asarray(values)
+    values = values if isinstance(values, jax.Array) else host_array(values, _NUMBERS)
+    shape = sizes_of(shape)
     layout = _resolved(format, len(shape))
     rows = split_coordinates(coords, shape)
     count = np.shape(coords)[-1]
@@ -106,7 +115,7 @@ def from_coords(
         raise ShapeError(
             f"Expected values of shape {(count,)}, one for each column of the coordinates, but got {values.shape}."
         )
-    _check_numbers(values.dtype)
+    check_numbers(values.dtype, _NUMBERS)
     if not rows:
         return SparseTensor(values.sum(keepdims=True), Pattern._trusted((), layout, ()))
     if not isinstance(values, jax.core.Tracer):
@@ -121,7 +130,6 @@ def _resolved(format: Format | str | None, ndim: int) -> Format:
 
 
 def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> SparseTensor:
-    _check_numbers(x.dtype)
     layout = _resolved(format, x.ndim)
     if layout.is_dense:
         pattern = Pattern._trusted(x.shape, layout, ())
@@ -150,25 +158,10 @@ def _kind(dtype: np.dtype) -> str:
 
 
 def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor:
-    _check_numbers(x.dtype)
-    layout = _resolved(format, len(x.shape))
-    if x.format == layout.name and x.format in ("csr", "csc"):
-        count = int(x.indptr[-1])
-        try:
-            pattern = Pattern(x.shape, layout, (x.indptr, x.indices[:count]))
-        except PatternError:
-            pass  # unsorted, or with duplicates: legal there
-        else:
-            return _make(x.data[:count], pattern, dtype)
-    triplets = x.tocoo()
-    coords = triplets.coords if hasattr(triplets, "coords") else (triplets.row, triplets.col)
-    pattern, values = Pattern.of_entries(coords, triplets.data, x.shape, layout)
-    return _make(values, pattern, dtype, fresh=values is not triplets.data)
+    from jsparse.scipy_sparse import from_scipy  # scipy.sparse is slow to import
 
-
-def _check_numbers(dtype: np.dtype) -> None:
-    if not (dtype == np.bool_ or jnp.issubdtype(dtype, jnp.number)):
-        raise DTypeError(f"Expected an array of numbers to make a SparseTensor from, but got dtype {dtype}.")
+    pattern, values, fresh = from_scipy(x, _resolved(format, len(x.shape)))
+    return _make(values, pattern, dtype, fresh)
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False) -> SparseTensor:

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.algebra.operands import dense_levels
+from jsparse.arrays import is_integer, jax_array, native
 from jsparse.dynamic import DynamicPattern, check_width
-from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
+from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
 from jsparse.formats import Format
+from jsparse.formats.shape import sizes_of
 from jsparse.primitives.routine import expand
 from jsparse.tensor import SparseTensor
 from jsparse.traced import from_coordinate_blocks
@@ -32,34 +34,37 @@ def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int
     default with room for `x.nse` entries. With `n_batch`, the result has the shape of one matrix of the batch, and
     leaves with `n_batch` leading axes: it is an operand of `jax.vmap`.
 
-    Raises PatternError if there is no room, NotYetSupportedError for other classes.
+    Raises PatternError if there is no room, or arrays do not fit each other; NotYetSupportedError for other classes.
     """
     kind = type(x).__name__
     if kind not in ("BCOO", "BCSR"):
         raise NotYetSupportedError(f"asarray takes BCOO and BCSR of jax.experimental.sparse, but got {kind}.")
     compressed = kind == "BCSR"
-    batch = x.shape[: x.n_batch]
-    shape = tuple(x.shape[x.n_batch :])
+    _check_structure(x, compressed)
+    sizes = sizes_of(x.shape)
+    batch, shape = sizes[: x.n_batch], sizes[x.n_batch :]
     sparse = len(shape) - x.n_dense
     if format is None:
         format = Format.of("csr" if compressed else "coo", sparse).with_dense(x.n_dense) if sparse else "dense"
     layout = Format.of(format, len(shape))
 
     def convert(data: Any, *index: Any) -> SparseTensor:
-        coords = _csr_coordinates(index[0], index[1], shape[0]) if compressed else jnp.moveaxis(index[0], -1, 0)
+        coords = _csr_coordinates(index[0], index[1]) if compressed else jnp.moveaxis(index[0], -1, 0)
         if not sparse:
             return dense_levels(data.sum(0), Format.dense(len(shape))).asformat(layout)
         return from_coordinate_blocks(coords, data, shape, layout, dynamic or bool(batch), nse)
 
-    index = (x.indices, x.indptr) if compressed else (x.indices,)
+    data = jax_array(x.data, "an array of numbers to make a SparseTensor from")
+    index = tuple(
+        array if isinstance(array, jax.core.Tracer) else native(np.asarray(array))
+        for array in ((x.indices, x.indptr) if compressed else (x.indices,))
+    )
     if not batch:
-        if not compressed and not isinstance(x.indices, jax.core.Tracer):
-            index = (np.asarray(x.indices),)
-        return convert(x.data, *index)
+        return convert(data, *index)
     mapped = convert
     for _ in batch:
         mapped = jax.vmap(mapped)
-    whole = [jnp.broadcast_to(array, (*batch, *array.shape[x.n_batch :])) for array in (x.data, *index)]
+    whole = [jnp.broadcast_to(array, (*batch, *array.shape[x.n_batch :])) for array in (data, *index)]
     result: SparseTensor = mapped(*whole)
     pattern = result.pattern
     if isinstance(pattern, DynamicPattern) and pattern.concrete and bool(np.any(pattern.overflowed)):
@@ -70,15 +75,63 @@ def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int
     return result
 
 
-def _csr_coordinates(columns: Any, pointers: Any, rows: int) -> Any:
+def _check_structure(x: Any, compressed: bool) -> None:
+    """That the arrays fit each other: their owner may have replaced them, or written to them. Coordinates out of range
+    are legal, and so are entries behind a BCSR's last pointer.
+
+    Raises PatternError, saying which array is wrong, and where.
+    """
+    kind, sizes = f"{type(x).__name__} of shape {shortened(x.shape)}", sizes_of(x.shape)
+    index = ("indices", "indptr") if compressed else ("indices",)
+    for name in index:
+        dtype = getattr(getattr(x, name), "dtype", None)
+        if not is_integer(dtype):
+            raise PatternError(f"Expected {name} of a {kind} to be an array of integers, but its dtype is {dtype}.")
+    lead = x.indices.ndim - (1 if compressed else 2)
+    sparse = 2 if compressed else x.indices.shape[-1] if lead >= 0 else 0
+    if lead < 0 or lead + sparse > len(sizes):
+        raise PatternError(
+            f"Expected indices of a {kind} that have its dimensions, but their shape is {x.indices.shape}."
+        )
+    count = x.indices.shape[lead]
+    own = {"data": (count, *sizes[lead + sparse :]), "indices": x.indices.shape[lead:]}
+    if compressed:
+        own["indptr"] = (sizes[lead] + 1,)
+    for name, wanted in own.items():
+        shape = tuple(getattr(x, name).shape)
+        alike = all(n in (1, size) for n, size in zip(shape[:lead], sizes, strict=False))
+        if shape[lead:] != wanted or not alike:
+            raise PatternError(
+                f"Expected {name} of a {kind} to have shape {shortened((*sizes[:lead], *wanted))}, but it has {shape}."
+            )
+    if compressed and not isinstance(x.indptr, jax.core.Tracer):
+        _check_pointers(np.asarray(x.indptr), count, kind)
+
+
+def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
+    """Of one BCSR, or of each in a batch."""
+    falling = pointers[..., 1:] < pointers[..., :-1]
+    if not (falling.any() or pointers[..., 0].any() or (pointers[..., -1] > count).any()):
+        return
+    if falling.any():
+        at = tuple(map(int, np.argwhere(falling)[0]))
+        after = (*at[:-1], at[-1] + 1)
+        wrong = f"never to decrease, but indptr[{at}] is {pointers[at]} and indptr[{after}] is {pointers[after]}"
+    else:
+        wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
+        wrong += f"{pointers[..., -1].max()}"
+    raise PatternError(f"Expected indptr of a {kind} {wrong}.")
+
+
+def _csr_coordinates(columns: Any, pointers: Any) -> Any:
     """(2, nse) of a BCSR's indices; entries behind its last pointer are out of range."""
     traced = isinstance(columns, jax.core.Tracer) or isinstance(pointers, jax.core.Tracer)
     xnp: Any = jnp if traced else np
     columns, pointers = xnp.asarray(columns), xnp.asarray(pointers)
+    dtype = np.int64 if not traced or columns.dtype.itemsize == 8 else np.int32
     places = xnp.arange(len(columns))
     row = xnp.searchsorted(pointers, places, side="right") - 1
-    row = xnp.where(places < pointers[-1], row, rows).astype(columns.dtype)
-    return xnp.stack([row, columns])
+    return xnp.stack([xnp.where(places < pointers[-1], row, -1).astype(dtype), columns.astype(dtype)])
 
 
 def to_bcoo(tensor: SparseTensor) -> BCOO:

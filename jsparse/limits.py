@@ -11,12 +11,15 @@ import numpy as np
 
 from jsparse.errors import ShapeError, represented, shortened
 
-__all__ = ["MOST_BYTES", "check_bytes", "checked_nse", "too_large"]
+__all__ = ["MOST_BYTES", "MOST_COUNTED", "check_bytes", "checked_nse"]
 
 MOST_BYTES = 2**47
 """Of one array: what a process of Linux can address at all. XLA counts the bytes of a program's buffers in int64, and
 ends the process where they do not fit; sums of arrays below this fit, and what is larger than the memory there is, it
 refuses by an error."""
+
+MOST_COUNTED = 2**60
+"""Of an array that XLA goes through without storing it: it counts its bytes all the same."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -31,23 +34,18 @@ def checked_nse(nse: Any, what: str) -> int | None:
         count = -1
     if count < 0:
         raise ShapeError(
-            f"Expected nse= of {shortened(what)} to be a number of entries, nse >= 0, but got "
-            f"{represented(nse)}."
+            f"Expected nse= of {shortened(what)} to be a number of entries, nse >= 0, but got {represented(nse)}."
         )
     return min(count, 2**63)  # nothing has more
 
 
-def too_large(shape: Sequence[int], dtype: Any) -> bool:
-    """Whether an array of that shape needs more than `MOST_BYTES`."""
-    return prod(shape) * dtype.itemsize > MOST_BYTES
-
-
-def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str) -> None:
-    """Raises ShapeError if an array, `what`, of that shape needs more than `MOST_BYTES`; `advice` says what to do."""
-    if too_large(shape, dtype):
+def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: int = MOST_BYTES) -> None:
+    """Raises ShapeError if an array, `what`, of that shape needs more bytes; `advice` says what to do."""
+    count = prod(shape) * np.dtype(dtype).itemsize
+    if count > most:
         raise ShapeError(
-            f"Expected {what} to have at most 2**47 bytes, since no process addresses more, but of shape "
-            f"{shortened(tuple(shape))} and dtype {dtype} it has {_shown(prod(shape) * dtype.itemsize)}. {advice}"
+            f"Expected {what} to have at most {_shown(most)}, but of shape {shortened(tuple(shape))} and dtype "
+            f"{np.dtype(dtype).name} it has {_shown(count)}. {advice}"
         )
 
 

@@ -11,10 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.arrays import jax_array
 from jsparse.dynamic import same_entries
 from jsparse.entrywise import compiled, entrywise
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.leaves import check_leaves
+from jsparse.notation.ellipsis import letters_of
 
 if TYPE_CHECKING:
     from jsparse.tensor import SparseTensor
@@ -79,7 +81,7 @@ def to_dense(tensor: SparseTensor) -> jax.Array:
     if not tensor.ndim:
         check_leaves(tensor, "A in A.todense")
         return tensor.values[0]
-    letters = _LETTERS[: tensor.ndim]
+    letters = letters_of(tensor.ndim)
     return _einsum(f"{letters}->{letters}", tensor, out_format="dense")
 
 
@@ -201,7 +203,9 @@ def _as_operand(value: Any) -> Any:
     from jsparse.foreign import adopted  # which makes tensors
 
     value = adopted(value, "an operator")
-    return value if _is_sparse(value) or isinstance(value, jax.Array) else jnp.asarray(value)
+    if isinstance(value, jax.Array) or _is_sparse(value):
+        return value
+    return jax_array(value, "the operands of an operator to be arrays of numbers or SparseTensors")
 
 
 def _tensor(tensor: Operators) -> SparseTensor:

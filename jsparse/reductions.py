@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import string
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +13,7 @@ from jsparse.compiler.dtypes import part, unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.leaves import check_leaves
+from jsparse.notation.ellipsis import letters_of
 
 if TYPE_CHECKING:
     from jsparse.tensor import SparseTensor
@@ -96,7 +96,7 @@ def _reduced(
         check_leaves(tensor, "A in a reduction of A")
         _axes(axis, 0)
         return tensor.values[0]
-    letters = string.ascii_letters[: tensor.ndim]
+    letters = letters_of(tensor.ndim)
     reduced = _axes(axis, tensor.ndim)
     subscripts = f"{letters}->{''.join(letters[at] for at in range(tensor.ndim) if at not in reduced)}"
     if semiring is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from jsparse._compat import make_context
-from jsparse.errors import ConfigError
+from jsparse.errors import ConfigError, represented
 
 __all__ = ["Config", "Settings", "config"]
 
@@ -94,11 +94,12 @@ def _changed(settings: Settings, changes: dict[str, Any]) -> Settings:
 
 def _check(name: str, value: Any, shown: str) -> None:
     if value not in CHOICES[name]:
-        raise ConfigError(f"Expected {shown} to be {' or '.join(map(repr, CHOICES[name]))}, but got {value!r}.")
+        choices = " or ".join(map(repr, CHOICES[name]))
+        raise ConfigError(f"Expected {shown} to be {choices}, but got {represented(value)}.")
 
 
 def _unknown(name: str) -> str:
-    return f"Expected one of the settings {', '.join(NAMES)} of jsparse.config, but got {name!r}."
+    return f"Expected one of the settings {', '.join(NAMES)} of jsparse.config, but got {represented(name)}."
 
 
 config = Config()

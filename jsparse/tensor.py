@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import operators
+from jsparse.arrays import check_numbers, given_dtype, jax_array
 from jsparse.dynamic import DynamicPattern, dynamic_type
 from jsparse.entrywise import compiled
-from jsparse.errors import DTypeError, LeafError, PatternError, ShapeError
+from jsparse.errors import LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
 from jsparse.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
+from jsparse.limits import checked_nse
 from jsparse.packing import packed, unpacked
 from jsparse.pytree import register, register_with_flax
 from jsparse.reductions import Reductions
@@ -49,13 +51,12 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         register_with_flax(SparseTensor)
         if not isinstance(pattern, Pattern | DynamicPattern):
             raise PatternError(f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}.")
-        values = values if isinstance(values, jax.Array) else _as_array(values)
+        values = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
         if values.shape != (pattern.nse,):
             raise ShapeError(
                 f"Expected values of shape ({pattern.nse},), one for each slot of {pattern!r}, but got {values.shape}."
             )
-        if not (values.dtype == np.bool_ or jnp.issubdtype(values.dtype, jnp.number)):
-            raise DTypeError(f"Expected values that are numbers, but got dtype {values.dtype}.")
+        check_numbers(values.dtype, "values that are numbers")
         self._set(values, pattern)
         check_pattern(self, "the new tensor")
 
@@ -167,7 +168,10 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
     def astype(self, dtype: Any) -> SparseTensor:
         """This tensor with values of another dtype."""
         check_leaves(self, "A in A.astype")
-        return SparseTensor._unchecked(compiled(_cast, self.pattern, self.values, dtype=dtype), self.pattern)
+        return SparseTensor._unchecked(
+            compiled(_cast, self.pattern, self.values, dtype=given_dtype(dtype, "a dtype of numbers for astype")),
+            self.pattern,
+        )
 
     def asformat(self, format: Format | str, *, nse: int | None = None) -> SparseTensor:
         """The same stored entries in another format; every slot is kept, differentiably.
@@ -180,6 +184,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         Raises FormatError and SubscriptError for the format, PatternError if there is no room.
         """
         check_leaves(self, "A in A.asformat")
+        nse = checked_nse(nse, "asformat")
         if isinstance(self.pattern, DynamicPattern):
             from jsparse.algebra.operands import dense_levels
             from jsparse.traced import converted
@@ -224,7 +229,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         scipy does not know (bfloat16 …).
         """
         check_leaves(self, "A in A.to_scipy")
-        from jsparse.interop import to_scipy  # scipy.sparse is slow to import
+        from jsparse.scipy_sparse import to_scipy  # scipy.sparse is slow to import
 
         return to_scipy(self)
 
@@ -277,6 +282,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         from jsparse.traced import converted
 
         check_leaves(self, "A in A.dynamic")
+        nse = checked_nse(nse, "dynamic")
         if isinstance(self.pattern, DynamicPattern):
             type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
             return self if type_ == self.pattern.type else converted(self, type_)
@@ -335,15 +341,6 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
             f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={_percent(self.density)}, "
             f"format={self.format.name}{', dynamic' if self.is_dynamic else ''})"
         )
-
-
-def _as_array(values: Any) -> jax.Array:
-    try:
-        return jnp.array(values)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(
-            f"Expected values that are an array of numbers, but got a {type(values).__name__}: {str(error)[:200]}"
-        ) from error
 
 
 def _cast(values: Any, dtype: Any) -> Any:

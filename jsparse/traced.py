@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from string import ascii_letters
 from typing import Any, cast
 
 import jax
@@ -13,12 +12,15 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.algebra.operands import dense_levels
+from jsparse.arrays import is_integer, jax_array
 from jsparse.compiler.dtypes import DTYPES, unrounded
 from jsparse.dynamic import Derived, DynamicPattern, dynamic_type
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
+from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
-from jsparse.formats.validate import checked_shape
+from jsparse.formats.shape import sizes_of
+from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
 from jsparse.primitives.spec import Spec, Term, Walked
@@ -43,9 +45,9 @@ def from_coords(
     Room is by default for n entries. Coordinates out of range, negative ones included, are padding. Float values are
     NaN if there was no room; a concrete call raises PatternError instead.
     """
-    layout = Format.of("coo" if format is None else format, len(shape))
-    sizes = checked_shape(shape, layout)
-    values = jnp.asarray(values)
+    sizes = sizes_of(shape)
+    layout = Format.of("coo" if format is None else format, len(sizes))
+    values = jax_array(values, "an array of numbers to make a SparseTensor from")
     if values.ndim != 1:
         raise ShapeError(f"Expected values of shape (n,), but got {values.shape}.")
     return from_coordinate_blocks(coords, values, sizes, layout, True, nse)
@@ -112,13 +114,13 @@ def _inside(coords: Any, sizes: Sequence[int]) -> Any:
 
 def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
     """Coordinates as int32 or int64 that nothing wraps: a numpy array if they are concrete. Raises PatternError."""
-    coords = coords if isinstance(coords, jax.core.Tracer) else np.asarray(coords)
+    coords = coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
         raise PatternError(
             f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "
             f"{coords.shape}."
         )
-    if not jnp.issubdtype(coords.dtype, jnp.integer) and coords.shape[1]:
+    if not is_integer(coords.dtype) and coords.shape[1]:
         raise PatternError(f"Expected coordinates of an integer dtype, but got {coords.dtype}. Convert them.")
     if coords.shape[1] != n:
         raise ShapeError(
@@ -161,7 +163,7 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
 def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
     """The tensor of that type that stores what of `x` is not zero; differentiable on that pattern."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
-    letters = ascii_letters[: x.ndim]
+    letters = letters_of(x.ndim)
     if x.dtype.name in DTYPES:
         from jsparse.einsum import einsum  # which is built on tensors
 

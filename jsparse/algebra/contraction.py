@@ -28,6 +28,7 @@ from jsparse.algebra.signature import Signature, StoredOn
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
+from jsparse.errors import shortened
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.memo import remembered
 from jsparse.notation import Assignment, parse_einsum
@@ -164,7 +165,7 @@ def _stated(
     semiring: Semiring,
 ) -> Contraction:
     assignment = parse_einsum(subscripts, [x.shape for x in operands])
-    return stated(subscripts, assignment, operands, out, nse, preferred, semiring)
+    return stated(shortened(subscripts), assignment, operands, out, nse, preferred, semiring)
 
 
 @remembered(maxsize=REMEMBERED)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.algebra.signature import Signature
+from jsparse.arrays import given_dtype
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex, part, unrounded
 from jsparse.errors import DTypeError
 
@@ -121,7 +122,5 @@ def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
     """`preferred_element_type` as jax takes it: with 64 bits only if x64 is on. Raises DTypeError if it is no dtype."""
     if dtype is None:
         return None
-    try:
-        return np.dtype(jnp.empty((), dtype).dtype)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(f"Expected preferred_element_type of {text} to be a dtype, but got {dtype!r}.") from error
+    given = given_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
+    return np.dtype(jnp.empty((), given).dtype)

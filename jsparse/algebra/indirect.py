@@ -21,8 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.algebra.relation import IndexRelation
+from jsparse.arrays import is_integer
 from jsparse.dynamic import DynamicPattern, check_width
-from jsparse.errors import DTypeError, ShapeError
+from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.notation import Access, IndexVar
@@ -84,8 +85,8 @@ class _Relations:
         `distinct`: each of its variables once, as a target asks, though what they read may be the same."""
         if shape is not None and len(shape) != len(access.indices):
             raise ShapeError(
-                f"Expected tensor {access.tensor} of '{self.text}' to have rank {len(access.indices)}, as {access} "
-                f"says, but it has shape {tuple(shape)}."
+                f"Expected tensor {access.tensor} of '{self.text}' to have rank {len(access.indices)}, as "
+                f"{shortened(access)} says, but it has shape {tuple(shape)}."
             )
         indices: list[Index] = []
         needed: list[Access] = []
@@ -118,7 +119,7 @@ class _Relations:
                 f"{'a SparseTensor' if isinstance(x, SparseTensor) else 'a number'}. Pass a dense array."
             )
         array = x if isinstance(x, jax.core.Tracer) else np.asarray(x)
-        if not jnp.issubdtype(array.dtype, jnp.integer):
+        if not is_integer(array.dtype):
             raise DTypeError(
                 f"Expected an array of integers to index by in '{self.text}', but {access.tensor} has dtype "
                 f"{array.dtype}." + (" Index by jnp.nonzero of a mask." if array.dtype == np.bool_ else "")

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jsparse.algebra.relation import IndexRelation, Operand
 from jsparse.algebra.rules import NewPattern
 from jsparse.algebra.signature import Signature, StoredOn, signature, stored_on
+from jsparse.arrays import jax_array
 from jsparse.dynamic import DynamicPattern
-from jsparse.errors import DTypeError, FormatError
+from jsparse.errors import FormatError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor import SparseTensor
@@ -26,16 +26,7 @@ Asked: TypeAlias = str | Format | StoredOn | NewPattern | None  # the same, of w
 
 def as_array(x: Any, subscripts: str) -> jax.Array:
     """An operand that is no SparseTensor as an array of numbers. Raises DTypeError if it is none."""
-    try:
-        array = x if isinstance(x, jax.Array) else jnp.asarray(x)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(
-            f"Expected the operands of '{subscripts}' to be arrays or SparseTensors, but one is a {type(x).__module__}."
-            f"{type(x).__name__}. Convert it to an array of numbers, or by jsparse.asarray."
-        ) from error
-    if not isinstance(array.dtype, np.dtype):  # random keys
-        raise DTypeError(f"Expected the operands of '{subscripts}' to be numbers, but one has dtype {array.dtype}.")
-    return array
+    return jax_array(x, f"the operands of '{shortened(subscripts)}' to be arrays of numbers or SparseTensors")
 
 
 def as_operand(x: Any, name: Name, subscripts: str) -> Operand:

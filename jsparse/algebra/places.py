@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from jsparse.algebra.assembly import Assembly, assembled
 from jsparse.algebra.operands import Asked
 from jsparse.algebra.product import Product
 from jsparse.algebra.rules import NEW_PATTERN, Stored, result_of
 from jsparse.algebra.signature import StoredOn
-from jsparse.errors import PatternError, ShapeError
+from jsparse.errors import PatternError
 from jsparse.formats import Format
 
 __all__ = ["asked_place", "result_place"]
@@ -20,10 +18,8 @@ __all__ = ["asked_place", "result_place"]
 def asked_place(text: str, products: Sequence[Product], out: Asked, nse: int | None) -> Stored | Format:
     """Where a sum of products is stored: on a pattern, a new one (in a format, if one is asked for), or nowhere.
 
-    Raises FormatError for `out`, ShapeError for `nse`, PatternError if an operand's pattern is larger than `nse`.
+    Raises FormatError for `out`, PatternError if an operand's pattern is larger than `nse`.
     """
-    if nse is not None and (isinstance(nse, bool) or not isinstance(nse, int | np.integer) or nse < 0):
-        raise ShapeError(f"Expected nse= of '{text}' to be a number of entries, but got {nse!r}.")
     if isinstance(out, StoredOn):
         return out
     if out is NEW_PATTERN:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from jsparse.errors import SemiringError
+from jsparse.errors import SemiringError, represented, shortened
 
 __all__ = ["PLUS_TIMES", "SEMIRINGS", "Add", "Guard", "Multiply", "Semiring", "identity", "semiring_named"]
 
@@ -119,5 +119,8 @@ def semiring_named(name: object, text: str) -> Semiring:
     if isinstance(name, Semiring):
         return name
     if not isinstance(name, str) or name not in SEMIRINGS:
-        raise SemiringError(f"Expected semiring= of '{text}' to be one of {', '.join(SEMIRINGS)}, but got {name!r}.")
+        raise SemiringError(
+            f"Expected semiring= of '{shortened(text)}' to be one of {', '.join(SEMIRINGS)}, but got "
+            f"{represented(name)}."
+        )
     return SEMIRINGS[name]

@@ -5,21 +5,29 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.errors import PatternError
+from jsparse.errors import PatternError, shortened
 
-__all__ = ["check_bounds", "checked_rows", "split_coordinates"]
+__all__ = ["as_coordinates", "check_bounds", "checked_rows", "split_coordinates"]
 
 
 def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
     """The rows of the (ndim, n) integers `coords`. Raises PatternError if they have another shape."""
-    given = np.asarray(coords)
+    given = as_coordinates(coords)
     ndim = len(shape)
     if given.ndim != 2 or given.shape[0] != ndim:
         raise PatternError(
-            f"Expected coordinates of shape ({ndim}, n), one row for each of the {ndim} dimensions of {tuple(shape)}, "
-            f"but got {given.shape}."
+            f"Expected coordinates of shape ({ndim}, n), one row for each of the {ndim} dimensions of "
+            f"{shortened(tuple(shape))}, but got {given.shape}."
         )
     return list(given)
+
+
+def as_coordinates(coords: Any) -> np.ndarray:
+    """What is given as an array. Raises PatternError if numpy makes none of it."""
+    try:
+        return np.asarray(coords)
+    except (TypeError, ValueError) as error:
+        raise PatternError(f"Expected an array of coordinates, but got none: {shortened(error, 160)}.") from error
 
 
 def checked_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -47,5 +55,6 @@ def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
         at, dim = min(faults)
         raise PatternError(
             f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}: "
-            f"all of it is {tuple(int(row[at]) for row in rows)} in a tensor of shape {tuple(shape)}."
+            f"all of it is {shortened(tuple(int(row[at]) for row in rows))} in a tensor of shape "
+            f"{shortened(tuple(shape))}."
         )

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jsparse.errors import FormatError
+from jsparse.errors import FormatError, shortened
 from jsparse.formats.level import Level, LevelKind
 
-__all__ = ["Format", "default_format", "named_format"]
+__all__ = ["MOST_DIMENSIONS", "Format", "check_dimensions", "default_format", "named_format"]
+
+MOST_DIMENSIONS = 64  # as many as numpy's arrays have, and the extension's layouts
 
 NAMES = ("csr", "csc", "dcsr", "dcsc", "coo", "csf")
 _DENSE, _COMPRESSED, _SINGLETON = LevelKind.DENSE, LevelKind.COMPRESSED, LevelKind.SINGLETON
@@ -29,17 +31,19 @@ class Format:
     which entries in general do not have: no tensor is stored so (see `check_storable`), but what a table of integers
     says is: coordinate p leads to table[p].
 
-    Raises FormatError if a dimension is missing or stored twice, or if a singleton is outermost.
+    Raises FormatError if a dimension is missing or stored twice, if there are more than `MOST_DIMENSIONS`, or if a
+    singleton is outermost.
     """
 
     levels: tuple[Level, ...]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(self.levels))
+        check_dimensions(self.ndim)
         if sorted(self.order) != list(range(self.ndim)):
             raise FormatError(
                 f"Expected {self.ndim} levels to store each of the dimensions 0 to {self.ndim - 1} exactly once, "
-                f"but they store {', '.join(map(str, self.order))}."
+                f"but they store {shortened(', '.join(map(str, self.order)))}."
             )
         if self.levels and self.levels[0].kind is _SINGLETON:
             raise FormatError(_orphan(None, self.levels[0]))
@@ -132,8 +136,17 @@ class Format:
         return f"Format.of({self.name!r}, {self.ndim})"
 
 
+def check_dimensions(ndim: int) -> None:
+    """Raises FormatError for more dimensions than a tensor may have."""
+    if ndim > MOST_DIMENSIONS:
+        raise FormatError(
+            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, as arrays have, but got {ndim:,}. Join some."
+        )
+
+
 def named_format(name: str, ndim: int) -> Format:
     """The format of a short name ("dense" is all levels dense). Raises FormatError if it has no such rank."""
+    check_dimensions(ndim)
     if name == "dense":
         return Format.dense(ndim)
     if name in _MATRICES:
@@ -149,7 +162,9 @@ def named_format(name: str, ndim: int) -> Format:
 
 
 def default_format(ndim: int) -> Format:
-    """What a tensor of `ndim` dimensions gets unless told: csr for matrices, all levels compressed otherwise."""
+    """What a tensor of `ndim` dimensions gets unless told: csr for matrices, all levels compressed otherwise. Raises
+    FormatError for too many."""
+    check_dimensions(ndim)
     return Format(_MATRICES["csr"]) if ndim == 2 else _compressed(range(ndim))
 
 
@@ -158,7 +173,7 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     found = tuple(operator.index(axis) for axis in axes)
     wrapped = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in found)
     if sorted(wrapped) != list(range(ndim)):
-        raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {found}.")
+        raise FormatError(f"Expected a permutation of the dimensions 0 to {ndim - 1}, but got {shortened(found)}.")
     return wrapped
 
 

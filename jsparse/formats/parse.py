@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError
-from jsparse.formats.format import NAMES, Format, named_format
+from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, represented, shortened
+from jsparse.formats.format import MOST_DIMENSIONS, NAMES, Format, named_format
 from jsparse.formats.level import Level, LevelKind
 
 __all__ = ["parse_format"]
@@ -39,16 +39,16 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
     if name in _LATER:
         raise NotYetSupportedError(f"The format {name} is not supported yet. Use one of {_KNOWN}.")
     if name != "dense" and name not in NAMES:
-        raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {name!r}.")
+        raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {represented(name)}.")
     if arguments is not None:
-        raise FormatError(f"Expected the format {name} without arguments, but got {name}{arguments}.")
+        raise FormatError(f"Expected the format {name} without arguments, but got {name}{shortened(arguments)}.")
     return named_format(name, ndim)
 
 
 def _of_rank(format: Format, ndim: int) -> Format:
     if format.ndim != ndim:
         raise FormatError(
-            f"Expected a format of {ndim} dimensions, as the tensor has, but {format.name} has {format.ndim}."
+            f"Expected a format of {ndim} dimensions, as the tensor has, but {shortened(format)} has {format.ndim}."
         )
     format.check_storable()
     return format
@@ -58,6 +58,9 @@ def _of_rank(format: Format, ndim: int) -> Format:
 class _Token:
     text: str
     start: int
+
+    def __str__(self) -> str:
+        return shortened(self.text) or "the end"
 
 
 class _Notation:
@@ -77,7 +80,9 @@ class _Notation:
         if self.peek().text:
             raise self.error(self.peek(), "Expected the notation to end here")
         if missing := [name for dim, name in enumerate(names) if dim not in seen]:
-            raise self.error(self.tokens[-1], f"Expected a level for each dimension, but {', '.join(missing)} has none")
+            raise self.error(
+                self.tokens[-1], f"Expected a level for each dimension, but {shortened(', '.join(missing))} has none"
+            )
         return Format(tuple(levels))
 
     def sequence(self, item: Callable[[], _T]) -> list[_T]:
@@ -95,8 +100,10 @@ class _Notation:
 
         def read() -> _Token:
             token = self.name("the name of a dimension")
+            if len(seen) == MOST_DIMENSIONS:
+                raise FormatError(self.point(token, f"Expected at most {MOST_DIMENSIONS} dimensions"))
             if token.text in seen:
-                raise self.error(token, f"Expected each dimension to be named once, but {token.text} comes again")
+                raise self.error(token, f"Expected each dimension to be named once, but {token} comes again")
             seen.add(token.text)
             return token
 
@@ -105,14 +112,16 @@ class _Notation:
     def level(self, names: list[str], seen: set[int]) -> Level:
         variable = self.name("the name of a dimension")
         if variable.text not in names:
-            raise self.error(variable, f"Expected one of the dimensions {', '.join(names)}, but got {variable.text}")
+            raise self.error(
+                variable, f"Expected one of the dimensions {shortened(', '.join(names))}, but got {variable}"
+            )
         if self.peek().text in ("floordiv", "mod"):
             raise NotYetSupportedError(
                 self.point(self.peek(), "Levels of blocks (floordiv, mod) are not supported yet: use whole dimensions")
             )
         dim = names.index(variable.text)
         if dim in seen:
-            raise self.error(variable, f"Expected one level for each dimension, but {variable.text} has a second one")
+            raise self.error(variable, f"Expected one level for each dimension, but {variable} has a second one")
         seen.add(dim)
         self.expect(":", "':' between the dimension and its level")
         kind = self.kind()
@@ -122,7 +131,7 @@ class _Notation:
         token = self.name("dense, compressed or singleton")
         self.refuse_later(token)
         if token.text not in _KINDS:
-            raise self.error(token, f"Expected dense, compressed or singleton, but got {token.text}")
+            raise self.error(token, f"Expected dense, compressed or singleton, but got {token}")
         return _KINDS[token.text]
 
     def nonunique(self, kind: LevelKind) -> bool:
@@ -132,7 +141,7 @@ class _Notation:
         word = self.name("nonunique")
         self.refuse_later(word)
         if word.text != "nonunique":
-            raise self.error(word, f"Expected nonunique, but got {word.text}")
+            raise self.error(word, f"Expected nonunique, but got {word}")
         if kind is LevelKind.DENSE:
             raise self.error(word, "Expected a dense level without nonunique: it has each coordinate exactly once")
         self.expect(")", "')'")
@@ -146,13 +155,13 @@ class _Notation:
     def name(self, what: str) -> _Token:
         token = self.next()
         if not token.text.isidentifier():
-            raise self.error(token, f"Expected {what}, but got {token.text or 'the end'}")
+            raise self.error(token, f"Expected {what}, but got {token}")
         return token
 
     def expect(self, text: str, what: str) -> None:
         token = self.next()
         if token.text != text:
-            raise self.error(token, f"Expected {what}, but got {token.text or 'the end'}")
+            raise self.error(token, f"Expected {what}, but got {token}")
 
     def peek(self) -> _Token:
         return self.tokens[self.at]
@@ -166,4 +175,4 @@ class _Notation:
         return SubscriptError(self.point(token, message))
 
     def point(self, token: _Token, message: str) -> str:
-        return f"{message}.\n    {self.text}\n    {' ' * token.start}{'^' * max(len(token.text), 1)}"
+        return f"{message}.\n{pointed(self.text, token.start, len(token.text))}"

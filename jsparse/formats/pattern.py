@@ -17,6 +17,7 @@ from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordi
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
 from jsparse.formats.relayout import Relayout, derived_format, relayout_to
+from jsparse.formats.shape import sizes_of
 from jsparse.formats.validate import check_arrays, checked_shape
 from jsparse.formats.walk import coordinate_rows, level_sizes
 from jsparse.memo import Owned
@@ -49,6 +50,7 @@ class Pattern(Owned):
     _relayouts: dict[Format, Relayout]
 
     def __new__(cls, shape: Sequence[int], format: Format | str, arrays: Sequence[Any]) -> Self:
+        shape = sizes_of(shape)
         if isinstance(format, str):
             format = Format.of(format, len(shape))
         sizes = checked_shape(shape, format)
@@ -111,6 +113,7 @@ class Pattern(Owned):
         Raises PatternError (no integers, wrong shape, out of bounds: the first place), FormatError (a unique level
         followed by a singleton would have to repeat).
         """
+        shape = sizes_of(shape)
         if isinstance(format, str):
             format = Format.of(format, len(shape))
         sizes = checked_shape(shape, format)

@@ -1,32 +1,26 @@
 """Checks that index arrays given by a user describe a tensor."""
 
-import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from jsparse import _native
-from jsparse.errors import PatternError
+from jsparse.errors import PatternError, shortened
 from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format
 from jsparse.formats.level import LevelKind
+from jsparse.formats.shape import sizes_of
 
 __all__ = ["check_arrays", "checked_shape"]
-
-_LARGEST = 2**62  # what the sort takes
 
 
 def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
     """`shape` as a tuple of ints. Raises PatternError if it is no shape, or not of the format's rank."""
-    try:
-        sizes = tuple(map(operator.index, shape))
-    except TypeError as error:
-        raise PatternError(f"Expected a shape of integers, but got {shape!r}.") from error
-    if any(size < 0 or size > _LARGEST for size in sizes):
-        raise PatternError(f"Expected the sizes of a shape to lie between 0 and 2**62, but got {sizes}.")
+    sizes = sizes_of(shape)
     if len(sizes) != format.ndim:
         raise PatternError(
-            f"Expected a shape of {format.ndim} dimensions for the format {format.name}, but got {sizes}."
+            f"Expected a shape of {format.ndim} dimensions for the format {shortened(format)}, but got "
+            f"{shortened(sizes)}."
         )
     return sizes
 

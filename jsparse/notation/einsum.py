@@ -12,11 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from jsparse.errors import ShapeError, SubscriptError
+from jsparse.errors import ShapeError, SubscriptError, pointed, shortened
 from jsparse.notation.assignment import Access, Assignment
 from jsparse.notation.ellipsis import ELLIPSIS, without_ellipsis
 from jsparse.notation.sublists import no_text
-from jsparse.notation.tokens import pointed
 
 __all__ = ["operand_name", "parse_einsum"]
 
@@ -45,8 +44,8 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
     terms = left.split(",")
     if len(terms) != len(shapes):
         raise ShapeError(
-            f"Expected as many operands as terms, but '{subscripts}' has {len(terms)} terms and {len(shapes)} operands "
-            f"came."
+            f"Expected as many operands as terms, but '{shortened(subscripts)}' has {len(terms)} terms and "
+            f"{len(shapes)} operands came."
         )
     for position, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         _check_rank(subscripts, position, term, len(shape))
@@ -84,18 +83,19 @@ def _check_rank(subscripts: str, position: int, term: str, rank: int) -> None:
     if rank != len(letters) and (rank < len(letters) or letters == term):
         least = "" if letters == term else "at least "
         raise ShapeError(
-            f"Expected operand {operand_name(position)} of '{subscripts}' to have rank {least}{len(letters)}, one "
-            f"dimension an index of '{term}', but it has rank {rank}."
+            f"Expected operand {operand_name(position)} of '{shortened(subscripts)}' to have rank {least}"
+            f"{len(letters)}, one dimension an index of '{shortened(term)}', but it has rank {rank}."
         )
 
 
 def _check_result(subscripts: str, left: str, result: str) -> None:
+    shown = shortened(subscripts)
     for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
         if count > 1:
             raise SubscriptError(
-                f"Expected each index once after '->', but '{letter}' stands {count} times in '{subscripts}'."
+                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'."
             )
         if letter not in left:
             raise SubscriptError(
-                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{subscripts}' does not."
+                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not."
             )

@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import ascii_letters
 
-from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError
-from jsparse.notation.tokens import pointed
+from jsparse.errors import NotYetSupportedError, ShapeError, SubscriptError, pointed, shortened
 
-__all__ = ["ELLIPSIS", "without_ellipsis"]
+__all__ = ["ELLIPSIS", "letters_of", "without_ellipsis"]
 
 ELLIPSIS = "..."
+
+
+def letters_of(ndim: int) -> str:
+    """A letter for each dimension of a tensor. Raises NotYetSupportedError if there are too few."""
+    if ndim > len(ascii_letters):
+        raise NotYetSupportedError(
+            f"einsum has {len(ascii_letters)} letters for indices, but a tensor has {ndim} dimensions. Name them in "
+            f"jsparse.evaluate, whose indices have names of any length."
+        )
+    return ascii_letters[:ndim]
 
 
 def without_ellipsis(
@@ -31,8 +40,8 @@ def without_ellipsis(
     sizes = _broadcast(text, stretches)
     if sizes and ELLIPSIS not in result:
         raise SubscriptError(
-            f"Expected '...' behind '->' too, for the operands broadcast over sizes {sizes}; to sum over them, "
-            f"write letters instead of '...':\n{pointed(text, text.index('->') + 2, len(result))}"
+            f"Expected '...' behind '->' too, for the operands broadcast over sizes {shortened(sizes)}; to sum over "
+            f"them, write letters instead of '...':\n{pointed(text, text.index('->') + 2, len(result))}"
         )
     fresh = _fresh(text)
     common = [next(fresh) for _ in sizes]
@@ -53,10 +62,10 @@ def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ..
         for place in range(-len(stretch), 0):
             size = stretch[place]
             if 1 not in (size, sizes[place]) and size != sizes[place]:
-                shown = ", ".join(map(str, stretches))
+                shown = shortened(", ".join(map(str, stretches)))
                 raise ShapeError(
-                    f"Expected what '...' of '{text}' stands for to broadcast, aligned at the right, but operands have "
-                    f"{shown} there: sizes {sizes[place]} and {size} differ, and neither is 1."
+                    f"Expected what '...' of '{shortened(text)}' stands for to broadcast, aligned at the right, but "
+                    f"operands have {shown} there: sizes {sizes[place]} and {size} differ, and neither is 1."
                 )
             sizes[place] = size if sizes[place] == 1 else sizes[place]
     return tuple(sizes)
@@ -72,6 +81,6 @@ def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], 
 def _fresh(text: str) -> Iterator[str]:
     yield from (letter for letter in ascii_letters if letter not in text)
     raise NotYetSupportedError(
-        f"einsum has {len(ascii_letters)} letters for indices, but '{text}' needs more, those that '...' stands for "
-        f"included. Reshape the operands so that fewer dimensions broadcast."
+        f"einsum has {len(ascii_letters)} letters for indices, but '{shortened(text)}' needs more, those that '...' "
+        f"stands for included. Reshape the operands so that fewer dimensions broadcast."
     )

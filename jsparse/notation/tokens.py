@@ -7,9 +7,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jsparse.errors import NotYetSupportedError, SubscriptError
+from jsparse.errors import NotYetSupportedError, SubscriptError, pointed, shortened
 
-__all__ = ["Reader", "Token", "pointed"]
+__all__ = ["Reader", "Token"]
 
 Kind: TypeAlias = Literal["number", "name", "symbol", "end"]
 
@@ -32,7 +32,7 @@ class Token:
     start: int
 
     def __str__(self) -> str:
-        return f"'{self.text}'" if self.text else "the end"
+        return f"'{shortened(self.text)}'" if self.text else "the end"
 
 
 class Reader:
@@ -83,9 +83,3 @@ class Reader:
 
     def _pointed(self, token: Token, message: str) -> str:
         return f"{message}.\n{pointed(self.text, token.start, len(token.text))}"
-
-
-def pointed(text: str, start: int, length: int = 1) -> str:
-    """The text on a line of its own, and carets below the place."""
-    line = "".join(character if character.isprintable() else " " for character in text)
-    return f"    {line}\n    {' ' * start}{'^' * max(length, 1)}"

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jsparse import JsparseError, NotYetSupportedError, SubscriptError
+from jsparse.errors import LINE
 from jsparse.notation import parse_statement
 
 # A '~' stands in front of the place that the caret points at.
@@ -110,9 +111,18 @@ def test_a_caret_points_at_the_place(error, marked, message):
     with pytest.raises(error, match=message) as caught:
         parse_statement(text)
     *_, line, carets = str(caught.value).split("\n")
-    assert line == "    " + "".join(c if c.isprintable() else " " for c in text)
-    assert carets.rstrip("^") == "    " + " " * column
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    if len(text) <= LINE:
+        assert line == f"    {shown}"
+        assert carets.rstrip("^") == "    " + " " * column
+    else:  # what surrounds the place
+        at = len(carets.rstrip("^"))
+        before, behind = line[4:at].removeprefix("..."), line[at:].removesuffix("...")
+        assert shown[:column].endswith(before)
+        assert shown[column:].startswith(behind)
+        assert len(before + behind) == LINE
     assert carets.endswith("^")
+    assert len(str(caught.value)) <= 600
 
 
 def test_the_limits_themselves_are_served():
@@ -137,7 +147,7 @@ def test_any_other_text_raises_errors_of_jsparse(text, begun):
         read = parse_statement(text)
     except JsparseError as error:
         *_, line, carets = str(error).split("\n")
-        assert len(line) == len(text) + 4
-        assert len(carets.rstrip("^")) <= len(text) + 4
+        assert len(line) == len(text) + 4 or len(text) > LINE
+        assert len(carets.rstrip("^")) <= len(line)
     else:
         assert parse_statement(str(read)) == read
