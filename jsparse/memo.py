@@ -128,13 +128,13 @@ class Memo(Generic[P, R]):
         """Forget the oldest entries that were not used since this was done last; never the newest."""
         loose = sum(entry.loose for entry in list(self.known.values())) if newest.loose else 0
         while len(self.known) > self.maxsize or loose > LOOSE_BYTES:
-            oldest = next((entry for entry in list(self.known.values()) if not entry.used), None)
-            if oldest is newest:
+            others = [entry for entry in list(self.known.values()) if entry is not newest]
+            if not others:
                 return
+            oldest = next((entry for entry in others if not entry.used), None)
             if oldest is None:
-                for entry in list(self.known.values()):
+                for entry in others:
                     entry.used = False
-                newest.used = True
                 continue
             loose -= oldest.loose
             _remove(oldest.number)

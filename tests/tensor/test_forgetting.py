@@ -92,3 +92,12 @@ def test_the_oldest_results_go_first() -> None:
     doubled.clear()
     assert doubled(1) == 2
     assert calls[-1] == 1
+
+
+def test_the_newest_result_stays_however_large() -> None:
+    @memo.remembered(maxsize=0)
+    def identity(n: int) -> int:
+        return n
+
+    assert [identity(n) for n in (1, 1, 2)] == [1, 1, 2]
+    assert len(identity.known) == 1
