@@ -15,6 +15,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, partial_eval
 
+from jsparse.limits import check_bytes
 from jsparse.memo import remembered
 
 __all__ = [
@@ -98,7 +99,14 @@ def _transpose_names() -> None:
 
 
 def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:
-    """The abstract value of a result: replicated over the operands' mesh, varying over their manual axes."""
+    """The abstract value of a result: replicated over the operands' mesh, varying over their manual axes. Raises
+    ShapeError if no memory holds it."""
+    check_bytes(
+        shape,
+        dtype,
+        "a result, a derivative, or a batch of them",
+        "Ask for a sparse result (out_format=), sum over more indices, or map over fewer at a time (jax.lax.map).",
+    )
     first = operands[0]
     replicated = first.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
     return first.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=replicated)

@@ -16,6 +16,7 @@ from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, Shape
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import pad, trim
 from jsparse.formats.retype import core_type, transposed_type
+from jsparse.limits import check_bytes
 from jsparse.packing import packed, unpacked
 
 __all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries"]
@@ -214,6 +215,9 @@ def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
     trailing = prod(sizes[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
     core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
     type_ = DynamicType(sizes, format, core * trailing)
+    room = max(type_.nse, *type_.array_lengths)
+    advice = "Pass a smaller nse=, or use a format with fewer dense levels."
+    check_bytes((room,), type_.index_dtype, "each array of a dynamic tensor", advice)
     check_width(type_.index_dtype, f"a dynamic tensor of shape {sizes} with nse {type_.nse:,}")
     return type_
 

@@ -19,7 +19,7 @@ ends the process where they do not fit; sums of arrays below this fit, and what 
 refuses by an error."""
 
 MOST_COUNTED = 2**60
-"""Of an array that XLA goes through without storing it: it counts its bytes all the same."""
+"""Of an array that XLA goes through without storing it, or that has no elements: its bytes are counted all the same."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -40,13 +40,23 @@ def checked_nse(nse: Any, what: str) -> int | None:
 
 
 def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: int = MOST_BYTES) -> None:
-    """Raises ShapeError if an array, `what`, of that shape needs more bytes; `advice` says what to do."""
-    count = prod(shape) * np.dtype(dtype).itemsize
-    if count > most:
-        raise ShapeError(
-            f"Expected {what} to have at most {_shown(most)}, but of shape {shortened(tuple(shape))} and dtype "
-            f"{np.dtype(dtype).name} it has {_shown(count)}. {advice}"
-        )
+    """Raises ShapeError if an array, `what`, of that shape needs more bytes; `advice` says what to do.
+
+    Of an array without elements, the sizes that are not 0 count.
+    """
+    count = prod(size or 1 for size in shape) * np.dtype(dtype).itemsize
+    if count <= most:
+        return
+    if 0 not in shape:
+        size = _shown(count)
+    elif count > MOST_COUNTED:
+        most, size = MOST_COUNTED, f"{_shown(count)}, times 0"
+    else:
+        return
+    raise ShapeError(
+        f"Expected {what} to have at most {_shown(most)}, but with shape {shortened(tuple(shape))} and dtype "
+        f"{np.dtype(dtype).name} it has {size}. {advice}"
+    )
 
 
 def _shown(count: int) -> str:

@@ -19,7 +19,7 @@ from jsparse.errors import LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern, Relayout
 from jsparse.indexing import take
 from jsparse.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
-from jsparse.limits import checked_nse
+from jsparse.limits import check_bytes, checked_nse
 from jsparse.packing import packed, unpacked
 from jsparse.pytree import register, register_with_flax
 from jsparse.reductions import Reductions
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
 
 __all__ = ["SparseTensor"]
+
+_COMPRESSED = "Use a format with fewer dense levels."
 
 
 class SparseTensor(operators.Operators, Reductions, Refusing):
@@ -205,6 +207,7 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
 
     def relayouted(self, relayout: Relayout) -> SparseTensor:
         """The values moved to `relayout.target`; `relayout.source` is this tensor's pattern."""
+        check_bytes((relayout.target.nse,), self.dtype, "the values in another format", _COMPRESSED)
         if relayout.is_identity:
             return SparseTensor._unchecked(self.values, relayout.target)
         from jsparse.primitives.regather import regather  # the primitives stand above this module

@@ -20,6 +20,7 @@ from jsparse.formats import DynamicType, Format, Pattern, derived_format
 from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
 from jsparse.formats.shape import sizes_of
+from jsparse.limits import check_bytes
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
@@ -97,7 +98,9 @@ def scatter_sums(values: Any, places: Any, shape: tuple[int, ...]) -> Any:
     dropped."""
     if values.dtype.name != unrounded(values.dtype.name):
         return scatter_sums(values.astype(unrounded(values.dtype.name)), places, shape).astype(values.dtype)
-    zeros = jnp.zeros((*shape, *values.shape[1:]), values.dtype)
+    whole = (*shape, *values.shape[1:])
+    check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
+    zeros = jnp.zeros(whole, values.dtype)
     if not zeros.size or not len(values):
         return zeros
     return (zeros.at[places].max if values.dtype == np.bool_ else zeros.at[places].add)(values, mode="drop")

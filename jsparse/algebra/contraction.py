@@ -30,6 +30,7 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import shortened
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.limits import check_bytes
 from jsparse.memo import remembered
 from jsparse.notation import Assignment, parse_einsum
 from jsparse.primitives.entries import Entries
@@ -39,6 +40,8 @@ from jsparse.tensor import SparseTensor
 __all__ = ["REMEMBERED", "Contraction", "contracted", "contraction", "fused", "stated"]
 
 REMEMBERED = 256  # statements; each holds its patterns
+
+_SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,9 @@ def fused(assembly: Assembly | None, terms: Sequence[tuple[complex, Contraction]
 
 
 def contracted(text: str, product: Product, dtypes: Dtypes, on: StoredOn | None) -> Contraction:
-    """A product whose result is stored on `on`, or dense."""
+    """A product whose result is stored on `on`, or dense. Raises ShapeError if no memory holds it."""
+    shape = product.shape if on is None else (on.pattern.nse,)
+    check_bytes(shape, dtypes.result, f"the result of '{text}'", _SMALLER)
     spec = product.spec(on)
     alone = tuple(product.alone(n)[1] if spec else None for n in range(len(product.operands)))
     taken = tuple(

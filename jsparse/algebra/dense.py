@@ -16,10 +16,12 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.compiler.semiring import Semiring
+from jsparse.limits import MOST_COUNTED, check_bytes
 from jsparse.notation import IndexVar
 
 __all__ = ["dense_product"]
 
+_SPARSE = "Make an operand sparse (jsparse.asarray): then only what it stores is gone through."
 _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 
 
@@ -37,15 +39,14 @@ def dense_product(
     """
     carried = dict.fromkeys((*kept, *(v for term in terms for v in term)))
     space = tuple(carried)
-    product = reduce(
-        _MULTIPLY[semiring.multiply], [_aligned(x, term, space) for x, term in zip(arrays, terms, strict=True)]
-    )
     shape = tuple(sizes[v] for v in space)
     summed = tuple(range(len(kept), len(space)))
     dtype = arrays[0].dtype
+    check_bytes(shape, dtype, f"all combinations of indices by {semiring}", _SPARSE, MOST_COUNTED)
     if not prod(shape[len(kept) :]):
         return jnp.full(shape[: len(kept)], semiring.zero(dtype.name), dtype)
-    product = jnp.broadcast_to(product, shape)
+    aligned = [_aligned(x, term, space) for x, term in zip(arrays, terms, strict=True)]
+    product = jnp.broadcast_to(reduce(_MULTIPLY[semiring.multiply], aligned), shape)
     return _sum(semiring, product, summed) if summed else product
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from math import prod
 
 import numpy as np
 
 from jsparse import _native
-from jsparse.errors import FormatError, PatternError
+from jsparse.errors import FormatError, PatternError, shortened
 from jsparse.formats.format import Format, dimension_name
 from jsparse.formats.level import LevelKind
+from jsparse.limits import check_bytes
 
 __all__ = [
     "Built",
@@ -21,6 +24,8 @@ __all__ = [
     "level_tuples",
 ]
 
+_MANY = 2**24  # pointers that are worth mentioning
+_COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _SUMMED_IN = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
@@ -77,6 +82,7 @@ class Built:
         """(nse,) the sums, in the order of the inputs, of the values (count,) that share a slot; 0 for no value."""
         if self.in_place:
             return values
+        check_bytes((self.nse,), values.dtype, "the values of all slots", _COMPRESSED)
         wide = _SUMMED_IN.get(values.dtype.name)
         if self.extra is not None and wide is not None:
             with np.errstate(over="ignore"):
@@ -136,11 +142,25 @@ def build(
     except OverflowError as error:
         check_nse(int(float(str(error))), format, shape)
         raise
+    except MemoryError as error:
+        raise _without_memory(error, format, shape) from error
     if found is None:
         raise OutsideError
     arrays, nse, first, group_slots, extra, extra_group = found
     _check_unique(format, arrays)
     return Built(arrays, nse, count, first, group_slots, extra, extra_group)
+
+
+def _without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
+    """What to raise where memory is short: if it is for the pointers below dense levels, that is said."""
+    outer = takewhile(lambda level: level.kind is LevelKind.DENSE, format.levels)
+    parents = prod(shape[level.dim] for level in outer)
+    if parents < _MANY:
+        return error
+    return PatternError(
+        f"Expected memory for the index arrays of {shortened(format)} of shape {shortened(tuple(shape))}, but there is "
+        f"too little: below its dense levels are {parents:,} pointers. {_COMPRESSED}"
+    )
 
 
 def build_summed(
@@ -152,7 +172,10 @@ def build_summed(
     """
     if not coords or len(values) != len(coords[0]):
         return None
-    found = _native.accumulate(list(coords), level_tuples(shape, format), np.ascontiguousarray(values))
+    try:
+        found = _native.accumulate(list(coords), level_tuples(shape, format), np.ascontiguousarray(values))
+    except MemoryError as error:
+        raise _without_memory(error, format, shape) from error
     if found is None:
         return None
     arrays, _, sums = found
