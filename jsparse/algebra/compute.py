@@ -156,6 +156,8 @@ def fused_entries(
 def product_values(work: Contraction, operands: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
     """The dense result, or its values on the pattern where it is stored, which is `on` if that is dynamic. NaN if a
     dynamic pattern overflowed."""
+    if work.spec is None and work.semiring.is_linear and any(0 in x.shape for x in operands):
+        return jnp.zeros(work.shape, work.dtype)  # XLA would go through what the other dimensions could hold
     arrays = work.arrays(operands)
     if work.spec is None:
         return _dense(work, arrays) if work.semiring.is_linear else _dense_by_semiring(work, arrays)
