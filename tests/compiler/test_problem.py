@@ -63,7 +63,7 @@ def test_the_definition_is_numpys(case):
 def _given(case):
     """The pattern of the case's sparse tensors, as it is walked."""
     tensor = next(x for x in (*case.operands, case.out_format) if hasattr(x, "pattern"))
-    return core_of(tensor.pattern)
+    return core_of(tensor.static().pattern)
 
 
 def _stored(full, type_, pattern):
