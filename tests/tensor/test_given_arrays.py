@@ -1,0 +1,179 @@
+"""Arrays, dtypes, room and shapes as people may give them: taken for what they mean, or refused by name."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jsparse
+from jsparse import DTypeError, JsparseError, PatternError, ShapeError, SparseTensor
+from jsparse.formats import Pattern
+
+DENSE = np.array([[0, 1, 2], [3, 0, 0]], np.float32)
+A = jsparse.asarray(DENSE)
+COORDS = np.array([[0, 0, 1], [1, 2, 0]])
+
+
+def takers(values, matrix, coords):
+    """What takes arrays: of values, a matrix of them, or coordinates."""
+    csr = scipy.sparse.csr_array(DENSE)
+    csr.data = values
+    dia = scipy.sparse.dia_array((np.ones((2, 3), np.float32), [0, 1]), shape=(2, 3))
+    dia.data = matrix
+    yield lambda: jsparse.asarray(matrix, "csr")
+    yield lambda: jsparse.asarray(matrix, "dense")
+    yield lambda: jsparse.asarray(matrix, "coo", dtype=np.complex64 if matrix.dtype.kind == "c" else np.float32)
+    yield lambda: jsparse.asarray(matrix, dynamic=True, nse=6)
+    yield lambda: jsparse.asarray(csr)
+    yield lambda: jsparse.asarray(csr, "coo")
+    yield lambda: jsparse.asarray(dia)
+    yield lambda: SparseTensor.from_coords(coords, values, (2, 3))
+    yield lambda: SparseTensor.from_coords(coords, values, (2, 3), nse=4)
+    yield lambda: SparseTensor(values, A.pattern)
+    yield lambda: A.with_values(values)
+    yield lambda: A * matrix
+    yield lambda: A + matrix
+    yield lambda: A @ matrix.T
+    yield lambda: matrix.T @ A
+    yield lambda: jsparse.einsum("ij,ij->ij", A, matrix)
+    yield lambda: jsparse.einsum(A, [0, 1], matrix, [0, 1], [0])
+    yield lambda: jsparse.einsum("ij,ij->ij", DENSE, matrix)
+    yield lambda: jsparse.einsum(DENSE, [0, 1], matrix, [0, 1], [0])
+    yield lambda: jsparse.evaluate("y[i] = A[i,j] * x[i,j]", A=A, x=matrix)
+
+
+def outcome(take):
+    """What comes out of it: numbers and their dtype, or the error and what it says."""
+    try:
+        x = take()
+        return x.dtype, np.asarray(x.todense() if isinstance(x, SparseTensor) else x).tolist()
+    except JsparseError as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "c8", "f2", "u2"])
+def test_the_other_byte_order_is_converted(dtype):
+    values, matrix = DENSE[DENSE != 0].astype(dtype), (DENSE + DENSE[:, ::-1]).astype(dtype)
+    index = COORDS.astype(dtype) if dtype in ("i4", "i8") else COORDS
+    swapped = [x.astype(x.dtype.newbyteorder(">")) for x in (values, matrix, index)]
+    for take, take_swapped in zip(takers(values, matrix, index), takers(*swapped), strict=True):
+        assert outcome(take_swapped) == outcome(take)
+
+
+def test_index_arrays_and_dtypes_of_the_other_byte_order():
+    pointers, columns = A.pattern.arrays
+    assert Pattern((2, 3), "csr", (pointers.astype(">i4"), columns.astype(">i8"))) == A.pattern
+    assert Pattern.from_coordinates(COORDS.astype(">i8"), (2, 3), "csr")[0] == A.pattern
+    table = np.array([1, 0], ">i4")
+    y = jsparse.evaluate("y[t[i]] += x[i]", shape=(2,), t=table, x=np.array([5, 7], ">f4"))
+    assert y.tolist() == [7, 5]
+    assert A.astype(">f4").dtype == jsparse.asarray(DENSE, dtype=">f4").dtype == np.float32
+    assert jsparse.einsum("ij->i", A, preferred_element_type=">f4").dtype == np.float32
+
+
+NO_NUMBERS = [object, str, "S3", "M8[s]", "m8[s]", "V4", np.longdouble, np.clongdouble]
+
+
+@pytest.mark.parametrize("dtype", NO_NUMBERS)
+def test_what_jax_has_not_is_refused_everywhere(dtype):
+    matrix = np.zeros((2, 3), dtype) if dtype == "V4" else DENSE.astype(dtype)
+    name = f"dtype {re.escape(str(matrix.dtype))}"
+    for take in takers(matrix.ravel()[:3], matrix, COORDS):
+        with pytest.raises(DTypeError, match=name):
+            take()
+    for asked in (lambda: A.astype(dtype), lambda: jsparse.asarray(DENSE, dtype=dtype)):
+        with pytest.raises(DTypeError, match="dtype"):
+            asked()
+
+
+@pytest.mark.parametrize("dtype", ["m8[s]", "M8[s]", "f8", object, str, bool])
+def test_coordinates_that_are_no_integers(dtype):
+    coords = COORDS.astype("i8").astype(dtype)
+    for options in ({}, {"nse": 5}):
+        with pytest.raises(PatternError, match="coordinates of an integer dtype"):
+            SparseTensor.from_coords(coords, np.ones(3), (2, 3), **options)
+    with pytest.raises(DTypeError, match="array of integers to index by"):
+        jsparse.evaluate("y[t[i]] += x[i]", shape=(2,), t=coords[0], x=np.ones(3))
+
+
+@pytest.mark.parametrize("x", [[[1, 2], [3]], object(), None, "text", jax.random.key(0), {"a": 1}])
+def test_what_is_no_array(x):
+    with pytest.raises(DTypeError, match="an array of numbers"):
+        jsparse.asarray(x)
+    with pytest.raises(DTypeError, match="arrays of numbers or SparseTensors"):
+        jsparse.einsum("ij,ij->i", A, x)
+    with pytest.raises(JsparseError):
+        SparseTensor.from_coords(x, np.ones(3), (2, 3))
+
+
+D = A.dynamic(6)
+TAKE_NSE = {
+    "asarray": lambda nse: jsparse.asarray(DENSE, nse=nse),
+    "asarray of a SparseTensor": lambda nse: jsparse.asarray(A, nse=nse),
+    "asarray, dynamic": lambda nse: jsparse.asarray(DENSE, dynamic=True, nse=nse),
+    "asarray, traced": lambda nse: jax.jit(lambda x: jsparse.asarray(x, dynamic=True, nse=nse))(DENSE),
+    "asarray of scipy": lambda nse: jsparse.asarray(scipy.sparse.csr_array(DENSE), nse=nse),
+    "asarray of a BCOO": lambda nse: jsparse.asarray(A.to_bcoo(), "csr", dynamic=True, nse=nse),
+    "asformat": lambda nse: A.asformat("coo", nse=nse),
+    "asformat, dynamic": lambda nse: D.asformat("coo", nse=nse),
+    "dynamic": lambda nse: A.dynamic(nse),
+    "dynamic, again": lambda nse: D.dynamic(nse),
+    "from_coords": lambda nse: SparseTensor.from_coords(COORDS, np.ones(3), (2, 3), nse=nse),
+    "from_coords, dense": lambda nse: SparseTensor.from_coords(COORDS, np.ones(3), (2, 3), "dense", nse=nse),
+    "einsum": lambda nse: jsparse.einsum("ij,ij->ij", A, A, nse=nse),
+    "einsum, dynamic": lambda nse: jsparse.einsum("ij,kj->ik", D, D, nse=nse),
+    "einsum, dense": lambda nse: jsparse.einsum("ij,ij->ij", DENSE, DENSE, nse=nse),
+    "evaluate": lambda nse: jsparse.evaluate("C[i,j] = A[i,j] + A[i,j]", A=A, nse=nse),
+    "evaluate, dynamic": lambda nse: jsparse.evaluate("C[i,k] = A[i,j] * B[k,j]", A=D, B=D, nse=nse),
+    "explain": lambda nse: jsparse.explain("ij,ij->ij", A, A, nse=nse),
+}
+
+
+@pytest.mark.parametrize("take", TAKE_NSE)
+def test_room_is_an_integer(take):
+    for nse in (2.5, -1, True, "5", [5], np.array([5]), np.float64(5), np.bool_(True), float("nan"), 5j):
+        with pytest.raises(ShapeError, match=r"nse= of .* to be a number of entries, nse >= 0, but got"):
+            TAKE_NSE[take](nse)
+    results = [TAKE_NSE[take](nse) for nse in (5, np.int64(5), np.uint8(5), np.array(5))]
+    if take not in ("einsum, dense", "explain"):
+        assert len({x.nse for x in results}) == 1
+
+
+def test_room_beyond_counting_is_a_bound_like_any_other():
+    assert jsparse.asarray(DENSE, nse=10**5000).nse == 3
+    assert A.dynamic(10**5000).nse == 6
+
+
+@pytest.mark.parametrize(
+    "shape", [(2.0, 3), (2.5, 3), (-1, 3), (10**30, 3), (10**5000, 3), ("2", 3), "ab", None, 5, ((2,), 3), (None, 3)]
+)
+def test_shapes_are_integers(shape):
+    for options in ({}, {"format": "csr"}, {"format": None}, {"format": "dense"}, {"nse": 5}):
+        with pytest.raises(PatternError, match="shape"):
+            SparseTensor.from_coords(COORDS, np.ones(3), shape, **options)
+    with pytest.raises(PatternError, match="shape"):
+        jax.jit(lambda c: SparseTensor.from_coords(c, jnp.ones(3), shape))(COORDS)
+    with pytest.raises(PatternError, match="shape"):
+        Pattern(shape, "coo", ([0, 3], *COORDS))
+    with pytest.raises(PatternError, match="shape"):
+        Pattern.from_coordinates(COORDS, shape)
+    for out_format in (None, "coo"):
+        with pytest.raises(ShapeError, match=r"shape= .* a tuple of sizes" if shape is not None else "shape="):
+            jsparse.evaluate("C[t[i],j] += A[i,j]", shape=shape, t=np.array([0, 1]), A=A, out_format=out_format)
+
+
+@pytest.mark.parametrize("step", [3, 2**31, 2**62, 2**63, 10**30])
+def test_steps_of_slices_may_be_longer_than_what_they_step_through(step):
+    np.testing.assert_array_equal(A[:, ::step].todense(), DENSE[:, :1])
+    np.testing.assert_array_equal(A[:, 1 : 10**30 : step].todense(), DENSE[:, 1:2])
+    np.testing.assert_array_equal(A[step:].todense(), DENSE[2:])
+    np.testing.assert_array_equal(A[-(10**30) :, ::step].todense(), DENSE[:, :1])
+    huge = SparseTensor.from_coords([[0, 5, 2**62 - 3]] * 2, np.ones(3), (2**62 - 2,) * 2)
+    assert huge[::step, 5].shape == (-(-huge.shape[0] // step),)
+    assert huge[step - 1 :].nse == (step <= 2**62 - 2) + (step <= 6)
+    for index in (step, -step - 1, 10**5000):
+        with pytest.raises(ShapeError, match="index from -2 to 1"):
+            A[index]
