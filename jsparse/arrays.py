@@ -70,6 +70,8 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
 def given_dtype(dtype: Any, expected: str) -> np.dtype:
     """A dtype that is asked for, in the byte order of the machine. Raises DTypeError if JAX has none such."""
     try:
+        if dtype in (bool, int, float, complex):  # of JAX's own width, as everywhere in JAX
+            return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
         found = np.dtype(dtype).newbyteorder("=")
     except (TypeError, ValueError) as error:
         raise DTypeError(f"Expected {expected}, but got {represented(dtype)}.") from error

@@ -74,6 +74,13 @@ def test_index_arrays_and_dtypes_of_the_other_byte_order():
     assert jsparse.einsum("ij->i", A, preferred_element_type=">f4").dtype == np.float32
 
 
+@pytest.mark.parametrize("kind", [bool, int, float, complex])
+def test_numbers_of_python_name_the_dtype_of_jax(kind):
+    wanted = jnp.zeros((), kind).dtype
+    assert A.astype(kind).dtype == jsparse.asarray(DENSE, dtype=kind).dtype == wanted
+    assert jsparse.einsum("ij->i", A, preferred_element_type=complex).dtype == np.complex64
+
+
 NO_NUMBERS = [object, str, "S3", "M8[s]", "m8[s]", "V4", np.longdouble, np.clongdouble]
 
 
