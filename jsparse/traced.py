@@ -207,6 +207,8 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
     rest = values.shape[1:]
     if values.dtype.name not in DTYPES:
         return scatter_sums(values, jnp.where(made.slots < 0, nse, made.slots), (nse,))
+    if not nse or not inputs:
+        return jnp.zeros((nse, *rest), values.dtype)  # the matrix has no entries, whatever is in its index arrays
     shape = (nse, inputs)
     matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))
     inner = "t" * len(rest)
