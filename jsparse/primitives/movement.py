@@ -75,11 +75,17 @@ class Movement:
             relayout = walk.pattern.relayout_to(used.format)
             self.relayout = None if relayout.is_identity else relayout
 
+    def _slots(self, back: bool) -> int:
+        """How many slots values have before they are moved."""
+        if self.relayout is None:
+            return int(self.places[not back].shape[0])
+        return (self.relayout.target if back else self.relayout.source).nse
+
     def apply(self, x: Any, axis: int, inner: int, back: bool) -> Any:
         """Values with the positions at `axis`, `inner` elements a slot, moved (or moved back)."""
         if self.relayout is None and not self.places:
             return x
-        blocks = x.reshape(*x.shape[:axis], -1 if inner else 0, inner)
+        blocks = x.reshape(*x.shape[:axis], -1 if inner else self._slots(back), inner)
         if self.relayout is not None:
             out = regather(blocks, self.relayout, back, axis)
         else:

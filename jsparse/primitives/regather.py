@@ -18,7 +18,6 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.bound import movement_name
-from jsparse.compiler.dtypes import part
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime import KernelCall, call_of
 from jsparse.compiler.schedule.schedule import Schedule
@@ -58,8 +57,7 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 @lru_cache(maxsize=256)
 def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
     """`R[b, q, t] = V[b, G[q], t]`, without b and t where they have size 1; the number of slots is not part of it."""
-    dtype, parts = _moved_as(np.dtype(dtype))
-    inner *= parts
+    dtype = _moved_as(np.dtype(dtype))
     before = ("b",) if outer != 1 else ()
     behind = ("t",) if inner != 1 else ()
     access = Access("R", (*before, "q", *behind))
@@ -73,26 +71,27 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
     )
 
 
-def _moved_as(dtype: np.dtype) -> tuple[str, int]:
-    """As how many elements of which dtype one is moved, none of whose bits changes."""
-    if dtype.kind == "c":
-        return part(dtype.name), 2
-    if dtype.name in ("float32", "float64"):
-        return dtype.name, 1
-    return f"int{8 * dtype.itemsize}", 1
+def _part(dtype: Any) -> str:
+    """The dtype of what one kernel moves."""
+    return "float64" if dtype == np.complex128 else np.dtype(dtype).name
+
+
+def _moved_as(dtype: np.dtype) -> str:
+    """The dtype as which elements are moved, none of whose bits changes."""
+    return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
 
 
 def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCall:
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(np.dtype(values.dtype).name, index_dtype, outer, inner)
+    problem, schedule = _problem(_part(values.dtype), index_dtype, outer, inner)
     return call_of(problem, schedule, (movement_name(relayout.source, relayout.target, inverse),))
 
 
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
     """`out[q] = values[index[q]]` along `axis`, 0 where the index is out of range. Only for lowerings."""
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(np.dtype(values.dtype).name, np.dtype(index.dtype).name, outer, inner)
+    problem, schedule = _problem(_part(values.dtype), np.dtype(index.dtype).name, outer, inner)
     return _called(call_of(problem, schedule, ()), values, (index,), index.shape[0], axis, ())
 
 
@@ -100,6 +99,9 @@ def _called(
     call: KernelCall, values: Any, index: tuple[Any, ...], slots: int, axis: int, held: tuple[Pattern, ...]
 ) -> jax.Array:
     """Run a gathering kernel on values with any number of axes before and behind the slots."""
+    if values.dtype == np.complex128:  # no kernel moves 16 bytes at a time
+        parts = (_called(call, x, index, slots, axis, held) for x in (values.real, values.imag))
+        return jax.lax.complex(*parts)
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
 
     def flat(count: int) -> tuple[int, ...]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+import numpy as np
+
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
@@ -25,8 +27,21 @@ Shape = tuple[Length, ...]
 
 def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
     """Those of `kernel_buffers`, in the same order."""
-    shapes = _Shapes(problem).by_name()
-    return tuple(BufferType(buffer.type.dtype, shapes[buffer.name]) for buffer in Storage(problem).buffers)
+    shapes, moved = _Shapes(problem).by_name(), _moved(problem)
+
+    def element(name: str, dtype: str) -> str | int:
+        return np.dtype(dtype).itemsize if name in moved else dtype
+
+    buffers = Storage(problem).buffers
+    return tuple(BufferType(element(b.name, b.type.dtype), shapes[b.name]) for b in buffers)
+
+
+def _moved(problem: Problem) -> tuple[str, ...]:
+    """The tensors of a problem that moves elements and computes nothing: these may be of any dtype of their size."""
+    target, factors = problem.assignment.target, problem.assignment.factors
+    if problem.patterns or problem.terms or len(factors) != 1 or not factors[0].nested():
+        return ()
+    return target.tensor, factors[0].tensor
 
 
 class _Shapes:
