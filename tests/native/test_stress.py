@@ -11,6 +11,7 @@ SOURCES = [
     "assemble",
     "direct",
     "expand",
+    "guard",
     "join",
     "lists",
     "nonzero",
@@ -20,6 +21,7 @@ SOURCES = [
     "pages",
     "parallel",
     "routines",
+    "signature",
     "sort",
     "swap",
 ]

@@ -16,7 +16,7 @@ from programs.grid import add, axes, read
 from programs.program import DenseOperand, SparseOperand, is_wide
 
 import jsparse
-from jsparse.algebra.signature import is_relation
+from jsparse.algebra.relation import is_index_relation
 from jsparse.algebra.summation import Summation
 from jsparse.compiler.interpret import as_stored
 from jsparse.evaluate import stated_sum
@@ -190,7 +190,7 @@ class Indirect(Evaluation):
         made, out = self.arguments(array)
         work, operands = stated_sum(self.text, made, self.shape, out, None)
         drawn = {id(made[name]): x for name, x in self.tensors}
-        return work, operands, [None if is_relation(x) else drawn.get(id(x), ONE) for x in operands]
+        return work, operands, [None if is_index_relation(x) else drawn.get(id(x), ONE) for x in operands]
 
     def run(self) -> object:
         """What `jsparse.evaluate` gives."""
