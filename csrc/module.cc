@@ -60,7 +60,7 @@ BoundArray view(const py::array& array, const char* what, size_t position) {
           {array.shape(), array.shape() + array.ndim()}};
 }
 
-// Throws unless all buffers of which something is known are what the kernel takes.
+// Throws unless every buffer whose shape is known is one that the kernel takes.
 void check(const Signature& signature, const std::vector<BufferShape>& buffers) {
   const int64_t b = signature.misfit(buffers.data());
   if (b < 0) return;
@@ -84,7 +84,7 @@ Signature signature_of(const py::object& code, size_t buffers) {
   return code.is_none() ? Signature() : Signature(code.cast<std::vector<int64_t>>(), buffers);
 }
 
-// The kernel's buffers, of which those that are bound are known, and of operands what is given.
+// The shapes of the kernel's buffers: those of bound buffers, and those of operands where the caller gives them.
 std::vector<BufferShape> shapes(const Entry& entry, const std::vector<BufferShape>& operands) {
   std::vector<BufferShape> found;
   for (const int64_t slot : entry.slots) {

@@ -4,8 +4,9 @@
 //   [0] buffers, [1] symbols; for each buffer: element, rank, and for each axis (symbol, factor, constant)
 //
 // An extent is `constant`, or `factor * symbol + constant` where a symbol (-1: none) is the same number in all buffers:
-// the pointers of csr are symbol-free, its coordinates and values have the length of one symbol. An element is the kind
-// letter of NumPy times 256, plus the bytes; without a letter, any kind with so many bytes. (compiler/signature.py)
+// the pointers of csr are symbol-free, its coordinates and values have the length of one symbol. An element type is
+// 256 * (NumPy's letter for its kind) + its size in bytes. The letter 0 admits every kind of that size.
+// (compiler/signature.py)
 #pragma once
 
 #include <cstddef>

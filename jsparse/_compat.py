@@ -146,8 +146,10 @@ def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
 
 
 def register_split(primitive: Primitive, is_split: Callable[..., bool], function: Callable[..., Any]) -> None:
-    """Apply `function` in place of the primitive where JAX computes what is known of a program, and keeps the rest, if
-    `is_split(known, **params)` says so of which operands are known. What it computes of these alone is then known."""
+    """Let partial evaluation trace `function` instead of the primitive when `is_split(known, **params)` is true.
+
+    `known` holds a bool for each operand. JAX then computes the equations of `function` whose inputs are known, and
+    leaves the others in the residual program."""
 
     def rule(trace: Any, *tracers: Any, **params: Any) -> Any:
         if not is_split([tracer.is_known() for tracer in tracers], **params):

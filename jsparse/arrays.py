@@ -11,12 +11,17 @@ import numpy as np
 
 from jsparse.errors import DTypeError, represented, shortened
 
-__all__ = ["check_numbers", "given_dtype", "host_array", "is_integer", "jax_array", "native"]
+__all__ = ["check_numbers", "given_dtype", "host_array", "is_integer", "is_number", "jax_array", "native", "raw_bytes"]
 
 
 def native(x: np.ndarray) -> np.ndarray:
     """The array in the byte order of the machine, the only one that JAX and the extension know; itself if it is."""
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
+def raw_bytes(x: Any) -> np.ndarray:
+    """The bytes of an array in row-major order, as a vector of uint8."""
+    return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
 
 
 def is_integer(dtype: Any) -> bool:
@@ -25,14 +30,15 @@ def is_integer(dtype: Any) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _is_number(dtype: Any) -> bool:
+def is_number(dtype: Any) -> bool:
+    """Whether a dtype is one of numbers or booleans, in any byte order."""
     inexact = isinstance(dtype, np.dtype) and bool(jnp.issubdtype(dtype, jnp.inexact))
     return inexact or is_integer(dtype) or dtype == np.bool_
 
 
 def check_numbers(dtype: Any, expected: str) -> None:
     """Raises DTypeError, saying what was `expected`, unless JAX has that dtype and it is one of numbers or booleans."""
-    if not _is_number(dtype):
+    if not is_number(dtype):
         raise DTypeError(f"Expected {expected}, but got dtype {shortened(dtype)}. Convert to numbers before.")
     if dtype.itemsize > (16 if dtype.kind == "c" else 8):
         wide = "complex128" if dtype.kind == "c" else "float64"

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.arrays import is_number, raw_bytes
 from jsparse.dynamic import DynamicPattern
 from jsparse.errors import LeafError
 from jsparse.formats import Pattern
@@ -59,7 +60,7 @@ def check_batched_leaves(tensor: SparseTensor, name: Name) -> tuple[int, ...]:
 
 
 def checksum(tensor: SparseTensor) -> str | None:
-    """What stands for the leaves, dtypes and shapes included; None if they are not arrays that are known."""
+    """A digest of the leaves with their dtypes and shapes; None unless all of them are concrete arrays."""
     leaves = jax.tree.leaves(tensor)
     if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
         return None
@@ -67,10 +68,9 @@ def checksum(tensor: SparseTensor) -> str | None:
         return None
     digest = hashlib.sha256()
     for leaf in leaves:
-        array = np.ascontiguousarray(leaf)
         weak = getattr(leaf, "weak_type", False)
-        digest.update(f"{array.dtype.name} {leaf.shape} {weak} ".encode())
-        digest.update(hash_arrays((array.reshape(-1).view(np.uint8),)))
+        digest.update(f"{leaf.dtype.name} {leaf.shape} {weak} ".encode())
+        digest.update(hash_arrays((raw_bytes(leaf),)))
     return digest.hexdigest()
 
 
@@ -115,8 +115,7 @@ def _is_array(x: Any) -> bool:
 @lru_cache(maxsize=64)
 def _is_numeric(dtype: Any) -> bool:
     """Whether a dtype is of numbers or booleans, in this machine's byte order."""
-    is_number = dtype == np.bool_ or jnp.issubdtype(dtype, jnp.number)
-    return is_number and isinstance(dtype, np.dtype) and dtype.isnative
+    return is_number(dtype) and bool(dtype.isnative)
 
 
 _MAPPED = "A function that jax.tree.map applied to its leaves, or an optimizer or a filter, replaced it."

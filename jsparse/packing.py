@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.arrays import is_number, raw_bytes
 from jsparse.errors import LeafError
 
 __all__ = ["Packed", "packed", "unpacked"]
@@ -32,11 +33,9 @@ def packed(leaf: Any) -> Any:
     """A leaf for a pickle: arrays of numbers that are known as `Packed`, anything else itself."""
     if not isinstance(leaf, jax.Array | np.ndarray) or isinstance(leaf, jax.core.Tracer):
         return leaf
-    if not (leaf.dtype == np.bool_ or jnp.issubdtype(leaf.dtype, jnp.number)) or getattr(leaf, "weak_type", False):
+    if not is_number(leaf.dtype) or getattr(leaf, "weak_type", False):
         return leaf
-    array = np.ascontiguousarray(leaf)
-    data = array.reshape(-1).view(np.uint8).tobytes()
-    return Packed(array.dtype.name, tuple(leaf.shape), data, isinstance(leaf, jax.Array))
+    return Packed(leaf.dtype.name, tuple(leaf.shape), raw_bytes(leaf).tobytes(), isinstance(leaf, jax.Array))
 
 
 def unpacked(leaf: Any) -> Any:

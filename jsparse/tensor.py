@@ -21,6 +21,7 @@ from jsparse.indexing import take
 from jsparse.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
 from jsparse.limits import check_bytes, checked_nse
 from jsparse.packing import packed, unpacked
+from jsparse.patterned import Patterned
 from jsparse.pytree import register, register_with_flax
 from jsparse.reductions import Reductions
 from jsparse.refusals import Refusing
@@ -33,7 +34,7 @@ __all__ = ["SparseTensor"]
 _COMPRESSED = "Use a format with fewer dense levels."
 
 
-class SparseTensor(operators.Operators, Reductions, Refusing):
+class SparseTensor(Patterned, operators.Operators, Reductions, Refusing):
     """A sparse tensor: `values`, one-dimensional with one slot per stored entry, on a pattern.
 
     With a static `Pattern` it is a pytree whose only leaf is `values` of shape (nse,) and any numeric dtype, and whose
@@ -95,16 +96,6 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
         return from_coords(coords, values, shape, format, nse=nse)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
-        return self.pattern.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.pattern.ndim
-
-    @property
     def size(self) -> int:
         """The number of positions, stored or not."""
         return math.prod(self.shape)
@@ -113,16 +104,6 @@ class SparseTensor(operators.Operators, Reductions, Refusing):
     def dtype(self) -> Any:
         """The dtype of the values."""
         return self.values.dtype
-
-    @property
-    def format(self) -> Format:
-        """How the entries are stored."""
-        return self.pattern.format
-
-    @property
-    def nse(self) -> int:
-        """The number of slots for stored entries: of a dynamic pattern its capacity."""
-        return self.pattern.nse
 
     @property
     def is_dynamic(self) -> bool:

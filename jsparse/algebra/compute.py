@@ -92,7 +92,7 @@ def in_format(x: SparseTensor | IndexRelation, format: Format) -> SparseTensor |
     if isinstance(x, SparseTensor):
         return x.asformat(format)
     ones = SparseTensor._unchecked(jnp.ones(x.nse, jnp.float32), x.pattern)
-    return IndexRelation.of(ones.asformat(format).pattern)
+    return IndexRelation(ones.asformat(format).pattern)
 
 
 def _factor(work: Contraction, place: int) -> Access:

@@ -45,7 +45,8 @@ def stated(
     semiring: Semiring = PLUS_TIMES,
     shape: tuple[int, ...] | None = None,
 ) -> Stated:
-    """What a statement does with these tensors; `text` is for messages, `shape` the target's if it is told."""
+    """Plan a statement on these tensors. `text` is for messages; `shape` is the target's, None if the caller did not
+    pass it."""
     statement, more = _with_factors(statement, tensors)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}

@@ -107,7 +107,7 @@ class _Relations:
             var += "'"
         names = tuple(map(str, inner.indices))
         if var not in self.made:
-            self.made[var] = IndexRelation.of(relation(_diagonal(array, names), size))
+            self.made[var] = IndexRelation(relation(_diagonal(array, names), size))
         return var, [*needed, Access(var, (*dict.fromkeys(names), var))]
 
     def array(self, access: Access) -> Any:

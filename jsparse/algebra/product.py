@@ -139,8 +139,8 @@ def checked_sizes(
     out: tuple[Access, Sequence[int]] | None = None,
     told: tuple[Access, Sequence[int]] | None = None,
 ) -> dict[IndexVar, int]:
-    """The size of each index, the same wherever it stands: in operands of these shapes, in `out_format`, and in a
-    target whose shape is told.
+    """The size of each index variable, which every access to it has to agree on: `places` are the operands with their
+    shapes, `out` is `out_format`, and `told` is the target with the shape that the caller passed as `shape=`.
 
     Raises ShapeError if ranks or sizes do not agree.
     """
@@ -168,7 +168,7 @@ def checked_sizes(
 
 
 def _check_told(text: str, target: Access, shape: Sequence[int], found: Mapping[IndexVar, tuple[int, str]]) -> None:
-    """That the shape that is told is the one that follows, as far as any does."""
+    """Raises ShapeError if the shape passed for the target contradicts the sizes that the operands give."""
     follows = tuple(found.get(str(index), (size, ""))[0] for index, size in zip(target.indices, shape, strict=True))
     if follows != tuple(shape):
         dim = next(dim for dim, (told, size) in enumerate(zip(shape, follows, strict=True)) if told != size)

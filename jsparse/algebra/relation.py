@@ -1,64 +1,41 @@
-"""Index relations: what a table of integers that stands where an index does says, as a pattern without values.
+"""Index relations: a table of integers that stands where an index does, as a pattern without values.
 
-`rows[p]` relates p to the index that it reads. As an operand that is a sparse matrix of ones, R(p, i), of which only
-the pattern counts: it multiplies nothing, has no dtype, and makes no result sparse (`algebra.indirect`).
+`rows[p]` relates p to the index that it reads. As an operand it is the sparse matrix R(p, i) of ones. Only its pattern
+counts: it multiplies nothing, has no dtype, and makes no result sparse (`algebra.indirect`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import jax
 
 from jsparse.dynamic import DynamicPattern
-from jsparse.formats import Format, Pattern
+from jsparse.formats import Pattern
+from jsparse.patterned import Patterned
 from jsparse.tensor import SparseTensor
 
 __all__ = ["IndexRelation", "Operand", "is_index_relation", "pattern_of"]
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["dynamic"], meta_fields=["static"])
 @dataclass(frozen=True, eq=False)
-class IndexRelation:
-    """A pattern as an operand: one of the two fields is None. A dynamic pattern's index arrays are leaves."""
+class IndexRelation(Patterned):
+    """A pattern as an operand. A pytree: the index arrays of a dynamic pattern are its leaves."""
 
-    static: Pattern | None
-    dynamic: DynamicPattern | None = None
+    pattern: Pattern | DynamicPattern
 
-    @staticmethod
-    def of(pattern: Pattern | DynamicPattern) -> IndexRelation:
-        """The relation of that pattern."""
-        return IndexRelation(pattern) if isinstance(pattern, Pattern) else IndexRelation(None, pattern)
 
-    @property
-    def pattern(self) -> Pattern | DynamicPattern:
-        """Where it stores its entries."""
-        found = self.dynamic if self.static is None else self.static
-        assert found is not None
-        return found
+def _flatten(relation: IndexRelation) -> tuple[tuple[DynamicPattern, ...], Pattern | None]:
+    pattern = relation.pattern
+    return ((), pattern) if isinstance(pattern, Pattern) else ((pattern,), None)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
-        return self.pattern.shape
 
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self.pattern.ndim
+def _unflatten(static: Pattern | None, dynamic: tuple[DynamicPattern, ...]) -> IndexRelation:
+    return IndexRelation(dynamic[0] if static is None else static)
 
-    @property
-    def format(self) -> Format:
-        """How its entries are stored."""
-        return self.pattern.format
 
-    @property
-    def nse(self) -> int:
-        """The number of slots for its entries."""
-        return self.pattern.nse
-
+jax.tree_util.register_pytree_node(IndexRelation, _flatten, _unflatten)
 
 Operand: TypeAlias = SparseTensor | IndexRelation | jax.Array
 

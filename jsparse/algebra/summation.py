@@ -113,7 +113,7 @@ def summation(
     shape: tuple[int, ...] | None = None,
 ) -> Summation:
     """Check a statement whose tensors `names` have these signatures. `preferred` is the dtype of the result, by default
-    what operands and numbers promote to; `shape` is its shape, if that is told.
+    what operands and numbers promote to. `shape` is its shape, None if the caller did not pass it.
 
     Raises ShapeError, DTypeError, FormatError, PatternError as einsum does.
     """

@@ -57,7 +57,6 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
 @lru_cache(maxsize=256)
 def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
     """`R[b, q, t] = V[b, G[q], t]`, without b and t where they have size 1; the number of slots is not part of it."""
-    dtype = _moved_as(np.dtype(dtype))
     before = ("b",) if outer != 1 else ()
     behind = ("t",) if inner != 1 else ()
     access = Access("R", (*before, "q", *behind))
@@ -71,27 +70,23 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
     )
 
 
-def _part(dtype: Any) -> str:
-    """The dtype of what one kernel moves."""
-    return "float64" if dtype == np.complex128 else np.dtype(dtype).name
-
-
-def _moved_as(dtype: np.dtype) -> str:
-    """The dtype as which elements are moved, none of whose bits changes."""
+def _moved_as(dtype: Any) -> str:
+    """The dtype as which a kernel moves elements, none of whose bits changes. complex128 is moved in two parts."""
+    dtype = np.dtype(np.float64 if dtype == np.complex128 else dtype)
     return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
 
 
 def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCall:
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_part(values.dtype), index_dtype, outer, inner)
+    problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
     return call_of(problem, schedule, (movement_name(relayout.source, relayout.target, inverse),))
 
 
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
     """`out[q] = values[index[q]]` along `axis`, 0 where the index is out of range. Only for lowerings."""
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_part(values.dtype), np.dtype(index.dtype).name, outer, inner)
+    problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
     return _called(call_of(problem, schedule, ()), values, (index,), index.shape[0], axis, ())
 
 
