@@ -23,6 +23,7 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 test-hostile: $(VENV)/installed-test,lint
 	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)

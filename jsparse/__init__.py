@@ -1,10 +1,8 @@
 """jsparse: sparse tensors for JAX. `einsum` over any mix of sparse and dense operands, compiled in milliseconds."""
 
 from jsparse import _supported as _supported  # before all that an older JAX may lack
-from jsparse.accelerated.register import accelerate_jax_sparse as accelerate_jax_sparse
-from jsparse.algebra.named import CHECKPOINT_NAME as CHECKPOINT_NAME
-from jsparse.caches import clear_cache as clear_cache
-from jsparse.einsum import einsum as einsum
+from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse
+from jsparse.convert.creation import asarray as asarray
 from jsparse.errors import ConfigError as ConfigError
 from jsparse.errors import DTypeError as DTypeError
 from jsparse.errors import FormatError as FormatError
@@ -16,15 +14,18 @@ from jsparse.errors import PatternError as PatternError
 from jsparse.errors import SemiringError as SemiringError
 from jsparse.errors import ShapeError as ShapeError
 from jsparse.errors import SubscriptError as SubscriptError
-from jsparse.evaluate import evaluate as evaluate
-from jsparse.explain import explain as explain
 from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
-from jsparse.gradients import grad as grad
-from jsparse.gradients import value_and_grad as value_and_grad
-from jsparse.intake import asarray as asarray
+from jsparse.ops import methods as methods  # SparseTensor gets them
+from jsparse.ops.caches import clear_cache as clear_cache
+from jsparse.ops.einsum import einsum as einsum
+from jsparse.ops.evaluate import evaluate as evaluate
+from jsparse.ops.explain import explain as explain
+from jsparse.ops.gradients import grad as grad
+from jsparse.ops.gradients import value_and_grad as value_and_grad
+from jsparse.planning.checkpoint_name import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.settings import config as config
-from jsparse.tensor import SparseTensor as SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 
 __version__ = "0.1.0"
 

@@ -15,8 +15,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir, partial_eval
 
-from jsparse.limits import check_bytes
-from jsparse.memo import remembered
+from jsparse.base.limits import check_bytes
+from jsparse.base.memo import remembered
 
 __all__ = [
     "Context",

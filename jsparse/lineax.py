@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.errors import DTypeError, ShapeError
-from jsparse.evaluate import evaluate
-from jsparse.tensor import SparseTensor
+from jsparse.ops.evaluate import evaluate
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 try:
     import equinox as eqx

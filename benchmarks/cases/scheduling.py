@@ -11,9 +11,9 @@ import numpy as np
 from harness import Case, Step
 
 import jsparse
-from jsparse.algebra import contraction as statements
-from jsparse.algebra.contraction import Contraction
-from jsparse.primitives.entries import entries_plan
+from jsparse.planning import contraction as statements
+from jsparse.planning.contraction import Contraction
+from jsparse.primitives.entries_spec import entries_plan
 from jsparse.primitives.execute import make_plan
 
 SIZES = dict(zip("ijklmr", (300, 400, 200, 100, 50, 16), strict=True))

@@ -3,7 +3,6 @@
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format
 from jsparse.formats.level import Level, LevelKind
-from jsparse.formats.parse import parse_format
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.relayout import Relayout, derived_format
 
@@ -16,5 +15,4 @@ __all__ = [
     "Relayout",
     "default_format",
     "derived_format",
-    "parse_format",
 ]

@@ -8,10 +8,10 @@ from math import prod
 import numpy as np
 
 from jsparse import _native
+from jsparse.base.limits import check_bytes
 from jsparse.errors import FormatError, PatternError, shortened
 from jsparse.formats.format import Format, dimension_name
 from jsparse.formats.level import LevelKind
-from jsparse.limits import check_bytes
 
 __all__ = [
     "Built",

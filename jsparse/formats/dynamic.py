@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.level import LevelKind
-
-if TYPE_CHECKING:
-    from jsparse.formats.pattern import Pattern
+from jsparse.formats.pattern import Pattern
 
 __all__ = ["DynamicType", "index_operands", "pad", "slots_dtype", "trim"]
 
@@ -110,8 +107,6 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
 
 def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
     """The static pattern of the entries in use. Raises PatternError if there were more than there is room for."""
-    from jsparse.formats.pattern import Pattern
-
     left, kept, positions = list(arrays), [], 1
     for level, capacity in zip(type_.format.levels, type_.capacities, strict=True):
         if level.kind is LevelKind.DENSE:

@@ -2,25 +2,21 @@
 
 import functools
 import operator
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jsparse.errors import FormatError, shortened
-from jsparse.formats.level import Level, LevelKind
+from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
+from jsparse.formats.level import Level, LevelKind, check_dimensions
+from jsparse.formats.named import NAMES, default_levels, has_name, named_levels
+from jsparse.formats.parse import read_levels
 
-__all__ = ["MOST_DIMENSIONS", "Format", "check_dimensions", "default_format", "named_format"]
+__all__ = ["Format", "default_format", "dimension_name", "permutation"]
 
-MOST_DIMENSIONS = 64  # as many as numpy's arrays have, and the extension's layouts
-
-NAMES = ("csr", "csc", "dcsr", "dcsc", "coo", "csf")
 _DENSE, _COMPRESSED, _SINGLETON = LevelKind.DENSE, LevelKind.COMPRESSED, LevelKind.SINGLETON
-_MATRICES = {
-    "csr": (Level(_DENSE, 0), Level(_COMPRESSED, 1)),
-    "csc": (Level(_DENSE, 1), Level(_COMPRESSED, 0)),
-    "dcsr": (Level(_COMPRESSED, 0), Level(_COMPRESSED, 1)),
-    "dcsc": (Level(_COMPRESSED, 1), Level(_COMPRESSED, 0)),
-}
+_LATER = {"auto", "block_group_coo", "bsr", "dbsr", "ell", "group_coo", "hyb"}
+_KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,9 +57,14 @@ class Format:
         Raises FormatError for an unknown name or another rank, SubscriptError where the notation's grammar is not
         followed, NotYetSupportedError for formats that later versions serve.
         """
-        from jsparse.formats.parse import parse_format  # the parser builds Formats
-
-        return parse_format(spec, ndim)
+        if isinstance(spec, Format):
+            return _of_rank(spec, ndim)
+        if not isinstance(spec, str):
+            raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
+        name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
+        if name is None:
+            return _of_rank(Format(read_levels(spec)), ndim)
+        return _by_name(name.group(1), name.group(2), ndim)
 
     @staticmethod
     def dense(ndim: int, order: Sequence[int] | None = None) -> "Format":
@@ -136,36 +137,29 @@ class Format:
         return f"Format.of({self.name!r}, {self.ndim})"
 
 
-def check_dimensions(ndim: int) -> None:
-    """Raises FormatError for more dimensions than a tensor may have."""
-    if ndim > MOST_DIMENSIONS:
-        raise FormatError(
-            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, as arrays have, but got {ndim:,}. Join some."
-        )
-
-
-def named_format(name: str, ndim: int) -> Format:
-    """The format of a short name ("dense" is all levels dense). Raises FormatError if it has no such rank."""
-    check_dimensions(ndim)
-    if name == "dense":
-        return Format.dense(ndim)
-    if name in _MATRICES:
-        if ndim != 2:
-            raise FormatError(
-                f"Expected a matrix for the format {name}, but the tensor has {ndim} dimensions. "
-                "Use coo, csf or a notation such as '(i, j, k) -> (i : dense, j : compressed, k : dense)'."
-            )
-        return Format(_MATRICES[name])
-    if ndim < 1:
-        raise FormatError(f"Expected at least 1 dimension for the format {name}, but the tensor has none. Name none.")
-    return _coo(ndim) if name == "coo" else _compressed(range(ndim))
-
-
 def default_format(ndim: int) -> Format:
     """What a tensor of `ndim` dimensions gets unless told: csr for matrices, all levels compressed otherwise. Raises
     FormatError for too many."""
-    check_dimensions(ndim)
-    return Format(_MATRICES["csr"]) if ndim == 2 else _compressed(range(ndim))
+    return Format(default_levels(ndim))
+
+
+def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
+    if name in _LATER:
+        raise NotYetSupportedError(f"The format {name} is not supported yet. Use one of {_KNOWN}.")
+    if name != "dense" and name not in NAMES:
+        raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {represented(name)}.")
+    if arguments is not None:
+        raise FormatError(f"Expected the format {name} without arguments, but got {name}{shortened(arguments)}.")
+    return Format(named_levels(name, ndim))
+
+
+def _of_rank(format: Format, ndim: int) -> Format:
+    if format.ndim != ndim:
+        raise FormatError(
+            f"Expected a format of {ndim} dimensions, as the tensor has, but {shortened(format)} has {format.ndim}."
+        )
+    format.check_storable()
+    return format
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -182,17 +176,6 @@ def dimension_name(dim: int, ndim: int) -> str:
     return "ijklmnopqrstuvwx"[dim] if ndim <= 16 else f"d{dim}"
 
 
-def _coo(ndim: int) -> Format:
-    if ndim == 1:
-        return _compressed(range(1))
-    inner = tuple(Level(_SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
-    return Format((Level(_COMPRESSED, 0, unique=False), *inner, Level(_SINGLETON, ndim - 1)))
-
-
-def _compressed(order: Iterable[int]) -> Format:
-    return Format(tuple(Level(_COMPRESSED, dim) for dim in order))
-
-
 @functools.lru_cache(maxsize=1024)
 def _arrays(levels: tuple[Level, ...]) -> tuple[tuple[int, str], ...]:
     stored = {_DENSE: (), _COMPRESSED: ("pointers", "coordinates"), _SINGLETON: ("coordinates",)}
@@ -202,8 +185,7 @@ def _arrays(levels: tuple[Level, ...]) -> tuple[tuple[int, str], ...]:
 @functools.lru_cache(maxsize=1024)
 def _short_name(format: Format) -> str | None:
     ndim = format.ndim
-    candidates = [name for name in NAMES if (ndim == 2 if name in _MATRICES else ndim >= 1)]
-    return next((name for name in candidates if named_format(name, ndim) == format), None)
+    return next((name for name in NAMES if has_name(name, ndim) and named_levels(name, ndim) == format.levels), None)
 
 
 def _orphan(parent: Level | None, child: Level) -> str:

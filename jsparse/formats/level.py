@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from jsparse.errors import FormatError
 
-__all__ = ["Level", "LevelKind"]
+__all__ = ["MOST_DIMENSIONS", "Level", "LevelKind", "check_dimensions"]
+
+MOST_DIMENSIONS = 64  # as many as numpy's arrays have, and the extension's layouts
 
 
 class LevelKind(enum.Enum):
@@ -38,3 +40,11 @@ class Level:
 
     def __str__(self) -> str:
         return self.kind.value if self.unique else f"{self.kind.value}(nonunique)"
+
+
+def check_dimensions(ndim: int) -> None:
+    """Raises FormatError for more dimensions than a tensor may have."""
+    if ndim > MOST_DIMENSIONS:
+        raise FormatError(
+            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, as arrays have, but got {ndim:,}. Join some."
+        )

@@ -1,57 +1,28 @@
-"""Reads the text of a format: a short name, or MLIR's sparse-tensor notation."""
+"""Reads the text of a format in MLIR's sparse-tensor notation."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, represented, shortened
-from jsparse.formats.format import MOST_DIMENSIONS, NAMES, Format, named_format
-from jsparse.formats.level import Level, LevelKind
+from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, shortened
+from jsparse.formats.level import MOST_DIMENSIONS, Level, LevelKind
 
-__all__ = ["parse_format"]
+__all__ = ["read_levels"]
 
 _T = TypeVar("_T")
 _KINDS = {kind.value: kind for kind in LevelKind}
-_KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
-_LATER = {"auto", "block_group_coo", "bsr", "dbsr", "ell", "group_coo", "hyb"}
 _LATER_WORDS = {"batch", "loose_compressed", "structured", "nonordered", "soa", "high"}
 _TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
 
 
-def parse_format(spec: Format | str, ndim: int) -> Format:
-    """The Format meant by `spec`: a Format, a short name, or a notation, for tensors of `ndim` dimensions.
+def read_levels(text: str) -> tuple[Level, ...]:
+    """The levels that a notation such as '(i, j) -> (j : dense, i : compressed)' lists.
 
-    Raises FormatError (unknown name, other rank, inconsistent levels), SubscriptError (grammar, with a caret under
-    the place) or NotYetSupportedError (formats of later versions).
+    Raises SubscriptError (grammar, with a caret under the place), FormatError (too many dimensions) or
+    NotYetSupportedError (levels of later versions).
     """
-    if isinstance(spec, Format):
-        return _of_rank(spec, ndim)
-    if not isinstance(spec, str):
-        raise FormatError(f"Expected a format to be {_KNOWN}, or a Format, but got a {type(spec).__name__}.")
-    name = re.fullmatch(r"\s*([A-Za-z_][\w-]*)\s*(\([^()]*\))?\s*", spec)
-    if name is None:
-        return _of_rank(_Notation(spec).read(), ndim)
-    return _by_name(name.group(1), name.group(2), ndim)
-
-
-def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
-    if name in _LATER:
-        raise NotYetSupportedError(f"The format {name} is not supported yet. Use one of {_KNOWN}.")
-    if name != "dense" and name not in NAMES:
-        raise FormatError(f"Expected a format to be one of {_KNOWN}, but got {represented(name)}.")
-    if arguments is not None:
-        raise FormatError(f"Expected the format {name} without arguments, but got {name}{shortened(arguments)}.")
-    return named_format(name, ndim)
-
-
-def _of_rank(format: Format, ndim: int) -> Format:
-    if format.ndim != ndim:
-        raise FormatError(
-            f"Expected a format of {ndim} dimensions, as the tensor has, but {shortened(format)} has {format.ndim}."
-        )
-    format.check_storable()
-    return format
+    return _Notation(text).read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +43,7 @@ class _Notation:
         self.tokens.append(_Token("", len(text.rstrip())))
         self.at = 0
 
-    def read(self) -> Format:
+    def read(self) -> tuple[Level, ...]:
         names = [token.text for token in self.sequence(self.new_name())]
         self.expect("->", "'->' between the dimensions and the levels")
         seen: set[int] = set()
@@ -83,7 +54,7 @@ class _Notation:
             raise self.error(
                 self.tokens[-1], f"Expected a level for each dimension, but {shortened(', '.join(missing))} has none"
             )
-        return Format(tuple(levels))
+        return tuple(levels)
 
     def sequence(self, item: Callable[[], _T]) -> list[_T]:
         self.expect("(", "'('")

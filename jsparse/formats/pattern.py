@@ -11,16 +11,15 @@ from typing import Any, Self
 import numpy as np
 
 from jsparse import _native
+from jsparse.base.memo import Owned
 from jsparse.errors import PatternError
 from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, index_dtype
 from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordinates
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
-from jsparse.formats.relayout import Relayout, derived_format, relayout_to
 from jsparse.formats.shape import sizes_of
 from jsparse.formats.validate import check_arrays, checked_shape
 from jsparse.formats.walk import coordinate_rows, level_sizes
-from jsparse.memo import Owned
 
 __all__ = ["Pattern", "core_of", "find_pattern", "hash_arrays"]
 
@@ -47,7 +46,7 @@ class Pattern(Owned):
     level_sizes: tuple[int, ...]
     digest: str
     _arrays_digest: bytes
-    _relayouts: dict[Format, Relayout]
+    _relayouts: dict[Format, Any]  # what `formats.relayout` made of it, by target format
 
     def __new__(cls, shape: Sequence[int], format: Format | str, arrays: Sequence[Any]) -> Self:
         shape = sizes_of(shape)
@@ -207,23 +206,6 @@ class Pattern(Owned):
         shape = checked_shape([*self.shape, *sizes], format)
         check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)
         return self._trusted(shape, format, self.arrays, self._arrays_digest)
-
-    def with_order(self, order: Sequence[int]) -> Pattern:
-        """The derived index in another storage order (itself in its own): see `derived_format`, `relayout_to`."""
-        order = permutation(order, self.ndim)
-        if order == self.format.order:
-            return self
-        return self.relayout_to(derived_format(self, order)).target
-
-    def relayout_to(self, format: Format | str) -> Relayout:
-        """How the values move to the same entries stored in `format`; computed once per pattern and format."""
-        if format != self.format:  # which may be one that only tables of integers have
-            format = Format.of(format, self.ndim)
-        assert isinstance(format, Format)
-        found = self._relayouts.get(format)
-        if found is None:
-            found = self._relayouts.setdefault(format, relayout_to(self, format))
-        return found
 
     def _stored(self, level: int, role: str) -> np.ndarray:
         if (level, role) not in self.format.arrays:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from jsparse import _native
+from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, index_dtype
-from jsparse.formats.format import Format
+from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level, LevelKind
-from jsparse.memo import Owned, Owning
+from jsparse.formats.pattern import Pattern
 
-if TYPE_CHECKING:
-    from jsparse.formats.pattern import Pattern
-
-__all__ = ["Relayout", "derived_format", "relayout_to"]
+__all__ = ["Relayout", "derived_format", "relayout_to", "with_order"]
 
 
 class Relayout(Owning):
@@ -119,7 +118,26 @@ class Relayout(Owning):
         return f"Relayout({self.source!r} -> {self.target!r})"
 
 
-def relayout_to(source: Pattern, format: Format) -> Relayout:
+def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
+    """How the values move to the same entries stored in `format`; computed once per pattern and format."""
+    if format != pattern.format:  # which may be one that only tables of integers have
+        format = Format.of(format, pattern.ndim)
+    assert isinstance(format, Format)
+    found: Relayout | None = pattern._relayouts.get(format)
+    if found is None:
+        found = pattern._relayouts.setdefault(format, _made(pattern, format))
+    return found
+
+
+def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
+    """The derived index in another storage order (the pattern itself in its own); see `derived_format`."""
+    order = permutation(order, pattern.ndim)
+    if order == pattern.format.order:
+        return pattern
+    return relayout_to(pattern, derived_format(pattern, order)).target
+
+
+def _made(source: Pattern, format: Format) -> Relayout:
     """The movement of `source`'s slots to a new pattern in `format`, which stores exactly what it has to."""
     if format == source.format:
         return Relayout(source, source)

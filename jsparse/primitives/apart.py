@@ -9,20 +9,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.formats import Pattern
+from jsparse.primitives.assembly import listed_arrays
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.lists import listed_arrays
+from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.multilinear import transposed
 from jsparse.primitives.spec import Spec, Term
-
-if TYPE_CHECKING:
-    from jsparse.primitives.entries import Entries
 
 __all__ = ["apart", "pattern_arrays", "term", "term_operands", "term_transposed"]
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.compiler.schedule.walks import can_walk
+from jsparse.compiler.schedule.legality import can_walk
 from jsparse.notation import IndexVar
 from jsparse.primitives.spec import Spec, Term, Walked
 

@@ -14,7 +14,7 @@ A batch axis is one more index. So one primitive is closed under differentiation
 
 Factors and the result may differ in dtype: a cotangent has that of its factor. Nothing is conjugated: that is JAX's
 convention for cotangents of complex numbers, and the transpose of a product then looks as for real ones.
-By another semiring it is not linear; `primitives.changes` has its derivative.
+By another semiring it is not linear; `primitives.semiring_jvp` has its derivative.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import Any
 from jsparse import _compat
 from jsparse.formats import Pattern
 from jsparse.primitives.batch import batched
-from jsparse.primitives.changes import changed
 from jsparse.primitives.execute import execute
 from jsparse.primitives.multilinear import tangent, transposed
+from jsparse.primitives.semiring_jvp import changed
 from jsparse.primitives.spec import Spec
 
 __all__ = ["einsum_p"]

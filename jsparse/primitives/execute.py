@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.exact import exact_plan
 from jsparse.compiler.problem import Dense, TensorType
-from jsparse.compiler.runtime import KernelCall, call_of
+from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
-from jsparse.memo import remembered
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.overflow import overflowed, poisoned

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jsparse import _compat, _native
-from jsparse.compiler.runtime import TARGET, KernelCall, bind
+from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
 

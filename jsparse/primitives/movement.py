@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jsparse.compiler.bound import array_names
-from jsparse.compiler.runtime import OPERAND
+from jsparse.compiler.runtime.bound_arrays import array_names
+from jsparse.compiler.runtime.kernel_call import OPERAND
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import DynamicType, Pattern, Relayout
-from jsparse.primitives.regather import gather_slots, regather
+from jsparse.formats.relayout import relayout_to
+from jsparse.primitives.permute_values import gather_slots, regather
 from jsparse.primitives.routine import checked
 from jsparse.primitives.spec import Walked, divided
 
@@ -72,7 +73,7 @@ class Movement:
         self.relayout: Relayout | None = None
         if isinstance(used, Pattern):
             assert isinstance(walk.pattern, Pattern)
-            relayout = walk.pattern.relayout_to(used.format)
+            relayout = relayout_to(walk.pattern, used.format)
             self.relayout = None if relayout.is_identity else relayout
 
     def _slots(self, back: bool) -> int:

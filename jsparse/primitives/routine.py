@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat, _native
-from jsparse.compiler.lists import Lists
-from jsparse.compiler.routine import Routine, parameters, swap_parameters
-from jsparse.compiler.runtime import KernelCall
+from jsparse.compiler.runtime.assembly_call import Lists
+from jsparse.compiler.runtime.kernel_call import KernelCall
+from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encoded
 from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import DynamicType, LevelKind

@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from jsparse import SparseTensor, explain
-from jsparse.algebra.contraction import contraction
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
-from jsparse.explain import Explanation
+from jsparse.ops.explain import Explanation
+from jsparse.planning.contraction import contraction
 from jsparse.primitives.execute import make_plan
 
 __all__ = ["ASSEMBLED", "CASES", "Case", "dense", "planned", "sparse"]

@@ -13,7 +13,7 @@ from programs.program import held
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
 from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem, TensorType
-from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import pattern_type

@@ -17,6 +17,7 @@ from jsparse.compiler.loops.nest import Forall, Sequence, Where
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.formats.relayout import relayout_to
 from jsparse.notation import Access, Assignment
 
 UP, DOWN = 2**18 + 1, -(2**18)
@@ -95,7 +96,7 @@ def _stored(values, tensor, plan, operand):
     if isinstance(operand, SparseTensor):
         pattern = plan.patterns[tensor.positions.pattern]
         given = operand.pattern
-        moved = values if pattern.nse != given.nse else values[given.relayout_to(pattern.format).gather]
+        moved = values if pattern.nse != given.nse else values[relayout_to(given, pattern.format).gather]
         return moved.reshape(pattern.nse, *(plan.problem.size[v] for v in _inner(tensor, plan)))
     return np.ascontiguousarray(values.transpose([axis.dim for axis in tensor.axes]))
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from jsparse import _native
+from jsparse.compiler.backends.llvm import cast, compile_kernel
+from jsparse.compiler.backends.llvm.jit import assembly
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.nodes import Buffer, Cast, Const, For, Kernel, Load, Store, Var
+from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel.nodes import Buffer, Cast, Const, For, Load, Store, Var
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.llvm import cast, compile_kernel
-from jsparse.compiler.llvm.jit import assembly
 
 REAL = [dtype for dtype in DTYPES if not is_complex(dtype)]
 

@@ -8,6 +8,7 @@ import jsparse
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.jam import jammed
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
@@ -16,15 +17,14 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     For,
     If,
-    Kernel,
     Let,
     Load,
     Set,
     Store,
     Var,
 )
+from jsparse.compiler.kernel.traverse import nodes
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.kernel.walk import nodes
 
 F32, COLUMNS = Type("float32"), 5
 X, W, ROWS, Y = Buffer("X", F32, 0), Buffer("W", F32, 1), Buffer("I", I64, 2), Buffer("Y", F32, 3, True)

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from jsparse import _native
+from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.backends.llvm.jit import assembly, link_object, optimized_ir
 from jsparse.compiler.kernel.algebra import add, block, const, less, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,
@@ -20,7 +23,6 @@ from jsparse.compiler.kernel.nodes import (
     Fold,
     For,
     If,
-    Kernel,
     Let,
     Load,
     LocalArray,
@@ -34,8 +36,6 @@ from jsparse.compiler.kernel.nodes import (
     Widen,
 )
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.llvm import compile_kernel
-from jsparse.compiler.llvm.jit import assembly, link_object, optimized_ir
 
 F32, F64, I32 = Type("float32"), Type("float64"), Type("int32")
 DTYPES = ["float32", "float64", "int32", "int64"]

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.algebra import add, block, const, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.lanes import in_pieces
 from jsparse.compiler.kernel.nodes import (
     Binary,
@@ -16,7 +18,6 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     Fold,
     For,
-    Kernel,
     Let,
     Load,
     Select,
@@ -26,10 +27,9 @@ from jsparse.compiler.kernel.nodes import (
     Var,
     Widen,
 )
+from jsparse.compiler.kernel.traverse import nodes
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.kernel.walk import nodes
-from jsparse.compiler.llvm import compile_kernel
-from jsparse.compiler.runtime import _native
+from jsparse.compiler.runtime.kernel_call import _native
 
 F32, N = Type("float32"), Var("n")
 X, Y = Buffer("X", F32, 0), Buffer("Y", F32, 1, True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 
 ROWS, SUMMED = 90, 1500
 WIDTHS = [256, 300]  # four tiles; four and a narrower one

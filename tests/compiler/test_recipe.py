@@ -7,7 +7,7 @@ from compiler.cases import CASES
 
 from jsparse import JsparseError
 from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.recipe import digest, read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule
 from jsparse.notation import Access, Assignment
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from compiler.cases import CASES, dense, planned, sparse
 
+from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel import interpret
-from jsparse.compiler.llvm import compile_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule.candidate import candidates

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from jsparse import _native
+from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.llvm import compile_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
-from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as

@@ -10,7 +10,7 @@ import pytest
 import jsparse
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
-from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import candidate
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.schedule.cost import estimate

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 @pytest.fixture(params=[False, True])

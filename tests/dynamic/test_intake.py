@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"]
 COORDS = np.array([[2, 0, 2, 1], [1, 3, 1, 0]])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from jax.experimental import sparse
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, FormatError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import Format
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 CUBE = np.random.default_rng(1).integers(0, 3, (4, 5, 3)).astype(np.float32)
 CUBE[1] = 0

@@ -11,9 +11,9 @@ import pytest
 
 import jsparse
 from jsparse import SparseTensor
-from jsparse.entrywise import entrywise
+from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError
-from jsparse.intake import asarray
+from jsparse.tensor.entrywise import entrywise
 
 SHAPE, NSE = (5, 6), 11
 RNG = np.random.default_rng(3)

@@ -7,9 +7,9 @@ import pytest
 from jax.experimental import sparse
 
 import jsparse
-from jsparse.compiler import runtime
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.compiler.runtime import kernel_call as runtime
+from jsparse.convert.creation import asarray
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def patterns(count, format="csr", nse=30):

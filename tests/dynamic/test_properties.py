@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import formats
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import FormatError
 from jsparse.formats import Format, Level, LevelKind
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 SHAPES = st.sampled_from([(3,), (4, 3), (3, 4, 2), (1, 5), (0, 3)])
 

@@ -11,9 +11,9 @@ import optax
 import pytest
 
 import jsparse
-from jsparse.dynamic import DynamicPattern
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.convert.creation import asarray
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 @pytest.fixture(params=["static", "dynamic", "with_transpose"])

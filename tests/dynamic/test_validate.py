@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import PatternError, ShapeError
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def corrupted(A, place, change):

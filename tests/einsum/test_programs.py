@@ -14,7 +14,7 @@ from einsum.cases import Case
 
 import jsparse
 from jsparse import SparseTensor, _native
-from jsparse.compiler.runtime import clear_cache
+from jsparse.compiler.runtime.kernel_call import clear_cache
 
 
 def run(program, *arguments, **environment):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.algebra.contraction import contraction
+from jsparse.planning.contraction import contraction
 
 RNG = np.random.default_rng(0)
 

@@ -13,10 +13,11 @@ import pytest
 
 import jsparse
 from jsparse import SparseTensor
-from jsparse.algebra.contraction import contracted, contraction
-from jsparse.algebra.operands import asked
-from jsparse.algebra.product import Product, checked_sizes
-from jsparse.compiler.runtime import run_on_host
+from jsparse.compiler.runtime.kernel_call import run_on_host
+from jsparse.formats.relayout import relayout_to
+from jsparse.planning.contraction import contracted, contraction
+from jsparse.planning.operands import asked
+from jsparse.planning.typed_product import Product, checked_sizes
 from jsparse.primitives.execute import make_plan
 
 ROWS, COLUMNS = 3000, 40_000
@@ -58,7 +59,7 @@ def on_host(text, A, dense, threads):
     result, *factors = chosen.problem.tensors
     for n, (tensor, term) in enumerate(zip(factors, work.spec.factors, strict=True)):
         if term.on is not None:
-            relayout = work.spec.walks[0].pattern.relayout_to(chosen.patterns[0].format)
+            relayout = relayout_to(work.spec.walks[0].pattern, chosen.patterns[0].format)
             arrays[n] = np.where(relayout.gather >= 0, arrays[n][relayout.gather], 0).astype(np.float32)
         else:
             arrays[n] = np.ascontiguousarray(arrays[n].transpose([axis.dim for axis in tensor.axes]))

@@ -1,25 +1,25 @@
 import pytest
 
 from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError
-from jsparse.formats import Format, parse_format
+from jsparse.formats import Format
 
 
 def test_names_of_dimensions_and_spaces_are_free():
-    assert parse_format("(row,col)->(col:dense,row:compressed)", 2).name == "csc"
-    assert parse_format("  ( a , b ) -> ( a : compressed ( nonunique ) , b : singleton )  ", 2).name == "coo"
-    assert parse_format(" csr ", 2).name == "csr"
-    assert parse_format("() -> ()", 0) == Format(())
+    assert Format.of("(row,col)->(col:dense,row:compressed)", 2).name == "csc"
+    assert Format.of("  ( a , b ) -> ( a : compressed ( nonunique ) , b : singleton )  ", 2).name == "coo"
+    assert Format.of(" csr ", 2).name == "csr"
+    assert Format.of("() -> ()", 0) == Format(())
 
 
 def test_a_format_passes_through():
     format = Format.of("csr", 2)
-    assert parse_format(format, 2) is format
+    assert Format.of(format, 2) is format
 
 
 @pytest.mark.parametrize("name", ["hyb", "bsr(2, 2)", "dbsr(4, 4)", "ell", "ell(8)", "group_coo(4)", "auto"])
 def test_later_formats_are_refused_by_name(name):
     with pytest.raises(NotYetSupportedError, match=f"format {name.split('(')[0]} is not supported yet. Use one of csr"):
-        parse_format(name, 2)
+        Format.of(name, 2)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_later_formats_are_refused_by_name(name):
 )
 def test_later_words_are_refused_in_their_place(text, word):
     with pytest.raises(NotYetSupportedError, match="not supported yet") as caught:
-        parse_format(text, 2)
+        Format.of(text, 2)
     assert pointed(caught.value) == (text, word)
 
 
@@ -52,7 +52,7 @@ def test_later_words_are_refused_in_their_place(text, word):
 )
 def test_formats_that_cannot_be(spec, ndim, message):
     with pytest.raises(FormatError, match=message):
-        parse_format(spec, ndim)
+        Format.of(spec, ndim)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_formats_that_cannot_be(spec, ndim, message):
 )
 def test_grammar_errors_point_at_the_place(text, message, place):
     with pytest.raises(SubscriptError, match=message) as caught:
-        parse_format(text, 2)
+        Format.of(text, 2)
     shown, found = pointed(caught.value)
     assert shown == text
     assert found.strip() == place.strip("^")

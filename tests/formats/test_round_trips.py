@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from strategies import formats
 
 from jsparse.formats import Format, Pattern, Relayout
+from jsparse.formats.relayout import relayout_to, with_order
 
 SIZES = st.sampled_from([0, 1, 2, 3, 5, 7])
 
@@ -67,7 +68,7 @@ def test_relayouts(tensor, data):
     coords, values, shape = tensor
     source, slots = Pattern.from_coordinates(coords, shape, data.draw(formats(len(shape))))
     values = summed(values, slots, source.nse)
-    relayout = source.relayout_to(data.draw(formats(len(shape))))
+    relayout = relayout_to(source, data.draw(formats(len(shape))))
     gather, scatter = relayout.gather, relayout.scatter
     moved = np.where(gather >= 0, np.append(values, 0)[gather], 0)
     np.testing.assert_array_equal(
@@ -93,7 +94,7 @@ def test_relabelled_and_derived_patterns(tensor, data):
     assert transposed.shape == tuple(shape[axis] for axis in axes)
     assert np.array_equal(transposed.to_coords(), pattern.to_coords()[list(axes)])
     assert transposed.transposed(np.argsort(axes) if axes else []) is pattern
-    derived = pattern.with_order(axes)
+    derived = with_order(pattern, axes)
     assert derived.format.order == tuple(axes)
     assert derived.shape == shape
     assert set(map(tuple, pattern.to_coords().T.tolist())) <= set(map(tuple, derived.to_coords().T.tolist()))

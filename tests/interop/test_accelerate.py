@@ -10,8 +10,8 @@ from interop.operands import DTYPES, Layout, bcoo, bcsr, coordinates, dense_of, 
 from jax import lax
 from jax.experimental import sparse
 
-from jsparse.accelerated import rows
-from jsparse.accelerated.register import accelerated, lowered
+from jsparse.adapters.accelerate_jax_sparse import rows
+from jsparse.adapters.accelerate_jax_sparse.register import accelerated, lowered
 
 SIZES = (3, 4, 2, 5)
 PRODUCTS = {bcoo: sparse.bcoo_dot_general, bcsr: sparse.bcsr_dot_general}

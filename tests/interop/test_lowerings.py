@@ -8,7 +8,7 @@ import pytest
 from jax.experimental import sparse
 
 import jsparse
-from jsparse.accelerated.register import accelerated, lowered
+from jsparse.adapters.accelerate_jax_sparse.register import accelerated, lowered
 
 KERNEL = "jsparse_kernel"
 

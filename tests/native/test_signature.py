@@ -10,8 +10,8 @@ import pytest
 from jsparse import _native, asarray
 from jsparse.compiler.lower import kernel_buffers
 from jsparse.compiler.lower.buffer_types import buffer_types
-from jsparse.compiler.recipe import read_recipe
-from jsparse.compiler.runtime import kernel_of, run_recipe
+from jsparse.compiler.runtime.kernel_call import kernel_of, run_recipe
+from jsparse.compiler.runtime.recipe import read_recipe
 from jsparse.compiler.signature import BufferType, Length, element_code, encoded, fixed
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.kernel import kernel_p

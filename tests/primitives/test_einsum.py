@@ -8,8 +8,8 @@ from einsum.cases import FEW, SIZES, Case
 from einsum.hlo import compiled_text
 
 import jsparse
-from jsparse.algebra.contraction import contraction
 from jsparse.formats import DynamicType, Format
+from jsparse.planning.contraction import contraction
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.spec import Spec, Term, Walked

@@ -7,8 +7,8 @@ import pytest
 
 import jsparse
 from jsparse import SparseTensor
+from jsparse.convert.creation import asarray
 from jsparse.errors import JsparseError, LinearityError
-from jsparse.intake import asarray
 
 RNG = np.random.default_rng(0)
 PLACES = ((5, 6), (6, 4), (5, 6))

@@ -17,6 +17,7 @@ from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats import Relayout
+from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.spec import Spec, Term
 
@@ -82,7 +83,7 @@ class Case:
     @property
     def relayouts(self) -> list[Relayout]:
         """How the values move to the patterns that the loops walk."""
-        return [given.relayout_to(used.format) for given, used in zip(self.stored, self.plan.patterns, strict=True)]
+        return [relayout_to(given, used.format) for given, used in zip(self.stored, self.plan.patterns, strict=True)]
 
     @property
     def work(self) -> int:

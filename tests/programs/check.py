@@ -23,13 +23,13 @@ from programs.variants import batched
 
 import jsparse
 from jsparse import Pattern
-from jsparse.algebra.contraction import Contraction, contraction
-from jsparse.algebra.summation import Summation
-from jsparse.compiler import runtime
+from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.interpret import as_stored
-from jsparse.compiler.llvm import compile_kernel
+from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.compiler.semiring import PLUS_TIMES, Guard
+from jsparse.planning.contraction import Contraction, contraction
+from jsparse.planning.summation import Summation
 from jsparse.primitives.parts import by_parts
 from jsparse.primitives.spec import Spec
 

@@ -12,10 +12,10 @@ import numpy as np
 from programs.program import DenseOperand, SparseOperand, is_wide, promoted, reached_by
 
 import jsparse
-from jsparse.algebra.operands import asked
-from jsparse.algebra.summation import Summation, summation
 from jsparse.compiler.interpret import as_stored
 from jsparse.notation import parse_statement
+from jsparse.planning.operands import asked
+from jsparse.planning.summation import Summation, summation
 
 __all__ = ["Evaluation", "Leaf", "Product", "Sum", "result_source"]
 

@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 
 from jsparse import _native
+from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.interpret import as_stored, interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.llvm import compile_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower

@@ -16,11 +16,11 @@ from programs.grid import add, axes, read
 from programs.program import DenseOperand, SparseOperand, is_wide
 
 import jsparse
-from jsparse.algebra.relation import is_index_relation
-from jsparse.algebra.summation import Summation
 from jsparse.compiler.interpret import as_stored
-from jsparse.evaluate import stated_sum
 from jsparse.notation import parse_statement
+from jsparse.ops.evaluate import stated_sum
+from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.summation import Summation
 
 __all__ = ["Indirect", "nested", "variables"]
 

@@ -10,17 +10,18 @@ import numpy as np
 from programs.host import POISON, HostRun, moved, poisoned
 
 from jsparse import Pattern, _native
+from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.interpret import interpret_listing as define_listing
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.nodes import Kernel
-from jsparse.compiler.lists import counting, listing
-from jsparse.compiler.llvm import compile_kernel
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_listing
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.problem import Addend, Problem, Wanted
+from jsparse.compiler.runtime.assembly_call import counting, listing
 from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.formats.relayout import relayout_to
 
 __all__ = ["Column", "ListRun", "without_values"]
 
@@ -39,7 +40,7 @@ class ListRun(HostRun):
         plan: Plan, schedule: Schedule, given: Sequence[Pattern], arrays: dict[str, np.ndarray], level: int
     ) -> ListRun:
         """The run of a plan on arrays as its given problem stores them on `given` patterns, all of them static."""
-        relayouts = [pattern.relayout_to(used.format) for pattern, used in zip(given, plan.patterns, strict=True)]
+        relayouts = [relayout_to(pattern, used.format) for pattern, used in zip(given, plan.patterns, strict=True)]
         stored = {
             new.name: moved(arrays[new.name], old, new, relayouts)
             for old, new in zip(plan.given.tensors[1:], plan.problem.tensors[1:], strict=True)

@@ -13,8 +13,8 @@ from programs.padding import with_int64, with_room
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.primitives.entries import Entries
-from jsparse.primitives.lists import Reached, find_places
+from jsparse.primitives.assembly import Reached, find_places
+from jsparse.primitives.entries_spec import Entries
 
 __all__ = ["assemblies", "columns_of"]
 

@@ -16,12 +16,12 @@ from programs.variants import fine_grained, planned
 
 import jsparse
 from jsparse import Pattern
-from jsparse.algebra.contraction import contraction
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Plan, candidate
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.semiring import SEMIRINGS
+from jsparse.planning.contraction import contraction
 
 COUNT, BATCH = 160, 20
 SUBSCRIPTS = ["ij,jk->ik", "ij,jk->ki", "ij,kj->ik", "ij,jk->k", "ij,j->i", "ij,ik->jk", "ij,ijk->ik", "ij,jk,k->ik"]

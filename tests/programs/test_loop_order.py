@@ -16,14 +16,14 @@ from programs.case import Case
 from programs.generate import random_program
 from programs.program import Program
 
-from jsparse.algebra.contraction import contraction
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import count_operations
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.compiler.schedule.cost import Cost
+from jsparse.compiler.schedule.legality import is_walkable
 from jsparse.compiler.schedule.reorder import reordered
-from jsparse.compiler.schedule.visits import visits, walked_levels
-from jsparse.compiler.schedule.walks import is_walkable
+from jsparse.compiler.schedule.trip_counts import visits, walked_levels
+from jsparse.planning.contraction import contraction
 
 COUNT, BATCH = 600, 100
 INDICES = 4  # of a program whose every order is tried

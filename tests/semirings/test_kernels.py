@@ -8,14 +8,15 @@ import pytest
 from compiler.cases import CASES
 
 from jsparse import JsparseError, _native
+from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.algebra import const
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, Fold, Kernel, Load, Select, Store, Widen
+from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, Fold, Load, Select, Store, Widen
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.llvm import compile_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.recipe import read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.semiring import Guard, Semiring
 
 NAN, INF = np.nan, np.inf

@@ -12,7 +12,7 @@ import pytest
 
 import jsparse
 from jsparse import ConfigError, SparseTensor, config
-from jsparse.dynamic import DynamicPattern
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 4, 0]], np.float32)
 FAILED = (jax.errors.JaxRuntimeError, ValueError)  # which of them depends on the way a call is dispatched

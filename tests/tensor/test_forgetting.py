@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse import SparseTensor, memo
+from jsparse import SparseTensor
+from jsparse.base import memo
 from jsparse.primitives.execute import make_plan
 
 N = 50

@@ -2,9 +2,9 @@ import jax
 import numpy as np
 import pytest
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import NotYetSupportedError, ShapeError
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 MATRIX_FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "dense", "(i, j) -> (i : compressed, j : dense)"]
 INDICES = [

@@ -6,9 +6,9 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 SIZES = st.sampled_from([0, 1, 2, 3, 5, 7])
 KINDS = ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"]

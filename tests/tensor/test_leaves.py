@@ -16,7 +16,7 @@ import jsparse
 from jsparse import LeafError, SparseTensor, asarray
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
-from jsparse.primitives.regather import regather_p
+from jsparse.primitives.permute_values import regather_p
 from jsparse.primitives.routine import routine_p
 
 DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4

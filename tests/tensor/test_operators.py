@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse
 from jax.experimental import sparse as jax_sparse
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, JsparseError, NotYetSupportedError, ShapeError
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"]
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, JsparseError
-from jsparse.intake import asarray
 
 REFUSED = {
     "A.shape.0., or A.nse": len,

@@ -8,10 +8,11 @@ import numpy as np
 import optax
 import pytest
 
+from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.formats import Format
-from jsparse.intake import asarray
-from jsparse.tensor import SparseTensor
+from jsparse.formats.relayout import relayout_to
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 
 def test_members(dense):
@@ -95,7 +96,7 @@ def test_formats(dense, format):
     np.testing.assert_array_equal(B.asformat("csr").todense(), dense)
     values = np.arange(1.0, B.nse + 1, dtype=np.float32)
     moved = jax.grad(lambda v: (A.with_values(v).asformat(format).values * values).sum())(A.values)
-    np.testing.assert_array_equal(moved, values[A.pattern.relayout_to(format).scatter])
+    np.testing.assert_array_equal(moved, values[relayout_to(A.pattern, format).scatter])
 
 
 def test_asformat_keeps_stored_zeros(dense):

@@ -1,5 +1,5 @@
 """KernelIR: imperative code over flat buffers, the last form before LLVM."""
 
-from jsparse.compiler.kernel.nodes import Kernel
+from jsparse.compiler.kernel.kernel import Kernel
 
 __all__ = ["Kernel"]

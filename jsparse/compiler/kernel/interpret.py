@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,
@@ -24,7 +25,6 @@ from jsparse.compiler.kernel.nodes import (
     Fold,
     For,
     If,
-    Kernel,
     Let,
     Load,
     LocalArray,

@@ -37,7 +37,7 @@ from jsparse.compiler.kernel.nodes import (
     Var,
     While,
 )
-from jsparse.compiler.kernel.walk import nodes, rebuilt, variables
+from jsparse.compiler.kernel.traverse import nodes, rebuilt, variables
 
 __all__ = ["jammed"]
 

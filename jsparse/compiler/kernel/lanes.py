@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from jsparse.compiler.kernel.algebra import add, block, const
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Cast,
@@ -18,7 +19,6 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     Expr,
     Fold,
-    Kernel,
     Let,
     Load,
     Select,
@@ -29,8 +29,8 @@ from jsparse.compiler.kernel.nodes import (
     Var,
     Widen,
 )
+from jsparse.compiler.kernel.traverse import nodes, rebuilt
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.kernel.walk import nodes, rebuilt
 
 __all__ = ["in_pieces"]
 

@@ -26,7 +26,6 @@ __all__ = [
     "Fold",
     "For",
     "If",
-    "Kernel",
     "Let",
     "Load",
     "LocalArray",
@@ -322,16 +321,3 @@ class Block:
 
 
 Stmt: TypeAlias = Let | Declare | Set | Store | For | While | If | Parallel | Prefetch | LocalArray | Borrow | Block
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A function of flat buffers: the ones of `buffers`, in the order of their slots."""
-
-    buffers: tuple[Buffer, ...]
-    body: Stmt
-
-    def __str__(self) -> str:
-        from jsparse.compiler.kernel.printer import kernel_text
-
-        return kernel_text(self)

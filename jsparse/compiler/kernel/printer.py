@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,
     Borrow,
+    Buffer,
     Cast,
     Compare,
     Const,
@@ -17,7 +18,6 @@ from jsparse.compiler.kernel.nodes import (
     Fold,
     For,
     If,
-    Kernel,
     Let,
     Load,
     LocalArray,
@@ -38,10 +38,10 @@ from jsparse.compiler.kernel.nodes import (
 __all__ = ["expr_text", "kernel_text"]
 
 
-def kernel_text(kernel: Kernel) -> str:
+def kernel_text(parameters: Sequence[Buffer], body: Stmt) -> str:
     """One line a statement, indented as the code nests."""
-    buffers = ", ".join(f"{b.name}: {b.type}*{' (written)' if b.written else ''}" for b in kernel.buffers)
-    return "\n".join([f"kernel({buffers})", *_lines(kernel.body, "  ")])
+    buffers = ", ".join(f"{b.name}: {b.type}*{' (written)' if b.written else ''}" for b in parameters)
+    return "\n".join([f"kernel({buffers})", *_lines(body, "  ")])
 
 
 def expr_text(expr: Expr) -> str:

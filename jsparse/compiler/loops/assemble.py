@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from jsparse.compiler.loops.blocked_sums import TOTAL
 from jsparse.compiler.loops.domain import Merged, Written
+from jsparse.compiler.loops.level_iterators import Loop, Walk
 from jsparse.compiler.loops.nest import (
     Append,
     Assign,
@@ -25,7 +26,6 @@ from jsparse.compiler.loops.nest import (
     Stmt,
     Where,
 )
-from jsparse.compiler.loops.walk import Loop, Walk
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.notation.assignment import IndexVar

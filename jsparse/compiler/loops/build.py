@@ -9,8 +9,8 @@ from typing import cast
 from jsparse.compiler.loops.assemble import assemble_loops
 from jsparse.compiler.loops.blocked_sums import blocked_sums
 from jsparse.compiler.loops.domain import Fold, Lanes, Panels, Stored, Tiles
+from jsparse.compiler.loops.level_iterators import Loop, Walk
 from jsparse.compiler.loops.nest import Append, Assign, Forall, LoopNest, Pack, Parallel, Stmt, Where, Workspace
-from jsparse.compiler.loops.walk import Loop, Walk
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.formats.level import LevelKind

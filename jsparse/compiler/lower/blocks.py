@@ -16,8 +16,8 @@ from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import Range, Runs, Stored, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.assembly import Lowering
 from jsparse.compiler.lower.chunks import Partials
-from jsparse.compiler.lower.listing import Lowering
 from jsparse.compiler.lower.runs import NO, YES
 from jsparse.compiler.lower.scope import Run, Scope, added_flag
 from jsparse.compiler.lower.totals import Total

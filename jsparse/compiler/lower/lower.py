@@ -7,6 +7,7 @@ from functools import partial
 
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, less, mul
 from jsparse.compiler.kernel.jam import jammed
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
     Borrow,
@@ -17,7 +18,6 @@ from jsparse.compiler.kernel.nodes import (
     Expr,
     For,
     If,
-    Kernel,
     Let,
     Load,
     Parallel,
@@ -46,19 +46,19 @@ from jsparse.compiler.loops.nest import (
     Workspace,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.ahead import prefetches
+from jsparse.compiler.lower.assembly import append, append_parent, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, each_entry
-from jsparse.compiler.lower.listing import append, append_parent, listing, reserve
 from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels
+from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.products import multiplied, rounded
-from jsparse.compiler.lower.rows import add_if, add_to_row, is_row, row_where, written_loop
+from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.runs import in_run, tiles_in_run
 from jsparse.compiler.lower.scope import Scope, added_flag
-from jsparse.compiler.lower.split import split_loop
 from jsparse.compiler.lower.storage import Storage
+from jsparse.compiler.lower.workspaces import add_if, add_to_row, is_row, row_where, written_loop
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.notation.assignment import Access, IndexVar
 

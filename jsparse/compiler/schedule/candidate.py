@@ -15,10 +15,10 @@ from math import prod
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.schedule.legality import walks
 from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.visits import walked_as, walked_levels
-from jsparse.compiler.schedule.walks import walks
+from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
 from jsparse.formats import Pattern
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar

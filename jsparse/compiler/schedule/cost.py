@@ -16,7 +16,7 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.machine import LINE_BYTES, REGISTER_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.visits import UNKNOWN, Visits, visits, walked_as
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, Visits, visits, walked_as
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 

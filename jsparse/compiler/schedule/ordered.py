@@ -13,13 +13,13 @@ from itertools import islice, permutations
 
 from jsparse.compiler.problem import Addend, Problem
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
+from jsparse.compiler.schedule.legality import is_walkable
 from jsparse.compiler.schedule.machine import CACHED_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.visits import UNKNOWN, visits, walked_levels
-from jsparse.compiler.schedule.walks import is_walkable
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, visits, walked_levels
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["ordered_plan"]

@@ -18,7 +18,7 @@ from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.segments import scatters_many, short_levels
 from jsparse.compiler.schedule.split import splits
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.visits import Visits, visits, walked_levels
+from jsparse.compiler.schedule.trip_counts import Visits, visits, walked_levels
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 from jsparse.formats.level import Level, LevelKind
-from jsparse.memo import remembered
 
 __all__ = ["splits"]
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from jsparse.compiler.problem import PatternType
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.level import Level
+from jsparse.formats.relayout import with_order
 
 __all__ = ["Stored", "TracedPattern", "pattern_type", "stored_as"]
 
@@ -75,4 +76,5 @@ def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
     """
     if tuple(levels) == tuple(range(len(levels))):
         return pattern
-    return pattern.with_order(tuple(pattern.format.order[level] for level in levels))
+    order = tuple(pattern.format.order[level] for level in levels)
+    return with_order(pattern, order) if isinstance(pattern, Pattern) else pattern.with_order(order)

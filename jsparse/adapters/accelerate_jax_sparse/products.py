@@ -1,0 +1,186 @@
+"""`dot_general` with a BCOO or BCSR operand, and sampled where a BCOO has entries, as einsums over relations.
+
+The indices of an entry p are tables: column k of a BCOO's indices relates p to the coordinate of sparse dimension k,
+and contributes nothing where that is out of range (see `planning.desugar.gather_scatter`). So for a matrix
+
+    C[i, n] = Σ R₀(p, i) · R₁(p, j) · data[p] · B[j, n]
+
+in whatever order the entries come, duplicates and padding among them. Batch dimensions lead the axes of the tables,
+dense ones axes of the data; which indices are summed makes no difference to any of this. The sampled product is the
+transpose in the data, where the tables only gather.
+
+What stands here is traced in place of JAX's primitives, whose rules of differentiation and batching have been applied
+by then. Negative indices count from the end, as they do in JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse._compat import same_varying
+from jsparse.adapters.accelerate_jax_sparse.names import ENTRY, DimensionNumbers, Names, named, product_names, spread
+from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, grouped, pays
+from jsparse.notation import IndexVar
+from jsparse.planning.desugar.gather_scatter import traced_relation
+from jsparse.planning.dtypes import Dtypes, dtypes_of
+from jsparse.planning.signature import Signature
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.spec import Spec, Term, Walked
+
+__all__ = ["bcoo_product", "bcsr_product", "dtypes_for", "sampled_product"]
+
+
+def dtypes_for(operands: Sequence[Any], result: Any) -> Dtypes:
+    """The dtypes of a product of these with a result of that dtype. Raises DTypeError for those without kernels."""
+    signatures = [Signature(tuple(x.shape), np.dtype(x.dtype), False, None) for x in operands]
+    return dtypes_of("dot_general", signatures, preferred=np.dtype(result))
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The tables of a sparse operand's indices, each with the names of its axes, by the sparse dimension."""
+
+    tables: dict[IndexVar, tuple[Any, tuple[IndexVar, ...]]]
+    sizes: dict[IndexVar, int]
+
+    def walks(self, dims: Sequence[IndexVar]) -> list[tuple[Walked, tuple[Any, ...]]]:
+        """The relation between an entry and its coordinate in each of these dimensions, and its index array."""
+        found = []
+        for dim in dims:
+            table, axes = self.tables[dim]
+            size, lead = self.sizes[dim], axes[:-1]
+            pattern = traced_relation(_from_start(table, size), size, len(lead))
+            found.append((Walked((ENTRY, dim), pattern.type, (), lead), pattern.arrays))
+        return found
+
+
+def _from_start(table: Any, size: int) -> Any:
+    """Indices as int32 or int64, where negative ones, which count from the end, are replaced."""
+    wide = table.astype(jnp.int32) if table.dtype.itemsize < 4 else table
+    if jnp.issubdtype(wide.dtype, jnp.unsignedinteger) or size > jnp.iinfo(wide.dtype).max:
+        return wide
+    return jnp.where(wide < 0, wide + np.asarray(size, wide.dtype), wide)
+
+
+def _dims(n_batch: int, n_sparse: int, ndim: int) -> tuple[IndexVar, ...]:
+    letters = "b" * n_batch + "s" * n_sparse + "t" * (ndim - n_batch - n_sparse)
+    return tuple(f"{letter}{dim}" for dim, letter in enumerate(letters))
+
+
+def bcoo_product(
+    data: Any,
+    indices: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DimensionNumbers,
+    lhs_shape: Sequence[int],
+    shape: Sequence[int],
+    dtype: np.dtype,
+    in_order: bool = False,
+) -> jax.Array:
+    """The dense product (shape) of a BCOO, of that `lhs_shape`, and a dense array. That entries are said to be
+    `in_order` decides how it is computed, not what."""
+    n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
+    lhs = _dims(n_batch, n_sparse, len(lhs_shape))
+    names = product_names(lhs, rhs.ndim, dimension_numbers)
+    sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-2])
+    tables = {}
+    for k in range(n_sparse):
+        tables[lhs[n_batch + k]] = named(indices[..., k], (*lhs[:n_batch], ENTRY), n_batch)
+    entries = _Entries(tables, sizes)
+    kept = [dim for dim in tables if dim in names.result]
+    rows = None
+    if kept and pays(names.result, sizes, dtype, in_order and kept[0] == lhs[n_batch]):
+        table, axes = tables[kept[0]]
+        rows = grouped(_from_start(table, sizes[kept[0]]), axes, kept[0], sizes[kept[0]])
+    return _product(data, rhs, entries, rows, names, n_batch, dtype, shape)
+
+
+def bcsr_product(
+    data: Any,
+    indices: Any,
+    indptr: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DimensionNumbers,
+    lhs_shape: Sequence[int],
+    shape: Sequence[int],
+    dtype: np.dtype,
+) -> jax.Array:
+    """The dense product (shape) of a BCSR, of that `lhs_shape`, and a dense array: entries come by row."""
+    n_batch = indices.ndim - 1
+    lhs = _dims(n_batch, 2, len(lhs_shape))
+    names = product_names(lhs, rhs.ndim, dimension_numbers)
+    sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-1])
+    row, column = lhs[n_batch : n_batch + 2]
+    entries = _Entries({column: named(indices, (*lhs[:n_batch], ENTRY), n_batch)}, sizes)
+    pointers, lead = named(indptr, (*lhs[:n_batch], row), n_batch)
+    return _product(data, rhs, entries, by_rows(pointers, lead[:-1], row, sizes), names, n_batch, dtype, shape)
+
+
+def _sizes(names: Names, lhs: Sequence[int], rhs: Sequence[int], nse: int) -> dict[IndexVar, int]:
+    return {ENTRY: nse, **dict(zip(names.rhs, rhs, strict=True)), **dict(zip(names.lhs, lhs, strict=True))}
+
+
+def _product(
+    data: Any,
+    rhs: Any,
+    entries: _Entries,
+    rows: Rows | None,
+    names: Names,
+    n_batch: int,
+    dtype: np.dtype,
+    shape: Sequence[int],
+) -> jax.Array:
+    walks = [] if rows is None else [(rows.walk, rows.arrays)]
+    walks += entries.walks([dim for dim in entries.tables if rows is None or dim != rows.dim])
+    dense = tuple(name for name in names.lhs if name.startswith("t"))
+    blocks, of_data = named(data, (*names.lhs[:n_batch], ENTRY, *dense), n_batch)
+    return _einsum([(blocks, of_data), (rhs, names.rhs)], walks, names.result, entries.sizes, dtype, shape)
+
+
+def sampled_product(
+    lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, shape: Sequence[int], dtype: np.dtype
+) -> jax.Array:
+    """The data (shape) of the product of two dense arrays at the indices of a BCOO."""
+    n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
+    names = product_names(tuple(f"l{dim}" for dim in range(lhs.ndim)), rhs.ndim, dimension_numbers)
+    sizes = _sizes(names, lhs.shape, rhs.shape, indices.shape[-2])
+    batch, dense = names.result[:n_batch], names.result[n_batch + n_sparse :]
+    tables = {
+        dim: named(indices[..., k], (*batch, ENTRY), n_batch)
+        for k, dim in enumerate(names.result[n_batch : n_batch + n_sparse])
+    }
+    walks = _Entries(tables, sizes).walks(tuple(tables))
+    terms = [(lhs, names.lhs), (rhs, names.rhs)]
+    return _einsum(terms, walks, (*batch, ENTRY, *dense), sizes, dtype, shape)
+
+
+def _einsum(
+    terms: Sequence[tuple[Any, tuple[IndexVar, ...]]],
+    walks: Sequence[tuple[Walked, tuple[Any, ...]]],
+    result: tuple[IndexVar, ...],
+    sizes: dict[IndexVar, int],
+    dtype: np.dtype,
+    shape: Sequence[int],
+) -> jax.Array:
+    """The sum of the products of dense arrays over walked patterns, in that dtype."""
+    if not all(sizes.values()):
+        return jnp.zeros(shape, dtype)
+    dtypes = dtypes_for([x for x, _ in terms], dtype)
+    factors = [x.astype(dtypes.taken(np.dtype(x.dtype))) for x, _ in terms]
+    named_by = [*(names for _, names in terms), *((*walk.lead, *walk.indices) for walk, _ in walks)]
+    had = {name for names in named_by for name in names}
+    used = tuple((name, size) for name, size in sizes.items() if name in had)
+    out = Term(tuple(name for name in result if name in had))
+    spec = Spec(tuple(Term(names) for _, names in terms), out, tuple(walk for walk, _ in walks), used)
+    spec = spec.with_dtype(dtypes.computed, [x.dtype for x in factors])
+    operands = (*factors, *(array for _, arrays in walks for array in arrays))
+    found = einsum_p.bind(*same_varying(operands), spec=spec).astype(dtype)
+    return spread(found, result, had, shape)

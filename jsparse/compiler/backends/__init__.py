@@ -1,0 +1,1 @@
+"""Code generators: KernelIR → an address in this process."""

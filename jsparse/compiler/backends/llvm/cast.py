@@ -1,0 +1,144 @@
+"""Casts between dtypes in LLVM, of scalars and of vectors.
+
+Narrow floats are widened and narrowed by operations on their bits, so that no function of a library is called and
+vectors stay vectors; `float16` by instructions where the CPU has them.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from typing import Any
+
+from llvmlite import binding as llvm
+from llvmlite import ir
+
+from jsparse.compiler.backends.llvm.types import bytes_of, llvm_type
+from jsparse.compiler.kernel.types import Type
+
+__all__ = ["Caster", "has_half_instructions"]
+
+F32 = Type("float32")
+
+
+@cache
+def has_half_instructions() -> bool:
+    """Whether this CPU converts between float16 and float32 by instructions."""
+    return platform.machine() in ("aarch64", "arm64") or bool(llvm.get_host_cpu_features().get("f16c"))
+
+
+class Caster:
+    """Emits casts at the builder's place."""
+
+    def __init__(self, builder: ir.IRBuilder, half_instructions: bool | None = None) -> None:
+        self.builder = builder
+        self.half_instructions = has_half_instructions() if half_instructions is None else half_instructions
+
+    def cast(self, value: Any, source: Type, target: Type) -> Any:
+        """The value of type `source` as one of type `target`, of as many lanes."""
+        if source.dtype == target.dtype:
+            return value
+        if source.is_narrow_float:
+            return self.cast(self.widened(value, source), F32.widened(source.lanes), target)
+        if target.is_narrow_float:
+            single = F32.widened(source.lanes)
+            return self.narrowed(self.cast(value, source, single), target)
+        if source.is_float:
+            return self.of_float(value, source, target)
+        return self.of_integer(value, source, target)
+
+    def of_float(self, value: Any, source: Type, target: Type) -> Any:
+        into = llvm_type(target)
+        if target.dtype == "bool":
+            return self.builder.fcmp_unordered("!=", value, ir.Constant(value.type, None))
+        if target.is_float:
+            wider = bytes_of(target) > bytes_of(source)
+            return self.builder.fpext(value, into) if wider else self.builder.fptrunc(value, into)
+        return self.builder.fptosi(value, into) if target.is_signed else self.builder.fptoui(value, into)
+
+    def of_integer(self, value: Any, source: Type, target: Type) -> Any:
+        into = llvm_type(target)
+        if target.dtype == "bool":
+            return self.builder.icmp_unsigned("!=", value, ir.Constant(value.type, None))
+        if target.is_float:
+            return self.builder.sitofp(value, into) if source.is_signed else self.builder.uitofp(value, into)
+        if source.dtype != "bool" and bytes_of(target) <= bytes_of(source):
+            return value if bytes_of(target) == bytes_of(source) else self.builder.trunc(value, into)
+        return self.builder.sext(value, into) if source.is_signed else self.builder.zext(value, into)
+
+    def widened(self, value: Any, source: Type) -> Any:
+        """A narrow float as float32: exact."""
+        if source.dtype == "bfloat16":
+            bits = self.builder.zext(value, self.words(source))
+            return self.floats(self.builder.shl(bits, self.word(source, 16)), source)
+        if self.half_instructions:
+            halves = self.builder.bitcast(value, _halves(source))
+            return self.builder.fpext(halves, llvm_type(F32.widened(source.lanes)))
+        return self.half_widened(value, source)
+
+    def narrowed(self, value: Any, target: Type) -> Any:
+        """The nearest narrow float to a float32, of two the even one."""
+        if target.dtype == "float16" and self.half_instructions:
+            return self.builder.bitcast(self.builder.fptrunc(value, _halves(target)), llvm_type(target))
+        bits = self.builder.bitcast(value, self.words(target))
+        narrow = self.half_bits(value, bits, target) if target.dtype == "float16" else self.brain_bits(bits, target)
+        return self.builder.trunc(narrow, llvm_type(target))
+
+    def brain_bits(self, bits: Any, target: Type) -> Any:
+        """The upper half of a float32, rounded; a NaN stays one."""
+        build, word = self.builder, lambda value: self.word(target, value)
+        upper = build.lshr(bits, word(16))
+        rounded = build.lshr(build.add(bits, build.add(word(0x7FFF), build.and_(upper, word(1)))), word(16))
+        magnitude = build.and_(bits, word(0x7FFFFFFF))
+        is_nan = build.icmp_unsigned(">", magnitude, word(0x7F800000))
+        return build.select(is_nan, build.or_(upper, word(0x40)), rounded)
+
+    def half_widened(self, value: Any, source: Type) -> Any:
+        """The exponent moves to its place and gets its new bias; tiny numbers are normalised by a subtraction."""
+        build, word = self.builder, lambda value: self.word(source, value)
+        wide = build.zext(value, self.words(source))
+        bits = build.shl(build.and_(wide, word(0x7FFF)), word(13))
+        exponent = build.and_(bits, word(0x7C00 << 13))
+        special = build.add(bits, word((255 - 31) << 23))
+        normal = build.add(bits, word((127 - 15) << 23))
+        least = self.floats(word(113 << 23), source)
+        tiny = build.fsub(self.floats(build.add(bits, word(113 << 23)), source), least)
+        small = build.select(
+            build.icmp_unsigned("==", exponent, word(0)), build.bitcast(tiny, self.words(source)), normal
+        )
+        magnitude = build.select(build.icmp_unsigned("==", exponent, word(0x7C00 << 13)), special, small)
+        sign = build.shl(build.and_(wide, word(0x8000)), word(16))
+        return self.floats(build.or_(magnitude, sign), source)
+
+    def half_bits(self, value: Any, bits: Any, target: Type) -> Any:
+        """The exponent's bias and the mantissa's rounding in one addition; tiny numbers are rounded by adding one so
+        large that their last bit is its last."""
+        build, word = self.builder, lambda value: self.word(target, value)
+        sign = build.and_(bits, word(0x80000000))
+        magnitude = build.xor(bits, sign)
+        is_nan = build.icmp_unsigned(">", magnitude, word(255 << 23))
+        special = build.select(is_nan, word(0x7E00), word(0x7C00))
+        last = word((127 - 15 + 23 - 10 + 1) << 23)
+        shifted = build.fadd(self.floats(magnitude, target), self.floats(last, target))
+        tiny = build.sub(build.bitcast(shifted, self.words(target)), last)
+        odd = build.and_(build.lshr(magnitude, word(13)), word(1))
+        biased = build.add(magnitude, word((((15 - 127) << 23) + 0xFFF) & 0xFFFFFFFF))
+        normal = build.lshr(build.add(biased, odd), word(13))
+        finite = build.select(build.icmp_unsigned("<", magnitude, word(113 << 23)), tiny, normal)
+        large = build.icmp_unsigned(">=", magnitude, word((127 + 16) << 23))
+        return build.or_(build.select(large, special, finite), build.lshr(sign, word(16)))
+
+    def words(self, like: Type) -> ir.Type:
+        """32-bit integers in as many lanes."""
+        return llvm_type(Type("int32", like.lanes))
+
+    def word(self, like: Type, value: int) -> ir.Constant:
+        scalar = ir.Constant(ir.IntType(32), value)
+        return ir.Constant(self.words(like), [scalar] * like.lanes) if like.lanes else scalar
+
+    def floats(self, bits: Any, like: Type) -> Any:
+        return self.builder.bitcast(bits, llvm_type(F32.widened(like.lanes)))
+
+
+def _halves(like: Type) -> ir.Type:
+    return ir.VectorType(ir.HalfType(), like.lanes) if like.lanes else ir.HalfType()

@@ -1,0 +1,186 @@
+"""Expressions of KernelIR in LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+from jsparse.compiler.backends.llvm.cast import Caster
+from jsparse.compiler.backends.llvm.scopes import Scopes
+from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Extent,
+    Fold,
+    Load,
+    LowestBit,
+    Select,
+    Splat,
+    Threads,
+    Var,
+    Widen,
+)
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.semiring import Add, identity
+
+__all__ = ["ExprEmitter"]
+
+# Multiply-adds may fuse. Nothing else of fast-math: NaN, Inf and the order of additions are part of the result.
+CONTRACT = ("contract",)
+
+
+class ExprEmitter:
+    """Emits expressions at the builder's place.
+
+    Attributes:
+        names: what each bound name is: a value, or the stack slot of a register.
+        buffers: the address of each buffer.
+        context: the address of the call's context.
+        dims: the address of the table of shapes.
+        scopes: what is known of the kernel's memory.
+    """
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        names: dict[str, Any],
+        buffers: dict[str, Any],
+        context: Any,
+        dims: Any,
+        scopes: Scopes,
+    ) -> None:
+        self.builder, self.names, self.buffers, self.scopes = builder, names, buffers, scopes
+        self.context, self.dims = context, dims
+
+    def value(self, expr: Expr) -> Any:
+        """The LLVM value of an expression."""
+        match expr:
+            case Const():
+                return self.constant(expr)
+            case Var(name=name, type=type_):
+                found = self.names[name]
+                return self.builder.load(found, typ=llvm_type(type_)) if isinstance(found, ir.AllocaInstr) else found
+            case Binary():
+                return self.binary(expr)
+            case Compare(op=op, left=left, right=right):
+                compare = self.builder.fcmp_ordered if left.type.is_float else self.builder.icmp_signed
+                return compare(op, self.value(left), self.value(right))
+            case LowestBit(value=value):
+                return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
+            case Select(condition=condition, then=then, otherwise=otherwise):
+                return self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
+            case Load(buffer=buffer, index=index):
+                return self.loaded(expr.type, buffer, self.address(buffer, self.value(index)))
+            case Cast(value=value):
+                return Caster(self.builder).cast(self.value(value), value.type, expr.type)
+            case Splat(value=value, lanes=lanes):
+                return self.splat(self.value(value), lanes)
+            case Widen(value=value, lanes=lanes, fill=fill):
+                return self.widen(self.value(value), value.type, lanes, fill)
+            case Fold(value=value, op=op):
+                return self.fold(self.value(value), value.type, op)
+            case Extent(buffer=buffer, axis=axis):
+                shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
+                place = self.offset(self.scopes.constant(shape), axis, I64)
+                return self.scopes.constant(self.builder.load(place, typ=I64))
+
+            case Threads():
+                place = self.builder.gep(self.context, [ir.Constant(I32, 0), ir.Constant(I32, 1)], source_etype=CONTEXT)
+                return self.scopes.constant(self.builder.load(place, typ=I64))
+
+    def offset(self, base: Any, index: Any, element: ir.Type) -> Any:
+        """base + index elements."""
+        index = ir.Constant(I64, index) if isinstance(index, int) else index
+        return self.builder.gep(base, [index], source_etype=element)
+
+    def address(self, buffer: Buffer, index: Any) -> Any:
+        """Where `buffer[index]` lies."""
+        return self.offset(self.buffers[buffer.name], index, memory_type(buffer.type.scalar))
+
+    def loaded(self, type_: Type, buffer: Buffer, address: Any) -> Any:
+        """What lies at an address in a buffer."""
+        load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
+        found = self.scopes.of_buffer(load, buffer.name)
+        is_bool = type_.dtype == "bool"
+        return self.builder.icmp_unsigned("!=", found, ir.Constant(found.type, None)) if is_bool else found
+
+    def store(self, value: Any, type_: Type, buffer: Buffer, address: Any) -> None:
+        """Write a value to an address in a buffer."""
+        if type_.dtype == "bool":
+            value = self.builder.zext(value, memory_type(type_))
+        self.scopes.of_buffer(self.builder.store(value, address, align=bytes_of(type_)), buffer.name)
+
+    def constant(self, expr: Const) -> ir.Constant:
+        number = float(expr.value) if expr.type.is_float else int(expr.value)
+        scalar = ir.Constant(llvm_type(expr.type.scalar), number)
+        return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar
+
+    def binary(self, expr: Binary) -> Any:
+        return self.combine(expr.op, expr.type, self.value(expr.left), self.value(expr.right))
+
+    def combine(self, op: str, type_: Type, left: Any, right: Any) -> Any:
+        """`left op right` of values of a type."""
+        if op in ("min", "max"):
+            return self.extreme("<" if op == "min" else ">", type_, left, right)
+        if type_.is_float:
+            return self.float_operators()[op](left, right, flags=CONTRACT)
+        return self.integer_operators()[op](left, right)
+
+    def extreme(self, order: str, type_: Type, left: Any, right: Any) -> Any:
+        """The one that stands first in an order; NaN if one is: a comparison picks the left operand, so that only the
+        right one has to be asked."""
+        if type_.dtype == "bool":
+            return self.builder.and_(left, right) if order == "<" else self.builder.or_(left, right)
+        if not type_.is_float:
+            return self.builder.select(self.builder.icmp_signed(order, left, right), left, right)
+        first = self.builder.select(self.builder.fcmp_ordered(order, right, left), right, left)
+        return self.builder.select(self.builder.fcmp_unordered("uno", right, right), right, first)
+
+    def float_operators(self) -> dict[str, Callable[..., Any]]:
+        build = self.builder
+        return {"+": build.fadd, "-": build.fsub, "*": build.fmul}
+
+    def integer_operators(self) -> dict[str, Callable[..., Any]]:
+        build = self.builder
+        return {
+            "+": build.add,
+            "-": build.sub,
+            "*": build.mul,
+            "//": build.udiv,
+            "%": build.urem,
+            "&": build.and_,
+            "|": build.or_,
+            "<<": build.shl,
+            ">>": build.lshr,
+        }
+
+    def splat(self, value: Any, lanes: int) -> Any:
+        vector = ir.VectorType(value.type, lanes)
+        first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
+        return self.shuffle(first, first, [0] * lanes)
+
+    def shuffle(self, left: Any, right: Any, mask: list[int]) -> Any:
+        return self.builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(mask)), mask))
+
+    def widen(self, value: Any, type_: Type, lanes: int, fill: float) -> Any:
+        filled = self.constant(Const(fill, type_)) if fill else ir.Constant(llvm_type(type_), None)
+        return self.shuffle(value, filled, [min(n, type_.lanes) for n in range(lanes)])
+
+    def fold(self, value: Any, type_: Type, op: Add) -> Any:
+        lanes = 1 << (type_.lanes - 1).bit_length()
+        if lanes != type_.lanes:
+            fill = identity(op, type_.dtype)
+            value, type_ = self.widen(value, type_, lanes, fill), type_.widened(lanes)
+        while lanes > 1:
+            lanes //= 2
+            low = self.shuffle(value, value, list(range(lanes)))
+            high = self.shuffle(value, value, list(range(lanes, 2 * lanes)))
+            value = self.combine(op, type_.widened(lanes), low, high)
+        return self.builder.extract_element(value, ir.Constant(I32, 0))

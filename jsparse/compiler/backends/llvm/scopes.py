@@ -1,0 +1,43 @@
+"""What LLVM may assume of memory: that no two buffers overlap, and that shapes never change.
+
+Arguments can promise the former by themselves; memory that is borrowed while a kernel runs cannot, so every access says
+which buffer it is of. (LLVM's language reference, `alias.scope`, `noalias`, `invariant.load`.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel.nodes import Borrow, LocalArray
+from jsparse.compiler.kernel.traverse import nodes
+
+__all__ = ["Scopes"]
+
+
+class Scopes:
+    """The memory of one kernel."""
+
+    def __init__(self, module: ir.Module, kernel: Kernel) -> None:
+        names = [buffer.name for buffer in kernel.buffers]
+        names += [node.buffer.name for node in nodes(kernel.body) if isinstance(node, Borrow | LocalArray)]
+        domain = module.add_metadata(["buffers"])
+        self._own = {name: module.add_metadata([name, domain]) for name in names}
+        self._scopes = {name: module.add_metadata([own]) for name, own in self._own.items()}
+        self._others = {
+            name: module.add_metadata([own for other, own in self._own.items() if other != name]) for name in names
+        }
+        self._nothing = module.add_metadata([])
+
+    def of_buffer(self, access: Any, name: str) -> Any:
+        """A load or store that touches no other buffer than that."""
+        access.set_metadata("alias.scope", self._scopes[name])
+        access.set_metadata("noalias", self._others[name])
+        return access
+
+    def constant(self, load: Any) -> Any:
+        """A load of what nobody writes while the kernel runs."""
+        load.set_metadata("invariant.load", self._nothing)
+        return load

@@ -1,0 +1,21 @@
+"""Kernel: a function of flat buffers, which a code generator gives an address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jsparse.compiler.kernel.nodes import Buffer, Stmt
+from jsparse.compiler.kernel.printer import kernel_text
+
+__all__ = ["Kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of flat buffers: the ones of `buffers`, in the order of their slots."""
+
+    buffers: tuple[Buffer, ...]
+    body: Stmt
+
+    def __str__(self) -> str:
+        return kernel_text(self.buffers, self.body)

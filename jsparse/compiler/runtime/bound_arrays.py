@@ -1,0 +1,72 @@
+"""Names of the index arrays that are bound to a call: what they are derived from, and how.
+
+    name   := digest ["@" format] "/" role        format := (kind dim)*       kind := d | c | n | s | m
+    role   := place in Pattern.arrays | "gather" | "scatter"
+
+`digest` names a pattern, `@d1c0` the same entries in another format (here csc: dense, compressed; n and m are
+compressed and singleton that are nonunique). `gather` and `scatter` move the values from the pattern to that format and
+back. A process that knows the pattern can make any of these arrays anew.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from jsparse.errors import PatternError
+from jsparse.formats import Format, Level, LevelKind, Pattern
+from jsparse.formats.pattern import find_pattern
+from jsparse.formats.relayout import relayout_to
+
+__all__ = ["array_names", "find_array", "movement_name"]
+
+_KINDS = {
+    (LevelKind.DENSE, True): "d",
+    (LevelKind.COMPRESSED, True): "c",
+    (LevelKind.COMPRESSED, False): "n",
+    (LevelKind.SINGLETON, True): "s",
+    (LevelKind.SINGLETON, False): "m",
+}
+_NAME = re.compile(r"(?P<digest>[0-9a-f]{64})(@(?P<format>([dcnsm]\d+)*))?/(?P<role>\d+|gather|scatter)")
+
+
+def array_names(pattern: Pattern, source: Pattern) -> tuple[str, ...]:
+    """The names of the index arrays of `pattern`, which is `source` or the same entries in another format."""
+    return tuple(f"{_stem(pattern, source)}/{n}" for n in range(len(pattern.arrays)))
+
+
+def movement_name(source: Pattern, target: Pattern, inverse: bool) -> str:
+    """The name of the movement of values from `source` to the same entries in `target`'s format, or back."""
+    return f"{_stem(target, source)}/{'scatter' if inverse else 'gather'}"
+
+
+def _stem(pattern: Pattern, source: Pattern) -> str:
+    if pattern is source or pattern == source:
+        return source.digest
+    levels = (f"{_KINDS[level.kind, level.unique]}{level.dim}" for level in pattern.format.levels)
+    return f"{source.digest}@{''.join(levels)}"
+
+
+def find_array(name: str) -> np.ndarray:
+    """The array of that name. Raises PatternError if the pattern it belongs to is not known in this process."""
+    parts = _NAME.fullmatch(name)
+    if parts is None:
+        raise PatternError(f"Expected the name of an index array, but got {name!r}.")
+    pattern = find_pattern(parts["digest"])
+    if pattern is None:
+        raise PatternError(
+            f"Expected the sparse pattern {parts['digest'][:12]}… that this program was compiled for to exist in this "
+            f"process, but it does not. Make the SparseTensor (or unpickle it) before the program is loaded, or pass "
+            f"it as an argument."
+        )
+    relayout = relayout_to(pattern, pattern.format if parts["format"] is None else _read_format(parts["format"]))
+    if parts["role"].isdigit():
+        return relayout.target.arrays[int(parts["role"])]
+    return relayout.gather if parts["role"] == "gather" else relayout.scatter
+
+
+def _read_format(text: str) -> Format:
+    kinds = {letter: kind for kind, letter in _KINDS.items()}
+    read = re.findall(r"([dcnsm])(\d+)", text)
+    return Format(tuple(Level(kinds[letter][0], int(dim), kinds[letter][1]) for letter, dim in read))

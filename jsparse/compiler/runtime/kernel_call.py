@@ -1,0 +1,175 @@
+"""From recipes to calls that XLA can make: the kernels compiled in this process, and the resolver."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jsparse import _native
+from jsparse.compiler.backends.llvm import CompiledKernel, compile_kernel
+from jsparse.compiler.loops import build_loops
+from jsparse.compiler.lower import lower
+from jsparse.compiler.lower.buffer_types import buffer_types
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.runtime.assembly_call import is_lists, read_lists
+from jsparse.compiler.runtime.bound_arrays import find_array
+from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
+from jsparse.compiler.runtime.routine import is_routine, read_routine
+from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.signature import encoded
+from jsparse.compiler.timing import stage
+
+__all__ = [
+    "OPERAND",
+    "TARGET",
+    "KernelCall",
+    "RunnableKernel",
+    "bind",
+    "call_of",
+    "clear_cache",
+    "kernel_of",
+    "resolve",
+    "run_on_host",
+    "run_recipe",
+]
+
+TARGET = "jsparse_kernel"
+OPERAND = "-"
+INVALID = "!"
+KEPT_KERNELS = 1024  # compiled kernels kept although no program holds them
+
+_kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunnableKernel:
+    """Machine code, and what buffers it takes (see `compiler.signature`)."""
+
+    code: CompiledKernel
+    signature: list[int]
+
+    @property
+    def buffer_count(self) -> int:
+        """How many buffers it takes."""
+        return self.signature[0]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """The three attributes of the custom call: what runs, and on which bound index arrays.
+
+    `bound` holds the names of the kernel's last index arrays (see `compiler.runtime.bound_arrays`), with spaces between
+    them. `OPERAND` stands for one that comes as an operand. `INVALID` at the end: one more operand follows, a bool; if
+    it is true, all results of floating dtypes are NaN.
+    """
+
+    recipe: str
+    bound: str
+
+    @property
+    def key(self) -> str:
+        """The digest that names the call in the run time."""
+        return digest(self.recipe, self.bound)
+
+    @property
+    def with_validity(self) -> KernelCall:
+        """The call with one more operand, which says whether its result means nothing."""
+        return replace(self, bound=f"{self.bound} {INVALID}")
+
+    @property
+    def names(self) -> list[str]:
+        """Of index arrays."""
+        return [name for name in self.bound.split() if name != INVALID]
+
+
+def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...]) -> KernelCall:
+    """The call that runs `problem` by `schedule` on the named index arrays."""
+    return KernelCall(write_recipe(problem, schedule), " ".join(bound))
+
+
+def kernel_of(recipe: str) -> RunnableKernel:
+    """The compiled kernel of a recipe: from memory, or compiled now."""
+    name = digest(recipe)
+    with _lock:
+        found = _kernels.pop(name, None)
+        if found is None:
+            with stage("code generation"):
+                problem, schedule = read_recipe(recipe)
+                kernel = lower(build_loops(problem, schedule))
+            with stage("LLVM"):
+                found = RunnableKernel(compile_kernel(kernel), encoded(buffer_types(problem)))
+        _kernels[name] = found
+        while len(_kernels) > KEPT_KERNELS:
+            _kernels.popitem(last=False)
+        return found
+
+
+def bind(call: KernelCall, pin: bool = False) -> _native.Call:
+    """Make the call known to the run time for as long as the handle lives (or for good, with `pin`)."""
+    known = None if pin else _native.find_call(call.key)
+    if known is not None:
+        return known
+    if is_routine(call.recipe):
+        routine = read_routine(call.recipe)
+        signature = encoded(routine.buffer_types)
+        return _native.bind_call(call.key, routine.address, routine.slots, [routine.table()], None, pin, signature)
+    if is_lists(call.recipe):
+        lists = read_lists(call.recipe)
+        tables, alive = lists.tables(lambda recipe: kernel_of(recipe).code)
+        arrays = [*tables, *(find_array(name) for name in call.bound.split())]
+        signature = encoded(lists.buffer_types)
+        return _native.bind_call(call.key, lists.address, lists.slots, arrays, alive, pin, signature)
+    kernel = kernel_of(call.recipe)
+    arrays = [find_array(name) for name in call.names if name != OPERAND]
+    slots = _slots(call, kernel.buffer_count)
+    return _native.bind_call(call.key, kernel.code.address, slots, arrays, kernel, pin, kernel.signature)
+
+
+def _slots(call: KernelCall, count: int) -> list[int]:
+    """The kernel's buffers are: factors, index arrays, the result (see `lower.storage`)."""
+    names = call.names
+    operands = itertools.count()
+    bound = itertools.count(-1, -1)
+    slots = [next(operands) for _ in range(count - 1 - len(names))]
+    slots += [next(operands) if name == OPERAND else next(bound) for name in names]
+    if INVALID in call.bound.split():
+        next(operands)
+    return [*slots, next(operands)]
+
+
+def resolve(key: str, recipe: str, bound: str) -> None:
+    """Rebuild a call that a loaded program needs; it stays for good, since the program's end is not seen."""
+    call = KernelCall(recipe, bound)
+    if call.key != key:
+        raise ValueError(f"the recipe of call {key} has digest {call.key}")
+    bind(call, pin=True)
+
+
+def run_on_host(call: KernelCall, operands: list[np.ndarray], result: np.ndarray, threads: int = 0) -> None:
+    """Run a call on host arrays, without XLA."""
+    arrays = [find_array(name) for name in call.bound.split()]
+    run_recipe(call.recipe, [*operands, *arrays, result], threads)
+
+
+def run_recipe(recipe: str, buffers: Sequence[np.ndarray], threads: int = 0) -> None:
+    """Run the kernel of a recipe on all of its buffers, without XLA. Raises RuntimeError if it fails, ValueError if the
+    buffers are not those that it takes."""
+    kernel = kernel_of(recipe)  # alive while it runs, whatever becomes of the cache
+    code = _native.run(kernel.code.address, list(buffers), threads, kernel.signature)
+    if code:
+        raise RuntimeError(f"kernel failed with code {code}: {_native.last_error()}")
+
+
+def clear_cache() -> None:
+    """Forget every compiled kernel that no live program holds."""
+    with _lock:
+        _kernels.clear()
+
+
+_native.set_resolver(resolve)

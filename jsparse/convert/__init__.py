@@ -1,0 +1,1 @@
+"""Tensors from other arrays, to them, and from one format to another."""

@@ -1,0 +1,89 @@
+"""From one format to another, and between static and dynamic patterns: methods of SparseTensor."""
+
+from __future__ import annotations
+
+from math import prod
+
+import jax.numpy as jnp
+
+from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.convert.dynamic_creation import converted, with_derived
+from jsparse.errors import PatternError
+from jsparse.formats import Format, Pattern
+from jsparse.formats.relayout import relayout_to
+from jsparse.primitives.permute_values import regather
+from jsparse.tensor.dense import dense_levels
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["asformat", "dynamic", "with_transpose"]
+
+
+def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None) -> SparseTensor:
+    """The same stored entries in another format; every slot is kept, differentiably.
+
+    Args:
+        nse: the room of the result, for a dynamic tensor; by default that for its present room. For a static one,
+            a bound that is checked.
+
+    A dynamic tensor stays dynamic, unless all levels of the format are dense: then there is no index array.
+    Raises FormatError and SubscriptError for the format, PatternError if there is no room.
+    """
+    check_leaves(self, "A in A.asformat")
+    nse = checked_nse(nse, "asformat")
+    if isinstance(self.pattern, Pattern):
+        return _static_in(self, self.pattern, format, nse)
+    target = Format.of(format, self.ndim)
+    if target.is_dense:
+        return dense_levels(self.todense(), target)
+    if target == self.format and nse is None:
+        return self
+    return converted(self, dynamic_type(self.shape, target, _room(self, target) if nse is None else nse))
+
+
+def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse: int | None) -> SparseTensor:
+    relayout = relayout_to(pattern, format)
+    target = relayout.target
+    if nse is not None and target.nse > nse:
+        raise PatternError(
+            f"Expected room for the {target.nse:,} slots that {tensor!r} has in {target.format.name}, but nse={nse:,}."
+        )
+    check_bytes((target.nse,), tensor.dtype, "the values in another format", "Use a format with fewer dense levels.")
+    values = tensor.values if relayout.is_identity else regather(tensor.values, relayout)
+    return SparseTensor._unchecked(values, target)
+
+
+def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
+    """This tensor with a dynamic pattern with room for `nse` slots (by default, those in use): its index arrays are
+    leaves of the pytree, and one compiled program serves all tensors of its shape, format and nse.
+
+    Raises PatternError if there is no room, NotYetSupportedError for formats that store no coordinates.
+    """
+    check_leaves(self, "A in A.dynamic")
+    nse = checked_nse(nse, "dynamic")
+    if isinstance(self.pattern, DynamicPattern):
+        type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
+        return self if type_ == self.pattern.type else converted(self, type_)
+    if nse is not None and nse < self.nse:
+        raise PatternError(f"Expected room for the {self.nse:,} slots of {self!r}, but nse={nse:,}.")
+    type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
+    pattern = DynamicPattern.padded(self.pattern, type_)
+    return SparseTensor._unchecked(jnp.pad(self.values, (0, type_.nse - self.nse)), pattern)
+
+
+def with_transpose(self: SparseTensor) -> SparseTensor:
+    """This tensor with a transposed index, which products that walk it against its storage order then use.
+
+    It is made once and kept by a dynamic pattern; static patterns make theirs by themselves on first need.
+    """
+    check_leaves(self, "A in A.with_transpose")
+    if isinstance(self.pattern, Pattern):
+        return self
+    return SparseTensor._unchecked(self.values, with_derived(self.pattern))
+
+
+def _room(tensor: SparseTensor, target: Format) -> int:
+    """Slots that hold every entry of a dynamic tensor in another format, where each may fill a block of its own."""
+    blocks = target.levels[target.ndim - target.trailing_dense :]
+    return tensor.nse * prod(tensor.shape[level.dim] for level in blocks)

@@ -1,0 +1,240 @@
+"""Dynamic tensors made and converted where nothing of their entries is known yet: inside jit, or for one later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse._compat import same_varying
+from jsparse.base.arrays import is_integer, jax_array
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import DTYPES, unrounded
+from jsparse.errors import PatternError, ShapeError
+from jsparse.formats import DynamicType, Format, Pattern, derived_format
+from jsparse.formats.coordinates import as_coordinates
+from jsparse.formats.retype import core_type
+from jsparse.formats.shape import sizes_of
+from jsparse.notation.ellipsis import letters_of
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
+from jsparse.primitives.spec import Spec, Term, Walked
+from jsparse.tensor.dense import dense_levels
+from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = [
+    "converted",
+    "from_coordinate_blocks",
+    "from_coords",
+    "from_traced_coords",
+    "from_traced_dense",
+    "scatter_sums",
+    "with_derived",
+]
+
+
+def from_coords(
+    coords: Any, values: Any, shape: Sequence[int], format: Format | str | None, nse: int | None
+) -> SparseTensor:
+    """The dynamic tensor with `values` (n,) at `coords` (ndim, n) of any integer dtype, traced or not.
+
+    Room is by default for n entries. Coordinates out of range, negative ones included, are padding. Float values are
+    NaN if there was no room; a concrete call raises PatternError instead.
+    """
+    sizes = sizes_of(shape)
+    layout = Format.of("coo" if format is None else format, len(sizes))
+    values = jax_array(values, "an array of numbers to make a SparseTensor from")
+    if values.ndim != 1:
+        raise ShapeError(f"Expected values of shape (n,), but got {values.shape}.")
+    return from_coordinate_blocks(coords, values, sizes, layout, True, nse)
+
+
+def from_coordinate_blocks(
+    coords: Any, blocks: Any, shape: Sequence[int], layout: Format, dynamic: bool, nse: int | None
+) -> SparseTensor:
+    """The tensor with dense `blocks` (n, ...) of its last dimensions at `coords` (ndim - those, n) of the others.
+
+    Static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding.
+    """
+    sizes = tuple(shape)
+    outer = len(sizes) - (blocks.ndim - 1)
+    coords = _index_like(coords, sizes[:outer], blocks.shape[0])
+    inner = prod(sizes[outer:])
+    if layout.is_dense:
+        places = jnp.where(_inside(coords, sizes[:outer]), jnp.asarray(coords), np.array(sizes[:outer])[:, None])
+        return dense_levels(scatter_sums(blocks, tuple(places), sizes[:outer]), layout)
+    natural = layout
+    if inner != 1 or outer != len(sizes):
+        natural = Format.of("coo", outer).with_dense(len(sizes) - outer)
+    made: SparseTensor
+    if dynamic or isinstance(coords, jax.core.Tracer):
+        room = coords.shape[1] * _filled(layout, sizes, range(outer)) * inner if nse is None else nse
+        direct = natural == layout
+        type_ = dynamic_type(sizes, natural, room if direct else coords.shape[1] * inner)
+        made = from_traced_coords(coords, blocks, type_)
+        return made if direct else converted(made, dynamic_type(sizes, layout, room))
+    made = _static(coords, blocks, sizes, natural, outer)
+    return made if natural == layout else made.asformat(layout, nse=nse)
+
+
+def _static(coords: Any, blocks: Any, sizes: tuple[int, ...], layout: Format, outer: int) -> SparseTensor:
+    """Of concrete coordinates, those out of range left out; differentiable in the blocks."""
+    inside = np.flatnonzero(_inside(coords, sizes[:outer]))
+    if len(inside) < coords.shape[1]:
+        coords, blocks = coords[:, inside], jnp.asarray(blocks)[inside]
+    core = Format(layout.levels[:outer])
+    pattern, slots = Pattern.from_coordinates(coords, sizes[:outer], core)
+    whole = pattern.extended(sizes[outer:]) if len(sizes) > outer else pattern
+    return SparseTensor._unchecked(scatter_sums(jnp.asarray(blocks), slots, (pattern.nse,)).reshape(-1), whole)
+
+
+def scatter_sums(values: Any, places: Any, shape: tuple[int, ...]) -> Any:
+    """(shape..., ...) the sums of the values (n, ...) that share a place; True + True is True. Places out of range are
+    dropped."""
+    if values.dtype.name != unrounded(values.dtype.name):
+        return scatter_sums(values.astype(unrounded(values.dtype.name)), places, shape).astype(values.dtype)
+    whole = (*shape, *values.shape[1:])
+    check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
+    zeros = jnp.zeros(whole, values.dtype)
+    if not zeros.size or not len(values):
+        return zeros
+    return (zeros.at[places].max if values.dtype == np.bool_ else zeros.at[places].add)(values, mode="drop")
+
+
+def _inside(coords: Any, sizes: Sequence[int]) -> Any:
+    """(n,) whether a tuple of coordinates lies in a tensor of these sizes."""
+    dtype = np.int64 if isinstance(coords, np.ndarray) else coords.dtype
+    bounds = np.array(sizes, np.int64)[:, None]
+    if np.dtype(dtype).itemsize < 8:
+        bounds = np.minimum(bounds, 2**31 - 1)
+    return ((coords >= 0) & (coords < bounds.astype(dtype))).all(axis=0)
+
+
+def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
+    """Coordinates as int32 or int64 that nothing wraps: a numpy array if they are concrete. Raises PatternError."""
+    coords = coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
+    if coords.ndim != 2 or coords.shape[0] != len(sizes):
+        raise PatternError(
+            f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "
+            f"{coords.shape}."
+        )
+    if not is_integer(coords.dtype) and coords.shape[1]:
+        raise PatternError(f"Expected coordinates of an integer dtype, but got {coords.dtype}. Convert them.")
+    if coords.shape[1] != n:
+        raise ShapeError(
+            f"Expected values for {coords.shape[1]} entries, one for each column of the coordinates, but got {n}."
+        )
+    unsigned = jnp.issubdtype(coords.dtype, jnp.unsignedinteger)
+    if isinstance(coords, jax.core.Tracer):
+        if coords.dtype.itemsize < 4 or unsigned:
+            return coords.astype(jnp.int64 if coords.dtype.itemsize == 8 else jnp.int32)
+        return coords
+    wide = coords.astype(np.int64)  # of a uint64 past int64, a negative number: outside as well
+    if max(sizes, default=0) > 2**31 - 1:
+        return wide
+    return np.where((wide >= 0) & (wide < 2**31 - 1), wide, -1).astype(np.int32)
+
+
+def _filled(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> int:
+    """How many slots an entry needs for the trailing dense levels that store `dims`."""
+    return prod(sizes[level.dim] for level in layout.levels[layout.ndim - layout.trailing_dense :] if level.dim in dims)
+
+
+def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTensor:
+    """The tensor of that type with `values` (n,) at `coords` (ndim, n), sorted and summed; differentiable in values.
+
+    Of `values` (n, ...) the other axes are the type's last dimensions, which trailing dense levels store in order.
+    Coordinates out of range are padding. Float values are NaN if there was no room; a concrete call raises instead.
+    """
+    values = jnp.asarray(values)
+    outer = len(type_.shape) - (values.ndim - 1)
+    coords = jnp.asarray(_index_like(coords, type_.shape[:outer], values.shape[0]))
+    core = type_
+    if values.ndim > 1:
+        blocks = prod(type_.shape[outer:])
+        core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
+    made = assemble(coords, core)
+    summed = _gather_sums(values.reshape(values.shape[0], -1) if values.ndim > 1 else values, made, core.nse)
+    return _checked(summed.reshape(-1), DynamicPattern(type_, made.arrays))
+
+
+def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
+    """The tensor of that type that stores what of `x` is not zero; differentiable on that pattern."""
+    pattern = DynamicPattern(type_, nonzero(x, type_))
+    if x.dtype.name in DTYPES:
+        values = _sampled(x, pattern)
+    else:
+        values = x.at[tuple(expand(pattern.arrays, type_))].get(mode="fill", fill_value=0)
+    return _checked(values, pattern)
+
+
+def _sampled(x: Any, pattern: DynamicPattern) -> Any:
+    """(nse,) the elements of a dense array where the pattern stores entries: the einsum `ij->ij` on that pattern."""
+    letters, core = letters_of(x.ndim), core_type(pattern.type)
+    stored = tuple(letters[dim] for dim in pattern.format.order)
+    walk = Walked(stored[: len(core.shape)], core)
+    result = Term((), 0, stored[len(core.shape) :])
+    spec = Spec((Term(tuple(letters)),), result, (walk,), tuple(zip(letters, x.shape, strict=True)))
+    return einsum_p.bind(*same_varying((x, *pattern.arrays)), spec=spec)
+
+
+def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
+    """A dynamic tensor in another format, or with other room. One that had overflowed stays so."""
+    assert isinstance(tensor.pattern, DynamicPattern)
+    coords = expand(tensor.pattern.arrays, tensor.pattern.type)
+    made = assemble(coords, type_)
+    pattern = DynamicPattern(type_, made.arrays)
+    return _checked(_gather_sums(tensor.values, made, type_.nse), pattern, tensor.pattern)
+
+
+def with_derived(pattern: DynamicPattern) -> DynamicPattern:
+    """The pattern with its transposed index: the entries of its core in the reverse order of levels."""
+    if pattern.derived:
+        return pattern
+    core = core_type(pattern.type)
+    order = tuple(reversed(core.format.order))
+    if order == core.format.order:
+        return pattern
+    type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
+    made = assemble(expand(pattern.arrays, core), type_)
+    return DynamicPattern(pattern.type, pattern.arrays, (Derived(type_, made.arrays, made.order, made.slots),))
+
+
+def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
+    """(nse, ...) the sum of each slot's values (inputs, ...), which have one further axis at most: the product of the
+    matrix that says which input goes to which slot with the inputs. Its transposed index, by which cotangents come
+    back, is `slots`: a row of one entry for each input."""
+    inputs = values.shape[0]
+    rest = values.shape[1:]
+    if values.dtype.name not in DTYPES:
+        return scatter_sums(values, jnp.where(made.slots < 0, nse, made.slots), (nse,))
+    if not nse or not inputs:
+        return jnp.zeros((nse, *rest), values.dtype)  # the matrix has no entries, whatever is in its index arrays
+    shape = (nse, inputs)
+    matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))
+    inner = "t" * len(rest)
+    sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
+    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), (Walked(("q", "k"), matrix, (transposed,)),), sizes)
+    ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
+    operands = (values, made.starts, made.order, ones, made.slots, made.slots, made.slots)
+    return einsum_p.bind(*same_varying(operands), spec=spec)
+
+
+def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
+    """The tensor; after an overflow, or one of the pattern it came from, its float values are NaN, and concrete ones
+    are refused."""
+    overflowed = pattern.overflowed
+    if not isinstance(overflowed, jax.core.Tracer) and bool(np.any(overflowed)):
+        raise PatternError(
+            f"Expected at most nse={pattern.nse:,} entries in a {pattern.format.name} tensor of shape {pattern.shape}, "
+            f"but there are {int(pattern.count):,}. Pass nse={int(pattern.count)} or more."
+        )
+    known = already is None or isinstance(already.overflowed, jax.core.Tracer)
+    if already is not None and (known or bool(np.any(already.overflowed))):
+        pattern = pattern.overflowed_with(already)
+    return SparseTensor._unchecked(pattern.poisoned(values), pattern)

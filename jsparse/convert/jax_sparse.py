@@ -1,0 +1,213 @@
+"""BCOO and BCSR of `jax.experimental.sparse`, in and out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import is_integer, jax_array, native
+from jsparse.convert.array_kinds import experimental_sparse
+from jsparse.convert.dynamic_creation import from_coordinate_blocks
+from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
+from jsparse.formats import Format
+from jsparse.formats.shape import sizes_of
+from jsparse.primitives.routine import expand
+from jsparse.tensor.dense import dense_levels
+from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
+from jsparse.tensor.leaves import check_batched_leaves, check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+if TYPE_CHECKING:
+    from jax.experimental.sparse import BCOO, BCSR
+
+__all__ = ["from_jax_sparse", "to_bcoo", "to_bcsr"]
+
+
+def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
+    """The tensor of a BCOO or BCSR, differentiable in its data.
+
+    Entries come in any order, duplicates are summed, and indices out of range are padding. Its `n_dense` last
+    dimensions become dense levels, by default behind coo (csr for a BCSR).
+
+    The pattern is static if the indices are concrete, there is no batch and `dynamic` is False; else dynamic, by
+    default with room for `x.nse` entries. With `n_batch`, the result has the shape of one matrix of the batch, and
+    leaves with `n_batch` leading axes: it is an operand of `jax.vmap`.
+
+    Raises PatternError if there is no room, or arrays do not fit each other; NotYetSupportedError for other classes.
+    """
+    kind = type(x).__name__
+    if kind not in ("BCOO", "BCSR"):
+        raise NotYetSupportedError(f"asarray takes BCOO and BCSR of jax.experimental.sparse, but got {kind}.")
+    compressed = kind == "BCSR"
+    _check_structure(x, compressed)
+    sizes = sizes_of(x.shape)
+    batch, shape = sizes[: x.n_batch], sizes[x.n_batch :]
+    sparse = len(shape) - x.n_dense
+    if format is None:
+        format = Format.of("csr" if compressed else "coo", sparse).with_dense(x.n_dense) if sparse else "dense"
+    layout = Format.of(format, len(shape))
+
+    def convert(data: Any, *index: Any) -> SparseTensor:
+        coords = _csr_coordinates(index[0], index[1]) if compressed else jnp.moveaxis(index[0], -1, 0)
+        if not sparse:
+            return dense_levels(data.sum(0), Format.dense(len(shape))).asformat(layout)
+        return from_coordinate_blocks(coords, data, shape, layout, dynamic or bool(batch), nse)
+
+    data = jax_array(x.data, "an array of numbers to make a SparseTensor from")
+    index = tuple(
+        array if isinstance(array, jax.core.Tracer) else native(np.asarray(array))
+        for array in ((x.indices, x.indptr) if compressed else (x.indices,))
+    )
+    if not batch:
+        return convert(data, *index)
+    mapped = convert
+    for _ in batch:
+        mapped = jax.vmap(mapped)
+    whole = [jnp.broadcast_to(array, (*batch, *array.shape[x.n_batch :])) for array in (data, *index)]
+    result: SparseTensor = mapped(*whole)
+    pattern = result.pattern
+    if isinstance(pattern, DynamicPattern) and pattern.concrete and bool(np.any(pattern.overflowed)):
+        raise PatternError(
+            f"Expected at most nse={pattern.nse:,} entries in each tensor of a batch, but there are up to "
+            f"{int(np.max(pattern.count)):,}."
+        )
+    return result
+
+
+def _check_structure(x: Any, compressed: bool) -> None:
+    """That the arrays fit each other: their owner may have replaced them, or written to them. Coordinates out of range
+    are legal, and so are entries behind a BCSR's last pointer.
+
+    Raises PatternError, saying which array is wrong, and where.
+    """
+    kind, sizes = f"{type(x).__name__} of shape {shortened(x.shape)}", sizes_of(x.shape)
+    index = ("indices", "indptr") if compressed else ("indices",)
+    for name in index:
+        dtype = getattr(getattr(x, name), "dtype", None)
+        if not is_integer(dtype):
+            raise PatternError(f"Expected {name} of a {kind} to be an array of integers, but its dtype is {dtype}.")
+    lead = x.indices.ndim - (1 if compressed else 2)
+    sparse = 2 if compressed else x.indices.shape[-1] if lead >= 0 else 0
+    if lead < 0 or lead + sparse > len(sizes):
+        raise PatternError(
+            f"Expected indices of a {kind} that have its dimensions, but their shape is {x.indices.shape}."
+        )
+    count = x.indices.shape[lead]
+    own = {"data": (count, *sizes[lead + sparse :]), "indices": x.indices.shape[lead:]}
+    if compressed:
+        own["indptr"] = (sizes[lead] + 1,)
+    for name, wanted in own.items():
+        shape = tuple(getattr(x, name).shape)
+        alike = all(n in (1, size) for n, size in zip(shape[:lead], sizes, strict=False))
+        if shape[lead:] != wanted or not alike:
+            raise PatternError(
+                f"Expected {name} of a {kind} to have shape {shortened((*sizes[:lead], *wanted))}, but it has {shape}."
+            )
+    if compressed and not isinstance(x.indptr, jax.core.Tracer):
+        _check_pointers(np.asarray(x.indptr), count, kind)
+
+
+def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
+    """Of one BCSR, or of each in a batch."""
+    falling = pointers[..., 1:] < pointers[..., :-1]
+    if not (falling.any() or pointers[..., 0].any() or (pointers[..., -1] > count).any()):
+        return
+    if falling.any():
+        at = tuple(map(int, np.argwhere(falling)[0]))
+        after = (*at[:-1], at[-1] + 1)
+        wrong = f"never to decrease, but indptr[{at}] is {pointers[at]} and indptr[{after}] is {pointers[after]}"
+    else:
+        wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
+        wrong += f"{pointers[..., -1].max()}"
+    raise PatternError(f"Expected indptr of a {kind} {wrong}.")
+
+
+def _csr_coordinates(columns: Any, pointers: Any) -> Any:
+    """(2, nse) of a BCSR's indices; entries behind its last pointer are out of range."""
+    traced = isinstance(columns, jax.core.Tracer) or isinstance(pointers, jax.core.Tracer)
+    xnp: Any = jnp if traced else np
+    columns, pointers = xnp.asarray(columns), xnp.asarray(pointers)
+    dtype = np.int64 if not traced or columns.dtype.itemsize == 8 else np.int32
+    places = xnp.arange(len(columns))
+    row = xnp.searchsorted(pointers, places, side="right") - 1
+    return xnp.stack([xnp.where(places < pointers[-1], row, -1).astype(dtype), columns.astype(dtype)])
+
+
+def to_bcoo(tensor: SparseTensor) -> BCOO:
+    """The BCOO with the same stored entries; trailing dense levels that store the last dimensions are its `n_dense`.
+
+    Unused room of a dynamic tensor is padding: indices out of range, values 0. A tensor whose leaves have leading axes
+    gives a BCOO with `n_batch`. Inside jit, the indices of a static tensor become constants of the program. Raises
+    DTypeError for int64 indices if x64 is off.
+    """
+    check_batched_leaves(tensor, "A in A.to_bcoo")
+    check_width(tensor.pattern.index_dtype, f"the BCOO of {tensor!r}")
+    batch = tensor.values.shape[:-1]
+    inner = _block_dims(tensor.format)
+    sparse = tensor.ndim - inner
+
+    def convert(tensor: SparseTensor) -> tuple[Any, Any]:
+        indices = _indices(tensor, sparse)
+        data = tensor.values.reshape(len(indices), *tensor.shape[sparse:])
+        if not tensor.is_dynamic:
+            return indices, data
+        used = (indices[:, 0] < tensor.shape[0]).reshape(-1, *[1] * inner)
+        return indices, jnp.where(used, data, jnp.zeros((), data.dtype))
+
+    mapped = convert
+    for _ in batch:
+        mapped = jax.vmap(mapped)
+    indices, data = mapped(tensor)
+    in_order = tensor.format.order == tuple(range(tensor.ndim))
+    made: BCOO = experimental_sparse().BCOO(
+        (data, indices),
+        shape=(*batch, *tensor.shape),
+        indices_sorted=in_order and not tensor.is_dynamic,
+        unique_indices=True,
+    )
+    return made
+
+
+def _block_dims(format: Format) -> int:
+    """How many last dimensions are stored by the same last levels, all of them dense."""
+    inner = 0
+    while inner < format.trailing_dense and format.order[format.ndim - 1 - inner] == format.ndim - 1 - inner:
+        inner += 1
+    return inner
+
+
+def _indices(tensor: SparseTensor, sparse: int) -> Any:
+    """(entries, sparse) the coordinates of every block, out of range in all dimensions where there is none."""
+    pattern = tensor.pattern
+    block = int(np.prod(tensor.shape[sparse:], dtype=np.int64))
+    entries = tensor.nse // max(block, 1)
+    if not sparse:
+        return jnp.zeros((1, 0), np.int32)
+    if isinstance(pattern, DynamicPattern):
+        coords = expand(pattern.arrays, pattern.type)
+    else:
+        coords = pattern.to_coords()
+    return jnp.asarray(coords[:sparse, :: max(block, 1)][:, :entries].T)
+
+
+def to_bcsr(tensor: SparseTensor) -> BCSR:
+    """The BCSR with the same stored entries, of a matrix, or of a tensor in csr with dense levels for all further
+    dimensions, which are its `n_dense`; others are converted to that.
+
+    Raises ShapeError below two dimensions, DTypeError for int64 indices if x64 is off.
+    """
+    check_leaves(tensor, "A in A.to_bcsr")
+    if tensor.ndim < 2:
+        raise ShapeError(f"Expected a tensor of two dimensions or more for a BCSR, but got shape {tensor.shape}.")
+    check_width(tensor.pattern.index_dtype, f"the BCSR of {tensor!r}")
+    rows = tensor.asformat(Format.of("csr", 2).with_dense(tensor.ndim - 2))
+    pointers, columns = (jnp.asarray(array) for array in rows.pattern.arrays)
+    data = rows.values.reshape(-1, *tensor.shape[2:]) if columns.shape[0] else rows.values.reshape(0, *tensor.shape[2:])
+    pointers = jnp.minimum(pointers, columns.shape[0])
+    made: BCSR = experimental_sparse().BCSR(
+        (data, columns, pointers), shape=tensor.shape, indices_sorted=not tensor.is_dynamic, unique_indices=True
+    )
+    return made

@@ -1,0 +1,84 @@
+"""scipy.sparse arrays and matrices, in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.convert.array_kinds import scipy_sparse
+from jsparse.convert.scipy_structure import compressed, entries_of
+from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
+from jsparse.formats import Format, Pattern
+from jsparse.formats.coordinates import check_bounds
+from jsparse.formats.validate import checked_shape
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["from_scipy", "to_scipy"]
+
+
+def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
+    """The pattern of a scipy.sparse array or matrix in a format, and the values, duplicates summed; whether these are
+    a copy.
+
+    Unsorted and repeated entries are legal. Raises PatternError, saying which part is wrong and where, if the parts do
+    not fit each other; DTypeError if it holds no numbers.
+    """
+    shape = checked_shape(x.shape, format)
+    try:
+        if x.format in ("csr", "csc"):
+            parts = compressed(x, shape)
+            if parts.is_sorted and x.format == format.name:
+                return Pattern._trusted(shape, format, parts.copied(shape)), parts.values, False
+            rows, values = parts.entries(x.format, shape)
+        else:
+            rows, values = entries_of(x, shape)
+    except PatternError as error:
+        raise _wrong(x, error) from error
+    try:
+        pattern, placed = Pattern.of_entries(rows, values, shape, format)
+    except PatternError:
+        _check_bounds(x, rows, shape)
+        raise
+    return pattern, placed, placed is not values
+
+
+def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
+    try:
+        check_bounds(rows, shape)
+    except PatternError as error:
+        raise _wrong(x, error) from error
+
+
+def _wrong(x: Any, error: PatternError) -> PatternError:
+    kind = f"{type(x).__name__} of shape {shortened(x.shape)}"
+    return PatternError(f"{error} This {kind} is not as scipy.sparse describes it: make it anew.")
+
+
+def to_scipy(tensor: SparseTensor) -> Any:
+    """The scipy.sparse array of a matrix: csr_array or csc_array in these formats, coo_array in all others.
+
+    Explicit zeros stay, nothing is shared. Raises ShapeError unless the tensor is a matrix, DTypeError for values that
+    scipy does not know (bfloat16 …), and for traced ones.
+    """
+    check_leaves(tensor, "A in A.to_scipy")
+    if tensor.ndim != 2:
+        raise ShapeError(
+            f"Expected a matrix for scipy.sparse, but the tensor has shape {tensor.shape}. Use to_coords()."
+        )
+    if isinstance(tensor.values, jax.core.Tracer):
+        raise DTypeError(f"Expected values that are known, but those of {tensor!r} are traced. Convert outside jit.")
+    tensor = tensor.static()
+    assert isinstance(tensor.pattern, Pattern)
+    values = np.array(tensor.values)
+    if values.dtype.kind == "V" or values.dtype == np.float16:
+        raise DTypeError(f"Expected values that scipy.sparse can hold, but got {values.dtype}. Use astype('float32').")
+    sparse = scipy_sparse()
+    if tensor.format.name in ("csr", "csc"):
+        make = sparse.csr_array if tensor.format.name == "csr" else sparse.csc_array
+        pointers, coordinates = tensor.pattern.arrays
+        return make((values, coordinates.copy(), pointers.copy()), shape=(tensor.shape[0], tensor.shape[1]))
+    return sparse.coo_array((values, tuple(tensor.pattern.to_coords())), shape=tensor.shape)

@@ -1,0 +1,221 @@
+"""What scipy.sparse arrays and matrices consist of, checked: coordinates by dimension, and values.
+
+No conversion of scipy's own is called on what comes: they trust the index arrays, to which their owner may have
+written, and end the process where they are wrong.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from jsparse import _native
+from jsparse.base.arrays import given_dtype, host_array, native
+from jsparse.convert.array_kinds import scipy_sparse
+from jsparse.errors import PatternError, shortened
+from jsparse.formats.build import index_dtype
+
+__all__ = ["Compressed", "compressed", "entries_of"]
+
+_UNSORTED = 4  # what `_native.faults` gives if entries are out of order, or repeated, and nothing else is wrong
+
+_Entries = tuple[Sequence[np.ndarray], np.ndarray]  # coordinates by dimension, and values
+
+
+def compressed(x: Any, shape: tuple[int, ...]) -> Compressed:
+    """The parts of a csr or csc."""
+    rows, columns = (1, *shape)[-2:]  # csr of one dimension is one row
+    return Compressed.of(x, rows, columns, 1) if x.format == "csr" else Compressed.of(x, columns, rows, 1)
+
+
+def entries_of(x: Any, shape: tuple[int, ...]) -> _Entries:
+    """The coordinates and the values of what is neither, which may come in any order and repeat."""
+    return _READERS.get(x.format, _of_others)(x, shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """Checked parts of a csr, csc or bsr."""
+
+    pointers: np.ndarray
+    coordinates: np.ndarray
+    values: np.ndarray
+    is_sorted: bool
+
+    @staticmethod
+    def of(x: Any, outer: int, inner: int, ndim: int) -> Compressed:
+        """The parts of `outer` rows that have entries in `inner` columns (or the other way round, or of blocks), with
+        data of `ndim` dimensions. One pass over them tells whether any is wrong, others then look for what that is."""
+        pointers, coordinates = _integers(x, "indptr"), _integers(x, "indices")
+        values = _numbers(x, ndim)
+        if len(pointers) != outer + 1:
+            raise PatternError(f"Expected indptr to have length {outer + 1:,}, but it has {len(pointers):,}.")
+        count = int(pointers[-1])
+        if not 0 <= count <= min(len(coordinates), len(values)):
+            raise PatternError(
+                f"Expected the last of indptr to be a number of entries that indices ({len(coordinates):,}) and data "
+                f"({len(values):,}) have, but it is {count}."
+            )
+        dtype = np.int32 if pointers.dtype == coordinates.dtype == np.int32 else np.int64
+        pointers = np.ascontiguousarray(pointers, dtype)
+        coordinates = np.ascontiguousarray(coordinates[:count], dtype)
+        levels = [(0, 0, 1, outer), (1, 1, 1, inner)]  # dense, compressed
+        faults = _native.faults([pointers, coordinates], levels)
+        if faults & ~_UNSORTED:
+            raise _fault(pointers, coordinates, inner)
+        return Compressed(pointers, coordinates, values[:count], not faults)
+
+    def copied(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Pointers and coordinates as a pattern takes them over: shared with nothing."""
+        dtype = index_dtype(shape, [len(self.pointers), len(self.coordinates)])
+        return np.array(self.pointers, dtype), np.array(self.coordinates, dtype)
+
+    def entries(self, kind: str, shape: Sequence[int]) -> _Entries:
+        """The coordinates, of csr or csc, and the values."""
+        if len(shape) == 1:
+            return [self.coordinates], self.values
+        pointers = self.pointers
+        outer = np.repeat(np.arange(len(pointers) - 1, dtype=pointers.dtype), np.diff(pointers))
+        return ([outer, self.coordinates] if kind == "csr" else [self.coordinates, outer]), self.values
+
+
+def _fault(pointers: np.ndarray, coordinates: np.ndarray, inner: int) -> PatternError:
+    if pointers[0] != 0:
+        return PatternError(f"Expected indptr to begin with 0, but it begins with {pointers[0]}.")
+    falling = pointers[:-1] > pointers[1:]
+    if falling.any():
+        at = int(np.argmax(falling))
+        return PatternError(
+            f"Expected indptr never to decrease, but {pointers[at]} at {at} is followed by {pointers[at + 1]}."
+        )
+    at = int(np.argmax((coordinates < 0) | (coordinates >= inner)))
+    return PatternError(f"Expected indices to lie in [0, {inner}), but {coordinates[at]} came at {at}.")
+
+
+def _of_coo(x: Any, shape: Sequence[int]) -> _Entries:
+    coords = getattr(x, "coords", None) if hasattr(x, "coords") else (x.row, x.col)
+    if not isinstance(coords, tuple | list) or len(coords) != len(shape):
+        raise PatternError(f"Expected coords to be a tuple of {len(shape)} arrays, one for each dimension.")
+    rows, values = [_vector(row, f"coords[{dim}]") for dim, row in enumerate(coords)], _numbers(x, 1)
+    for dim, row in enumerate(rows):
+        if len(row) != len(values):
+            raise PatternError(
+                f"Expected as many coordinates as values, but coords[{dim}] has {len(row):,} and data {len(values):,}."
+            )
+    return rows, values
+
+
+def _of_bsr(x: Any, shape: Sequence[int]) -> _Entries:
+    block = _numbers(x, 3).shape[1:]
+    if 0 in block or any(size % of_block for size, of_block in zip(shape, block, strict=True)):
+        raise PatternError(f"Expected blocks of data that fill the shape, but they have shape {block}.")
+    parts = Compressed.of(x, shape[0] // block[0], shape[1] // block[1], 3)
+    checked = (parts.values, parts.coordinates, parts.pointers)
+    return _converted(scipy_sparse().bsr_array, checked, shape)
+
+
+def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
+    offsets, data = _integers(x, "offsets"), _numbers(x, 2)
+    if len(offsets) != len(data):
+        raise PatternError(f"Expected an offset for each row of data, but there are {len(offsets):,} of {len(data):,}.")
+    if len(np.unique(offsets)) != len(offsets):
+        raise PatternError("Expected each offset once.")
+    inside = (offsets > -shape[0]) & (offsets < shape[1])
+    if not inside.all():
+        offsets, data = offsets[inside], data[inside]
+    return _converted(scipy_sparse().dia_array, (data, native(offsets)), shape)
+
+
+def _converted(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
+    """What scipy makes of checked parts."""
+    try:
+        found = make(parts, shape=tuple(shape)).tocoo()
+    except (TypeError, ValueError) as error:
+        raise PatternError(f"Expected data that scipy.sparse converts, but got {shortened(error, 160)}.") from error
+    return _of_coo(found, shape)
+
+
+def _of_lil(x: Any, shape: Sequence[int]) -> _Entries:
+    lists = {name: getattr(x, name, None) for name in ("rows", "data")}
+    for name, given in lists.items():
+        known = isinstance(given, np.ndarray) and given.shape == (shape[0],)
+        if not known or not all(type(row) is list for row in given):  # type: ignore[union-attr]
+            raise PatternError(f"Expected {name} to be an array of {shape[0]:,} lists, one for each row.")
+    for at, (columns, values) in enumerate(zip(*lists.values(), strict=True)):
+        if len(columns) != len(values):
+            raise PatternError(f"Expected a value for each column, but row {at} has {len(columns)} and {len(values)}.")
+    kinds = set(map(type, chain.from_iterable(lists["rows"])))  # type: ignore[arg-type]
+    if not all(issubclass(kind, int | np.integer) for kind in kinds):
+        raise PatternError("Expected rows to be lists of integers, but some are not.")
+    try:
+        rows = x.tocsr()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise PatternError(f"Expected data to be lists of {shortened(x.dtype)}: {shortened(error, 160)}.") from error
+    return compressed(rows, tuple(shape)).entries("csr", shape)
+
+
+def _of_dok(x: Any, shape: Sequence[int]) -> _Entries:
+    keys = list(x.keys())
+    if len(shape) == 1:
+        return [_known_integers(keys, "the keys")], _known_numbers(x.values(), x.dtype)
+    if not all(type(key) is tuple and len(key) == len(shape) for key in keys):
+        raise PatternError(f"Expected keys that are tuples of {len(shape)} coordinates.")
+    flat = _known_integers(chain.from_iterable(keys), "the keys")
+    return list(flat.reshape(-1, len(shape)).T), _known_numbers(x.values(), x.dtype)
+
+
+def _of_others(x: Any, shape: Sequence[int]) -> _Entries:
+    return _of_coo(x.tocoo(), shape)
+
+
+_READERS: dict[str, Callable[[Any, Sequence[int]], _Entries]] = {
+    "coo": _of_coo,
+    "bsr": _of_bsr,
+    "dia": _of_dia,
+    "lil": _of_lil,
+    "dok": _of_dok,
+}
+
+
+def _integers(x: Any, name: str) -> np.ndarray:
+    return _vector(getattr(x, name, None), name)
+
+
+def _vector(given: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise PatternError(f"Expected {name} to be a one-dimensional array of integers.") from error
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise PatternError(
+            f"Expected {name} to be a one-dimensional array of integers, but got shape {array.shape} of "
+            f"{shortened(array.dtype)}."
+        )
+    return array
+
+
+def _numbers(x: Any, ndim: int) -> np.ndarray:
+    array = host_array(getattr(x, "data", None), f"an array of numbers as data of a {type(x).__name__}")
+    if array.ndim != ndim:
+        raise PatternError(f"Expected data of {ndim} dimensions, but it has shape {shortened(array.shape)}.")
+    return array
+
+
+def _known_integers(given: Iterable[Any], name: str) -> np.ndarray:
+    try:
+        return np.fromiter(map(operator.index, given), np.int64)
+    except (TypeError, OverflowError) as error:
+        raise PatternError(f"Expected {name} to hold integers, but one is none: {shortened(error)}.") from error
+
+
+def _known_numbers(given: Iterable[Any], dtype: Any) -> np.ndarray:
+    found = given_dtype(dtype, "an array of numbers to make a SparseTensor from")
+    try:
+        return np.fromiter(given, found)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise PatternError(f"Expected values of {found}, but one is none: {shortened(error)}.") from error

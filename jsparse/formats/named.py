@@ -1,0 +1,57 @@
+"""Short names of formats, and the levels that they mean."""
+
+from __future__ import annotations
+
+from jsparse.errors import FormatError
+from jsparse.formats.level import Level, LevelKind, check_dimensions
+
+__all__ = ["NAMES", "default_levels", "has_name", "named_levels"]
+
+NAMES = ("csr", "csc", "dcsr", "dcsc", "coo", "csf")
+_DENSE, _COMPRESSED, _SINGLETON = LevelKind.DENSE, LevelKind.COMPRESSED, LevelKind.SINGLETON
+_MATRICES = {
+    "csr": (Level(_DENSE, 0), Level(_COMPRESSED, 1)),
+    "csc": (Level(_DENSE, 1), Level(_COMPRESSED, 0)),
+    "dcsr": (Level(_COMPRESSED, 0), Level(_COMPRESSED, 1)),
+    "dcsc": (Level(_COMPRESSED, 1), Level(_COMPRESSED, 0)),
+}
+
+
+def has_name(name: str, ndim: int) -> bool:
+    """Whether a short name means a format of that rank."""
+    return ndim == 2 if name in _MATRICES else ndim >= 1
+
+
+def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
+    """The levels of a short name ("dense": all levels dense). Raises FormatError if it has no such rank."""
+    check_dimensions(ndim)
+    if name == "dense":
+        return tuple(Level(_DENSE, dim) for dim in range(ndim))
+    if name in _MATRICES:
+        if ndim != 2:
+            raise FormatError(
+                f"Expected a matrix for the format {name}, but the tensor has {ndim} dimensions. "
+                "Use coo, csf or a notation such as '(i, j, k) -> (i : dense, j : compressed, k : dense)'."
+            )
+        return _MATRICES[name]
+    if ndim < 1:
+        raise FormatError(f"Expected at least 1 dimension for the format {name}, but the tensor has none. Name none.")
+    return _coo(ndim) if name == "coo" else _compressed(ndim)
+
+
+def default_levels(ndim: int) -> tuple[Level, ...]:
+    """What a tensor of `ndim` dimensions gets unless told: csr for matrices, all levels compressed otherwise. Raises
+    FormatError for too many."""
+    check_dimensions(ndim)
+    return _MATRICES["csr"] if ndim == 2 else _compressed(ndim)
+
+
+def _coo(ndim: int) -> tuple[Level, ...]:
+    if ndim == 1:
+        return _compressed(1)
+    inner = (Level(_SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
+    return (Level(_COMPRESSED, 0, unique=False), *inner, Level(_SINGLETON, ndim - 1))
+
+
+def _compressed(ndim: int) -> tuple[Level, ...]:
+    return tuple(Level(_COMPRESSED, dim) for dim in range(ndim))

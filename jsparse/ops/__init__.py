@@ -1,0 +1,1 @@
+"""The public functions, and the methods of SparseTensor that compute."""

@@ -1,0 +1,120 @@
+"""`jsparse.einsum`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.limits import MOST_BYTES, check_bytes, checked_nse
+from jsparse.compiler.semiring import Semiring, semiring_named
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import NotYetSupportedError, shortened
+from jsparse.notation import read_sublists
+from jsparse.planning.contraction import contraction
+from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.execute import computed
+from jsparse.planning.operands import as_array
+from jsparse.planning.request import OutFormat
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["einsum"]
+
+
+def einsum(
+    subscripts: Any,
+    *operands: Any,
+    out_format: OutFormat = None,
+    nse: int | None = None,
+    semiring: str | Semiring = "plus_times",
+    schedule: Any = None,
+    preferred_element_type: Any = None,
+) -> jax.Array | SparseTensor:
+    """Sums of products of sparse and dense tensors, in numpy's notation.
+
+        y = jsparse.einsum("ij,j->i", A, x)                      # A: SparseTensor of any format
+        C = jsparse.einsum("ij,jk->ik", A, B)                    # of two SparseTensors: a SparseTensor
+        S = jsparse.einsum("ik,jk->ij", X, Y, out_format=A)      # only where A is stored
+        y = jsparse.einsum(A, [0, 1], x, [1], [0])               # the first again, with lists of indices
+
+    The operation is compiled for the operands' formats and sizes, differentiable in every operand (the values of a
+    sparse one included), and works under `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`.
+
+    Args:
+        subscripts: a term of letters for each operand, separated by commas, and `->` with the indices of the result.
+            Indices that the result lacks are summed. Without `->` the result has those that appear once, sorted. An
+            index may stand twice in a term (a diagonal). `...` stands for the other dimensions of an operand, which
+            broadcast. Instead of text, a list of integers and Ellipsis behind each operand, and one for the result.
+        operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
+            as those of `jnp.einsum` do. BCOO, BCSR and scipy.sparse arrays are taken as `asarray` makes them. An entry
+            that is not stored contributes nothing, even against NaN or Inf.
+        out_format: "dense" for an array; a format for a SparseTensor in that format; a SparseTensor to compute on its
+            pattern only (its values play no part). By default the result is sparse if (a) a sparse operand has none of
+            its indices summed, or (b) the result has two indices or more, each carried by a sparse operand. In case (a)
+            it has that operand's levels, and dense levels for indices added to them, unless several patterns meet;
+            then, and in case (b), it has exactly the entries that the operands' entries reach, in an inferred format.
+        nse: the room of a sparse result whose pattern is only known at run time. Needed where no operand bounds it, as
+            in `ij,jk->ik`. Of a result that is known, a bound that is checked.
+        preferred_element_type: the dtype of the result, by default what operands promote to. The sum of products is
+            computed so that no more is lost than in that dtype (float16 and bfloat16: in float32), and rounded once.
+        semiring: what takes the place of sum and product: "min_plus" (shortest paths), "max_plus" (longest ones),
+            "max_times", "or_and" (reachability, bit by bit; of integers and bool), or "plus_times". Where nothing is
+            added up the result is the semiring's zero: inf or the largest integer for min, -inf or the smallest for
+            max. The gradient of a minimum or maximum goes to the products that reach it, in equal shares (if the einsum
+            is done in steps, of each step). Of dense operands alone, jax.numpy computes it over all index values.
+
+    Returns:
+        An array of the result's shape, or a SparseTensor.
+
+    Raises:
+        SubscriptError: the subscripts do not follow the notation.
+        ShapeError: ranks or sizes do not agree.
+        DTypeError: the dtypes of operands, or the preferred one, are not supported, or real while operands are not.
+        SemiringError: the semiring is unknown, or has no meaning for the operands' dtype.
+        FormatError: out_format is no format for the result's rank.
+        PatternError: there is no room for the result's entries, or nothing bounds them: pass nse=.
+    """
+    shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
+    nse = checked_nse(nse, shown)
+    subscripts, operands = as_sparse_operand(subscripts, shown), tuple(as_sparse_operand(x, shown) for x in operands)
+    dense = out_format is None and not any(isinstance(x, SparseTensor) for x in (subscripts, *operands))
+    if not (dense or isinstance(subscripts, str)):
+        subscripts, operands = read_sublists((subscripts, *operands))
+        shown = f"'{shortened(subscripts)}'"
+    _refuse(shown, schedule=schedule)
+    ring = semiring_named(semiring, str(shown).strip("'"))
+    preferred = preferred_dtype(shown, preferred_element_type)
+    if dense and ring.is_linear:
+        return _of_arrays((subscripts, *operands), preferred, str(shown).strip("'"))
+    if not isinstance(subscripts, str):
+        subscripts, operands = read_sublists((subscripts, *operands))
+    work, taken = contraction(subscripts, operands, out_format, nse, preferred, ring)
+    return computed(work, taken, out_format, nse)
+
+
+def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) -> jax.Array:
+    """What jax.numpy computes: the subscripts and arrays, or arrays and lists of their indices in turn."""
+    count = len(arguments)
+    places = range(1, count) if isinstance(arguments[0], str) else range(0, count - count % 2, 2)
+    taken = [as_array(x, text) if n in places else x for n, x in enumerate(arguments)]
+    known = {n: x for n, x in enumerate(taken) if n not in places}
+
+    def computed(*arrays: Any) -> jax.Array:
+        given = dict(zip(places, arrays, strict=True))
+        return jnp.einsum(*({**known, **given}[n] for n in range(count)), preferred_element_type=preferred)
+
+    arrays = [taken[n] for n in places]
+    if prod(max(size, 1) for x in arrays for size in x.shape) > MOST_BYTES // 16:  # else no result is too large
+        result = jax.eval_shape(computed, *arrays)
+        check_bytes(result.shape, result.dtype, f"the result of '{text}'", "Sum over more indices.")
+    return computed(*arrays)
+
+
+def _refuse(shown: str, **options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise NotYetSupportedError(f"einsum does not take {name}= yet; leave it out of {shown}.")

@@ -1,0 +1,241 @@
+"""`jsparse.evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import index
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.limits import checked_nse
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError, represented, shortened
+from jsparse.formats.shape import LARGEST_SIZE
+from jsparse.notation.evaluate import parse_statement
+from jsparse.notation.statement import Statement
+from jsparse.planning.desugar.assignment import check_distinct, counting
+from jsparse.planning.desugar.gather_scatter import Direct, direct
+from jsparse.planning.desugar.min_max import as_product
+from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.operands import as_array
+from jsparse.planning.request import OutFormat
+from jsparse.planning.statement import stated
+from jsparse.planning.summation import Summation
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["evaluate", "stated_sum"]
+
+
+def evaluate(
+    text: str,
+    /,
+    *,
+    out_format: OutFormat = None,
+    nse: int | None = None,
+    semiring: str | Semiring = "plus_times",
+    schedule: Any = None,
+    preferred_element_type: Any = None,
+    shape: tuple[int, ...] | None = None,
+    **tensors: Any,
+) -> jax.Array | SparseTensor:
+    """Sums of products of sparse and dense tensors, in tensor index notation.
+
+        y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=A, x=x)
+        D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=A, B=B, E=E, F=F)
+
+        C = jsparse.evaluate("C[rows[p],n] += V[p] * B[cols[p],n]", shape=(m, n), rows=rows, cols=cols, V=V, B=B)
+        d = jsparse.evaluate("d[to[e]] min= w[e] + d0[source[e]]", shape=(n,), to=to, source=source, w=w, d0=d0)
+
+    Each term is summed over the indices that the result lacks and that it carries itself; a term that lacks an index of
+    the result is the same along it, and so is the whole result if all do, given its `shape`. An index may be read from
+    a tensor of integers, on both sides: what is out of range there contributes nothing and writes nothing (see
+    docs/indirect.md). Compiled, and differentiable, as `einsum` is.
+
+    Args:
+        text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
+            without brackets is a tensor of rank 0. Division is by numbers. Instead of `=`, which writes each place
+            once, `+=` adds to it, `min=` and `max=` keep the smallest or the largest of what comes there.
+        tensors: what the names mean: SparseTensors, arrays (sparse ones of JAX or scipy as well), numbers. The target's
+            name means what was there before.
+        shape: of the result, where it does not follow: an index that is read from a tensor tells no size, nor does one
+            of the result that no term carries.
+        out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
+            only. By default the result is sparse if every term is, as a product of einsum would be.
+        nse: the room of a sparse result with a dynamic pattern; by default, where operands bound it, theirs.
+        preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
+        semiring: as einsum takes it, for a statement that is one product of tensors.
+
+    Returns:
+        An array of the result's shape, or a SparseTensor.
+
+    Raises:
+        SubscriptError: the text does not follow the notation (the message points at the place), or tensors are missing
+            or not named in it.
+        ShapeError, DTypeError, FormatError, PatternError, SemiringError: as einsum raises them; PatternError also if
+            `=` writes a place twice, as far as the indices are known.
+    """
+    shown = f"'{shortened(text)}'"
+    if schedule is not None:
+        raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of {shown}.")
+    nse = checked_nse(nse, shown)
+    tensors = {name: as_sparse_operand(x, shown) for name, x in tensors.items()}
+    statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    text = shortened(text)  # from here on only for messages
+    written = _direct(text, statement, tensors, shape)
+    before = tensors.get(statement.target.tensor)
+    _check_format(text, statement, before, out_format)
+    if statement.operator == "=":
+        check_distinct(text, written)
+    preferred = preferred_dtype(f"'{text}'", preferred_element_type)
+    plain, operands, ring = _by_semiring(text, written, tensors, ring)
+    wanted = _target_shape(text, before, shape)
+    out = stated(text, plain, operands, out_format, nse, preferred, ring, wanted).total()
+    return out if before is None else _onto(text, written, operands, before, out)
+
+
+def _check_format(text: str, statement: Statement, before: Any, out_format: OutFormat) -> None:
+    """That a result on top of what was there before can be stored as asked. Raises FormatError if it cannot."""
+    if before is None or out_format in (None, "dense"):
+        return
+    if not isinstance(before, SparseTensor):
+        raise FormatError(
+            f"Expected out_format of '{text}' to be 'dense', since {statement.target.tensor} is given as an array, but "
+            f"got {out_format if isinstance(out_format, str) else type(out_format).__name__}. Give it as a "
+            f"SparseTensor, or leave out_format= out."
+        )
+
+
+def _onto(text: str, written: Direct, operands: dict[str, Any], before: Any, out: Any) -> Any:
+    """What a target that was there before becomes."""
+    if not isinstance(before, SparseTensor):
+        before = as_array(before, text)
+    combine: dict[str, Callable[[Any, Any], Any]] = {"min=": jnp.minimum, "max=": jnp.maximum}
+    match written.statement.operator:
+        case "+=":
+            return before + out
+        case _ if isinstance(out, SparseTensor) or isinstance(before, SparseTensor):
+            raise NotYetSupportedError(
+                f"'{written.statement.operator}' does not yet replace some entries of a sparse tensor: '{text}'. Pass "
+                f"{written.statement.target.tensor} as a dense array, and out_format='dense'."
+            )
+        case "=":
+            writes, same = counting(written)
+            count = stated(text, writes, operands, "dense", None).total()
+            return jnp.where(jnp.expand_dims(count > 0, same), out, before)
+        case operator:
+            return combine[operator](before, out)
+
+
+def stated_sum(
+    text: str,
+    tensors: dict[str, Any],
+    shape: tuple[int, ...] | None,
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None = None,
+    semiring: str | Semiring = PLUS_TIMES,
+) -> tuple[Summation, list[Any]]:
+    """What `evaluate` does with these tensors, and its operands."""
+    nse = checked_nse(nse, f"'{shortened(text)}'")
+    tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
+    statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    text = shortened(text)
+    written = _direct(text, statement, tensors, shape)
+    plain, operands, ring = _by_semiring(text, written, tensors, ring)
+    wanted = _target_shape(text, tensors.get(statement.target.tensor), shape)
+    work, taken, _ = stated(text, plain, operands, out_format, nse, preferred, ring, wanted)
+    return work, taken
+
+
+def _checked(
+    text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
+) -> tuple[Statement, Semiring]:
+    """The statement, which has the tensors it names, and its semiring. Sums of terms and numbers are of plus_times."""
+    statement, ring = _parsed(text, sized=True), semiring_named(semiring, text)
+    if shape is None and statement.target.tensor not in tensors and not isinstance(out_format, SparseTensor):
+        statement = _parsed(text, sized=False)
+    if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
+        raise NotYetSupportedError(
+            f"evaluate takes one product of tensors by {ring}, without numbers, but '{text}' is more than that. "
+            f"Evaluate products one by one, and combine them by jax.numpy."
+        )
+    if not ring.is_linear and statement.operator != "=":
+        raise SubscriptError(
+            f"Expected '=' in a statement by {ring}, which says itself how products meet, but '{text}' has "
+            f"'{statement.operator}'. Leave semiring= out, or write '='."
+        )
+    _check_names(text, statement, tensors)
+    return statement, ring
+
+
+def _by_semiring(
+    text: str, written: Direct, tensors: dict[str, Any], semiring: Semiring
+) -> tuple[Statement, dict[str, Any], Semiring]:
+    """The statement with its tensors and relations; `min=` and `max=` as products of the semirings they mean."""
+    operands = {**tensors, **written.relations}
+    if written.statement.operator not in ("min=", "max="):
+        return written.statement, operands, semiring
+    plain, more, semiring = as_product(
+        written.statement, operands, lambda product: stated(text, product, operands, None, None).total()
+    )
+    return plain, {**operands, **more}, semiring
+
+
+def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None) -> Direct:
+    """The statement without indirect accesses. Raises ShapeError if the target's shape does not follow."""
+    target = statement.target
+    before = tensors.get(target.tensor)
+    if before is not None and statement.operator == "=" and not target.nested():
+        raise SubscriptError(
+            f"Expected no tensor for {target.tensor}, which '{text}' writes everywhere. Leave it out, or write '+='."
+        )
+    if target.nested() and shape is None and before is None:
+        raise ShapeError(
+            f"Expected shape= for '{text}', since the sizes of {target.tensor} do not follow from what "
+            f"{', '.join(map(str, target.nested()))} reads. Pass shape=, {len(target.indices)} sizes."
+        )
+    return direct(text, statement, tensors, _target_shape(text, before, shape))
+
+
+def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The shape that the result has to have, if something says so. Raises ShapeError if that is no shape, or two."""
+    had = None if before is None else tuple(before.shape if hasattr(before, "shape") else np.shape(before))
+    if shape is None:
+        return had
+    try:
+        wanted = tuple(index(size) for size in shape)
+    except (TypeError, ValueError):
+        wanted = (-1,)
+    if min(wanted, default=0) < 0 or max(wanted, default=0) > LARGEST_SIZE:
+        raise ShapeError(
+            f"Expected shape= of '{text}' to be a tuple of sizes from 0 to 2**62, but got {represented(shape)}."
+        )
+    if had not in (None, wanted):
+        raise ShapeError(f"Expected shape= of '{text}' to be {had}, as that of what was there, but got {wanted}.")
+    return wanted
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str, sized: bool) -> Statement:
+    return parse_statement(text, sized)
+
+
+def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:
+    wanted = statement.tensors()
+    missing = [name for name in wanted if name not in tensors]
+    if missing:
+        raise SubscriptError(
+            f"Expected a tensor for every name in '{shortened(text)}', but {shortened(', '.join(missing))} did not "
+            f"come. Pass {shortened(', '.join(f'{name}=...' for name in missing))}."
+        )
+    unknown = [name for name in tensors if name not in (*wanted, statement.target.tensor)]
+    if unknown:
+        raise SubscriptError(
+            f"Expected tensors that '{shortened(text)}' names ({shortened(', '.join(wanted))}), but "
+            f"{shortened(', '.join(unknown))} came as well."
+        )

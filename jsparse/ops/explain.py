@@ -1,0 +1,244 @@
+"""`jsparse.explain`: what an einsum, or a statement, becomes, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jsparse.base.limits import checked_nse
+from jsparse.compiler.backends.llvm.jit import optimized_ir
+from jsparse.compiler.kernel import Kernel
+from jsparse.compiler.loops import LoopNest, build_loops
+from jsparse.compiler.lower import lower
+from jsparse.compiler.schedule import Plan
+from jsparse.compiler.semiring import Semiring, semiring_named
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.notation import Assignment, read_sublists
+from jsparse.ops.evaluate import stated_sum
+from jsparse.planning.contraction import Contraction, contraction
+from jsparse.planning.dtypes import preferred_dtype
+from jsparse.planning.execute import last_product, step_products
+from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.output.pattern import Assembly
+from jsparse.planning.request import OutFormat
+from jsparse.planning.summation import Summation
+from jsparse.primitives.assembly import find_places
+from jsparse.primitives.entries_spec import entries_plan
+from jsparse.primitives.execute import make_plan
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Explanation", "Part", "explain"]
+
+REJECTED_SHOWN = 5
+
+
+def explain(
+    subscripts: Any,
+    *operands: Any,
+    out_format: OutFormat = None,
+    nse: int | None = None,
+    shape: tuple[int, ...] | None = None,
+    semiring: str | Semiring = "plus_times",
+    preferred_element_type: Any = None,
+    **tensors: Any,
+) -> Explanation:
+    """What `einsum` (or, with named tensors, `evaluate`) of the same arguments does: formats, steps, loop order with
+    costs, tiles, loop nest, kernel, LLVM IR.
+
+    Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
+    """
+    preferred = preferred_dtype("explain", preferred_element_type)
+    nse = checked_nse(nse, "explain")
+    subscripts, *rest = (as_sparse_operand(x, "explain") for x in (subscripts, *operands))
+    operands = tuple(rest)
+    if tensors:
+        work, taken = stated_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring)
+        return Explanation(subscripts, tuple(_of_sum(work, taken)))
+    if not isinstance(subscripts, str):
+        subscripts, operands = read_sublists((subscripts, *operands))
+    ring = semiring_named(semiring, subscripts)
+    if ring.is_linear and out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
+        return Explanation(subscripts, ())
+    product, given = contraction(subscripts, operands, out_format, nse, preferred, ring)
+    return Explanation(subscripts, tuple(_of_product(product, given, out_format, nse)))
+
+
+def _of_sum(work: Summation, operands: Sequence[Any]) -> Iterator[Part]:
+    if work.entries is not None:
+        every = [term.work.kernel_dtypes for term in work.terms]
+        plan = entries_plan(work.entries, (every[0][0], *(dtype for _, *factors in every for dtype in factors)))
+        yield Part("all terms, and where they are stored", work.terms[0].work, plan, _named(work.entries.reached.walks))
+        return
+    yield from _of_assembly(work.assembly, work.terms[0].work)
+    for number, term in enumerate(work.terms):
+        for part in _of_product(term.work, [operands[n] for n in term.places], "dense", None):
+            yield Part(f"term {number}: {part.title}", part.work, part.plan, part.patterns)
+
+
+def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Iterator[Part]:
+    if work.is_prepared:
+        values = list(operands)
+        for step, taken in step_products(work, values):
+            yield from _of_product(step, taken, None, None)
+        last, left, out_format = last_product(work, values, operands, out_format, nse)
+        yield from _of_product(last, left, out_format, nse)
+        return
+    by = "" if work.semiring.is_linear else f" by {work.semiring}"
+    title = f"{_without_relations(work.assignment, operands)}{by}, {_stored(work)}"
+    if work.entries is not None:
+        plan = entries_plan(work.entries, work.kernel_dtypes)
+        yield Part(f"{title}, found and computed at once", work, plan, _named(work.entries.reached.walks))
+        return
+    yield from _of_assembly(work.assembly, work)
+    if work.spec is None:
+        yield Part(f"{title}: no sparse level is left to walk, XLA computes it", work, None, ())
+        return
+    plan, _ = make_plan(work.spec, work.kernel_dtypes)
+    yield Part(title, work, plan, _named(work.spec.walks))
+
+
+def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
+    """As it was written: what tables relate stands in the indices."""
+    named = zip(assignment.factors, operands, strict=True)
+    return Assignment(assignment.target, tuple(factor for factor, x in named if not is_index_relation(x)))
+
+
+def _of_assembly(assembly: Assembly | None, work: Contraction) -> Iterator[Part]:
+    """How the pattern of a result is found apart from its values."""
+    if assembly is None:
+        return
+    reached = assembly.reached
+    found = find_places(reached, tuple(reached.kept[dim] for dim in assembly.result.format.order))
+    how = "in order" if found.is_ordered else "listed, then sorted"
+    for plan, walks in zip(found.plans, found.walks, strict=True):
+        named = _named([reached.walks[n] for n in walks])
+        yield Part(f"where {work.assignment.target} is stored, {how}", work, plan, named)
+
+
+def _named(walks: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(repr(walk.pattern) for walk in walks)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One loop nest.
+
+    Attributes:
+        plan: None where no sparse loop is left and XLA does the work.
+        patterns: what the plan's patterns are given as.
+    """
+
+    title: str
+    work: Contraction
+    plan: Plan | None
+    patterns: tuple[str, ...]
+
+    @cached_property
+    def loops(self) -> LoopNest | None:
+        """The loop nest."""
+        return None if self.plan is None else build_loops(self.plan.problem, self.plan.schedule)
+
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        """The kernel before LLVM."""
+        return None if self.loops is None else lower(self.loops)
+
+    @cached_property
+    def llvm(self) -> str:
+        """The LLVM IR after all passes, for this machine."""
+        return "" if self.kernel is None else optimized_ir(self.kernel)
+
+    @cached_property
+    def summary(self) -> str:
+        """The plan and the loop nest."""
+        if self.plan is None:
+            return self.title
+        plan = self.plan
+        parts = [
+            self.title,
+            f"\nproblem\n{_indented(str(plan.problem))}",
+            f"\npatterns\n{_indented(self._patterns(plan))}",
+            f"\nschedule, of estimated cost {plan.cost}\n{_indented(str(plan.schedule))}",
+        ]
+        if plan.rejected:
+            shown = "\n".join(f"{name}: {cost}" for name, cost in plan.rejected[:REJECTED_SHOWN])
+            parts.append(
+                f"\nrejected loop orders, {min(REJECTED_SHOWN, len(plan.rejected))} best of {len(plan.rejected)}"
+            )
+            parts.append(_indented(shown))
+        return "\n".join([*parts, f"\nloop nest\n{_indented(str(self.loops))}"])
+
+    def _patterns(self, plan: Plan) -> str:
+        lines = []
+        for n, (used, given) in enumerate(zip(plan.patterns, self.patterns, strict=True)):
+            moved = plan.given.walks[n] != plan.problem.walks[n]
+            how = f"transposed index of {given}, kept with the pattern" if moved else "as given"
+            lines.append(f"P{n}: {used!r}, {how}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return self.summary
+        return f"{self.summary}\n\nkernel\n{_indented(str(self.kernel))}\n\nLLVM IR\n{_indented(self.llvm)}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An einsum or a statement at every stage: its loop nests, in the order in which they run.
+
+    The attributes of a stage are those of the last one, which gives the result.
+    """
+
+    subscripts: str
+    parts: tuple[Part, ...]
+
+    @property
+    def contraction(self) -> Contraction | None:
+        """The product that gives the result; None if XLA does all of it."""
+        return self.parts[-1].work if self.parts else None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last loop nest; None if there is none."""
+        return self.parts[-1].plan if self.parts else None
+
+    @property
+    def loops(self) -> LoopNest | None:
+        """The last loop nest."""
+        return self.parts[-1].loops if self.parts else None
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The last kernel before LLVM."""
+        return self.parts[-1].kernel if self.parts else None
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM IR of the last kernel after all passes, for this machine."""
+        return self.parts[-1].llvm if self.parts else ""
+
+    @property
+    def summary(self) -> str:
+        """Every plan and loop nest."""
+        return self._shown([part.summary for part in self.parts])
+
+    def _shown(self, parts: Sequence[str]) -> str:
+        if not parts:
+            return f"einsum '{self.subscripts}': no sparse level is left to walk; it is jnp.einsum."
+        if len(parts) == 1:
+            return f"einsum '{self.subscripts}' is {parts[0]}"
+        numbered = (f"step {n}: {part}" for n, part in enumerate(parts, start=1))
+        return "\n\n".join([f"'{self.subscripts}' in {len(parts)} steps", *numbered])
+
+    def __str__(self) -> str:
+        return self._shown([str(part) for part in self.parts])
+
+
+def _stored(work: Contraction) -> str:
+    return "a dense result" if work.result is None else f"a sparse result in {work.result.format.name}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

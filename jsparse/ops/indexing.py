@@ -1,0 +1,152 @@
+"""`A[...]`: integers, slices, `...` and None, for static patterns."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import NotYetSupportedError, ShapeError, shortened
+from jsparse.formats import Format, Level, LevelKind, Pattern
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["take"]
+
+
+def take(self: SparseTensor, index: Any) -> Any:
+    """`A[index]` with numpy's meaning: a SparseTensor of the stored entries within, differentiable in the values;
+    an array without dimensions if every dimension is indexed by an integer.
+
+    Dimensions that are left keep their kind of level; a format that is left without coordinates becomes coo.
+    Raises ShapeError (out of range, too many indices), NotYetSupportedError (other forms, dynamic patterns).
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    if len(items) == 1 and items[0] is Ellipsis:
+        return self  # what `variable[...]` means to Flax, whose leaves may be anything
+    check_leaves(self, "A in A[...]")
+    if not isinstance(self.pattern, Pattern):
+        raise NotYetSupportedError(
+            "A[...] of a tensor with a dynamic pattern is not supported yet: how much is stored there is known at run "
+            "time only. Index A.static() outside jit, or multiply with a selection by jsparse.einsum."
+        )
+    ranges = [_range(item, dim, self.shape) for dim, item in enumerate(_filled(items, self))]
+    result = _selected(self, self.pattern, ranges)
+    added = _added_axes(items, ranges)
+    if not added:
+        return result
+    if not isinstance(result, SparseTensor):
+        return result.reshape((1,) * len(added)) if result.ndim == 0 else result
+    assert isinstance(result.pattern, Pattern)
+    pattern = result.pattern.extended([1] * len(added))
+    kept = iter(range(result.ndim))
+    new = iter(range(result.ndim, result.ndim + len(added)))
+    axes = [next(new) if at in added else next(kept) for at in range(pattern.ndim)]
+    return SparseTensor._unchecked(result.values, pattern.transposed(axes))
+
+
+def _filled(items: tuple[Any, ...], tensor: SparseTensor) -> list[Any]:
+    """An item for each dimension: `...` and what is left out are whole slices, None is left out."""
+    given = [item for item in items if item is not None]
+    dots = [n for n, item in enumerate(given) if item is Ellipsis]
+    missing = tensor.ndim - len(given) + len(dots)
+    if missing < 0 or len(dots) > 1:
+        raise ShapeError(
+            f"Expected at most {tensor.ndim} indices and one '...' for a tensor of shape {shortened(tensor.shape)}, "
+            f"but got {len(given) - len(dots)} and {len(dots)}."
+        )
+    at = dots[0] if dots else len(given)
+    return [*given[:at], *[slice(None)] * missing, *given[at + len(dots) :]]
+
+
+def _added_axes(items: tuple[Any, ...], ranges: list[range | int]) -> list[int]:
+    """The dimensions of the result that None adds."""
+    if not any(item is None for item in items):
+        return []
+    dots = next((n for n, item in enumerate(items) if item is Ellipsis), len(items))
+    whole = len(ranges) - sum(item is not None and item is not Ellipsis for item in items)
+    added, at, dim = [], 0, 0
+    for n, item in enumerate((*items, Ellipsis) if dots == len(items) else items):
+        count = whole if n == dots else 0 if item is None else 1
+        if item is None:
+            added.append(at)
+            at += 1
+        at += sum(isinstance(ranges[d], range) for d in range(dim, dim + count))
+        dim += count
+    return added
+
+
+def _range(item: Any, dim: int, shape: tuple[int, ...]) -> range | int:
+    """The coordinates that an item selects: one, or a range with a positive step."""
+    size = shape[dim]
+    if isinstance(item, slice):
+        try:
+            start, stop, step = item.indices(size)
+        except (TypeError, ValueError) as error:
+            raise _unsupported(f"the slice {shortened(item)}") from error
+        if step < 0:
+            raise _unsupported(f"the slice {shortened(item)}, whose step is negative,")
+        return range(start, stop, min(step, max(size, 1)))  # of a longer step, too, there is one coordinate at most
+    if isinstance(item, bool | np.bool_ | jax.core.Tracer) or np.ndim(item) or isinstance(item, list | tuple):
+        raise _unsupported(f"an index of type {type(item).__name__}")
+    try:
+        at = operator.index(item)
+    except TypeError as error:
+        raise _unsupported(f"an index of type {type(item).__name__}") from error
+    if not -size <= at < size:
+        raise ShapeError(
+            f"Expected an index from {-size} to {size - 1} for dimension {dim} of a tensor of shape "
+            f"{shortened(shape)}, but got {shortened(at)}."
+        )
+    return at % size
+
+
+def _unsupported(what: str) -> NotYetSupportedError:
+    return NotYetSupportedError(
+        f"Indexing a SparseTensor with {what} is not supported yet: use integers, slices with a positive step, '...' "
+        "and None. Otherwise index A.todense(), or select entries with A.to_coords() and SparseTensor.from_coords."
+    )
+
+
+def _selected(tensor: SparseTensor, pattern: Pattern, ranges: list[range | int]) -> Any:
+    if all(isinstance(r, range) and len(r) == size for r, size in zip(ranges, tensor.shape, strict=True)):
+        return tensor
+    rows = pattern.rows()
+    inside = np.ones(pattern.nse, np.bool_)
+    for row, wanted in zip(rows, ranges, strict=True):
+        if isinstance(wanted, int):
+            inside &= row == wanted
+        else:
+            inside &= (row >= wanted.start) & (row < wanted.stop) & ((row - wanted.start) % wanted.step == 0)
+    kept = np.flatnonzero(inside)
+    left = [(dim, wanted) for dim, wanted in enumerate(ranges) if isinstance(wanted, range)]
+    if not left:
+        return tensor.values[int(kept[0])] if len(kept) else jnp.zeros((), tensor.dtype)
+    shape = tuple(len(wanted) for _, wanted in left)
+    moved = [(rows[dim][kept] - wanted.start) // wanted.step for dim, wanted in left]
+    target, built = Pattern.from_rows(moved, shape, _left_format(pattern.format, [dim for dim, _ in left]))
+    gather = np.append(kept, pattern.nse)[built.gather()]  # fill takes from behind the last slot
+    values = tensor.values.at[gather].get(mode="fill", fill_value=0)
+    return SparseTensor._unchecked(values, target)
+
+
+def _left_format(format: Format, dims: list[int]) -> Format:
+    """The levels of these dimensions, in their order of storage."""
+    if len(dims) == format.ndim:
+        return format
+    kept = [level for level in format.levels if level.dim in dims]
+    kinds = [level.kind for level in kept]
+    if not format.is_dense and all(kind is LevelKind.DENSE for kind in kinds):
+        return Format.of("coo", len(dims))
+    for n, kind in enumerate(kinds):
+        if kind is LevelKind.SINGLETON and (n == 0 or kinds[n - 1] is LevelKind.DENSE):
+            kinds[n] = LevelKind.COMPRESSED
+    followed = [kind is LevelKind.SINGLETON for kind in (*kinds[1:], LevelKind.DENSE)]
+    levels = (
+        Level(kind, dims.index(level.dim), unique=not below)
+        for kind, level, below in zip(kinds, kept, followed, strict=True)
+    )
+    return Format(tuple(levels))

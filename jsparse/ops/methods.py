@@ -1,0 +1,67 @@
+"""The methods of SparseTensor that compute.
+
+A tensor is values on a pattern and knows no operation. What its methods call stands above it, so they are installed
+here, when jsparse is imported; `SparseTensor` declares them for type checkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
+from jsparse.ops import indexing, operators, reductions
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["METHODS", "install"]
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[SparseTensor, Any], Any]:
+    """The operator for a tensor on the right."""
+
+    def reflected(self: SparseTensor, other: Any) -> Any:
+        return function(other, self)
+
+    return reflected
+
+
+METHODS: dict[str, Any] = {
+    "from_coords": staticmethod(creation.from_coords),
+    "asformat": conversion.asformat,
+    "dynamic": conversion.dynamic,
+    "with_transpose": conversion.with_transpose,
+    "todense": operators.todense,
+    "to_scipy": scipy_sparse.to_scipy,
+    "to_bcoo": jax_sparse.to_bcoo,
+    "to_bcsr": jax_sparse.to_bcsr,
+    "conj": operators.conj,
+    "sum": reductions.sum,
+    "min": reductions.min,
+    "max": reductions.max,
+    "prod": reductions.prod,
+    "mean": reductions.mean,
+    "__getitem__": indexing.take,
+    "__matmul__": operators.matmul,
+    "__rmatmul__": _reflected(operators.matmul),
+    "__mul__": operators.multiply,
+    "__rmul__": operators.multiply,
+    "__truediv__": operators.divide,
+    "__pow__": operators.power,
+    "__add__": operators.add,
+    "__radd__": _reflected(operators.add),
+    "__sub__": operators.subtract,
+    "__rsub__": _reflected(operators.subtract),
+    "__neg__": operators.negative,
+    "__pos__": operators.positive,
+    "__abs__": operators.absolute,
+}
+"""Name of a method of SparseTensor → what it does."""
+
+
+def install() -> None:
+    """Give SparseTensor its methods."""
+    for name, method in METHODS.items():
+        setattr(SparseTensor, name, method)
+
+
+install()

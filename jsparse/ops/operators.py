@@ -1,0 +1,181 @@
+"""What Python's operators on sparse tensors mean: each is one einsum, or acts on the values alone."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import jax_array
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.notation.ellipsis import letters_of
+from jsparse.ops.einsum import einsum
+from jsparse.ops.elementwise import divided, multiplied, summed
+from jsparse.tensor.dynamic_pattern import same_entries
+from jsparse.tensor.entrywise import compiled, entrywise
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = [
+    "absolute",
+    "add",
+    "conj",
+    "divide",
+    "matmul",
+    "multiply",
+    "negative",
+    "positive",
+    "power",
+    "subtract",
+    "todense",
+]
+
+
+def todense(self: SparseTensor) -> jax.Array:
+    """The dense array of this shape and dtype, 0 where nothing is stored."""
+    if not self.ndim:
+        check_leaves(self, "A in A.todense")
+        array: jax.Array = self.values[0]
+        return array
+    letters = letters_of(self.ndim)
+    return cast(jax.Array, einsum(f"{letters}->{letters}", self, out_format="dense"))
+
+
+def negative(self: SparseTensor) -> SparseTensor:
+    """`-A`."""
+    return _entrywise(operator.neg, self)
+
+
+def positive(self: SparseTensor) -> SparseTensor:
+    """`+A`: the tensor itself."""
+    return self
+
+
+def absolute(self: SparseTensor) -> SparseTensor:
+    """`abs(A)` of each entry."""
+    return _entrywise(operator.abs, self)
+
+
+def conj(self: SparseTensor) -> SparseTensor:
+    """The complex conjugate of each entry; the tensor itself if it is real."""
+    return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
+
+
+def matmul(lhs: Any, rhs: Any) -> Any:
+    """`lhs @ rhs` with numpy's meaning, one of them sparse; batch dimensions broadcast.
+
+    Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
+    """
+    lhs, rhs = _as_operand(lhs), _as_operand(rhs)
+    if not lhs.ndim or not rhs.ndim:
+        raise ShapeError("Expected both operands of @ to have a dimension, but one is a scalar. Use *.")
+    left, right = lhs.shape[-1], rhs.shape[-2 if rhs.ndim > 1 else -1]
+    if left != right:
+        raise ShapeError(
+            f"Expected the last dimension of the left operand of @ and the {'second last' if rhs.ndim > 1 else 'only'} "
+            f"of the right one to agree, but got {left} and {right}, of shapes {lhs.shape} and {rhs.shape}."
+        )
+    return einsum(_matmul_subscripts(lhs.shape, rhs.shape), lhs, rhs)
+
+
+def multiply(tensor: SparseTensor, other: Any) -> Any:
+    """`tensor * other`, `other` being a scalar or an array, dense or sparse, that broadcasts with it. The result is
+    sparse, on `tensor`'s pattern if `other` is dense, unless broadcasting repeats a dimension of the tensor.
+
+    Raises ShapeError if they do not broadcast.
+    """
+    other = _as_operand(other)
+    if _is_scalar(other, tensor.ndim):
+        return _entrywise(operator.mul, tensor, other.reshape(()))
+    return multiplied(tensor, other)
+
+
+def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
+    """`tensor / other` on the tensor's pattern, for a scalar or a dense array that broadcasts to its shape.
+
+    Raises ShapeError if it does not, DTypeError for a sparse divisor: it is 0 where it stores nothing.
+    """
+    other = _as_operand(other)
+    if _is_scalar(other, tensor.ndim):
+        return _entrywise(operator.truediv, tensor, other.reshape(()))
+    return divided(tensor, other)
+
+
+def _is_scalar(other: Any, ndim: int) -> bool:
+    return not isinstance(other, SparseTensor) and other.size == 1 and other.ndim <= ndim
+
+
+def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
+    """`tensor ** exponent` of the stored values, for a number greater than 0, which leaves zeros zero.
+
+    Raises NotYetSupportedError for anything else.
+    """
+    if not isinstance(exponent, int | float | np.number) or not exponent > 0:
+        raise NotYetSupportedError(
+            "A SparseTensor is raised to a known number greater than 0 only: otherwise what is not stored would not "
+            "stay 0. Write A.with_values(A.values ** p) for its stored entries, or A.todense() ** p."
+        )
+    check_leaves(tensor, "the operand of **")
+    raised = entrywise(lambda values: values**exponent, tensor.pattern, tensor.values)  # compiled, roots would differ
+    return SparseTensor._unchecked(raised, tensor.pattern)
+
+
+def add(lhs: Any, rhs: Any) -> Any:
+    """`lhs + rhs`, one of them sparse, with numpy's broadcasting: a SparseTensor on the union of their patterns if both
+    are sparse, an array if one is dense (or a number other than 0). Raises ShapeError if they do not broadcast."""
+    return _combined("+", operator.add, lhs, rhs)
+
+
+def subtract(lhs: Any, rhs: Any) -> Any:
+    """`lhs - rhs`, as `add`."""
+    return _combined("-", operator.sub, lhs, rhs)
+
+
+def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
+    if isinstance(rhs, int | float | complex) and not rhs:
+        return _with_zero(lhs, rhs)
+    if isinstance(lhs, int | float | complex) and not lhs:  # where Python's sum() begins
+        return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
+    lhs, rhs = _as_operand(lhs), _as_operand(rhs)
+    alike = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and lhs.format == rhs.format
+    if alike and lhs.shape == rhs.shape and same_entries(lhs.pattern, rhs.pattern):
+        return _entrywise(combine, lhs, rhs.values)
+    return summed(symbol, lhs, rhs)
+
+
+def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any) -> SparseTensor:
+    """The tensor of `function(values, *others)`; see `jsparse.entrywise`."""
+    check_leaves(tensor, "an operator's operand")
+    return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
+
+
+def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
+    """The tensor in the dtype that adding a zero gives."""
+    dtype = jnp.result_type(tensor.values, zero)
+    return tensor if dtype == tensor.dtype else tensor.astype(dtype)
+
+
+def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
+    """The subscripts of `@` for operands of these shapes, batch dimensions aligned at the right."""
+    row, column = "i" if len(left) > 1 else "", "k" if len(right) > 1 else ""
+    for size, other in zip(reversed(left[:-2]), reversed(right[:-2]), strict=False):
+        if size != other and 1 not in (size, other):
+            raise ShapeError(
+                f"Expected the batch dimensions of @, all but the last two, to broadcast, but got {size} and {other}, "
+                f"of shapes {left} and {right}."
+            )
+    lhs, rhs = "..." if len(left) > 2 else "", "..." if len(right) > 2 else ""
+    return f"{lhs}{row}j,{rhs}j{column}->{lhs or rhs}{row}{column}"
+
+
+def _as_operand(value: Any) -> Any:
+    """`value` as a SparseTensor if it is sparse in any library, else an array; Python numbers stay weakly typed."""
+    value = as_sparse_operand(value, "an operator")
+    if isinstance(value, jax.Array | SparseTensor):
+        return value
+    return jax_array(value, "the operands of an operator to be arrays of numbers or SparseTensors")

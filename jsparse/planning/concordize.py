@@ -1,0 +1,58 @@
+"""Dynamic patterns that cannot be walked together, because they store indices that they share in contradicting orders.
+
+Of a pattern that is known, a transposed index is made when it is needed, and kept. One that is only known in the
+program is sorted anew there: the smallest that will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, permutations
+from itertools import product as choices
+from typing import Any
+
+from jsparse.compiler.schedule.legality import can_walk
+from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
+from jsparse.planning.signature import StoredOn
+from jsparse.planning.typed_product import Product
+from jsparse.primitives.spec import Walked
+
+__all__ = ["resorted"]
+
+
+def resorted(work: Product, on: StoredOn | None) -> tuple[tuple[int, Format], ...]:
+    """The operands to convert, and to which formats, so that all patterns, that of the result among them, can be walked
+    together; none if they can."""
+    fixed = [walk for key, walk in work.walked(on).items() if key not in work.walks or isinstance(key[0], Pattern)]
+    dynamic = [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, DynamicType)]
+    walks = {n: work.walk_of(n) for n in dynamic}
+    if len(dynamic) + len(fixed) < 2 or not dynamic or _fits([*fixed, *walks.values()]):
+        return ()
+    dynamic.sort(key=lambda n: walks[n].pattern.nse)
+    for count in range(1, len(dynamic) + 1):
+        for chosen in combinations(dynamic, count):
+            others = [*fixed, *(walks[n] for n in dynamic if n not in chosen)]
+            for orders in choices(*(permutations(range(len(walks[n].indices))) for n in chosen)):
+                moved = [_moved(walks[n], order) for n, order in zip(chosen, orders, strict=True)]
+                if _fits([*others, *moved]):
+                    return tuple((n, _format(work, n, order)) for n, order in zip(chosen, orders, strict=True))
+    raise AssertionError("patterns that are all sorted anew can be walked together")
+
+
+def _fits(walks: Sequence[Walked]) -> bool:
+    return can_walk([walk.indices for walk in walks], [walk.stored for walk in walks])
+
+
+def _moved(walk: Walked, order: tuple[int, ...]) -> Walked:
+    assert isinstance(walk.pattern, DynamicType)
+    shape = tuple(walk.pattern.shape[n] for n in order)
+    levels = tuple(Level(LevelKind.COMPRESSED, n) for n in range(len(order)))
+    return Walked(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
+
+
+def _format(work: Product, place: int, order: tuple[int, ...]) -> Format:
+    """The operand's levels in another order, compressed but for the dense ones at the end."""
+    on: Any = work.operands[place].stored
+    levels = on.pattern.format.levels
+    walked = tuple(Level(LevelKind.COMPRESSED, levels[n].dim) for n in order)
+    return Format((*walked, *levels[len(order) :]))

@@ -1,0 +1,1 @@
+"""Statements with indirect accesses, minima or assignments, as sums of products."""

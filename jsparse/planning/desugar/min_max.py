@@ -1,0 +1,69 @@
+"""`min=` and `max=`: what comes to a place are sums, of which the smallest or the largest stays.
+
+A sum of terms is a product of the semiring whose multiplication is addition (Kepner and Gilbert, 2011), so
+
+    D[i] min= L[p] + d[j]        is        D[i] = ⊕ L[p] ⊗ d[j]     by min and +,
+
+and a single term is one of the semiring by min (max) and ·. Numbers are factors like others. A term of several factors
+among others is multiplied out before, with all of its own indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from jsparse.compiler.semiring import Add, Semiring
+from jsparse.notation import Access
+from jsparse.notation.statement import Product, Statement
+from jsparse.planning.index_relation import is_index_relation
+
+__all__ = ["as_product"]
+
+
+def as_product(
+    statement: Statement, tensors: dict[str, Any], multiplied: Callable[[Statement], Any]
+) -> tuple[Statement, dict[str, Any], Semiring]:
+    """The statement as one product by a semiring, and tensors that it has besides; `multiplied` evaluates a product."""
+    add: Add = "min" if statement.operator == "min=" else "max"
+    terms, more = [], dict[str, Any]()
+    for number, term in enumerate(statement.terms):
+        factors = [factor for factor in term.factors if not is_index_relation(tensors[factor.tensor])]
+        terms.append(_Term(number, term.coefficient, factors))
+    related = [f for term in statement.terms for f in term.factors if is_index_relation(tensors[f.tensor])]
+    if len(terms) == 1:
+        factors = terms[0].with_number(more)
+    else:
+        factors = [term.as_factor(tensors, more, multiplied) for term in terms]
+    product = Product(1, (*factors, *dict.fromkeys(related)))
+    return replace(statement, terms=(product,)), more, Semiring(add, "*" if len(terms) == 1 else "+")
+
+
+class _Term:
+    def __init__(self, number: int, coefficient: complex, factors: list[Access]) -> None:
+        self.name, self.coefficient, self.factors = f"'{number}", coefficient, factors
+
+    def with_number(self, more: dict[str, Any]) -> list[Access]:
+        """The factors, and the coefficient among them."""
+        if self.coefficient == 1 and self.factors:
+            return self.factors
+        more[self.name] = self.coefficient
+        return [Access(self.name, ()), *self.factors]
+
+    def as_factor(
+        self, tensors: dict[str, Any], more: dict[str, Any], multiplied: Callable[[Statement], Any]
+    ) -> Access:
+        """The whole term as one factor."""
+        if not self.factors:
+            return self.with_number(more)[0]
+        if len(self.factors) == 1:
+            (factor,) = self.factors
+            if self.coefficient == 1:
+                return factor
+            more[self.name] = tensors[factor.tensor] * self.coefficient
+            return replace(factor, tensor=self.name)
+        indices = tuple(dict.fromkeys(v for factor in self.factors for v in factor.variables()))
+        target = Access(self.name, indices)
+        more[self.name] = multiplied(Statement(target, (Product(self.coefficient, tuple(self.factors)),)))
+        return target

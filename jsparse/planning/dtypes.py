@@ -1,0 +1,126 @@
+"""Of which dtypes operands are taken, in which a product is computed, and of which its result is.
+
+    promoted    what the operands promote to, as `jnp.result_type` says
+    computed    of the values that the kernel stores: the result's, unless that would cut floats to integers, or
+                numbers to bools
+    result      the promoted one, or `preferred_element_type`
+
+A kernel casts what it loads. So an operand keeps its dtype where that comes to the same as promoting it first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import given_dtype
+from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex, part, unrounded
+from jsparse.errors import DTypeError
+from jsparse.planning.signature import Signature
+
+__all__ = ["Dtypes", "converted", "dtypes_of", "preferred_dtype"]
+
+
+def converted(x: Any, dtype: np.dtype) -> Any:
+    """An array in a dtype; itself where nothing changes, which jax would take longer to find out."""
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Dtypes:
+    """Of a product, or of a sum of products; see above."""
+
+    promoted: np.dtype
+    computed: np.dtype
+    result: np.dtype
+
+    @property
+    def intermediate(self) -> np.dtype:
+        """Of what is computed before, which is rounded at the end only."""
+        return np.dtype(unrounded(self.computed.name))
+
+    @property
+    def of_term(self) -> Dtypes:
+        """Of one of several products that are added."""
+        return replace(self, computed=self.intermediate, result=self.intermediate)
+
+    def taken(self, given: np.dtype) -> np.dtype:
+        """The dtype of an operand as the primitive takes it."""
+        return given if given.name in DTYPES and self._is_same_promoted(given) else self.promoted
+
+    def _is_same_promoted(self, given: np.dtype) -> bool:
+        """Whether a kernel that casts an operand computes with the same numbers as if it were promoted before."""
+        if is_complex(given) and not is_complex(self.promoted):
+            return False
+        if self.promoted.name in ("float16", "bfloat16"):  # in which all of 8 bits are exact
+            return given == self.promoted or given.itemsize == 1
+        own, whole = part(given.name), part(self.promoted.name)
+        return accumulator(own, whole) == accumulator(whole)
+
+    def summed(self, given: np.dtype) -> np.dtype:
+        """The dtype in which an operand, taken as `given`, is summed on its own."""
+        return given if is_complex(given) else np.dtype(accumulator(given.name))
+
+    @property
+    def dense(self) -> np.dtype:
+        """The dtype that XLA is asked for where it computes a product of promoted operands."""
+        return np.dtype(jnp.promote_types(self.promoted, self.intermediate))
+
+
+def dtypes_of(
+    text: str, operands: Sequence[Signature], numbers: Sequence[complex] = (), preferred: np.dtype | None = None
+) -> Dtypes:
+    """The dtypes of a product, or sum, of operands and numbers. Raises DTypeError for those that are not supported."""
+    operands = [x for x in operands if not x.is_relation]
+    promoted = _promoted(text, operands, numbers)
+    result = promoted if preferred is None else preferred
+    _check(text, operands, promoted, promoted)
+    if result.name not in DTYPES or (is_complex(promoted) and not is_complex(result)):
+        raise DTypeError(
+            f"Expected preferred_element_type of '{text}' to be one of {', '.join(DTYPES)}, complex if operands are, "
+            f"but operands promote to {promoted} and it is {result}."
+        )
+    return Dtypes(promoted, _computed(promoted, result), result)
+
+
+def _promoted(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:
+    try:
+        return np.dtype(jnp.result_type(*(x.promoting for x in operands), *numbers))
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "
+            f"{_listed(operands)}. Convert them with .astype."
+        ) from error
+
+
+def _check(text: str, operands: Sequence[Signature], dtype: np.dtype, promoted: np.dtype) -> None:
+    if dtype.name not in DTYPES:
+        raise DTypeError(
+            f"Expected the operands of '{text}' to promote to one of {', '.join(DTYPES)}, but {_listed(operands)} "
+            f"promote to {promoted}. Convert them with .astype."
+        )
+
+
+def _listed(operands: Sequence[Signature]) -> str:
+    return ", ".join(x.dtype.name for x in operands)
+
+
+def _computed(promoted: np.dtype, result: np.dtype) -> np.dtype:
+    if is_complex(promoted) or is_complex(result):
+        return result if is_complex(promoted) else promoted
+    if result == np.bool_:
+        return promoted
+    is_float = [accumulator(dtype.name).startswith("float") for dtype in (promoted, result)]
+    return promoted if is_float == [True, False] else result
+
+
+def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
+    """`preferred_element_type` as jax takes it: with 64 bits only if x64 is on. Raises DTypeError if it is no dtype."""
+    if dtype is None:
+        return None
+    given = given_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")
+    return np.dtype(jnp.empty((), given).dtype)

@@ -1,0 +1,28 @@
+"""What a caller asks of a result: to be dense, in a format, or on a pattern."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+from jsparse.formats import Format, Pattern
+from jsparse.planning.signature import StoredOn
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["NEW_PATTERN", "NewPattern", "OutFormat", "OutputRequest"]
+
+
+class NewPattern(Enum):
+    """A result that is sparse, on none of its operands' patterns."""
+
+    NEW_PATTERN = "new"
+
+
+NEW_PATTERN = NewPattern.NEW_PATTERN
+
+OutFormat: TypeAlias = str | Format | SparseTensor | Pattern | DynamicPattern | None
+"""`out_format` as people give it."""
+
+OutputRequest: TypeAlias = str | Format | StoredOn | NewPattern | None
+"""The same as plans are remembered by it: tensors and patterns are replaced by what is static of them."""

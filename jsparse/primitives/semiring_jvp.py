@@ -1,0 +1,75 @@
+"""The derivative of an einsum by a semiring that is not linear.
+
+    R = min ⊗ X, max ⊗ X     dR = Σ [⊗X == R] d(⊗X) / Σ [⊗X == R] 1
+
+where d(⊗X) is Σₙ dXₙ if ⊗ is +, Σₙ dXₙ · ∏ₘ≠ₙ Xₘ if it is ·. The combinations that reach R share equally, as those of
+`jnp.max` do. Where there are none, of an empty sum or of NaN, the derivative is 0.
+
+    R = Π X     of one factor: with Z the number of zeros among the entries and N the product of the others
+
+    dR = R · Σ dX / X  (over X ≠ 0)  +  N · Σ dX  (over X = 0)  where Z = 1
+
+The first derivative is exact for any entries. So are further ones, but where two zeros or more meet, where they are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsparse import _compat
+from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.semiring import PLUS_TIMES, Guard
+from jsparse.errors import NotYetSupportedError
+from jsparse.primitives.masked_einsum import won_p
+from jsparse.primitives.spec import Spec
+
+__all__ = ["changed"]
+
+
+def changed(einsum: _compat.Primitive, primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec) -> Any:
+    """The tangent of `out`, which `einsum` gives of `primals`; symbolic zero if all tangents are."""
+    factors, index = primals[: len(spec.factors)], primals[len(spec.factors) :]
+    changes = {n: t for n, t in enumerate(tangents[: len(factors)]) if type(t) is not _compat.Zero}
+    if not changes:
+        return _compat.add_tangents([], out)
+    if spec.semiring.is_selective:
+        return _of_winners(factors, index, changes, out, spec)
+    if spec.semiring.add == "*" and len(factors) == 1:
+        return _of_product(einsum, factors[0], index, changes[0], out, spec)
+    raise NotYetSupportedError(f"einsum by {spec.semiring} has no derivative; jax.lax.stop_gradient its operands.")
+
+
+def _of_winners(factors: Sequence[Any], index: Sequence[Any], changes: dict[int, Any], out: Any, spec: Spec) -> Any:
+    guard = Guard(spec.semiring.multiply, len(factors))
+    compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, guard=guard)
+
+    def won(places: Sequence[int], arrays: Sequence[Any]) -> Any:
+        stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in places)))
+        taken = (*factors, out, *arrays)
+        stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
+        return won_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
+
+    parts = []
+    for place, change in changes.items():
+        others = [n for n in range(len(factors)) if n != place and spec.semiring.multiply == "*"]
+        parts.append(won((place, *others), (change, *(factors[n] for n in others))))
+    total = _compat.add_tangents(parts, out)  # which, like the count, may exceed what a float16 holds
+    return (total / jnp.maximum(won((), ()), 1)).astype(out.dtype)
+
+
+def _of_product(einsum: _compat.Primitive, x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec) -> Any:
+    linear = replace(spec, semiring=PLUS_TIMES)
+
+    def summed(values: Any) -> Any:
+        return einsum.bind(*_compat.same_varying((values, *index)), spec=linear)
+
+    is_zero = x == 0
+    zeros = summed(is_zero.astype(x.dtype))
+    others = einsum.bind(*_compat.same_varying((jnp.where(is_zero, 1, x), *index)), spec=spec)
+    inverse = jnp.where(is_zero, 0, 1 / jnp.where(is_zero, 1, x))
+    of_zeros = summed(jnp.where(is_zero, change, 0)) * jnp.where(zeros == 1, others, 0)
+    return summed(change * inverse) * out + of_zeros

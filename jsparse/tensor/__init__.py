@@ -1,0 +1,1 @@
+"""The tensor: values on a pattern, as a pytree. What is computed with it stands above (`jsparse.ops`)."""

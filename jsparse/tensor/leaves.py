@@ -1,0 +1,158 @@
+"""Whether the leaves of a SparseTensor are those that its pattern asks for.
+
+JAX takes a pytree apart, maps over its leaves and puts it together again, and may put anything there: tracers, shapes,
+sentinels, arrays of another length. Unflattening therefore checks nothing; the first operation on a tensor does, while
+tracing, so that compiled programs pay nothing. Shapes, ranks, dtypes and presence are compared. What keeps all of these
+cannot be seen: kernels stay inside their buffers whatever the index arrays hold, but compute something else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import is_number, raw_bytes
+from jsparse.errors import LeafError
+from jsparse.formats import Pattern
+from jsparse.formats.dynamic import index_operands
+from jsparse.formats.pattern import hash_arrays
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.patterned import Valued
+
+__all__ = ["Name", "check_batched_leaves", "check_leaves", "check_pattern", "checksum", "with_sound_leaves"]
+
+T = TypeVar("T", bound=Valued)
+Name: TypeAlias = str | Callable[[], str]  # of a tensor in messages; a function where making the text takes time
+
+
+def with_sound_leaves(tensor: T, name: Name) -> T:
+    """The tensor, its leaves checked, its values a jax array.
+
+    Raises LeafError if a leaf is missing or is not of the shape and the dtype that the pattern asks for.
+    """
+    check_leaves(tensor, name)
+    if type(tensor.values) is not np.ndarray:
+        return tensor
+    return type(tensor)._unchecked(jnp.asarray(tensor.values), tensor.pattern)
+
+
+def check_leaves(tensor: Valued, name: Name) -> None:
+    """Raises LeafError, naming the tensor and the likely cause, unless the leaves are those of its pattern."""
+    if type(tensor.pattern) is not Pattern:
+        _check_arrays(tensor, name, ())
+    _check_values(tensor, name, (tensor.pattern.nse,))
+
+
+def check_batched_leaves(tensor: Valued, name: Name) -> tuple[int, ...]:
+    """As `check_leaves`, for what takes batches: leaves may have leading axes, the same all. Returns their sizes."""
+    lead = tuple(getattr(tensor.values, "shape", ()))[:-1]
+    _check_arrays(tensor, name, lead)
+    _check_values(tensor, name, (*lead, tensor.pattern.nse))
+    return lead
+
+
+def checksum(tensor: Valued) -> str | None:
+    """A digest of the leaves with their dtypes and shapes; None unless all of them are concrete arrays."""
+    leaves = jax.tree.leaves(tensor)
+    if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
+        return None
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return None
+    digest = hashlib.sha256()
+    for leaf in leaves:
+        weak = getattr(leaf, "weak_type", False)
+        digest.update(f"{leaf.dtype.name} {leaf.shape} {weak} ".encode())
+        digest.update(hash_arrays((raw_bytes(leaf),)))
+    return digest.hexdigest()
+
+
+def check_pattern(tensor: Valued, name: Name) -> None:
+    """As `check_leaves`, for what does not read values."""
+    _check_arrays(tensor, name, ())
+
+
+def _check_arrays(tensor: Valued, name: Name, lead: tuple[int, ...]) -> None:
+    pattern: object = tensor.pattern
+    if isinstance(pattern, Pattern):
+        return
+    if not isinstance(pattern, DynamicPattern):
+        raise LeafError(
+            f"Expected {_text(name)} to be a SparseTensor with a pattern, but a {type(pattern).__name__} is in its "
+            f"place. {_MAPPED}"
+        )
+    derived = [other.type for other in pattern.derived]
+    for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
+        if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
+            raise LeafError(_misfit(tensor, name, what, array, (*lead, length), dtype.name))
+
+
+def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:
+    values = tensor.values
+    if not (_is_array(values) and values.shape == shape and _is_numeric(values.dtype)):
+        raise LeafError(_misfit(tensor, name, "values", values, shape, "numbers"))
+
+
+_array_types: set[type] = {np.ndarray}  # classes known to be arrays': asking jax.Array takes ten times as long
+
+
+def _is_array(x: Any) -> bool:
+    if type(x) in _array_types:
+        return True
+    if not isinstance(x, jax.Array):
+        return False
+    _array_types.add(type(x))
+    return True
+
+
+@lru_cache(maxsize=64)
+def _is_numeric(dtype: Any) -> bool:
+    """Whether a dtype is of numbers or booleans, in this machine's byte order."""
+    return is_number(dtype) and bool(dtype.isnative)
+
+
+_MAPPED = "A function that jax.tree.map applied to its leaves, or an optimizer or a filter, replaced it."
+
+
+def _text(name: Name) -> str:
+    return name if isinstance(name, str) else name()
+
+
+def _misfit(tensor: Valued, name: Name, what: str, leaf: Any, shape: tuple[int, ...], dtype: str) -> str:
+    kind = "None" if leaf is None else type(leaf).__name__
+    if _is_array(leaf):
+        kind = f"{leaf.dtype} of shape {leaf.shape}"
+    kept = f"{'x'.join(map(str, tensor.shape))} tensor in {tensor.pattern.format.name} with nse={tensor.pattern.nse:,}"
+    return (
+        f"Expected the {what} of {_text(name)}, a {kept}, to be {dtype} of shape {shape}, but got {kind}. "
+        f"{_cause(what == 'values', leaf, shape)}"
+    )
+
+
+def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
+    """What probably happened, and what to do instead."""
+    if getattr(leaf, "dtype", None) == jax.dtypes.float0:
+        return "It is a gradient of integers. jsparse.grad differentiates the values only."
+    if not _is_array(leaf):
+        return f"{_MAPPED} Leaves have to be arrays when the tensor is used."
+    if leaf.ndim > len(shape) and leaf.shape[leaf.ndim - len(shape) :] == shape:
+        return (
+            "Tensors were stacked, or an axis was added: map over the leading axis by jax.vmap, or take a member by "
+            "jax.tree.map(lambda leaf: leaf[0], tensor)."
+        )
+    if leaf.shape != shape:
+        return (
+            "A function that jax.tree.map applied to its leaves changed their shape, or a shard of them came without "
+            "its pattern. Index the tensor itself, A[:3]; values are replaced by A.with_values(x)."
+        )
+    if is_values:
+        return "Values are numbers or booleans in the machine's byte order: cast them."
+    return (
+        "All leaves were cast, averaged or stepped, index arrays among them: map over the values alone, "
+        "A.with_values(f(A.values)) or A.astype(dtype), and take gradients by jsparse.grad."
+    )

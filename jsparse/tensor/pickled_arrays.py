@@ -1,0 +1,52 @@
+"""Arrays in pickles: raw bytes beside their dtype and shape.
+
+The pickles of arrays themselves hold states of NumPy's objects, which a damaged byte may turn into anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import is_number, raw_bytes
+from jsparse.errors import LeafError
+
+__all__ = ["Packed", "packed", "unpacked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An array of numbers, in row-major order."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+    on_device: bool
+
+
+def packed(leaf: Any) -> Any:
+    """A leaf for a pickle: arrays of numbers that are known as `Packed`, anything else itself."""
+    if not isinstance(leaf, jax.Array | np.ndarray) or isinstance(leaf, jax.core.Tracer):
+        return leaf
+    if not is_number(leaf.dtype) or getattr(leaf, "weak_type", False):
+        return leaf
+    return Packed(leaf.dtype.name, tuple(leaf.shape), raw_bytes(leaf).tobytes(), isinstance(leaf, jax.Array))
+
+
+def unpacked(leaf: Any) -> Any:
+    """The inverse of `packed`. Raises LeafError for what no array was packed as."""
+    if not isinstance(leaf, Packed):
+        return leaf
+    try:
+        dtype = jnp.dtype(leaf.dtype)
+        if prod(leaf.shape) * dtype.itemsize != len(leaf.data):
+            raise ValueError(f"{len(leaf.data)} bytes for {leaf.dtype} of shape {leaf.shape}")
+        array = np.frombuffer(leaf.data, dtype).reshape(leaf.shape)
+    except (TypeError, ValueError) as error:
+        raise LeafError(f"Expected an array as it was pickled, but got {str(error)[:200]}. Pickle it again.") from error
+    return jnp.array(array) if leaf.on_device else array.copy()

@@ -1,0 +1,252 @@
+"""SparseTensor: the sparse array people hold, a pytree of its values."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jax
+import numpy as np
+
+from jsparse.base.arrays import check_numbers, given_dtype, jax_array
+from jsparse.errors import LeafError, PatternError, ShapeError
+from jsparse.formats import Format, Pattern
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
+from jsparse.tensor.patterned import Valued
+from jsparse.tensor.pickled_arrays import packed, unpacked
+from jsparse.tensor.pytree import register, register_with_flax
+from jsparse.tensor.unsupported import Refusing
+
+if TYPE_CHECKING:
+    from jax.experimental.sparse import BCOO, BCSR
+
+__all__ = ["Axis", "SparseTensor"]
+
+Axis: TypeAlias = int | Sequence[int] | None
+"""One dimension, several, or all of them (None); negative ones count from the end."""
+
+
+class SparseTensor(Valued, Refusing):
+    """A sparse tensor: `values`, one-dimensional with one slot per stored entry, on a pattern.
+
+    With a static `Pattern` it is a pytree whose only leaf is `values` of shape (nse,) and any numeric dtype, and whose
+    static metadata is the pattern: transformations differentiate, batch and map the values. With a `DynamicPattern`
+    the index arrays are leaves too. Immutable; compared and hashed by identity.
+
+    Raises ShapeError if `values` is no array of shape (pattern.nse,), DTypeError if it holds no numbers, PatternError
+    if `pattern` is none.
+    """
+
+    __slots__ = ("__weakref__", "_owner", "pattern", "values")
+
+    __array_ufunc__ = None  # numpy arrays leave `x @ A` and `x * A` to us
+
+    def __init__(self, values: Any, pattern: Pattern | DynamicPattern) -> None:
+        register_with_flax(SparseTensor)
+        if not isinstance(pattern, Pattern | DynamicPattern):
+            raise PatternError(f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}.")
+        values = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
+        if values.shape != (pattern.nse,):
+            raise ShapeError(
+                f"Expected values of shape ({pattern.nse},), one for each slot of {pattern!r}, but got {values.shape}."
+            )
+        check_numbers(values.dtype, "values that are numbers")
+        self._set(values, pattern)
+        check_pattern(self, "the new tensor")
+
+    @classmethod
+    def _unchecked(cls, values: Any, pattern: Pattern | DynamicPattern) -> SparseTensor:
+        tensor = object.__new__(cls)
+        tensor._set(values, pattern)
+        return tensor
+
+    def _set(self, values: Any, pattern: Pattern | DynamicPattern) -> None:
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "_owner", pattern.owner() if type(pattern) is Pattern else None)
+
+    @property
+    def size(self) -> int:
+        """The number of positions, stored or not."""
+        return math.prod(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the values."""
+        return self.values.dtype
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the index arrays are data of the pytree instead of its static metadata."""
+        return isinstance(self.pattern, DynamicPattern)
+
+    @property
+    def nnz(self) -> Any:
+        """The number of slots in use, explicit zeros among them: `nse` for static patterns, else an integer array.
+
+        After an overflow it is the number that would have been needed.
+        """
+        if not isinstance(self.pattern, DynamicPattern):
+            return self.pattern.nse
+        check_batched_leaves(self, "A in A.nnz")
+        return self.pattern.count
+
+    @property
+    def overflowed(self) -> Any:
+        """Whether a dynamic pattern had room for fewer entries than there were; a bool, or a bool array.
+
+        Then all float values are NaN, and so is every element of what is computed from the tensor (einsum, todense,
+        operators) or converted from it (asformat, with_values), and gradients of the entries there was room for.
+        Integers and booleans, which have no NaN, keep those entries: ask `overflowed`, which stays true of all results
+        with a dynamic pattern.
+        """
+        if not isinstance(self.pattern, DynamicPattern):
+            return False
+        check_batched_leaves(self, "A in A.overflowed")
+        return self.pattern.overflowed
+
+    @property
+    def density(self) -> float:
+        """The part of all positions that there are slots for, from 0 to 1."""
+        return self.nse / self.size if self.size else 0.0
+
+    def with_values(self, values: Any) -> SparseTensor:
+        """This pattern with other values (nse,) of any dtype: 0 in slots of a dynamic pattern that are out of use, NaN
+        if it overflowed. Raises ShapeError for another shape."""
+        tensor = SparseTensor(values, self.pattern)
+        if isinstance(self.pattern, DynamicPattern):
+            return SparseTensor._unchecked(self.pattern.settled(tensor.values), self.pattern)
+        return tensor
+
+    def astype(self, dtype: Any) -> SparseTensor:
+        """This tensor with values of another dtype."""
+        check_leaves(self, "A in A.astype")
+        return SparseTensor._unchecked(
+            compiled(_cast, self.pattern, self.values, dtype=given_dtype(dtype, "a dtype of numbers for astype")),
+            self.pattern,
+        )
+
+    def to_coords(self) -> tuple[np.ndarray, Any]:
+        """(coords (ndim, nnz) of the index dtype, values (nnz,)), both in storage order; of a concrete tensor."""
+        check_leaves(self, "A in A.to_coords")
+        tensor = self.static()
+        assert isinstance(tensor.pattern, Pattern)
+        return tensor.pattern.to_coords(), tensor.values
+
+    def transpose(self, axes: Sequence[int] | None = None) -> SparseTensor:
+        """The logically transposed tensor (by default all axes reversed): another format over the same values."""
+        reverse = tuple(range(self.ndim))[::-1]
+        return SparseTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
+
+    @property
+    def T(self) -> SparseTensor:  # noqa: N802
+        """This tensor with all axes reversed."""
+        return self.transpose()
+
+    def static(self) -> SparseTensor:
+        """This tensor with a static pattern: the entries in use, without room for more.
+
+        Raises PatternError if the index arrays are traced, or if they overflowed.
+        """
+        check_leaves(self, "A in A.static")
+        if isinstance(self.pattern, Pattern):
+            return self
+        if not self.pattern.concrete:
+            raise PatternError(
+                f"Expected index arrays that are known, but those of {self!r} are traced. Make the tensor static "
+                f"outside jit, or keep it dynamic."
+            )
+        pattern = self.pattern.to_static()
+        return SparseTensor(self.values[: pattern.nse], pattern)
+
+    def validate(self) -> None:
+        """Check the index arrays of a dynamic pattern in full; those of a static one were checked when it was made.
+
+        Raises PatternError saying what was expected, what came and where: lengths, dtypes, bounds, pointers that
+        decrease, entries out of order or repeated, overflow, traced arrays. LeafError if values do not fit.
+        """
+        if isinstance(self.pattern, DynamicPattern):
+            self.pattern.validate()
+        check_batched_leaves(self, "A in A.validate")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"A SparseTensor is immutable: cannot set {name}. Use with_values.")
+
+    def __copy__(self) -> SparseTensor:
+        return SparseTensor._unchecked(self.values, self.pattern)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
+        return SparseTensor._unchecked(copy.deepcopy(self.values, memo), self.pattern)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (packed(self.values), self.pattern, checksum(self))
+
+    def __repr__(self) -> str:
+        dtype = getattr(self.values, "dtype", type(self.values).__name__)
+        pattern: object = self.pattern
+        if not isinstance(pattern, Pattern | DynamicPattern):
+            return f"SparseTensor({self.values!r}, {pattern!r})"  # a leaf that a transformation put there
+        return (
+            f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={_percent(self.density)}, "
+            f"format={self.format.name}{', dynamic' if self.is_dynamic else ''})"
+        )
+
+    if TYPE_CHECKING:  # What computes stands above this package: `jsparse.ops.methods` installs these.
+
+        @staticmethod
+        def from_coords(
+            coords: Any, values: Any, shape: Sequence[int], format: Format | str = "coo", *, nse: int | None = None
+        ) -> SparseTensor: ...
+        def asformat(self, format: Format | str, *, nse: int | None = None) -> SparseTensor: ...
+        def dynamic(self, nse: int | None = None) -> SparseTensor: ...
+        def with_transpose(self) -> SparseTensor: ...
+        def todense(self) -> jax.Array: ...
+        def to_scipy(self) -> Any: ...
+        def to_bcoo(self) -> BCOO: ...
+        def to_bcsr(self) -> BCSR: ...
+        def conj(self) -> SparseTensor: ...
+        def sum(self, axis: Axis = None) -> Any: ...
+        def min(self, axis: Axis = None) -> jax.Array: ...
+        def max(self, axis: Axis = None) -> jax.Array: ...
+        def prod(self, axis: Axis = None) -> jax.Array: ...
+        def mean(self, axis: Axis = None) -> jax.Array: ...
+        def __getitem__(self, index: Any) -> Any: ...
+        def __matmul__(self, other: Any) -> Any: ...
+        def __rmatmul__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> SparseTensor: ...
+        def __pow__(self, exponent: Any) -> SparseTensor: ...
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __neg__(self) -> SparseTensor: ...
+        def __pos__(self) -> SparseTensor: ...
+        def __abs__(self) -> SparseTensor: ...
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    return values.astype(dtype)
+
+
+def _restored(values: Any, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:
+    """Unpickles. Raises LeafError for leaves that are not those which were pickled."""
+    tensor = SparseTensor._unchecked(unpacked(values), pattern)
+    if written is not None and checksum(tensor) != written:
+        raise LeafError(
+            f"Expected the leaves that were pickled, but those of this {tensor!r} are others: the data was changed or "
+            f"damaged. Pickle the tensor again."
+        )
+    return tensor
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g}%"
+
+
+register(SparseTensor)
