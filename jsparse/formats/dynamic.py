@@ -33,12 +33,14 @@ class DynamicType:
         core = self.nse // max(prod(self.shape[level.dim] for level in trailing), 1)
         found: list[int] = []
         parents = reached = 1
-        for level in self.format.levels:
+        levels = self.format.levels
+        for level, below in zip(levels, (*levels[1:], None), strict=True):
             reached *= self.shape[level.dim]
             if level.kind is LevelKind.DENSE:
                 parents *= self.shape[level.dim]
             elif level.kind is LevelKind.COMPRESSED:
-                parents = min(core, reached) if level.unique else core
+                shares = below is not None and below.kind is LevelKind.SINGLETON  # its positions with all of the chain
+                parents = min(core, reached) if level.unique and not shares else core
             found.append(parents)
         return tuple(found)
 

@@ -3,10 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import formats
 
+from jsparse import einsum
 from jsparse.convert.creation import asarray
 from jsparse.errors import FormatError
 from jsparse.formats import Format, Level, LevelKind
@@ -96,3 +98,20 @@ def test_a_unique_level_above_a_singleton_is_refused_where_it_repeats():
         asarray(np.ones((2, 2)), format)
     except FormatError as error:
         assert "nonunique" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("nse", [7, 8, 9, 20])
+def test_more_room_than_a_unique_level_above_a_singleton_has_coordinates(nse):
+    rows, columns = [0, 2, 1, 0, 0, 0, 2], [0, 1, 2, 3, 5, 6, 7]
+    A = SparseTensor.from_coords(
+        np.array([rows, columns]),
+        np.arange(1.0, 8, dtype=np.float32),
+        (3, 8),
+        "(i, j) -> (j : compressed, i : singleton)",
+    )
+    padded = A.dynamic(nse)
+    assert {array.shape for array in padded.pattern.arrays[1:]} == {(nse,)}
+    x = np.arange(1.0, 9, dtype=np.float32)
+    np.testing.assert_array_equal(jax.jit(lambda A, x: A @ x)(padded, x), np.asarray(A.todense()) @ x)
+    squares = jax.jit(lambda A, B: einsum("ij,ij->i", A, B))(padded, padded)
+    np.testing.assert_array_equal(squares, (np.asarray(A.todense()) ** 2).sum(1))
