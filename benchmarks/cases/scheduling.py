@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from harness import Case, Step
 
 import jsparse
-from jsparse.planning import contraction as statements
-from jsparse.planning.contraction import Contraction
+from jsparse.base.memo import forget_everything
+from jsparse.planning.plan import AssembledPattern, SumOfProducts
+from jsparse.planning.planned import plan_einsum
 from jsparse.primitives.entries_spec import entries_plan
 from jsparse.primitives.execute import make_plan
 
@@ -59,16 +60,15 @@ def _operand(rng: np.random.Generator, term: str) -> Any:
 
 def _stating(text: str, operands: list[Any]) -> Step:
     def step() -> int:
-        statements.clear_cache()
-        statements.contraction(text, operands, None)
+        forget_everything()
+        plan_einsum(text, operands, None)
         return 0
 
     return step
 
 
 def _scheduling(text: str, operands: list[Any]) -> Step:
-    parts = [part for part in jsparse.explain(text, *operands).parts if part.plan is not None]
-    plans = [_plan_of(part.work) for part in parts]
+    plans = [nest for work in plan_einsum(text, operands, None).plan.sums for nest in _nests(work)]
 
     def step() -> int:
         for again in plans:
@@ -78,9 +78,13 @@ def _scheduling(text: str, operands: list[Any]) -> Step:
     return step
 
 
-def _plan_of(work: Contraction) -> Callable[[], Any]:
-    """Schedules a nest, without the plans that are remembered."""
-    if work.entries is not None:
-        return partial(entries_plan.__wrapped__, work.entries, work.kernel_dtypes)
-    assert work.spec is not None
-    return partial(make_plan.__wrapped__, work.spec, work.kernel_dtypes)
+def _nests(work: SumOfProducts) -> Iterator[Callable[[], Any]]:
+    """Schedules each nest, without the plans that are remembered."""
+    if isinstance(work.output, AssembledPattern) and work.output.entries is not None:
+        every = [term.kernel_dtypes for term in work.terms]
+        dtypes = (every[0][0], *(dtype for _, *factors in every for dtype in factors))
+        yield partial(entries_plan.function, work.output.entries, dtypes)
+        return
+    for term in work.terms:
+        if term.spec is not None:
+            yield partial(make_plan.function, term.spec, term.kernel_dtypes)

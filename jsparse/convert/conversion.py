@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import jax.numpy as jnp
 
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.dynamic_creation import converted, with_derived
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
+from jsparse.formats.dynamic import room_in
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.permute_values import regather
 from jsparse.tensor.dense import dense_levels
@@ -39,7 +38,7 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
         return dense_levels(self.todense(), target)
     if target == self.format and nse is None:
         return self
-    return converted(self, dynamic_type(self.shape, target, _room(self, target) if nse is None else nse))
+    return converted(self, dynamic_type(self.shape, target, room_in(self.pattern.type, target) if nse is None else nse))
 
 
 def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse: int | None) -> SparseTensor:
@@ -81,9 +80,3 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
     if isinstance(self.pattern, Pattern):
         return self
     return SparseTensor._unchecked(self.values, with_derived(self.pattern))
-
-
-def _room(tensor: SparseTensor, target: Format) -> int:
-    """Slots that hold every entry of a dynamic tensor in another format, where each may fill a block of its own."""
-    blocks = target.levels[target.ndim - target.trailing_dense :]
-    return tensor.nse * prod(tensor.shape[level.dim] for level in blocks)

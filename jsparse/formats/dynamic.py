@@ -15,7 +15,7 @@ from jsparse.formats.format import Format
 from jsparse.formats.level import LevelKind
 from jsparse.formats.pattern import Pattern
 
-__all__ = ["DynamicType", "index_operands", "pad", "slots_dtype", "trim"]
+__all__ = ["DynamicType", "index_operands", "pad", "room_in", "slots_dtype", "trim"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,12 @@ def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[
         found += [(f"{what} of the transposed index", length, own) for what, length, own in other.index_leaves]
         found += [(f"slots {verb} by the transposed index", other.nse, dtype) for verb in ("gathered", "scattered")]
     return tuple(found)
+
+
+def room_in(type_: DynamicType, format: Format) -> int:
+    """Slots that hold every entry in another format: each may fill a block of its own in trailing dense levels."""
+    blocks = format.levels[format.ndim - format.trailing_dense :]
+    return type_.nse * prod(type_.shape[level.dim] for level in blocks)
 
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:

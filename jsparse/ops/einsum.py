@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +15,9 @@ from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import NotYetSupportedError, shortened
 from jsparse.notation import read_sublists
-from jsparse.planning.contraction import contraction
 from jsparse.planning.dtypes import preferred_dtype
-from jsparse.planning.execute import computed
 from jsparse.planning.operands import as_array
+from jsparse.planning.planned import plan_einsum
 from jsparse.planning.request import OutFormat
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -92,8 +91,7 @@ def einsum(
         return _of_arrays((subscripts, *operands), preferred, str(shown).strip("'"))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
-    work, taken = contraction(subscripts, operands, out_format, nse, preferred, ring)
-    return computed(work, taken, out_format, nse)
+    return cast("jax.Array | SparseTensor", plan_einsum(subscripts, operands, out_format, nse, preferred, ring).run())
 
 
 def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) -> jax.Array:

@@ -9,7 +9,7 @@ from typing import Any
 from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
-from jsparse.planning.statement import stated
+from jsparse.planning.planned import plan_statement
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -19,7 +19,7 @@ __all__ = ["divided", "multiplied", "summed"]
 def multiplied(lhs: Any, rhs: Any) -> Any:
     """`lhs * rhs`: sparse where one of them is sparse and not repeated by broadcasting."""
     target, (a, b), tensors = _aligned("*", lhs, rhs)
-    return stated("A * B", Statement(target, (Product(1, (a, b)),)), tensors, None, None).total()
+    return plan_statement("A * B", Statement(target, (Product(1, (a, b)),)), tensors, None, None).run()
 
 
 def summed(symbol: str, lhs: Any, rhs: Any) -> Any:
@@ -27,7 +27,7 @@ def summed(symbol: str, lhs: Any, rhs: Any) -> Any:
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     sign = 1 if symbol == "+" else -1
     statement = Statement(target, (Product(1, (a,)), Product(sign, (b,))))
-    return stated(f"A {symbol} B", statement, tensors, None, None).total()
+    return plan_statement(f"A {symbol} B", statement, tensors, None, None).run()
 
 
 def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
@@ -44,7 +44,7 @@ def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
             f"{divisor.shape}."
         )
     statement = Statement(target, (Product(1, (access,)),))
-    sampled = stated("A / B", statement, {"B": tensors["B"]}, tensor, None).total()
+    sampled = plan_statement("A / B", statement, {"B": tensors["B"]}, tensor, None).run()
     quotients = compiled(truediv, tensor.pattern, tensor.values, sampled.values)
     return SparseTensor._unchecked(quotients, tensor.pattern)
 

@@ -23,12 +23,11 @@ from jsparse.planning.desugar.gather_scatter import Direct, direct
 from jsparse.planning.desugar.min_max import as_product
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.operands import as_array
+from jsparse.planning.planned import Planned, plan_statement
 from jsparse.planning.request import OutFormat
-from jsparse.planning.statement import stated
-from jsparse.planning.summation import Summation
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["evaluate", "stated_sum"]
+__all__ = ["evaluate", "planned_sum"]
 
 
 def evaluate(
@@ -94,7 +93,7 @@ def evaluate(
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
     wanted = _target_shape(text, before, shape)
-    out = stated(text, plain, operands, out_format, nse, preferred, ring, wanted).total()
+    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, wanted).run()
     return out if before is None else _onto(text, written, operands, before, out)
 
 
@@ -125,13 +124,13 @@ def _onto(text: str, written: Direct, operands: dict[str, Any], before: Any, out
             )
         case "=":
             writes, same = counting(written)
-            count = stated(text, writes, operands, "dense", None).total()
+            count = plan_statement(text, writes, operands, "dense", None).run()
             return jnp.where(jnp.expand_dims(count > 0, same), out, before)
         case operator:
             return combine[operator](before, out)
 
 
-def stated_sum(
+def planned_sum(
     text: str,
     tensors: dict[str, Any],
     shape: tuple[int, ...] | None,
@@ -139,8 +138,8 @@ def stated_sum(
     nse: int | None,
     preferred: np.dtype | None = None,
     semiring: str | Semiring = PLUS_TIMES,
-) -> tuple[Summation, list[Any]]:
-    """What `evaluate` does with these tensors, and its operands."""
+) -> Planned:
+    """What `evaluate` does with these tensors."""
     nse = checked_nse(nse, f"'{shortened(text)}'")
     tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
@@ -148,8 +147,7 @@ def stated_sum(
     written = _direct(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, written, tensors, ring)
     wanted = _target_shape(text, tensors.get(statement.target.tensor), shape)
-    work, taken, _ = stated(text, plain, operands, out_format, nse, preferred, ring, wanted)
-    return work, taken
+    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, wanted)
 
 
 def _checked(
@@ -181,7 +179,7 @@ def _by_semiring(
     if written.statement.operator not in ("min=", "max="):
         return written.statement, operands, semiring
     plain, more, semiring = as_product(
-        written.statement, operands, lambda product: stated(text, product, operands, None, None).total()
+        written.statement, operands, lambda product: plan_statement(text, product, operands, None, None).run()
     )
     return plain, {**operands, **more}, semiring
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,14 +16,13 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.notation import Assignment, read_sublists
-from jsparse.ops.evaluate import stated_sum
-from jsparse.planning.contraction import Contraction, contraction
+from jsparse.ops.evaluate import planned_sum
 from jsparse.planning.dtypes import preferred_dtype
-from jsparse.planning.execute import last_product, step_products
 from jsparse.planning.index_relation import is_index_relation
 from jsparse.planning.output.pattern import Assembly
+from jsparse.planning.plan import AssembledPattern, PlannedProduct, SumOfProducts
+from jsparse.planning.planned import Planned, plan_einsum
 from jsparse.planning.request import OutFormat
-from jsparse.planning.summation import Summation
 from jsparse.primitives.assembly import find_places
 from jsparse.primitives.entries_spec import entries_plan
 from jsparse.primitives.execute import make_plan
@@ -54,49 +53,54 @@ def explain(
     subscripts, *rest = (as_sparse_operand(x, "explain") for x in (subscripts, *operands))
     operands = tuple(rest)
     if tensors:
-        work, taken = stated_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring)
-        return Explanation(subscripts, tuple(_of_sum(work, taken)))
+        planned = planned_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring)
+        return Explanation(subscripts, tuple(_parts(planned)))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
     ring = semiring_named(semiring, subscripts)
     if ring.is_linear and out_format is None and not any(isinstance(x, SparseTensor) for x in operands):
         return Explanation(subscripts, ())
-    product, given = contraction(subscripts, operands, out_format, nse, preferred, ring)
-    return Explanation(subscripts, tuple(_of_product(product, given, out_format, nse)))
+    planned = plan_einsum(subscripts, operands, out_format, nse, preferred, ring)
+    return Explanation(subscripts, tuple(_parts(planned)))
 
 
-def _of_sum(work: Summation, operands: Sequence[Any]) -> Iterator[Part]:
-    if work.entries is not None:
-        every = [term.work.kernel_dtypes for term in work.terms]
-        plan = entries_plan(work.entries, (every[0][0], *(dtype for _, *factors in every for dtype in factors)))
-        yield Part("all terms, and where they are stored", work.terms[0].work, plan, _named(work.entries.reached.walks))
-        return
-    yield from _of_assembly(work.assembly, work.terms[0].work)
+def _parts(planned: Planned) -> Iterator[Part]:
+    """All loop nests of a plan, in the order in which they run."""
+    values: list[Any] = list(planned.operands)
+    for instruction in planned.plan.instructions:
+        values.append(None)  # no index relation, which is all that is asked
+        if isinstance(instruction, SumOfProducts):
+            yield from _of_sum(instruction, values)
+
+
+def _of_sum(work: SumOfProducts, values: Sequence[Any]) -> Iterator[Part]:
+    first, output = work.terms[0], work.output
+    one = len(work.terms) == 1
+    if isinstance(output, AssembledPattern):
+        if output.entries is not None:
+            every = [term.kernel_dtypes for term in work.terms]
+            plan = entries_plan(output.entries, (every[0][0], *(dtype for _, *factors in every for dtype in factors)))
+            how = f"{_title(first, values)}, found and computed at once"
+            title = how if one else "all terms, and where they are stored"
+            yield Part(title, first, plan, _named(output.entries.reached.walks))
+            return
+        yield from _of_assembly(output.assembly, first)
     for number, term in enumerate(work.terms):
-        for part in _of_product(term.work, [operands[n] for n in term.places], "dense", None):
-            yield Part(f"term {number}: {part.title}", part.work, part.plan, part.patterns)
+        part = _of_term(term, values)
+        yield part if one else replace(part, title=f"term {number}: {part.title}")
 
 
-def _of_product(work: Contraction, operands: Sequence[Any], out_format: OutFormat, nse: int | None) -> Iterator[Part]:
-    if work.is_prepared:
-        values = list(operands)
-        for step, taken in step_products(work, values):
-            yield from _of_product(step, taken, None, None)
-        last, left, out_format = last_product(work, values, operands, out_format, nse)
-        yield from _of_product(last, left, out_format, nse)
-        return
-    by = "" if work.semiring.is_linear else f" by {work.semiring}"
-    title = f"{_without_relations(work.assignment, operands)}{by}, {_stored(work)}"
-    if work.entries is not None:
-        plan = entries_plan(work.entries, work.kernel_dtypes)
-        yield Part(f"{title}, found and computed at once", work, plan, _named(work.entries.reached.walks))
-        return
-    yield from _of_assembly(work.assembly, work)
+def _of_term(work: PlannedProduct, values: Sequence[Any]) -> Part:
+    title = _title(work, values)
     if work.spec is None:
-        yield Part(f"{title}: no sparse level is left to walk, XLA computes it", work, None, ())
-        return
+        return Part(f"{title}: no sparse level is left to walk, XLA computes it", work, None, ())
     plan, _ = make_plan(work.spec, work.kernel_dtypes)
-    yield Part(title, work, plan, _named(work.spec.walks))
+    return Part(title, work, plan, _named(work.spec.walks))
+
+
+def _title(work: PlannedProduct, values: Sequence[Any]) -> str:
+    by = "" if work.semiring.is_linear else f" by {work.semiring}"
+    return f"{_without_relations(work.assignment, [values[n] for n in work.values])}{by}, {_stored(work)}"
 
 
 def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
@@ -105,10 +109,8 @@ def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assig
     return Assignment(assignment.target, tuple(factor for factor, x in named if not is_index_relation(x)))
 
 
-def _of_assembly(assembly: Assembly | None, work: Contraction) -> Iterator[Part]:
+def _of_assembly(assembly: Assembly, work: PlannedProduct) -> Iterator[Part]:
     """How the pattern of a result is found apart from its values."""
-    if assembly is None:
-        return
     reached = assembly.reached
     found = find_places(reached, tuple(reached.kept[dim] for dim in assembly.result.format.order))
     how = "in order" if found.is_ordered else "listed, then sorted"
@@ -131,7 +133,7 @@ class Part:
     """
 
     title: str
-    work: Contraction
+    work: PlannedProduct
     plan: Plan | None
     patterns: tuple[str, ...]
 
@@ -195,7 +197,7 @@ class Explanation:
     parts: tuple[Part, ...]
 
     @property
-    def contraction(self) -> Contraction | None:
+    def contraction(self) -> PlannedProduct | None:
         """The product that gives the result; None if XLA does all of it."""
         return self.parts[-1].work if self.parts else None
 
@@ -236,7 +238,7 @@ class Explanation:
         return self._shown([str(part) for part in self.parts])
 
 
-def _stored(work: Contraction) -> str:
+def _stored(work: PlannedProduct) -> str:
     return "a dense result" if work.result is None else f"a sparse result in {work.result.format.name}"
 
 

@@ -14,13 +14,13 @@ from typing import Any
 from jsparse.compiler.schedule.legality import can_walk
 from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
 from jsparse.planning.signature import StoredOn
-from jsparse.planning.typed_product import Product
+from jsparse.planning.typed_product import TypedProduct
 from jsparse.primitives.spec import Walked
 
-__all__ = ["resorted"]
+__all__ = ["conversions"]
 
 
-def resorted(work: Product, on: StoredOn | None) -> tuple[tuple[int, Format], ...]:
+def conversions(work: TypedProduct, on: StoredOn | None) -> tuple[tuple[int, Format], ...]:
     """The operands to convert, and to which formats, so that all patterns, that of the result among them, can be walked
     together; none if they can."""
     fixed = [walk for key, walk in work.walked(on).items() if key not in work.walks or isinstance(key[0], Pattern)]
@@ -50,7 +50,7 @@ def _moved(walk: Walked, order: tuple[int, ...]) -> Walked:
     return Walked(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
 
 
-def _format(work: Product, place: int, order: tuple[int, ...]) -> Format:
+def _format(work: TypedProduct, place: int, order: tuple[int, ...]) -> Format:
     """The operand's levels in another order, compressed but for the dense ones at the end."""
     on: Any = work.operands[place].stored
     levels = on.pattern.format.levels

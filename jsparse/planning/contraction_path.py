@@ -22,9 +22,9 @@ from math import prod
 
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
-from jsparse.planning.typed_product import Product
+from jsparse.planning.typed_product import TypedProduct
 
-__all__ = ["Step", "steps_of"]
+__all__ = ["Step", "contraction_path"]
 
 LANES = 8.0  # multiply-adds in vector lanes cost this much less
 DENSE = 4.0  # and of dense products, which blocks of cache serve, so much less again
@@ -76,7 +76,7 @@ _State = tuple[_Item, ...]
 _Plan = tuple[float, tuple[tuple[_Item, _Item, _Item], ...]]  # cost, and of each step both factors and the result
 
 
-def steps_of(product: Product, is_sparse: bool) -> tuple[Step, ...]:
+def contraction_path(product: TypedProduct, is_sparse: bool) -> tuple[Step, ...]:
     """The steps before the last one, none if all operands go into one nest. `is_sparse`: the result gets a pattern of
     its own, so what the steps store must be what they reach."""
     if len(product.operands) < 3 or not product.sums_apart:
@@ -93,7 +93,7 @@ def steps_of(product: Product, is_sparse: bool) -> tuple[Step, ...]:
 
 
 class _Search:
-    def __init__(self, product: Product, is_sparse: bool) -> None:
+    def __init__(self, product: TypedProduct, is_sparse: bool) -> None:
         self.product, self.is_sparse, self.sizes = product, is_sparse, product.sizes
         self.kept = frozenset(product.kept)
         self.items = tuple(self._operand(n) for n in range(len(product.operands)))

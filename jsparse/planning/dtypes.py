@@ -22,7 +22,7 @@ from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex, part, unrou
 from jsparse.errors import DTypeError
 from jsparse.planning.signature import Signature
 
-__all__ = ["Dtypes", "converted", "dtypes_of", "preferred_dtype"]
+__all__ = ["Dtypes", "check_coefficients", "converted", "dtypes_of", "preferred_dtype"]
 
 
 def converted(x: Any, dtype: np.dtype) -> Any:
@@ -85,6 +85,23 @@ def dtypes_of(
             f"but operands promote to {promoted} and it is {result}."
         )
     return Dtypes(promoted, _computed(promoted, result), result)
+
+
+def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
+    """Raises DTypeError for numbers that the dtype of a sum does not have: a bool has no negative, and an integer is
+    computed with in 32 bits at least."""
+    if dtype == np.bool_ and any(number != 1 for number in coefficients):
+        raise DTypeError(
+            f"Expected operands of '{text}' that can be subtracted, but all are bool. Convert one of them with .astype."
+        )
+    if dtype.kind in "iu":
+        most = np.iinfo(accumulator(dtype.name)).max
+        large = [number for number in coefficients if abs(number) > most]
+        if large:
+            raise DTypeError(
+                f"Expected numbers of at most {most} with the {dtype} operands of '{text}', but got {large[0]}. "
+                f"Convert an operand to float with .astype."
+            )
 
 
 def _promoted(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:

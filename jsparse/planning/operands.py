@@ -16,7 +16,7 @@ from jsparse.planning.signature import Signature, StoredOn, signature, stored_on
 from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["as_array", "as_operand", "asked"]
+__all__ = ["as_array", "as_operand", "signatures"]
 
 
 def as_array(x: Any, subscripts: str) -> jax.Array:
@@ -35,7 +35,9 @@ def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
     return x if isinstance(x, IndexRelation) else as_array(x, subscripts)
 
 
-def asked(text: str, operands: Sequence[Any], out_format: OutFormat) -> tuple[tuple[Signature, ...], OutputRequest]:
+def signatures(
+    text: str, operands: Sequence[Any], out_format: OutFormat
+) -> tuple[tuple[Signature, ...], OutputRequest]:
     """The signatures of operands, and `out_format` likewise. Raises FormatError if it is no format."""
     if isinstance(out_format, SparseTensor):
         check_pattern(out_format, lambda: f"out_format of '{text}'")

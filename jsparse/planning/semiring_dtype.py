@@ -7,10 +7,10 @@ import numpy as np
 from jsparse.compiler.semiring import Semiring
 from jsparse.errors import SemiringError
 
-__all__ = ["check_meaning"]
+__all__ = ["check_semiring_dtype"]
 
 
-def check_meaning(text: str, semiring: Semiring, dtype: np.dtype) -> None:
+def check_semiring_dtype(text: str, semiring: Semiring, dtype: np.dtype) -> None:
     """Raise SemiringError if the operations have no meaning for numbers of that dtype."""
     bitwise = "|" in (semiring.add, semiring.multiply) or semiring.multiply == "&"
     if bitwise and dtype.kind not in "biu":

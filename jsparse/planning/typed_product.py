@@ -15,13 +15,13 @@ from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.planning.signature import Core, Signature, StoredOn
 from jsparse.primitives.spec import Spec, Term, Walked
 
-__all__ = ["Product", "WalkKey", "checked_sizes", "subscripts_of"]
+__all__ = ["TypedProduct", "WalkKey", "checked_sizes", "subscripts_of"]
 
 WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class TypedProduct:
     """The operands of one term and how they are accessed.
 
     Attributes:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from programs.planned import planned_product
 
 from jsparse import SparseTensor, explain
 from jsparse.compiler.kernel import Kernel
@@ -13,7 +14,6 @@ from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.schedule import Plan
 from jsparse.ops.explain import Explanation
-from jsparse.planning.contraction import contraction
 from jsparse.primitives.execute import make_plan
 
 __all__ = ["ASSEMBLED", "CASES", "Case", "dense", "planned", "sparse"]
@@ -58,8 +58,8 @@ class Case:
 
 def planned(subscripts: str, *operands: object, out_format: object = None) -> Plan:
     """The plan of an einsum."""
-    work, taken = contraction(subscripts, operands, out_format)
-    names = tuple(np.dtype(x.dtype).name for x in work.arrays(taken))
+    work, factors = planned_product(subscripts, operands, out_format)
+    names = tuple(np.dtype(x.dtype).name for x in factors)
     return make_plan(work.spec, (names[0], *names))[0]
 
 

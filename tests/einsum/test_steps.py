@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import jsparse
-from jsparse.planning.contraction import contraction
+from jsparse.planning.plan import DenseOutput
+from jsparse.planning.planned import plan_einsum
 
 RNG = np.random.default_rng(0)
 
@@ -24,8 +25,9 @@ def whole(x):
 
 
 def steps(text, operands):
-    work, _ = contraction(text, operands, None)
-    return [("".join(step.indices), step.is_dense) for step in work.steps]
+    *before, _ = plan_einsum(text, operands, None).plan.sums
+    targets = [("".join(work.terms[0].assignment.target.indices), work.output) for work in before]
+    return [(indices, isinstance(output, DenseOutput)) for indices, output in targets]
 
 
 CASES = [

@@ -10,14 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs.planned import planned_product
 
 import jsparse
 from jsparse import SparseTensor
 from jsparse.compiler.runtime.kernel_call import run_on_host
 from jsparse.formats.relayout import relayout_to
-from jsparse.planning.contraction import contracted, contraction
-from jsparse.planning.operands import asked
-from jsparse.planning.typed_product import Product, checked_sizes
+from jsparse.planning import planner
 from jsparse.primitives.execute import make_plan
 
 ROWS, COLUMNS = 3000, 40_000
@@ -49,12 +48,12 @@ PROGRAMS = {
 
 def on_host(text, A, dense, threads):
     """What the generated kernel gives when run without XLA; operands in the order of A's own levels."""
-    work, operands = contraction(text, [A, *dense], "dense")
-    if work.steps:  # all of it in one kernel
-        signatures, _ = asked(text, operands, None)
-        sizes = checked_sizes(text, [(f, x.shape) for f, x in zip(work.assignment.factors, signatures, strict=True)])
-        work = contracted(text, Product(work.assignment, signatures, sizes), work.dtypes, None)
-    arrays = [np.asarray(x) for x in work.arrays(operands)]
+    with pytest.MonkeyPatch.context() as patch:  # all of it in one kernel
+        patch.setattr(planner, "contraction_path", lambda product, is_sparse: ())
+        jsparse.clear_cache()
+        work, factors = planned_product(text, [A, *dense], "dense")
+    jsparse.clear_cache()
+    arrays = list(map(np.asarray, factors))
     chosen, call = make_plan(work.spec, work.kernel_dtypes)
     result, *factors = chosen.problem.tensors
     for n, (tensor, term) in enumerate(zip(factors, work.spec.factors, strict=True)):
@@ -91,7 +90,7 @@ def test_a_row_with_half_of_all_entries_is_divided(format, dtype):
     integers = rng.integers(0, 2, A.nse)
     A = A.with_values(integers.astype(np.float32)).astype(dtype)
     x = (np.arange(A.shape[1] * 3) % 5 == 0).reshape(-1, 3)
-    work, _ = contraction("ij,jk->ik", [A, x.astype(dtype)], "dense")
+    work, _ = planned_product("ij,jk->ik", [A, x.astype(dtype)], "dense")
     chosen, _ = make_plan(work.spec, work.kernel_dtypes)
     assert chosen.schedule.mode == "split"
     exact = np.zeros((A.shape[0], 3), np.int64)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from einsum.cases import FEW, SIZES, Case
 from einsum.hlo import compiled_text
+from programs.planned import planned_product
 
 import jsparse
 from jsparse.formats import DynamicType, Format
-from jsparse.planning.contraction import contraction
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.spec import Spec, Term, Walked
@@ -18,7 +18,7 @@ from jsparse.primitives.spec import Spec, Term, Walked
 def spec_of(case):
     A = case.tensor()
     operands = case.arrays() if case.sampled else [A, *case.arrays()]
-    work, _ = contraction(case.subscripts, operands, A if case.sampled else None)
+    work, _ = planned_product(case.subscripts, operands, A if case.sampled else None)
     return work.spec
 
 

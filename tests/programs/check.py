@@ -28,8 +28,8 @@ from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.interpret import as_stored
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.compiler.semiring import PLUS_TIMES, Guard
-from jsparse.planning.contraction import Contraction, contraction
-from jsparse.planning.summation import Summation
+from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
+from jsparse.planning.planned import plan_einsum
 from jsparse.primitives.parts import by_parts
 from jsparse.primitives.spec import Spec
 
@@ -102,58 +102,60 @@ class _Stages:
         self.rng = np.random.default_rng((*program.seed, 2))
 
     def check_evaluation(self, program: Evaluation, through_jax: bool) -> None:
-        self.stage = "summation"
+        self.stage = "plan of the program"
         with jax.enable_x64(program.needs_x64), unoptimised():
-            work, operands, drawn = program.stated(jax.device_put)
-        specs = [term.work.spec for term in work.terms]
+            planned, drawn = program.planned(jax.device_put)
+        work = planned.plan.result
+        specs = [term.spec for term in work.terms]
         if through_jax:
             self.stage = "evaluate"
             check_result(program, program.run())
-        if None in specs:
+        if None in specs or len(planned.plan.instructions) > 1:
             return
-        named = [[drawn[n] for n in term.places] for term in work.terms]
-        taken = [[operands[n] for n in term.places] for term in work.terms]
-        arrays = [_arrays(x, term.work, y) for x, term, y in zip(named, work.terms, taken, strict=True)]
+        arrays = [_arrays(drawn, term, planned.operands) for term in work.terms]
         self.stage = "problem"
         cases, total = list[Case](), np.zeros((), complex if work.dtype.kind == "c" else np.float64)
         for term, spec, of_term in zip(work.terms, specs, arrays, strict=True):
             cases.append(Case.of(*_a_part(spec, of_term)))
             total = total + int(term.coefficient) * _meaning(spec, of_term).astype(total.dtype)
         exact = total if work.dtype.kind == "c" else total.astype(np.int64)
-        self.same(as_stored(exact, work.dtype).reshape(-1), _expected(program.summed, work.result).reshape(-1))
+        self.same(as_stored(exact, work.dtype).reshape(-1), _expected(program.summed, _pattern(work)).reshape(-1))
         if self.assembles(work, arrays):
             self.ways_of(cases[int(self.rng.integers(len(cases)))])
 
     def check(self, program: Program, through_jax: bool) -> None:
-        self.stage = "contraction"
+        self.stage = "plan of the program"
         with jax.enable_x64(program.needs_x64), unoptimised():
             operands, out = program.arguments(jax.device_put)
-            work, taken = contraction(program.subscripts, operands, out, semiring=program.ring)
-        if through_jax or work.spec is None:
+            planned = plan_einsum(program.subscripts, operands, out, semiring=program.ring)
+        work = planned.plan.result
+        spec = work.terms[0].spec if len(planned.plan.instructions) == 1 else None
+        if through_jax or spec is None:
             self.stage = "einsum"
             check_result(program, program.run())
-        if work.spec is not None:
-            self.stage = "contraction"
-            arrays = _arrays(program.operands, work, taken)
+        if spec is not None:
+            self.stage = "plan of the program"
+            arrays = _arrays(program.operands, work.terms[0], planned.operands)
             self.stage = "problem"
-            expected = _expected(program.expected, work.result).reshape(work.spec.shape(work.spec.result))
-            self.same(as_stored(_meaning(work.spec, arrays), work.dtype).reshape(expected.shape), expected)
-            case = Case.of(*_a_part(work.spec, arrays))
+            expected = _expected(program.expected, _pattern(work)).reshape(spec.shape(spec.result))
+            self.same(as_stored(_meaning(spec, arrays), work.dtype).reshape(expected.shape), expected)
+            case = Case.of(*_a_part(spec, arrays))
             if self.assembles(work, [arrays]):
                 self.ways_of(case)
 
-    def assembles(self, work: Contraction | Summation, factors: list[tuple[np.ndarray, ...]]) -> bool:
+    def assembles(self, work: SumOfProducts, factors: list[tuple[np.ndarray, ...]]) -> bool:
         """Check how a new pattern is found; and whether there is time left for the values on it."""
-        if work.assembly is None:
+        output = work.output
+        if not isinstance(output, AssembledPattern):
             return True
         self.stage = "pattern"
-        check_places(self.program, work.result)
-        if not work.assembly.reached.terms:  # an operand stores nothing
+        check_places(self.program, output.pattern)
+        if not output.assembly.reached.terms:  # an operand stores nothing
             return True
         if not self.effort.every_way and self.rng.random() < 0.4:
             return True
         level, listed = self.level(), list[Column]()
-        for name, run in assemblies(work.assembly.reached, work.entries, factors, self.rng, level):
+        for name, run in assemblies(output.assembly.reached, output.entries, factors, self.rng, level):
             self.stage = f"{name}: problem"
             want = run.columns()
             listed += want
@@ -278,13 +280,19 @@ def unoptimised() -> Iterator[None]:
         yield
 
 
+def _pattern(work: SumOfProducts) -> Pattern | None:
+    """Where the result is stored; None if it is dense."""
+    return None if isinstance(work.output, DenseOutput) else work.output.pattern
+
+
 def _arrays(
-    operands: Sequence[SparseOperand | DenseOperand | None], work: Contraction, taken: Sequence[object]
+    operands: Sequence[SparseOperand | DenseOperand | None], work: PlannedProduct, taken: Sequence[object]
 ) -> tuple[np.ndarray, ...]:
-    """The operands as the primitive takes them, made by numpy; None has no values."""
+    """The factors as the primitive takes them, made by numpy of all operands; None has no values."""
     found = []
     dtypes = iter(work.factor_dtypes)
-    for operand, tensor, alone in zip(operands, taken, work.alone, strict=True):
+    for number, alone in zip(work.values, work.prereductions, strict=True):
+        operand, tensor = operands[number], taken[number]
         if operand is None:
             continue
         dtype = next(dtypes)
@@ -295,7 +303,7 @@ def _arrays(
     return tuple(found)
 
 
-def _summed_alone(work: Contraction, text: str, array: np.ndarray) -> np.ndarray:
+def _summed_alone(work: PlannedProduct, text: str, array: np.ndarray) -> np.ndarray:
     """An operand without the indices that only it carries."""
     if work.semiring.is_linear:
         return np.array(np.einsum(text, array), order="C")

@@ -14,8 +14,7 @@ from programs.program import DenseOperand, SparseOperand, is_wide, promoted, rea
 import jsparse
 from jsparse.compiler.interpret import as_stored
 from jsparse.notation import parse_statement
-from jsparse.planning.operands import asked
-from jsparse.planning.summation import Summation, summation
+from jsparse.planning.planned import Planned, plan_statement
 
 __all__ = ["Evaluation", "Leaf", "Product", "Sum", "result_source"]
 
@@ -144,14 +143,12 @@ class Evaluation:
         """What the terms add up to; what `expected` is, unless something was there before."""
         return self.expected
 
-    def stated(self, array) -> tuple[Summation, list[object], list[SparseOperand | DenseOperand | None]]:
-        """What `evaluate` makes of it, the tensors as that numbers them, and what they were made of."""
+    def planned(self, array) -> tuple[Planned, list[SparseOperand | DenseOperand | None]]:
+        """What `evaluate` makes of it, and what its operands were made of."""
         tensors, out = self.arguments(array)
-        names = self.names
-        signatures, asked_out = asked(self.text, [tensors[name] for name in names], out)
-        work = summation(self.text, parse_statement(self.text), names, signatures, asked_out, None)
         drawn = dict(self.tensors)
-        return work, [tensors[name] for name in names], [drawn[name] for name in names]
+        statement = parse_statement(self.text)
+        return plan_statement(self.text, statement, tensors, out, None), [drawn[name] for name in self.names]
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -18,9 +18,9 @@ from programs.program import DenseOperand, SparseOperand, is_wide
 import jsparse
 from jsparse.compiler.interpret import as_stored
 from jsparse.notation import parse_statement
-from jsparse.ops.evaluate import stated_sum
+from jsparse.ops.evaluate import planned_sum
 from jsparse.planning.index_relation import is_index_relation
-from jsparse.planning.summation import Summation
+from jsparse.planning.planned import Planned
 
 __all__ = ["Indirect", "nested", "variables"]
 
@@ -185,12 +185,12 @@ class Indirect(Evaluation):
         """What `shape=` says."""
         return self.of_target if self.told else None
 
-    def stated(self, array) -> tuple[Summation, list[object], list[SparseOperand | DenseOperand | None]]:
+    def planned(self, array) -> tuple[Planned, list[SparseOperand | DenseOperand | None]]:
         """As of other sums; tables are operands without values, and have no place among those that were drawn."""
         made, out = self.arguments(array)
-        work, operands = stated_sum(self.text, made, self.shape, out, None)
+        planned = planned_sum(self.text, made, self.shape, out, None)
         drawn = {id(made[name]): x for name, x in self.tensors}
-        return work, operands, [None if is_index_relation(x) else drawn.get(id(x), ONE) for x in operands]
+        return planned, [None if is_index_relation(x) else drawn.get(id(x), ONE) for x in planned.operands]
 
     def run(self) -> object:
         """What `jsparse.evaluate` gives."""

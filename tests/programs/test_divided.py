@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from programs.case import Case
 from programs.padding import with_gaps, with_room
+from programs.planned import planned_product
 from programs.program import held
 from programs.variants import fine_grained, planned
 
@@ -21,7 +22,6 @@ from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import Plan, candidate
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.semiring import SEMIRINGS
-from jsparse.planning.contraction import contraction
 
 COUNT, BATCH = 160, 20
 SUBSCRIPTS = ["ij,jk->ik", "ij,jk->ki", "ij,kj->ik", "ij,jk->k", "ij,j->i", "ij,ik->jk", "ij,ijk->ik", "ij,jk,k->ik"]
@@ -70,8 +70,9 @@ def _check(seed: int) -> str:
     operands = _operands(rng, subscripts)
     with_x64 = operands[0].dtype == np.float64
     with jax.enable_x64(with_x64):
-        work, taken = contraction(subscripts, operands, "dense", semiring=SEMIRINGS[str(rng.choice(semirings))])
-        arrays = tuple(np.asarray(x) for x in work.arrays(taken))
+        ring = SEMIRINGS[str(rng.choice(semirings))]
+        work, factors = planned_product(subscripts, operands, "dense", semiring=ring)
+        arrays = tuple(map(np.asarray, factors))
     assert work.spec is not None
     case = Case.of(work.spec, arrays)
     plan = _divided(case.plan.given, case.stored, rng)

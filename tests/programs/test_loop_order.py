@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from programs.case import Case
 from programs.generate import random_program
+from programs.planned import only_product
 from programs.program import Program
 
 from jsparse.compiler.loops import build_loops
@@ -23,7 +24,7 @@ from jsparse.compiler.schedule.cost import Cost
 from jsparse.compiler.schedule.legality import is_walkable
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.trip_counts import visits, walked_levels
-from jsparse.planning.contraction import contraction
+from jsparse.planning.planned import plan_einsum
 
 COUNT, BATCH = 600, 100
 INDICES = 4  # of a program whose every order is tried
@@ -41,8 +42,8 @@ def _case(program: Program) -> Case | None:
     """The einsum as the compiler is asked for it; None if it takes steps, or too long."""
     with jax.enable_x64(program.needs_x64):
         operands, out = program.arguments(jax.device_put)
-        work, _ = contraction(program.subscripts, operands, out, semiring=program.ring)
-    if work.spec is None or work.is_prepared:
+        planned = plan_einsum(program.subscripts, operands, out, semiring=program.ring)
+    if len(planned.plan.instructions) > 1 or (work := only_product(planned)).spec is None:
         return None
     sizes = dict(work.spec.sizes)
     if len(sizes) > INDICES or np.prod(list(sizes.values())) > TURNS:

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from jsparse.formats import Format, Level, LevelKind
 from jsparse.notation import IndexVar
-from jsparse.planning.typed_product import Product
+from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["inferred_format"]
 
@@ -28,7 +28,7 @@ SPARE_POINTERS = 4  # times the entries
 SMALL = 64
 
 
-def inferred_format(products: Sequence[Product], places: int) -> Format:
+def inferred_format(products: Sequence[TypedProduct], places: int) -> Format:
     """The format of a sum of products that reaches so many places (or at most so many, where that is all one knows)."""
     kept, sizes = products[0].kept, products[0].sizes
     order = [v for v in _agreeing(products) if v in kept]
@@ -42,7 +42,7 @@ def inferred_format(products: Sequence[Product], places: int) -> Format:
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
 
 
-def _agreeing(products: Sequence[Product]) -> list[IndexVar]:
+def _agreeing(products: Sequence[TypedProduct]) -> list[IndexVar]:
     """All indices, each behind those that operands store outside of it; of several, the result's first."""
     kept = products[0].kept
     names = dict.fromkeys([*kept, *(v for product in products for indices in product.indices for v in indices)])

@@ -15,12 +15,12 @@ from jsparse.formats.build import index_dtype
 from jsparse.planning.output.inferred_format import inferred_format
 from jsparse.planning.output.rules import Stored, room_for
 from jsparse.planning.signature import StoredOn
-from jsparse.planning.typed_product import Product, WalkKey
+from jsparse.planning.typed_product import TypedProduct, WalkKey
 from jsparse.primitives.assembly import Reached, listed_arrays, rows_of
 from jsparse.primitives.spec import Walked
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
-__all__ = ["Assembly", "assembled", "future_place", "new_format"]
+__all__ = ["Assembly", "assembled", "new_format", "provisional_output"]
 
 NEW = -1  # the group of a dynamic pattern that is made on the way
 
@@ -74,7 +74,7 @@ def _known(overflowed: Any, value: bool) -> bool:
 
 
 def assembled(
-    text: str, products: Sequence[Product], places: Sequence[Sequence[int]], format: Format | None, nse: int | None
+    text: str, products: Sequence[TypedProduct], places: Sequence[Sequence[int]], format: Format | None, nse: int | None
 ) -> tuple[StoredOn, Assembly]:
     """Where a sum of products is stored, on a pattern of its own: known now, or found in the program.
 
@@ -97,13 +97,15 @@ def assembled(
     return StoredOn(type_, NEW), Assembly(text, reached, sources, type_)
 
 
-def future_place(text: str, products: Sequence[Product], place: Stored | Format, nse: int | None) -> StoredOn | None:
+def provisional_output(
+    text: str, products: Sequence[TypedProduct], output: Stored | Format, nse: int | None
+) -> StoredOn | None:
     """What a sum will be stored on, as far as that matters for how its dynamic patterns are walked."""
-    if place is None or isinstance(place, StoredOn):
-        return place
+    if output is None or isinstance(output, StoredOn):
+        return output
     if all(isinstance(walk.pattern, Pattern) for product in products for walk in product.walks.values()):
         return None
-    return StoredOn(_dynamic(text, products, place if isinstance(place, Format) else None, nse), NEW)
+    return StoredOn(_dynamic(text, products, output if isinstance(output, Format) else None, nse), NEW)
 
 
 def new_format(place: StoredOn | None) -> Format | None:
@@ -111,7 +113,7 @@ def new_format(place: StoredOn | None) -> Format | None:
     return None if place is None or place.group != NEW else place.pattern.format
 
 
-def _dynamic(text: str, products: Sequence[Product], format: Format | None, nse: int | None) -> DynamicType:
+def _dynamic(text: str, products: Sequence[TypedProduct], format: Format | None, nse: int | None) -> DynamicType:
     shape = products[0].shape
     room = room_for(text, products) if nse is None else nse
     if format is None:
@@ -119,7 +121,9 @@ def _dynamic(text: str, products: Sequence[Product], format: Format | None, nse:
     return dynamic_type(shape, format, room if nse is not None else _with_blocks(room, shape, format, products))
 
 
-def _reached(products: Sequence[Product], places: Sequence[Sequence[int]]) -> tuple[Reached, tuple[int | None, ...]]:
+def _reached(
+    products: Sequence[TypedProduct], places: Sequence[Sequence[int]]
+) -> tuple[Reached, tuple[int | None, ...]]:
     """What a sum of products reaches, and for each pattern the operand it is taken from. A term with a sparse operand
     that stores nothing, since a dimension is 0, is left out."""
     walks: dict[WalkKey, tuple[Walked, int | None]] = {}
@@ -139,7 +143,7 @@ def _reached(products: Sequence[Product], places: Sequence[Sequence[int]]) -> tu
     return reached, tuple(source for _, source in walks.values())
 
 
-def _source(product: Product, places: Sequence[int], key: WalkKey, walk: Walked) -> int | None:
+def _source(product: TypedProduct, places: Sequence[int], key: WalkKey, walk: Walked) -> int | None:
     """The operand that lies on a dynamic pattern, with as many transposed indices."""
     pattern, group, _ = key
     if isinstance(pattern, Pattern):
@@ -151,7 +155,7 @@ def _source(product: Product, places: Sequence[int], key: WalkKey, walk: Walked)
     )
 
 
-def _static(products: Sequence[Product], reached: Reached, format: Format | None) -> Pattern:
+def _static(products: Sequence[TypedProduct], reached: Reached, format: Format | None) -> Pattern:
     kept = products[0].kept
     shape = tuple(products[0].sizes[v] for v in kept)
     order = inferred_format(products, 1).order if format is None else format.order
@@ -160,7 +164,7 @@ def _static(products: Sequence[Product], reached: Reached, format: Format | None
     return Pattern.from_rows(rows, shape, chosen, sorted_by=order if is_sorted else None)[0]
 
 
-def _with_blocks(room: int, shape: tuple[int, ...], format: Format, products: Sequence[Product]) -> int:
+def _with_blocks(room: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:
     """Slots for `room` entries, each of which may fill a block of its own in levels that are dense."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     for level in format.levels[format.ndim - format.trailing_dense :]:

@@ -1,4 +1,4 @@
-"""Where a result is stored: what is asked for, else what the rules say; then the pattern itself."""
+"""Where a result is stored: what is asked for, else what the rules say."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from jsparse.errors import PatternError
 from jsparse.formats import Format
-from jsparse.planning.output.pattern import Assembly, assembled
 from jsparse.planning.output.rules import Stored, result_of
 from jsparse.planning.request import NEW_PATTERN, OutputRequest
 from jsparse.planning.signature import StoredOn
-from jsparse.planning.typed_product import Product
+from jsparse.planning.typed_product import TypedProduct
 
-__all__ = ["asked_place", "result_place"]
+__all__ = ["resolve_output"]
 
 
-def asked_place(text: str, products: Sequence[Product], out: OutputRequest, nse: int | None) -> Stored | Format:
+def resolve_output(text: str, products: Sequence[TypedProduct], out: OutputRequest, nse: int | None) -> Stored | Format:
     """Where a sum of products is stored: on a pattern, a new one (in a format, if one is asked for), or nowhere.
 
     Raises FormatError for `out`, PatternError if an operand's pattern is larger than `nse`.
@@ -36,15 +35,3 @@ def asked_place(text: str, products: Sequence[Product], out: OutputRequest, nse:
             f"of an operand."
         )
     return found
-
-
-def result_place(
-    text: str, products: Sequence[Product], places: Sequence[Sequence[int]], asked: Stored | Format, nse: int | None
-) -> tuple[StoredOn | None, Assembly | None]:
-    """What the result is stored on, None if it is dense; and how that is found, if it is a pattern of its own.
-
-    Raises PatternError as `planning.output.pattern.assembled` does.
-    """
-    if isinstance(asked, StoredOn) or asked is None:
-        return asked, None
-    return assembled(text, products, places, asked if isinstance(asked, Format) else None, nse)

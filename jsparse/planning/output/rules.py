@@ -22,7 +22,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.notation import IndexVar
 from jsparse.planning.request import NEW_PATTERN, NewPattern
 from jsparse.planning.signature import StoredOn
-from jsparse.planning.typed_product import Product
+from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["Stored", "result_of", "room_for"]
 
@@ -31,7 +31,7 @@ __all__ = ["Stored", "result_of", "room_for"]
 Stored: TypeAlias = StoredOn | NewPattern | None
 
 
-def result_of(products: Sequence[Product]) -> Stored:
+def result_of(products: Sequence[TypedProduct]) -> Stored:
     """Where a sum of products is stored."""
     found = [_of_product(product) for product in products]
     if None in found:
@@ -40,7 +40,7 @@ def result_of(products: Sequence[Product]) -> Stored:
     return first if all(other == first for other in found) else NEW_PATTERN
 
 
-def _of_product(product: Product) -> Stored:
+def _of_product(product: TypedProduct) -> Stored:
     kept = set(product.kept)
     sparse = [n for n, x in enumerate(product.operands) if x.stored is not None and not x.is_relation]
     complete = [n for n in sparse if set(product.indices[n]) <= kept]
@@ -56,19 +56,19 @@ def _of_product(product: Product) -> Stored:
     return NEW_PATTERN if product.walks else _all_dense(product)
 
 
-def _stores_nothing(product: Product, place: int) -> bool:
+def _stores_nothing(product: TypedProduct, place: int) -> bool:
     """Whether an operand is empty without a walk that says so."""
     x = product.operands[place]
     return x.core is None and 0 in x.shape
 
 
-def _all_dense(product: Product) -> StoredOn:
+def _all_dense(product: TypedProduct) -> StoredOn:
     """A pattern that stores everything: every operand does."""
     shape = tuple(product.sizes[v] for v in product.kept)
     return StoredOn(Pattern._trusted(shape, Format.dense(len(shape)), ()))
 
 
-def room_for(text: str, products: Sequence[Product]) -> int:
+def room_for(text: str, products: Sequence[TypedProduct]) -> int:
     """A bound for the entries of a result of dynamic patterns: of a term, the room of the smallest operand that carries
     all of the result's indices that sparse operands carry; of a sum, the sum.
 
@@ -78,7 +78,7 @@ def room_for(text: str, products: Sequence[Product]) -> int:
     return min(sum(_room(text, product) for product in products), prod(sizes[v] for v in kept))
 
 
-def _room(text: str, product: Product) -> int:
+def _room(text: str, product: TypedProduct) -> int:
     def places(indices: Sequence[IndexVar]) -> int:
         return prod(product.sizes[v] for v in indices)
 

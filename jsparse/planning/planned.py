@@ -1,0 +1,120 @@
+"""Einsums and statements on their operands: planned, once for operands of the same signatures, and ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.memo import remembered
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
+from jsparse.errors import shortened
+from jsparse.notation import Access, parse_einsum
+from jsparse.notation.statement import Statement
+from jsparse.planning.execute import execute
+from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.operands import as_operand, signatures
+from jsparse.planning.plan import ProgramPlan
+from jsparse.planning.planner import plan
+from jsparse.planning.program import Program, ProgramTerm
+from jsparse.planning.request import OutFormat, Request
+from jsparse.planning.signature import Signature
+
+__all__ = ["Planned", "plan_einsum", "plan_statement"]
+
+REMEMBERED = 256  # plans; each holds its patterns
+ONE = "1"  # the factor of a term that has none; no tensor can be called so
+
+
+class Planned(NamedTuple):
+    """A plan, the operands that it was made for, and the `out_format` that the caller asks for."""
+
+    plan: ProgramPlan
+    operands: list[Any]
+    out_format: OutFormat
+
+    def run(self) -> Any:
+        """The result: an array or a SparseTensor."""
+        return execute(self.plan, self.operands, self.out_format)
+
+
+def plan_einsum(
+    subscripts: str,
+    operands: Sequence[Any],
+    out_format: OutFormat,
+    nse: int | None = None,
+    preferred: np.dtype | None = None,
+    semiring: Semiring = PLUS_TIMES,
+) -> Planned:
+    """Plan an einsum on these operands. `preferred` is the dtype of the result, by default what operands promote to.
+
+    Raises:
+        SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
+        PatternError: there is no room for a sparse result, or nothing says how much there has to be.
+    """
+    taken: list[Any] = [
+        as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
+    ]
+    given, requested = signatures(subscripts, taken, out_format)
+    return Planned(_of_einsum(subscripts, given, Request(requested, nse, preferred), semiring), taken, out_format)
+
+
+@remembered(maxsize=REMEMBERED)
+def _of_einsum(subscripts: str, operands: tuple[Signature, ...], request: Request, semiring: Semiring) -> ProgramPlan:
+    assignment = parse_einsum(subscripts, [x.shape for x in operands])
+    return plan(shortened(subscripts), Program.of_assignment(assignment, semiring), operands, request)
+
+
+def plan_statement(
+    text: str,
+    statement: Statement,
+    tensors: dict[str, Any],
+    out_format: OutFormat,
+    nse: int | None,
+    preferred: np.dtype | None = None,
+    semiring: Semiring = PLUS_TIMES,
+    shape: tuple[int, ...] | None = None,
+) -> Planned:
+    """Plan a statement on these tensors. `text` is for messages; `shape` is the target's, None if the caller did not
+    pass it. Raises as `plan_einsum`."""
+    statement, more = _with_factors(statement, tensors)
+    names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
+    every = {**tensors, **more}
+    operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
+    given, requested = signatures(text, operands, out_format)
+    request = Request(requested, nse, preferred, shape)
+    return Planned(_of_statement(text, statement, names, given, request, semiring), operands, out_format)
+
+
+@remembered(maxsize=REMEMBERED)
+def _of_statement(
+    text: str,
+    statement: Statement,
+    names: tuple[str, ...],
+    operands: tuple[Signature, ...],
+    request: Request,
+    semiring: Semiring,
+) -> ProgramPlan:
+    numbers = {name: n for n, name in enumerate(names)}
+    terms = (
+        ProgramTerm(term.coefficient, term.factors, tuple(numbers[factor.tensor] for factor in term.factors))
+        for term in statement.terms
+    )
+    return plan(text, Program(statement.target, tuple(terms), semiring), operands, request)
+
+
+def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
+    """A term of a number only, or of tables besides, gets the factor 1, an operand."""
+    bare = [all(is_index_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
+    if not any(bare):
+        return statement, {}
+    one = Access(ONE, ())
+    terms = (
+        replace(term, factors=(one, *term.factors)) if alone else term
+        for term, alone in zip(statement.terms, bare, strict=True)
+    )
+    return replace(statement, terms=tuple(terms)), {ONE: jnp.asarray(1)}

@@ -1,0 +1,296 @@
+"""From a program and its operands' signatures to its plan.
+
+steps        of a product of three or more operands, some are multiplied before the others (`contraction_path`)
+conversions  dynamic patterns that cannot be walked together are stored in another order before (`concordize`)
+output       what is asked for, else what the rules say; a new pattern is found now if everything is known (`output`)
+terms        what the primitive computes of each product
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import is_complex
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.dynamic import room_in
+from jsparse.notation import Access, Assignment
+from jsparse.planning.concordize import conversions
+from jsparse.planning.contraction_path import Step, contraction_path
+from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
+from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
+from jsparse.planning.output.resolve import resolve_output
+from jsparse.planning.output.rules import Stored
+from jsparse.planning.plan import (
+    OUTPUT,
+    AssembledPattern,
+    Convert,
+    DenseOutput,
+    Instruction,
+    OnPattern,
+    Output,
+    PlannedProduct,
+    ProgramPlan,
+    SumOfProducts,
+)
+from jsparse.planning.program import Program
+from jsparse.planning.request import NEW_PATTERN, Request
+from jsparse.planning.semiring_dtype import check_semiring_dtype
+from jsparse.planning.signature import Signature, StoredOn
+from jsparse.planning.typed_product import TypedProduct
+from jsparse.primitives.entries_spec import Entries
+from jsparse.primitives.spec import Spec
+from jsparse.tensor.dynamic_pattern import dynamic_type
+
+__all__ = ["plan", "planned_product"]
+
+_SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """A term that is not planned yet: a number times a product of the values with these numbers."""
+
+    coefficient: complex
+    product: TypedProduct
+    values: tuple[int, ...]
+
+
+def plan(text: str, program: Program, operands: Sequence[Signature], request: Request) -> ProgramPlan:
+    """The plan of a program on operands of these signatures; `text` is for messages.
+
+    Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the program, each
+    other or the request, or if there is no room for a result.
+    """
+    products = program.products(text, operands, request)
+    coefficients = [term.coefficient for term in program.terms]
+    numbers = [number for number in coefficients if not (isinstance(number, int) and abs(number) == 1)]
+    dtypes = dtypes_of(text, operands, numbers, request.dtype)
+    check_semiring_dtype(text, program.semiring, dtypes.promoted)
+    check_coefficients(text, coefficients, dtypes.promoted)
+    terms = [
+        _Term(term.coefficient, product, term.operands) for term, product in zip(program.terms, products, strict=True)
+    ]
+    planner = _Planner(text, operands)
+    planner.compute(terms, dtypes, resolve_output(text, products, request.output, request.nse), request.nse)
+    return ProgramPlan(text, tuple(planner.instructions))
+
+
+class _Planner:
+    def __init__(self, text: str, operands: Sequence[Signature]) -> None:
+        self.text, self.values = text, list(operands)
+        self.instructions: list[Instruction] = []
+        self.groups = count(len(operands) + 1)  # operands and `out_format` have the ones before
+        self.converted: dict[tuple[int, Format], int] = {}
+        self.steps = 0
+
+    def add(self, instruction: Instruction, signature: Signature) -> int:
+        """One more instruction, whose result has that signature. Returns the number of the value."""
+        self.instructions.append(instruction)
+        self.values.append(signature)
+        return len(self.values) - 1
+
+    def compute(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None) -> int:
+        """Instructions for a sum of terms, and for what has to be computed or converted before."""
+        shape, repeated = terms[0].product.shape, tuple[int, ...]()
+        if output is None:
+            terms, repeated = _without_repeats(terms)
+        planned = self._in_steps(terms, dtypes, output)
+        provisional = provisional_output(self.text, [term.product for term, _ in planned], output, nse)
+        concordant = [(self._concordant(term, provisional), own) for term, own in planned]
+        if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):
+            output = new_format(provisional) or output
+        on, assembly = self._stored([term for term, _ in concordant], output, nse)
+        products = tuple(self._product(term, own, on) for term, own in concordant)
+        stored = self._output(shape, repeated, on, assembly, products)
+        if on is not None and assembly is not None:
+            on = replace(on, group=next(self.groups))  # of index arrays that nothing else has
+        return self.add(SumOfProducts(products, stored, dtypes.result), Signature(shape, dtypes.result, False, on))
+
+    def _in_steps(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format) -> list[tuple[_Term, Dtypes]]:
+        """The terms with their dtypes, steps taken: those of a product alone, and of terms of a dense sum."""
+        if len(terms) == 1 and terms[0].coefficient == 1:
+            return [self._last_step(terms[0], dtypes, output is NEW_PATTERN or isinstance(output, Format))]
+        if output is not None:
+            return [(term, dtypes.of_term) for term in terms]
+        return [self._dense_term(term, dtypes) for term in terms]
+
+    def _dense_term(self, term: _Term, dtypes: Dtypes) -> tuple[_Term, Dtypes]:
+        """A term of a dense sum: in steps if it carries all of the result's indices and promotes as the sum does."""
+        own = dtypes_of(self.text, term.product.operands, preferred=dtypes.of_term.result)
+        carried = {v for indices in term.product.indices for v in indices}
+        if set(term.product.kept) <= carried and own.promoted == dtypes.promoted:
+            return self._last_step(term, own, False)
+        return term, dtypes.of_term
+
+    def _last_step(self, term: _Term, dtypes: Dtypes, is_sparse: bool) -> tuple[_Term, Dtypes]:
+        """The product that is left when all steps before it are done, each by instructions of its own."""
+        steps = contraction_path(term.product, is_sparse)
+        if not steps:
+            return term, dtypes
+        accesses, values = list(term.product.assignment.factors), list(term.values)
+        for step in steps:
+            accesses.append(Access(f"T{self.steps}", step.indices))
+            self.steps += 1
+            values.append(self._step(step, term.product, accesses, values, dtypes.intermediate))
+        used = {place for step in steps for place in step.places}
+        left = [place for place in range(len(values)) if place not in used]
+        last = self._selected(term.product, term.product.assignment.target, accesses, values, left)
+        of_last = dtypes_of(self.text, last.operands, preferred=dtypes.result)
+        return _Term(term.coefficient, last, tuple(values[place] for place in left)), of_last
+
+    def _step(
+        self, step: Step, product: TypedProduct, accesses: Sequence[Access], values: Sequence[int], dtype: np.dtype
+    ) -> int:
+        taken = self._selected(product, accesses[-1], accesses, values, step.places)
+        output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
+        dtypes = dtypes_of(self.text, taken.operands, preferred=dtype)
+        return self.compute([_Term(1, taken, tuple(values[n] for n in step.places))], dtypes, output, None)
+
+    def _selected(
+        self,
+        product: TypedProduct,
+        target: Access,
+        accesses: Sequence[Access],
+        values: Sequence[int],
+        places: Sequence[int],
+    ) -> TypedProduct:
+        """The product of some of the factors."""
+        assignment = Assignment(target, tuple(accesses[place] for place in places))
+        return replace(product, assignment=assignment, operands=tuple(self.values[values[n]] for n in places))
+
+    def _concordant(self, term: _Term, provisional: StoredOn | None) -> _Term:
+        """The term with values converted so that all of its patterns, and the output's, can be walked together."""
+        values, operands = list(term.values), list(term.product.operands)
+        for place, format in conversions(term.product, provisional):
+            values[place] = self._converted(values[place], format)
+            operands[place] = self.values[values[place]]
+        if tuple(values) == term.values:
+            return term
+        return _Term(term.coefficient, replace(term.product, operands=tuple(operands)), tuple(values))
+
+    def _converted(self, value: int, format: Format) -> int:
+        if (value, format) not in self.converted:
+            given = self.values[value]
+            assert given.stored is not None
+            pattern = given.stored.pattern
+            assert isinstance(pattern, DynamicType)
+            type_ = dynamic_type(pattern.shape, format, room_in(pattern, format))
+            stored = StoredOn(type_, next(self.groups))
+            self.converted[value, format] = self.add(Convert(value, format), replace(given, stored=stored))
+        return self.converted[value, format]
+
+    def _stored(
+        self, terms: Sequence[_Term], output: Stored | Format, nse: int | None
+    ) -> tuple[StoredOn | None, Assembly | None]:
+        """What the result is stored on, None if it is dense; and how that is found, if it is a pattern of its own."""
+        if isinstance(output, StoredOn) or output is None:
+            return output, None
+        format = output if isinstance(output, Format) else None
+        return assembled(self.text, [term.product for term in terms], [term.values for term in terms], format, nse)
+
+    def _product(self, term: _Term, dtypes: Dtypes, on: StoredOn | None) -> PlannedProduct:
+        return planned_product(self.text, term.product, dtypes, on, term.values, term.coefficient)
+
+    def _output(
+        self,
+        shape: tuple[int, ...],
+        repeated: tuple[int, ...],
+        on: StoredOn | None,
+        assembly: Assembly | None,
+        products: Sequence[PlannedProduct],
+    ) -> Output:
+        if on is None:
+            return DenseOutput(shape, repeated)
+        if assembly is not None:
+            return AssembledPattern(assembly, fused(assembly, products))
+        return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
+
+    def _source(self, on: StoredOn) -> int | None:
+        """The value on whose index arrays a dynamic pattern lies; of several, one with the most transposed indices."""
+        wanted = on.core
+        assert wanted is not None
+        cores = ((n, value.core) for n, value in enumerate(self.values))
+        lying = [
+            (len(core.derived), n)
+            for n, core in cores
+            if core is not None and (core.pattern, core.group) == (wanted.pattern, wanted.group)
+        ]
+        return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
+
+
+def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None:
+    """How a sum is computed where its pattern is found; None if that is better done first."""
+    specs = tuple(term.spec for term in terms if term.spec is not None)
+    if not len(assembly.reached.terms) == len(specs) == len(terms):
+        return None
+    if any(is_complex(term.dtypes.computed) for term in terms):
+        return None
+    entries = Entries(assembly.reached, tuple(float(term.coefficient.real) for term in terms), specs, assembly.result)
+    return entries if entries.is_fused else None
+
+
+def planned_product(
+    text: str,
+    product: TypedProduct,
+    dtypes: Dtypes,
+    on: StoredOn | None,
+    values: tuple[int, ...],
+    coefficient: complex = 1,
+) -> PlannedProduct:
+    """A product whose result is stored on `on`, or dense. Raises ShapeError if no memory holds it."""
+    shape = product.shape if on is None else (on.pattern.nse,)
+    check_bytes(shape, dtypes.result, f"the result of '{text}'", _SMALLER)
+    spec = product.spec(on)
+    alone = tuple(product.alone(n)[1] if spec else None for n in range(len(product.operands)))
+    taken = tuple(
+        None if x.is_relation else dtypes.taken(x.dtype) if spec else dtypes.promoted for x in product.operands
+    )
+    made = PlannedProduct(
+        coefficient=coefficient,
+        assignment=product.assignment,
+        values=values,
+        shape=product.shape,
+        dtypes=dtypes,
+        operand_dtypes=taken,
+        prereductions=alone,
+        spec=spec,
+        index_sources=_index_sources(product, spec, on, values),
+        result=None if on is None else on.pattern,
+        semiring=product.semiring,
+    )
+    return made if spec is None else replace(made, spec=spec.with_dtype(dtypes.computed, made.factor_dtypes))
+
+
+def _index_sources(
+    product: TypedProduct, spec: Spec | None, on: StoredOn | None, values: Sequence[int]
+) -> tuple[int, ...]:
+    """Whose index arrays each dynamic pattern's are; of several values, one that brings the most."""
+    if spec is None:
+        return ()
+    lying = [(values[n], product.key_of(n), x.core) for n, x in enumerate(product.operands) if x.core is not None]
+    if on is not None and on.core is not None:
+        lying.append((OUTPUT, list(product.walked(on))[spec.result.on or 0], on.core))
+    return tuple(
+        next(n for n, lies, core in lying if lies == key and core is not None and core.derived == walk.derived)
+        for key, walk in product.walked(on).items()
+        if not isinstance(walk.pattern, Pattern)
+    )
+
+
+def _without_repeats(terms: list[_Term]) -> tuple[list[_Term], tuple[int, ...]]:
+    """The terms of a dense result without those of its indices that none of them carries, and their dimensions."""
+    kept = terms[0].product.kept
+    carried = {v for term in terms for indices in term.product.indices for v in indices}
+    dims = tuple(dim for dim, v in enumerate(kept) if v not in carried)
+    if not dims:
+        return terms, ()
+    target = Access(terms[0].product.assignment.target.tensor, tuple(v for v in kept if v in carried))
+    return [
+        replace(x, product=replace(x.product, assignment=Assignment(target, x.product.assignment.factors)))
+        for x in terms
+    ], dims

@@ -1,0 +1,68 @@
+"""Programs: a sum of products of numbered operands, and what its operands have to satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
+from jsparse.errors import ShapeError
+from jsparse.notation import Access, Assignment
+from jsparse.planning.request import Request
+from jsparse.planning.signature import Signature, StoredOn
+from jsparse.planning.typed_product import TypedProduct, checked_sizes
+
+__all__ = ["Program", "ProgramTerm"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTerm:
+    """`coefficient * Π factors`; `operands` are the numbers of the tensors that the factors access."""
+
+    coefficient: int | float | complex
+    factors: tuple[Access, ...]
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`target = Σ terms` by a semiring. Each term is summed over those of its own index variables that the target
+    lacks; an index variable of the target that a term lacks repeats the term."""
+
+    target: Access
+    terms: tuple[ProgramTerm, ...]
+    semiring: Semiring = PLUS_TIMES
+
+    @staticmethod
+    def of_assignment(assignment: Assignment, semiring: Semiring) -> Program:
+        """An einsum: its operands are the factors, in their order."""
+        numbers = tuple(range(len(assignment.factors)))
+        return Program(assignment.target, (ProgramTerm(1, assignment.factors, numbers),), semiring)
+
+    def products(self, text: str, operands: Sequence[Signature], request: Request) -> list[TypedProduct]:
+        """The terms with the signatures of their operands. Raises ShapeError if ranks or sizes do not agree."""
+        accesses = [(access, operands[n]) for term in self.terms for access, n in _named(term)]
+        for access, operand in accesses:
+            _check_rank(text, access, operand)
+        asked = request.output
+        pattern = (self.target, asked.pattern.shape) if isinstance(asked, StoredOn) else None
+        told = None if request.shape is None else (self.target, request.shape)
+        sizes = checked_sizes(text, [(access, operand.shape) for access, operand in accesses], pattern, told)
+        return [
+            TypedProduct(
+                Assignment(self.target, term.factors), tuple(operands[n] for n in term.operands), sizes, self.semiring
+            )
+            for term in self.terms
+        ]
+
+
+def _named(term: ProgramTerm) -> list[tuple[Access, int]]:
+    return list(zip(term.factors, term.operands, strict=True))
+
+
+def _check_rank(text: str, access: Access, operand: Signature) -> None:
+    if len(access.indices) != len(operand.shape):
+        raise ShapeError(
+            f"Expected tensor {access.tensor} of '{text}' to have rank {len(access.indices)}, as {access} says, but "
+            f"it has shape {operand.shape}."
+        )

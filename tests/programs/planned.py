@@ -1,0 +1,34 @@
+"""What tests ask of a plan: that of one product, its factors as the primitive takes them."""
+
+from __future__ import annotations
+
+from jsparse.planning.execute import factors_of
+from jsparse.planning.plan import AssembledPattern, PlannedProduct, SumOfProducts
+from jsparse.planning.planned import Planned, plan_einsum
+
+__all__ = ["assembly_of", "entries_of", "only_product", "planned_product"]
+
+
+def planned_product(*args, **kwargs) -> tuple[PlannedProduct, list]:
+    """The last product of an einsum, which no step comes before, and its factors."""
+    planned = plan_einsum(*args, **kwargs)
+    work = only_product(planned)
+    return work, factors_of(work, planned.operands)
+
+
+def only_product(planned: Planned) -> PlannedProduct:
+    """The product of a plan that is nothing else."""
+    (instruction,) = planned.plan.instructions
+    assert isinstance(instruction, SumOfProducts)
+    (work,) = instruction.terms
+    return work
+
+
+def assembly_of(work: SumOfProducts):
+    """How the pattern of the result is found, if it has one of its own."""
+    return work.output.assembly if isinstance(work.output, AssembledPattern) else None
+
+
+def entries_of(work: SumOfProducts):
+    """How pattern and values are found at once, if they are."""
+    return work.output.entries if isinstance(work.output, AssembledPattern) else None
