@@ -24,6 +24,9 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+# They compile thousands of kernels that nobody needs again, or time how long that takes.
+test-hostile bench fuzz: export JSPARSE_CACHE_DIR :=
+
 test-hostile: $(VENV)/installed-test,lint
 	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)
 

@@ -1,10 +1,13 @@
 """jsparse: sparse tensors for JAX. `einsum` over any mix of sparse and dense operands, compiled in milliseconds."""
 
 from jsparse import _supported as _supported  # before all that an older JAX may lack
+from jsparse._version import __version__ as __version__
 from jsparse.accelerated.register import accelerate_jax_sparse as accelerate_jax_sparse
 from jsparse.algebra.named import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.caches import clear_cache as clear_cache
 from jsparse.einsum import einsum as einsum
+from jsparse.errors import CacheError as CacheError
+from jsparse.errors import CacheWarning as CacheWarning
 from jsparse.errors import ConfigError as ConfigError
 from jsparse.errors import DTypeError as DTypeError
 from jsparse.errors import FormatError as FormatError
@@ -25,8 +28,6 @@ from jsparse.gradients import value_and_grad as value_and_grad
 from jsparse.intake import asarray as asarray
 from jsparse.settings import config as config
 from jsparse.tensor import SparseTensor as SparseTensor
-
-__version__ = "0.1.0"
 
 EXPORT_CALLS = ["jsparse_kernel"]
 """Names of the custom calls of compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""

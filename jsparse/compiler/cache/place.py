@@ -1,0 +1,49 @@
+"""Which folder holds the kernels of this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from jsparse.compiler.cache.folder import Folder
+
+__all__ = ["MOST_BYTES", "Place", "place"]
+
+MOST_BYTES = 256 << 20  # some 20,000 kernels
+
+
+class _User:
+    """Stands for the user's own folder, which is asked for when it is needed."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What `jsparse.config` says of the cache. It is one for the whole process."""
+
+    chosen: str | type[_User] | None = _User
+    cache_bytes: int = MOST_BYTES
+
+    @property
+    def cache_dir(self) -> str | None:
+        """The folder's path, or None for none."""
+        return _users_folder() if isinstance(self.chosen, type) else self.chosen
+
+    @cache_dir.setter
+    def cache_dir(self, path: str | None) -> None:
+        self.chosen = path
+
+    def folder(self) -> Folder | None:
+        """What is read and written."""
+        path = self.cache_dir
+        return None if path is None else Folder(path, self.cache_bytes)
+
+
+@cache
+def _users_folder() -> str:
+    import platformdirs  # 2 ms that importing jsparse does not need
+
+    return platformdirs.user_cache_dir("jsparse")
+
+
+place = Place()
+"""Of this process."""
