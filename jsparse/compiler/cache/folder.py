@@ -128,8 +128,8 @@ class Folder:
             os.close(descriptor)
 
     def _check_path(self) -> None:
-        if not Path(self.path).is_absolute():  # that of a user without home begins with ~
-            raise RefusedError("no absolute path")
+        if not Path(self.path).is_absolute():
+            raise RefusedError("no home directory of this user to find it in")
 
     def _is_due(self, folder: int, written: int) -> bool:
         """Whether this process is the one to remove entries now, after so many bytes more.

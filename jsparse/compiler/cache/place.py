@@ -7,7 +7,7 @@ from functools import cache
 
 from jsparse.compiler.cache.folder import Folder
 
-__all__ = ["MOST_BYTES", "Place", "place"]
+__all__ = ["MOST_BYTES", "Place", "find_users_folder", "place"]
 
 MOST_BYTES = 256 << 20  # some 20,000 kernels
 
@@ -26,7 +26,7 @@ class Place:
     @property
     def cache_dir(self) -> str | None:
         """The folder's path, or None for none."""
-        return _users_folder() if isinstance(self.chosen, type) else self.chosen
+        return find_users_folder() if isinstance(self.chosen, type) else self.chosen
 
     @cache_dir.setter
     def cache_dir(self, path: str | None) -> None:
@@ -39,10 +39,14 @@ class Place:
 
 
 @cache
-def _users_folder() -> str:
+def find_users_folder() -> str:
+    """The folder that the system has for what this user can do without."""
     import platformdirs  # 2 ms that importing jsparse does not need
 
-    return platformdirs.user_cache_dir("jsparse")
+    try:
+        return platformdirs.user_cache_dir("jsparse")
+    except RuntimeError:  # no home is known; older releases return such a path
+        return "~/.cache/jsparse"
 
 
 place = Place()

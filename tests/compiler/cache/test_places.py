@@ -15,6 +15,7 @@ import jsparse
 from jsparse import __main__ as command
 from jsparse.compiler.cache import place
 from jsparse.compiler.cache.folder import Folder
+from jsparse.compiler.cache.place import Place, find_users_folder
 
 
 def fails(number, when):
@@ -92,10 +93,30 @@ def test_a_folder_that_is_refused(folder, monkeypatch, how):
 
 
 def test_a_user_without_home(monkeypatch):
-    monkeypatch.setattr(place, "chosen", "~/.cache/jsparse")
-    with pytest.warns(jsparse.CacheWarning, match="~/.cache/jsparse', but got no absolute path"):
-        assert compiled()
+    """Which the password database does not know either."""
+
+    def unknown(*args):
+        raise KeyError(*args)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr(place, "chosen", Place().chosen)
+    find_users_folder.cache_clear()
+    with pytest.warns(jsparse.CacheWarning, match=r"in '~/.cache/jsparse', but got no home directory") as found:
+        assert [compiled(), compiled()] == [True, True]
+    assert len(found) == 1
+    assert jsparse.config.cache_dir == "~/.cache/jsparse"
+    find_users_folder.cache_clear()
+
+
+def test_the_folder_that_the_system_has_for_a_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    monkeypatch.setattr(place, "chosen", Place().chosen)
+    find_users_folder.cache_clear()
     assert compiled()
+    assert len(files(tmp_path / "own" / "jsparse")) == 1
+    find_users_folder.cache_clear()
 
 
 def test_no_folder(folder):
