@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from jsparse.compiler.cache.entry import HEADER
 
-__all__ = ["Folder", "RefusedError", "Summary"]
+__all__ = ["Folder", "RefusedError"]
 
 SUFFIX, PART = ".kernel", ".part"
 OURS = re.compile(r"[0-9a-f]{64}\.kernel(\.[0-9a-f]+\.part)?")  # no other file is ever removed
@@ -41,14 +41,6 @@ CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 class RefusedError(OSError):
     """Others can put machine code into the folder, or nobody knows where it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The bytes of a folder's files, and the first ones of each entry."""
-
-    nbytes: int
-    headers: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +66,7 @@ class Folder:
         """Publish a file, in place of one of that name."""
         if len(data) > self.most_bytes * SWEPT:
             return
-        self._check_path()
-        Path(self.path).mkdir(0o700, parents=True, exist_ok=True)
+        self._make()
         with suppress(FileNotFoundError), self._opened() as folder:  # where another process empties or removes it
             part = f"{name}{SUFFIX}.{os.urandom(8).hex()}{PART}"
             try:
@@ -101,8 +92,8 @@ class Folder:
                     removed += name.endswith(SUFFIX)
         return removed
 
-    def summary(self) -> Summary:
-        """What is in it."""
+    def summary(self) -> tuple[int, list[bytes]]:
+        """The bytes of its files, and the first ones of each entry."""
         sizes, headers = [], []
         with suppress(FileNotFoundError), self._opened() as folder:
             for file in _files(folder):
@@ -110,7 +101,7 @@ class Folder:
                     if opened is not None:
                         sizes.append(os.fstat(opened.fileno()).st_size)
                         headers += [opened.read(HEADER.size)] * file.name.endswith(SUFFIX)
-        return Summary(sum(sizes), tuple(headers))
+        return sum(sizes), headers
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
@@ -126,6 +117,14 @@ class Folder:
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def _make(self) -> None:
+        self._check_path()
+        path = Path(self.path)
+        with suppress(FileExistsError):  # and not exist_ok, which fails if another process removes it just then
+            path.mkdir(0o700, parents=True)
+        if path.is_symlink() and not path.exists():
+            raise RefusedError("a link to nothing")
 
     def _check_path(self) -> None:
         if not Path(self.path).is_absolute():

@@ -6,7 +6,6 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from io import FileIO
 from pathlib import Path
@@ -21,12 +20,11 @@ __all__ = ["Sources", "environment", "key_of"]
 PACKAGES = ("compiler", "formats", "notation")  # that a recipe passes through on its way to machine code
 
 
-@dataclass(frozen=True)
 class Sources:
     """The code generator's files, some of which this process has loaded at a time."""
 
-    root: str
-    loaded: float = field(default_factory=time.time)
+    def __init__(self, root: str, loaded: float | None = None) -> None:
+        self.root, self.loaded = root, time.time() if loaded is None else loaded
 
     @cached_property
     def digest(self) -> str | None:

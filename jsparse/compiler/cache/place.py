@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from jsparse.compiler.cache.folder import Folder
@@ -12,25 +11,22 @@ __all__ = ["MOST_BYTES", "Place", "find_users_folder", "place"]
 MOST_BYTES = 256 << 20  # some 20,000 kernels
 
 
-class _User:
-    """Stands for the user's own folder, which is asked for when it is needed."""
-
-
-@dataclass(slots=True)
 class Place:
     """What `jsparse.config` says of the cache. It is one for the whole process."""
 
-    chosen: str | type[_User] | None = _User
-    cache_bytes: int = MOST_BYTES
+    def __init__(self) -> None:
+        self.is_users = True  # the user's own folder, which is looked up when it is needed
+        self.chosen: str | None = None
+        self.cache_bytes = MOST_BYTES
 
     @property
     def cache_dir(self) -> str | None:
         """The folder's path, or None for none."""
-        return find_users_folder() if isinstance(self.chosen, type) else self.chosen
+        return find_users_folder() if self.is_users else self.chosen
 
     @cache_dir.setter
     def cache_dir(self, path: str | None) -> None:
-        self.chosen = path
+        self.chosen, self.is_users = path, False
 
     def folder(self) -> Folder | None:
         """What is read and written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import warnings
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jsparse.compiler.cache.entry import StoredKernel, environment_of, read_entry, write_entry
 from jsparse.compiler.cache.folder import Folder
@@ -55,8 +55,7 @@ def clear() -> int:
         raise _failed("remove compiled kernels from", folder, error) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """How many entries the folder has, how many of them this process would take, their bytes, and what it asks for."""
 
     entries: int
@@ -72,12 +71,12 @@ def report() -> Report:
     if folder is None:
         return Report(0, 0, 0, wanted)
     try:
-        found = folder.summary()
+        nbytes, headers = folder.summary()
     except OSError as error:
         raise _failed("look at compiled kernels in", folder, error) from error
     key = key_of("")
-    usable = sum(key is not None and environment_of(header) == key.environment for header in found.headers)
-    return Report(len(found.headers), usable, found.nbytes, wanted)
+    usable = sum(key is not None and environment_of(header) == key.environment for header in headers)
+    return Report(len(headers), usable, nbytes, wanted)
 
 
 def _failed(task: str, folder: Folder, error: OSError) -> CacheError:
