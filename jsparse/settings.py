@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, fields, replace
 from operator import index
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 from jsparse._compat import make_context
 from jsparse.compiler.cache import place
@@ -28,7 +28,7 @@ class Settings:
 
 def _path(value: Any, shown: str) -> str | None:
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if path is None or path == "":
+    if path is None or (isinstance(path, str) and not path):
         return None
     if not isinstance(path, str) or "\0" in path:
         raise ConfigError(f"Expected {shown} to be a path, or '' for none, but got {represented(value)}.")
@@ -39,10 +39,11 @@ def _path(value: Any, shown: str) -> str | None:
 
 
 def _bytes(value: Any, shown: str) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else value
-    if not isinstance(number, SupportsIndex) or isinstance(number, bool) or index(number) <= 0:
-        raise ConfigError(f"Expected {shown} to be a positive number of bytes, but got {represented(value)}.")
-    return index(number)
+    with suppress(TypeError, ValueError):
+        number = int(value) if isinstance(value, str) else index(value)
+        if number > 0 and not isinstance(value, bool):
+            return number
+    raise ConfigError(f"Expected {shown} to be a positive number of bytes, but got {represented(value)}.")
 
 
 PROCESS: dict[str, Callable[[Any, str], Any]] = {"cache_dir": _path, "cache_bytes": _bytes}

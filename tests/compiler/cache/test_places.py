@@ -175,12 +175,12 @@ def test_settings(folder):
     assert config.cache_dir == str(Path.cwd() / "relative")
     config.cache_dir = "~/somewhere"
     assert config.cache_dir == str(Path("~/somewhere").expanduser())
-    for wrong in (3, b"bytes", "nul\0", True):
+    for wrong in (3, b"bytes", "nul\0", True, np.array(["a", "b"])):
         with pytest.raises(jsparse.ConfigError, match="Expected config.cache_dir to be a path"):
             config.cache_dir = wrong
     config.cache_bytes = np.int64(10_000)
     assert config.cache_bytes == 10_000
-    for wrong in (0, -1, "x", None, 1.5, True, "²"):
+    for wrong in (0, -1, "x", None, 1.5, True, np.True_, np.ones(2), "²", "9" * 9999):
         with pytest.raises(jsparse.ConfigError, match="Expected config.cache_bytes to be a positive number of bytes"):
             config.cache_bytes = wrong
     with pytest.raises(jsparse.ConfigError, match=r"whole process. Assign it: jsparse.config.cache_dir = 'x'"):
