@@ -25,6 +25,9 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# They compile thousands of kernels that nobody needs again, or time how long that takes.
+test-hostile bench fuzz: export JSPARSE_CACHE_DIR :=
+
 test-hostile: $(VENV)/installed-test,lint
 	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "abi.h"
 #include "conversions.h"
 #include "coordinates.h"
 #include "direct.h"
@@ -213,6 +214,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0,
         py::arg("signature") = py::none());
   m.def("last_error", [] { return last_error; });
+  m.attr("ABI") = kAbi;
   define_coordinates(m);
   define_conversions(m);
   define_values(m);

@@ -1,8 +1,11 @@
 """jsparse: sparse tensors for JAX. `einsum` over any mix of sparse and dense operands, compiled in milliseconds."""
 
 from jsparse import _supported as _supported  # before all that an older JAX may lack
+from jsparse._version import __version__ as __version__
 from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse
 from jsparse.convert.creation import asarray as asarray
+from jsparse.errors import CacheError as CacheError
+from jsparse.errors import CacheWarning as CacheWarning
 from jsparse.errors import ConfigError as ConfigError
 from jsparse.errors import DTypeError as DTypeError
 from jsparse.errors import FormatError as FormatError
@@ -26,8 +29,6 @@ from jsparse.ops.gradients import value_and_grad as value_and_grad
 from jsparse.planning.checkpoint_name import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.settings import config as config
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
-
-__version__ = "0.1.0"
 
 EXPORT_CALLS = ["jsparse_kernel"]
 """Names of the custom calls of compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""

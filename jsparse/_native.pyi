@@ -15,6 +15,9 @@ from numpy.typing import DTypeLike, NDArray
 
 _Resolver: TypeAlias = Callable[[str, str, str], None]
 
+ABI: int
+"""The version of what a kernel sees, `csrc/abi.h`."""
+
 @final
 class Call:
     """A handle on a bound call. When the last handle of a key dies, the call is retired, unless it is pinned.

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 __all__ = [
+    "CacheError",
+    "CacheWarning",
     "ConfigError",
     "DTypeError",
     "FormatError",
@@ -66,6 +68,14 @@ class JsparseError(Exception):
 
 class ConfigError(JsparseError, ValueError):
     """A setting of `jsparse.config` is unknown, or has no such value."""
+
+
+class CacheError(JsparseError, OSError):
+    """The folder of compiled kernels cannot be emptied or read as it was asked for."""
+
+
+class CacheWarning(RuntimeWarning):
+    """Compiled kernels are kept in memory only, since their folder cannot be used. It is given once a process."""
 
 
 class SubscriptError(JsparseError, ValueError):

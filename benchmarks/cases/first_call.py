@@ -1,4 +1,4 @@
-"""The latency of a first call, by phase; every round starts from empty caches.
+"""The latency of a first call, by phase; every round starts from empty caches, with or without kernels on disk.
 
 Trace includes parsing, lower includes scheduling, code generation and LLVM, compile is XLA's.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -38,9 +39,8 @@ def cases() -> list[Case]:
             name="first_call",
             description=f"A X, first call, empty caches, {SIZE:,} x {SIZE:,}, {STORED:,} stored, {WIDTH} columns, f32",
             candidates={
-                "jsparse": _phases(
-                    lambda a, x: jsparse.einsum("ij,jk->ik", a, x), lambda m: jsparse.asarray(m, format="csr")
-                ),
+                "jsparse": _phases(_product, _converted),
+                "jsparse, kernel on disk": _phases(_product, _converted, disk=True),
                 "jax BCOO": _phases(lambda a, x: a @ x, sparse.BCOO.from_scipy_sparse),
                 "jax BCSR": _phases(lambda a, x: a @ x, sparse.BCSR.from_scipy_sparse),
             },
@@ -50,13 +50,26 @@ def cases() -> list[Case]:
     ]
 
 
-def _phases(function: Callable[..., Any], convert: Callable[[sp.csr_array], Any]) -> Callable[[], Step]:
-    """A candidate that times tracing, lowering, compilation and the first run of `function`."""
+def _product(a: Any, x: Any) -> Any:
+    return jsparse.einsum("ij,jk->ik", a, x)
+
+
+def _converted(matrix: sp.csr_array) -> Any:
+    return jsparse.asarray(matrix, format="csr")
+
+
+def _phases(
+    function: Callable[..., Any], convert: Callable[[sp.csr_array], Any], disk: bool = False
+) -> Callable[[], Step]:
+    """A candidate that times tracing, lowering, compilation and the first run of `function`; with `disk`, where an
+    earlier process has compiled the kernel."""
 
     def factory() -> Step:
         x = jnp.asarray(dense(SIZE, WIDTH))
+        folder = tempfile.mkdtemp() if disk else None
 
         def step() -> Laps:
+            jsparse.config.cache_dir = folder
             jsparse.clear_cache()
             jax.clear_caches()
             a = convert(_matrix())

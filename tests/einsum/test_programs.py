@@ -79,7 +79,7 @@ def test_the_persistent_cache_of_jax(tmp_path):
         PRODUCT
         + """
     import jax.monitoring, jsparse.primitives.kernel
-    from jsparse.compiler import runtime
+    from jsparse.compiler.runtime import kernel_call as runtime
     events, asked = [], []
     jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
     jsparse._native.set_resolver(lambda *request: (asked.append(request[0]), runtime.resolve(*request)))

@@ -55,12 +55,12 @@ def test_values_and_their_errors():
         assert config.bounds == "check"
         with config(bounds="clamp"):
             assert config.bounds == "clamp"
-        assert repr(config) == "jsparse.config(bounds='check')"
+        assert repr(config).startswith("jsparse.config(bounds='check', cache_dir=")
     with pytest.raises(ConfigError, match=r"config.bounds to be 'clamp' or 'check', but got 'both'"):
         config.bounds = "both"
     with pytest.raises(ConfigError, match="got None"):
         config(bounds=None)
-    with pytest.raises(ConfigError, match="one of the settings bounds of jsparse.config, but got 'bound'"):
+    with pytest.raises(ConfigError, match="settings bounds, cache_dir, cache_bytes of jsparse.config, but .* 'bound'"):
         config(bound="check")
     for wrong in (lambda: config.bound, lambda: setattr(config, "bound", 1)):
         with pytest.raises(AttributeError, match="one of the settings"):
@@ -134,11 +134,16 @@ def test_overflows_and_tables_are_no_faults():
 
 
 def test_settings_come_from_the_environment():
-    def printed(value):
+    def printed(**variables):
         code = "import jsparse; print(jsparse.config)"
-        environment = {**os.environ, "JSPARSE_BOUNDS": value, "JAX_PLATFORMS": "cpu"}
-        return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JSPARSE_BOUNDS": "", **variables}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        return done.stdout.strip() or done.stderr
 
-    assert printed("check").stdout.strip() == "jsparse.config(bounds='check')"
-    assert printed("").stdout.strip() == "jsparse.config(bounds='clamp')"
-    assert "Expected the environment variable JSPARSE_BOUNDS to be 'clamp' or 'check'" in printed("yes").stderr
+    found = printed(JSPARSE_BOUNDS="check", JSPARSE_CACHE_DIR="/some/where", JSPARSE_CACHE_BYTES="1000")
+    assert found == "jsparse.config(bounds='check', cache_dir='/some/where', cache_bytes=1000)"
+    found = printed(JSPARSE_CACHE_DIR="", JSPARSE_CACHE_BYTES="")
+    assert found == f"jsparse.config(bounds='clamp', cache_dir=None, cache_bytes={1 << 28})"
+    assert "Expected the environment variable JSPARSE_BOUNDS to be 'clamp' or 'check'" in printed(JSPARSE_BOUNDS="yes")
+    message = "Expected the environment variable JSPARSE_CACHE_BYTES to be a positive number of bytes, but got '-1'"
+    assert message in printed(JSPARSE_CACHE_BYTES="-1")

@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jsparse import _native
+from jsparse.compiler import cache
 from jsparse.compiler.backends.llvm import CompiledKernel, compile_kernel
+from jsparse.compiler.backends.llvm.jit import link_object
+from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.buffer_types import buffer_types
@@ -94,20 +97,36 @@ def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...]) -> Ker
 
 
 def kernel_of(recipe: str) -> RunnableKernel:
-    """The compiled kernel of a recipe: from memory, or compiled now."""
+    """The compiled kernel of a recipe: from memory, from disk, or compiled now."""
     name = digest(recipe)
     with _lock:
-        found = _kernels.pop(name, None)
-        if found is None:
-            with stage("code generation"):
-                problem, schedule = read_recipe(recipe)
-                kernel = lower(build_loops(problem, schedule))
-            with stage("LLVM"):
-                found = RunnableKernel(compile_kernel(kernel), encoded(buffer_types(problem)))
+        found = _kernels.pop(name, None) or _loaded(recipe) or _compiled(recipe)
         _kernels[name] = found
         while len(_kernels) > KEPT_KERNELS:
             _kernels.popitem(last=False)
         return found
+
+
+def _loaded(recipe: str) -> RunnableKernel | None:
+    with stage("disk cache"):
+        found = cache.load(recipe)
+        if found is None:
+            return None
+        try:
+            return RunnableKernel(link_object(found.object_code), found.signature)
+        except RuntimeError:  # it calls a function that this machine's C library lacks, say
+            return None
+
+
+def _compiled(recipe: str) -> RunnableKernel:
+    with stage("code generation"):
+        problem, schedule = read_recipe(recipe)
+        kernel = lower(build_loops(problem, schedule))
+    with stage("LLVM"):
+        code, signature = compile_kernel(kernel), encoded(buffer_types(problem))
+    with stage("disk cache"):
+        cache.save(recipe, StoredKernel(code.object_code, signature), code.level)
+    return RunnableKernel(code, signature)
 
 
 def bind(call: KernelCall, pin: bool = False) -> _native.Call:

@@ -8,13 +8,22 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+import llvmlite
 from llvmlite import binding as llvm
 from llvmlite import ir
 
 from jsparse.compiler.backends.llvm.emit import ENTRY, emit_module
 from jsparse.compiler.kernel.kernel import Kernel
 
-__all__ = ["CompiledKernel", "assembly", "compile_kernel", "link_object", "optimized_ir"]
+__all__ = [
+    "OPTIMIZED",
+    "CompiledKernel",
+    "assembly",
+    "compile_kernel",
+    "describe_target",
+    "link_object",
+    "optimized_ir",
+]
 
 OPTIMIZED = 3  # of the levels 0 to 3
 
@@ -24,21 +33,37 @@ _names = count()
 
 @dataclass(frozen=True, eq=False)
 class CompiledKernel:
-    """Machine code in memory, for as long as this object lives."""
+    """Machine code in memory, for as long as this object lives, and the level at which it was optimised."""
 
     address: int
     object_code: bytes
     library: Any
+    level: int = OPTIMIZED
+
+
+@cache
+def _cpu() -> tuple[str, str]:
+    """The name of this very CPU, and every feature it has."""
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @cache
 def _target_machine(level: int = OPTIMIZED) -> llvm.TargetMachine:
-    """Code for this very CPU, with every feature it has."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
+    cpu, features = _cpu()
     target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=level, reloc="pic")
+    return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic")
+
+
+def describe_target(level: int = OPTIMIZED) -> str:
+    """All that machine code depends on besides the kernel and the sources of this package."""
+    with _lock:
+        machine = _target_machine(level)
+    version = ".".join(map(str, llvm.llvm_version_info))
+    cpu, features = _cpu()
+    compiler = f"llvmlite {llvmlite.__version__}\nllvm {version}\nlevel {level}"
+    return f"{compiler}\ntriple {machine.triple}\ncpu {cpu}\nfeatures {features}"
 
 
 @cache
@@ -63,15 +88,15 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
 def compile_kernel(kernel: Kernel, level: int = OPTIMIZED) -> CompiledKernel:
     """Compile a kernel for this machine: about 10 to 40 ms; at optimisation level 0 a fifth of that, for tests."""
     with _lock:
-        return link_object(_target_machine(level).emit_object(_optimize(emit_module(kernel), level)))
+        return link_object(_target_machine(level).emit_object(_optimize(emit_module(kernel), level)), level)
 
 
-def link_object(object_code: bytes) -> CompiledKernel:
+def link_object(object_code: bytes, level: int = OPTIMIZED) -> CompiledKernel:
     """Link object code that `compile_kernel` made on a machine of this kind: under 1 ms."""
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(object_code).export_symbol(ENTRY).add_current_process()
         library = builder.link(_linker(), f"kernel{next(_names)}")
-        return CompiledKernel(library[ENTRY], object_code, library)
+        return CompiledKernel(library[ENTRY], object_code, library, level)
 
 
 def optimized_ir(kernel: Kernel) -> str:

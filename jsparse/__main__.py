@@ -1,0 +1,45 @@
+"""`python -m jsparse cache` shows the folder of compiled kernels; with `--clear`, it empties the folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from jsparse.compiler import cache
+from jsparse.errors import CacheError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 1 if the folder does not let it happen."""
+    parser = argparse.ArgumentParser(prog="python -m jsparse", description="Look after what jsparse keeps on disk.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    about = commands.add_parser("cache", help="show the folder of compiled kernels, or empty it")
+    about.add_argument("--clear", action="store_true", help="remove all kernels from the folder")
+    asked = parser.parse_args(arguments)
+    if cache.place.cache_dir is None:
+        print("There is no folder for compiled kernels: JSPARSE_CACHE_DIR is empty.")
+        return 0
+    try:
+        print(f"Removed {cache.clear()} kernels from {cache.place.cache_dir}." if asked.clear else _shown())
+    except CacheError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _shown() -> str:
+    found = cache.report()
+    return "\n".join(
+        [
+            f"folder   {cache.place.cache_dir}",
+            f"kernels  {found.entries}, {found.usable} of them for the versions and the CPU below",
+            f"bytes    {found.nbytes:,} of at most {cache.place.cache_bytes:,}",
+            "",
+            *(line if len(line) < 120 else f"{line[:116]}..." for line in found.environment.splitlines()),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
