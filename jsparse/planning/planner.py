@@ -107,7 +107,7 @@ class _Planner:
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
         products = tuple(self._product(term, own, on) for term, own in concordant)
         stored = self._output(shape, repeated, on, assembly, products)
-        if on is not None and assembly is not None:
+        if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
             on = replace(on, group=next(self.groups))  # of index arrays that nothing else has
         return self.add(SumOfProducts(products, stored, dtypes.result), Signature(shape, dtypes.result, False, on))
 

@@ -22,7 +22,7 @@ from jsparse.formats import Format, Level, LevelKind
 from jsparse.notation import IndexVar
 from jsparse.planning.typed_product import TypedProduct
 
-__all__ = ["inferred_format"]
+__all__ = ["inferred_format", "inferred_order"]
 
 SPARE_POINTERS = 4  # times the entries
 SMALL = 64
@@ -31,7 +31,7 @@ SMALL = 64
 def inferred_format(products: Sequence[TypedProduct], places: int) -> Format:
     """The format of a sum of products that reaches so many places (or at most so many, where that is all one knows)."""
     kept, sizes = products[0].kept, products[0].sizes
-    order = [v for v in _agreeing(products) if v in kept]
+    order = inferred_order(products)
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     inner = 0
     while inner < len(order) - 1 and order[-1 - inner] not in walked:
@@ -40,6 +40,11 @@ def inferred_format(products: Sequence[TypedProduct], places: int) -> Format:
     if len(order) - inner > 1 and sizes[order[0]] <= SPARE_POINTERS * places + SMALL:
         levels[0] = LevelKind.DENSE
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
+
+
+def inferred_order(products: Sequence[TypedProduct]) -> tuple[IndexVar, ...]:
+    """The result's index variables as it stores them, outermost first."""
+    return tuple(v for v in _agreeing(products) if v in products[0].kept)
 
 
 def _agreeing(products: Sequence[TypedProduct]) -> list[IndexVar]:

@@ -11,12 +11,12 @@ import numpy as np
 
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.build import index_dtype
 from jsparse.planning.output.inferred_format import inferred_format
 from jsparse.planning.output.rules import Stored, room_for
+from jsparse.planning.output.symbolic_phase import symbolic_phase
 from jsparse.planning.signature import StoredOn
 from jsparse.planning.typed_product import TypedProduct, WalkKey
-from jsparse.primitives.assembly import Reached, listed_arrays, rows_of
+from jsparse.primitives.assembly import Reached, listed_arrays
 from jsparse.primitives.spec import Walked
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
@@ -87,7 +87,7 @@ def assembled(
     """
     reached, sources = _reached(products, places)
     if all(isinstance(walk.pattern, Pattern) for walk in reached.walks):
-        pattern = _static(products, reached, format)
+        pattern = symbolic_phase(products, reached, format)
         if nse is not None and pattern.nse > nse:
             raise PatternError(
                 f"Expected at most nse={nse:,} entries in the result of '{text}', but there are {pattern.nse:,}."
@@ -153,15 +153,6 @@ def _source(product: TypedProduct, places: Sequence[int], key: WalkKey, walk: Wa
     return next(
         place for place, core in cores if core is not None and (core.pattern, core.group, core.derived) == wanted
     )
-
-
-def _static(products: Sequence[TypedProduct], reached: Reached, format: Format | None) -> Pattern:
-    kept = products[0].kept
-    shape = tuple(products[0].sizes[v] for v in kept)
-    order = inferred_format(products, 1).order if format is None else format.order
-    rows, is_sorted = rows_of(reached, tuple(kept[dim] for dim in order), index_dtype(shape, []))
-    chosen = inferred_format(products, len(rows[0])) if format is None else format
-    return Pattern.from_rows(rows, shape, chosen, sorted_by=order if is_sorted else None)[0]
 
 
 def _with_blocks(room: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:

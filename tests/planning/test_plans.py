@@ -1,0 +1,152 @@
+"""Plans: what they predict of values is what these values are; one plan serves all operands of the same signatures."""
+
+import jax
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse.planning import execute, planned, planner
+from jsparse.planning.plan import AssembledPattern, Convert, DenseOutput, OnPattern, SumOfProducts
+from jsparse.planning.planned import plan_einsum
+from jsparse.planning.signature import signature, stored_on
+
+RNG = np.random.default_rng(3)
+ORDERED = "(i, j) -> (j : compressed, i : compressed)"
+
+
+def sparse(*shape, format=None, density=0.3, dtype=np.float32, dynamic=False):
+    x = np.where(RNG.random(shape) < density, RNG.integers(1, 4, shape), 0).astype(dtype)
+    A = jsparse.asarray(x, format)
+    return A.dynamic() if dynamic else A
+
+
+def dense(*shape, dtype=np.float32):
+    return RNG.integers(-2, 3, shape).astype(dtype)
+
+
+PROGRAMS = {
+    "steps of static ones": ("ij,jk,kl->il", lambda: [sparse(40, 50), sparse(50, 40), sparse(40, 30, density=0.9)]),
+    "a dense step": ("ij,jk,kl->il", lambda: [sparse(90, 90), dense(90, 8), dense(8, 70)]),
+    "a chain of six": (
+        "ij,jk,kl,lm,m,im->i",
+        lambda: [sparse(60, 50), sparse(50, 60), sparse(60, 40), dense(40, 30), dense(30), dense(60, 30)],
+    ),
+    "narrow floats": (
+        "ij,jk,kl->il",
+        lambda: [sparse(60, 60, dtype=jax.numpy.bfloat16), dense(60, 8), dense(8, 50)],
+    ),
+    "steps of dynamic ones": (
+        "ij,jk,kl->il",
+        lambda: [sparse(30, 40, dynamic=True, density=0.1), dense(40, 8), dense(8, 50)],
+    ),
+    "a step on an operand's pattern": (
+        "ij,i,ij,jk->ik",
+        lambda: [A := sparse(50, 60, dynamic=True), dense(50), A.with_values(A.values + 1), dense(60, 40)],
+    ),
+    "contradicting orders": (
+        "ij,jk->ik",
+        lambda: [sparse(20, 30, dynamic=True), sparse(30, 25, format=ORDERED, dynamic=True)],
+    ),
+    "contradicting orders of three": (
+        "ij,ij,ij->ij",
+        lambda: [sparse(20, 30, dynamic=True), sparse(20, 30, format=ORDERED, dynamic=True), dense(20, 30)],
+    ),
+    "blocks": (
+        "ijk,ik,ij->ij",
+        lambda: [
+            sparse(9, 8, 4, format="(i, j, k) -> (i : dense, j : compressed, k : dense)", dynamic=True),
+            dense(9, 4),
+            sparse(9, 8, format="(i, j) -> (j : compressed, i : compressed)", dynamic=True),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_are_as_predicted(name, monkeypatch):
+    """Shape, dtype and pattern of each instruction's value, and which values share their index arrays."""
+    subscripts, make = PROGRAMS[name]
+    operands = make()
+    planners, values = [], []
+    init, run, convert = planner._Planner.__init__, execute._sum, execute.in_format
+
+    def kept(self, *args):
+        planners.append(self)
+        init(self, *args)
+
+    def recorded(work):
+        return lambda *args: values.append(work(*args)) or values[-1]
+
+    monkeypatch.setattr(planner._Planner, "__init__", kept)
+    monkeypatch.setattr(execute, "_sum", recorded(run))
+    monkeypatch.setattr(execute, "in_format", recorded(convert))
+    jsparse.clear_cache()
+    made = plan_einsum(subscripts, operands, None, nse=2000)
+    out = made.run()
+    assert len(values) == len(made.plan.instructions)
+    every = [*made.operands, *values]
+    found = [signature(x, on) for x, on in zip(every, stored_on(every), strict=True)]
+    predicted = planners[0].values
+    for got, want in zip(found, predicted, strict=True):
+        assert (got.shape, got.dtype, got.weak) == (want.shape, want.dtype, want.weak)
+        assert (got.stored is None) == (want.stored is None)
+        assert got.stored is None or (got.stored.pattern, got.stored.derived) == (
+            want.stored.pattern,
+            want.stored.derived,
+        )
+    groups = [
+        [other.stored is not None and other.stored.group == one.stored.group for other in signatures]
+        for signatures in (found, predicted)
+        for one in signatures
+        if one.stored is not None
+    ]
+    assert groups[: len(groups) // 2] == groups[len(groups) // 2 :]
+    whole = [np.asarray(x.todense() if isinstance(x, jsparse.SparseTensor) else x).astype(np.float64) for x in operands]
+    got = np.asarray(out.todense() if isinstance(out, jsparse.SparseTensor) else out)
+    np.testing.assert_array_equal(got, np.einsum(subscripts, *whole).astype(got.dtype))
+
+
+def test_kinds_of_outputs():
+    A, B, x = sparse(20, 30), sparse(30, 20), dense(30)
+    D = sparse(20, 30, dynamic=True)
+    outputs = {
+        "ij,j->i": (DenseOutput, [A, x]),
+        "ij,j->ij": (OnPattern, [D, x]),
+        "ij,jk->ik": (AssembledPattern, [A, B]),
+    }
+    for subscripts, (kind, operands) in outputs.items():
+        (instruction,) = plan_einsum(subscripts, operands, None).plan.instructions
+        assert isinstance(instruction, SumOfProducts)
+        assert isinstance(instruction.output, kind)
+    on = plan_einsum("ij,j->ij", [D, x], None).plan.result.output
+    assert on.source == 0
+    requested = plan_einsum("ij,j->ij", [dense(20, 30), x], D).plan.result.output
+    assert requested.source is None
+
+
+def test_a_shared_operand_is_converted_once():
+    A, B = sparse(20, 30, dynamic=True), sparse(20, 30, format=ORDERED, dynamic=True)
+    text = "C[i,j] = A[i,j] * B[i,j] + 2 * A[i,j] * B[i,j]"
+    got = jsparse.evaluate(text, A=A, B=B)
+    np.testing.assert_array_equal(got.todense(), 3 * np.asarray(A.todense()) * np.asarray(B.todense()))
+    statement = jsparse.notation.parse_statement(text)
+    plan = planned.plan_statement(text, statement, {"A": A, "B": B}, None, None).plan
+    assert sum(isinstance(x, Convert) for x in plan.instructions) == 1
+
+
+def test_steps_are_planned_once(monkeypatch):
+    """An eager call of a program in steps plans nothing the second time, though intermediate patterns are gone."""
+    A, B, C = sparse(40, 50), sparse(50, 40), sparse(40, 30, density=0.9)
+    jsparse.einsum("ij,jk,kl->il", A, B, C)
+    monkeypatch.setattr(planner, "planned_product", None)
+    jsparse.einsum("ij,jk,kl->il", A, B, C)
+
+
+def test_one_statement_of_one_term_is_the_einsum():
+    """Narrow floats are rounded by the kernel, not behind it."""
+    A, x = sparse(20, 30, dtype=jax.numpy.bfloat16), dense(30, dtype=jax.numpy.bfloat16)
+    text = "y[i] = A[i,j] * x[j]"
+    statement = jsparse.notation.parse_statement(text)
+    made = planned.plan_statement(text, statement, {"A": A, "x": x}, None, None).plan.result
+    assert made.terms[0].spec.dtype is None
+    assert made.dtype == jax.numpy.bfloat16
