@@ -22,8 +22,8 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     Expr,
     Extent,
-    Fold,
     For,
+    HorizontalReduce,
     If,
     Let,
     Load,
@@ -168,7 +168,7 @@ class _Machine:
             case Widen(value=value, lanes=lanes, fill=fill):
                 narrow = self.value(value, env)
                 return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
-            case Fold(value=value, op=op):
+            case HorizontalReduce(value=value, op=op):
                 return reduce(_OPERATORS[op], self.value(value, env))
             case Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]

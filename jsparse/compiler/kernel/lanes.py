@@ -18,7 +18,7 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Declare,
     Expr,
-    Fold,
+    HorizontalReduce,
     Let,
     Load,
     Select,
@@ -64,9 +64,9 @@ def _changed(node: Any) -> Any:
             return _each(node, var.type.lanes)
         case Store(value=value) if _is_odd(value.type):
             return _each(node, value.type.lanes)
-        case Fold(value=value, op=op) if _is_odd(value.type):
+        case HorizontalReduce(value=value, op=op) if _is_odd(value.type):
             folded = [_piece(value, *run) for run in _runs(value.type.lanes)]
-            total, *rest = (Fold(part, op) if part.type.lanes else part for part in folded)
+            total, *rest = (HorizontalReduce(part, op) if part.type.lanes else part for part in folded)
             for part in rest:
                 total = Binary(op, total, part)
             return total

@@ -23,8 +23,8 @@ __all__ = [
     "Declare",
     "Expr",
     "Extent",
-    "Fold",
     "For",
+    "HorizontalReduce",
     "If",
     "Let",
     "Load",
@@ -173,7 +173,7 @@ class Widen:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class HorizontalReduce:
     """The sum of a vector's lanes by `op`, upper half onto lower half until one lane is left (a fixed order). Of lanes
     that are no power of two, the longest run that is one comes first, then the rest, likewise."""
 
@@ -207,7 +207,19 @@ class Threads:
 
 
 Expr: TypeAlias = (
-    Const | Var | Binary | Compare | LowestBit | Select | Load | Cast | Splat | Widen | Fold | Extent | Threads
+    Const
+    | Var
+    | Binary
+    | Compare
+    | LowestBit
+    | Select
+    | Load
+    | Cast
+    | Splat
+    | Widen
+    | HorizontalReduce
+    | Extent
+    | Threads
 )
 
 

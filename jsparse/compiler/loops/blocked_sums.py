@@ -25,16 +25,16 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
 
-from jsparse.compiler.loops.domain import Fold, Lanes, Range, Runs, Stored, Tiles
+from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, LevelIteration, Range, Runs, Tiles
 from jsparse.compiler.loops.nest import (
+    AppendEdges,
     Assign,
     Forall,
     LoopNest,
     Pack,
-    Parent,
-    Present,
     Sequence,
     Stmt,
+    TermGuard,
     Where,
     Workspace,
 )
@@ -79,7 +79,9 @@ class _Blocking:
         total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
         flush: Stmt = Assign(total.access(), True, (workspace.access(),))
         if workspace.var is not None:  # whose tiles may be among the loops
-            flush = Forall(workspace.var, Fold() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush)
+            flush = Forall(
+                workspace.var, HorizontalReduce() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush
+            )
 
         fits = 0 < outer == place and turns[place] is not None and (turns[place] or 0) <= size
 
@@ -87,7 +89,7 @@ class _Blocking:
             domain = path[place].domain
             if fits:  # each time the loop is executed, its sum is a run's
                 return Where(workspace, loop, flush)
-            assert isinstance(domain, Range | Stored | Tiles)
+            assert isinstance(domain, Range | LevelIteration | Tiles)
             body = Where(workspace, replace(loop, parallel=None), flush)
             return Forall(path[place].var, Runs(domain, size), body, loop.parallel)
 
@@ -111,7 +113,7 @@ class _Blocking:
     def is_sparse(self, loop: Forall) -> bool:
         """Whether a loop runs over those coordinates that are stored."""
         domain = loop.domain
-        if not isinstance(domain, Stored):
+        if not isinstance(domain, LevelIteration):
             return False
         return self.problem.patterns[domain.pattern].levels[domain.level].kind is not LevelKind.DENSE
 
@@ -119,11 +121,11 @@ class _Blocking:
         """The most that a loop takes each time; None if nothing is known."""
         domain, size = loop.domain, self.problem.size[loop.var]
         match domain:
-            case Lanes() | Fold() | Runs() | Stored(bound=True):
+            case Lanes() | HorizontalReduce() | Runs() | LevelIteration(bound=True):
                 return 1
             case Tiles(lanes=lanes):
                 return None if size is None else -(-size // lanes)
-            case Stored(pattern=pattern, level=level):
+            case LevelIteration(pattern=pattern, level=level):
                 if self.problem.patterns[pattern].is_single(level):
                     return 1
                 return BLOCK if (pattern, level) in self.short else size
@@ -170,7 +172,7 @@ def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
 def _rebuilt(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """The statement with a change of each one right below it."""
     match stmt:
-        case Forall(body=body) | Present(body=body) | Parent(body=body) | Pack(body=body):
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body):
             return replace(stmt, body=change(body))
         case Sequence(stmts=stmts):
             return Sequence(tuple(map(change, stmts)))

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 __all__ = [
+    "Coiteration",
     "Domain",
-    "Fold",
+    "HorizontalReduce",
     "Lanes",
-    "Merged",
+    "LevelIteration",
     "Panels",
     "Range",
     "Runs",
-    "Stored",
     "Tiles",
-    "Written",
+    "WorkspaceNonzeros",
 ]
 
 
@@ -28,7 +28,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class LevelIteration:
     """The entries of a pattern's level below the present position. `bound`: only those that the variable names.
     `panel`: only those in the present panel of the variable."""
 
@@ -79,7 +79,7 @@ class Runs:
     run (`Forall.run`). Turns are counted through all loops around that one, so a run goes on from one segment to the
     next. There is one run at least."""
 
-    of: Range | Stored | Tiles
+    of: Range | LevelIteration | Tiles
     size: int
 
     def __str__(self) -> str:
@@ -87,22 +87,22 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class HorizontalReduce:
     """All lanes of a workspace, added together in a fixed order."""
 
     def __str__(self) -> str:
-        return "folded lanes"
+        return "reduced lanes"
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class Coiteration:
     """The coordinates at which some term has entries: a merge lattice of two layers (Kjolstad et al., 2017).
 
     Of each term, the levels that meet here: they intersect; the terms unite. A term for which none are given, or only
     dense ones, has every coordinate, so all are visited. Whatever is not there has no entries further in.
     """
 
-    terms: tuple[tuple[Stored, ...], ...]
+    terms: tuple[tuple[LevelIteration, ...], ...]
 
     def __str__(self) -> str:
         terms = [" and ".join(map(str, term)) or "all" for term in self.terms]
@@ -110,13 +110,15 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WorkspaceNonzeros:
     """The coordinates at which a workspace was written, in ascending order; it is empty afterwards."""
 
     workspace: str
 
     def __str__(self) -> str:
-        return f"written {self.workspace}"
+        return f"nonzeros of {self.workspace}"
 
 
-Domain: TypeAlias = Range | Stored | Tiles | Lanes | Panels | Runs | Fold | Merged | Written
+Domain: TypeAlias = (
+    Range | LevelIteration | Tiles | Lanes | Panels | Runs | HorizontalReduce | Coiteration | WorkspaceNonzeros
+)

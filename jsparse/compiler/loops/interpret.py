@@ -11,18 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.compiler.interpret import COMBINE, as_stored
-from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Runs, Stored, Tiles, Written
+from jsparse.compiler.loops.domain import (
+    Coiteration,
+    HorizontalReduce,
+    Lanes,
+    LevelIteration,
+    Panels,
+    Range,
+    Runs,
+    Tiles,
+    WorkspaceNonzeros,
+)
 from jsparse.compiler.loops.nest import (
-    Append,
+    AppendCoord,
+    AppendEdges,
     Assign,
     Forall,
     LoopNest,
     Pack,
-    Parent,
-    Present,
-    Reserve,
-    Row,
+    ReserveUpperBound,
+    SparseWorkspace,
     Stmt,
+    TermGuard,
     Where,
     Workspace,
 )
@@ -35,7 +45,7 @@ from jsparse.notation.assignment import Access
 __all__ = ["count_operations", "interpret_listing", "interpret_loops"]
 
 Array = NDArray[np.generic]
-Span = tuple[int, int]  # the positions [lo, hi) at which the present coordinates stand
+PositionRange = tuple[int, int]  # the positions [lo, hi) at which the present coordinates stand
 
 
 def interpret_loops(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
@@ -88,7 +98,7 @@ class _Machine:
     env: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
     panels: dict[str, range] = field(default_factory=dict)
-    spans: dict[tuple[int, int], Span] = field(default_factory=dict)
+    positions: dict[tuple[int, int], PositionRange] = field(default_factory=dict)
     absent: set[int] = field(default_factory=set)  # patterns without an entry where the merged loops stand
     runs: dict[str, _Run] = field(default_factory=dict)
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
@@ -106,20 +116,22 @@ class _Machine:
             case Sequence_(stmts=stmts):
                 for inner in stmts:
                     self.run(inner)
-            case Present(term=term, body=body):
+            case TermGuard(term=term, body=body):
                 if self.absent.isdisjoint(self.nest.problem.terms[term].patterns):
                     self.run(body)
             case Pack(name=name, source=source, body=body):
                 self.arrays[name] = self.packed(source)
                 self.run(body)
-            case Reserve():
+            case ReserveUpperBound():
                 raise NotImplementedError("how much room a loop needs is not part of what it computes")
-            case Parent(body=body):  # which says of columns what they say themselves
+            case AppendEdges(body=body):  # which says of columns what they say themselves
                 self.run(body)
-            case Append(target=target, value=value):
+            case AppendCoord(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
                 self.listed.append((here, None if value is None else self.appended(value)))
-            case Where(workspace=Row(name=name, dtype=dtype, var=var), producer=producer, consumer=consumer):
+            case Where(
+                workspace=SparseWorkspace(name=name, dtype=dtype, var=var), producer=producer, consumer=consumer
+            ):
                 self.rows[name], self.row_dtypes[name] = {}, dtype or "float32"
                 self.run(producer)
                 if var is not None or self.rows[name]:
@@ -136,7 +148,7 @@ class _Machine:
 
     def visit(self, var: str, domain: object) -> Iterator[None]:
         match domain:
-            case Range() | Fold():
+            case Range() | HorizontalReduce():
                 yield from (self.env.update({var: n}) for n in range(self.size(var)))
             case Tiles(lanes=lanes):
                 for start in range(0, self.size(var), lanes):
@@ -150,13 +162,13 @@ class _Machine:
                 yield from self.passes(var, size)
             case Lanes():
                 yield from (self.env.update({var: n}) for n in range(*self.tiles[var]))
-            case Merged(terms=terms):
+            case Coiteration(terms=terms):
                 yield from self.merged(var, terms)
-            case Written(workspace=workspace):
+            case WorkspaceNonzeros(workspace=workspace):
                 for place in sorted(self.rows[workspace]):
                     self.env[var] = place[0]
                     yield
-            case Stored(pattern=pattern, level=level, bound=bound, panel=panel):
+            case LevelIteration(pattern=pattern, level=level, bound=bound, panel=panel):
                 entries = self.entries(var, pattern, level, bound)
                 yield from (None for _ in entries if not panel or self.env[var] in self.panels[var])
 
@@ -179,12 +191,12 @@ class _Machine:
     def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
         """Visit the entries of one level below the present span, equal neighbours of a repeating level together."""
         kind = self.nest.problem.patterns[pattern].levels[level].kind
-        lo, hi = self.spans.get((pattern, level - 1), (0, 1))
+        lo, hi = self.positions.get((pattern, level - 1), (0, 1))
         if kind is LevelKind.DENSE:
             size = self.size(var)
             for n in [self.env[var]] if bound else range(size):
                 self.env[var] = n
-                self.spans[pattern, level] = (lo * size + n, lo * size + n + 1)
+                self.positions[pattern, level] = (lo * size + n, lo * size + n + 1)
                 yield
             return
         pointers, coordinates = self.level_arrays(pattern, level)
@@ -198,7 +210,7 @@ class _Machine:
             in_range = not self.nest.problem.patterns[pattern].padded or 0 <= coordinate < self.size(var)
             if coordinate == self.env[var] if bound else in_range:
                 self.env[var] = coordinate
-                self.spans[pattern, level] = (lo, end)
+                self.positions[pattern, level] = (lo, end)
                 yield
             lo = end
 
@@ -215,7 +227,7 @@ class _Machine:
         copy[part] = whole[part]
         return copy
 
-    def merged(self, var: str, terms: Sequence[Sequence[Stored]]) -> Iterator[None]:
+    def merged(self, var: str, terms: Sequence[Sequence[LevelIteration]]) -> Iterator[None]:
         """Every coordinate at which all levels of some term have an entry; what has none is absent, and so is what
         lies below."""
         levels = list(dict.fromkeys(level for term in terms for level in term))
@@ -228,19 +240,19 @@ class _Machine:
             self.env[var], self.absent = coordinate, set(above)
             for level in levels:
                 if there[level]:
-                    self.spans[level.pattern, level.level] = found[level][coordinate]
+                    self.positions[level.pattern, level.level] = found[level][coordinate]
                 else:
                     self.absent.add(level.pattern)
             yield
         self.absent = above
 
-    def entries_below(self, var: str, level: Stored) -> dict[int, Span]:
+    def entries_below(self, var: str, level: LevelIteration) -> dict[int, PositionRange]:
         """The span of each coordinate of a level below the present position; none where that is absent."""
         if level.pattern in self.absent:
             return {}
         found = {}
         for _ in self.entries(var, level.pattern, level.level, bound=False):
-            found[self.env[var]] = self.spans[level.pattern, level.level]
+            found[self.env[var]] = self.positions[level.pattern, level.level]
         return found
 
     def row_place(self, access: Access) -> tuple[int, ...]:
@@ -260,12 +272,12 @@ class _Machine:
         size = self.nest.problem.size[var]
         if size is not None:
             return size
-        tensor, axis = self.nest.problem.told_by(var)
+        tensor, axis = self.nest.problem.size_source(var)
         return self.arrays[tensor].shape[axis]
 
     def assign(self, stmt: Assign) -> None:
         semiring = self.nest.problem.semiring
-        counts = self.counts(stmt.guarded) and self.empty.isdisjoint(factor.tensor for factor in stmt.factors)
+        counts = self.counts(stmt.compared) and self.empty.isdisjoint(factor.tensor for factor in stmt.factors)
         value = self.product(stmt.factors, semiring.multiply) if counts else None
         self.empty -= {stmt.target.tensor} if value is not None else set()
         if value is not None and semiring.is_selective:
@@ -317,13 +329,13 @@ class _Machine:
             value = element if value is None else COMBINE[operation](value, element)
         return self.accumulator.type(identity(operation, self.accumulator.name)) if value is None else value
 
-    def counts(self, guarded: tuple[Access, ...]) -> bool:
-        """Whether the guard holds, if there is one."""
-        guard = self.nest.problem.guard
-        if guard is None or not guarded:
+    def counts(self, factors: tuple[Access, ...]) -> bool:
+        """Whether the mask holds, if there is one."""
+        mask = self.nest.problem.mask
+        if mask is None or not factors:
             return True
-        *factors, total = guarded
-        compared, expected = self.product(factors, guard.multiply), self.product([total], guard.multiply)
+        *multiplied, total = factors
+        compared, expected = self.product(multiplied, mask.multiply), self.product([total], mask.multiply)
         if compared is None or expected is None:
             return False
         return bool(self.rounded(compared, self.nest.problem.type_of[total.tensor].dtype) == expected)
@@ -343,7 +355,7 @@ class _Machine:
 
     def coordinate(self, access: Access, axis: Dense | Positions) -> int:
         if isinstance(axis, Positions):
-            return self.spans[axis.pattern, len(axis.dims) - 1][0]
+            return self.positions[axis.pattern, len(axis.dims) - 1][0]
         index = access.indices[axis.dim]
         if isinstance(index, Access):
             inner = self.address(index)

@@ -2,9 +2,10 @@
 
     LoopNest := [clear target] Stmt
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
-              | append target | Stmt append parent | reserve | Stmt; … ; Stmt | if term Stmt
+              | append target | Stmt append edges | reserve | Stmt; … ; Stmt | if term Stmt
               | with a copy of a tensor's panel Stmt
-    Domain   := Range | Stored | Tiles | Lanes | Panels | Runs | Fold | Merged | Written
+    Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | Runs
+              | WorkspaceNonzeros
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
 
@@ -25,9 +26,9 @@ and the product of two csr matrices, assembled row by row:
           ∀ j ∈ P0.1
             ∀ k ∈ P1.1
               row[k] += A[i, j] * B[j, k]
-      ∀ k ∈ written row
+      ∀ k ∈ nonzeros of row
         append C[i, k] = row[k]
-      append parent C[i]
+      append edges C[i]
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jsparse.compiler.loops.domain import Domain, Stored
+from jsparse.compiler.loops.domain import Domain, LevelIteration
 from jsparse.compiler.problem import Problem, condition_text
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
-    "Append",
+    "AppendCoord",
+    "AppendEdges",
     "Assign",
     "Forall",
     "LoopNest",
     "Pack",
     "Parallel",
-    "Parent",
-    "Present",
-    "Reserve",
-    "Row",
+    "ReserveUpperBound",
     "Sequence",
+    "SparseWorkspace",
     "Stmt",
+    "TermGuard",
     "Where",
     "Workspace",
 ]
@@ -97,7 +98,7 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SparseWorkspace:
     """A workspace over all coordinates of `var` that knows which of them were written; without `var`, a scalar that
     knows whether it was. With dtype "" it holds no values."""
 
@@ -112,14 +113,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. `guarded`: what the problem's guard
+    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. `compared`: what the problem's mask
     compares here; where it does not hold, zero takes the place of the product."""
 
     target: Access
     accumulate: bool
     factors: tuple[Access, ...]
     coefficient: float = 1
-    guarded: tuple[Access, ...] = ()
+    compared: tuple[Access, ...] = ()
 
     def text(self, problem: Problem) -> str:
         """The statement in a nest over `problem`."""
@@ -127,12 +128,12 @@ class Assign:
         shown = [str(self.coefficient)] * (self.coefficient != 1) + [str(factor) for factor in self.factors]
         product = f" {semiring.multiply} ".join(shown) or f"{semiring.one(problem.tensors[0].dtype):g}"
         stated = f"{self.target} {semiring.add if self.accumulate else ''}= {product}"
-        guard = problem.guard if self.guarded else None
-        return stated if guard is None else f"{stated} if {condition_text(guard, self.guarded)}"
+        mask = problem.mask if self.compared else None
+        return stated if mask is None else f"{stated} if {condition_text(mask, self.compared)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
+class AppendCoord:
     """One more column of coordinates for the list that the target is, or one more to count; perhaps with a value. Where
     the target's levels are built, just the coordinate of `last`, its innermost index: the others have parents."""
 
@@ -145,20 +146,20 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
+class ReserveUpperBound:
     """Count as many columns as a loop over `var` would append at most, without running it: of each term the entries of
     the shortest of the levels that meet there, all coordinates if there are none."""
 
     var: IndexVar
-    terms: tuple[tuple[Stored, ...], ...]
+    terms: tuple[tuple[LevelIteration, ...], ...]
 
     def __str__(self) -> str:
         terms = [" and ".join(map(str, term)) or f"all {self.var}" for term in self.terms]
-        return f"reserve as many as {' plus '.join(terms)}"
+        return f"reserve at most {' plus '.join(terms)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class AppendEdges:
     """The body; then, if it appended anything, the coordinate that this shares: that of the last of `indices`, the
     target's outermost as it stores them, and how much has been appended below so far."""
 
@@ -172,7 +173,7 @@ class Parent:
         return len(self.indices) - 1
 
     def __str__(self) -> str:
-        return f"append parent {Access(self.target.tensor, self.indices)}"
+        return f"append edges {Access(self.target.tensor, self.indices)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class TermGuard:
     """The body, if the levels of a term that merged loops have met so far all have an entry."""
 
     term: int
@@ -240,12 +241,12 @@ class Present:
 class Where:
     """The producer fills the workspace from zero, then the consumer reads it; of a scalar row, if it was written."""
 
-    workspace: Workspace | Row
+    workspace: Workspace | SparseWorkspace
     producer: Stmt
     consumer: Stmt
 
 
-Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Reserve | Pack | Sequence | Present
+Stmt: TypeAlias = Forall | Where | Assign | AppendCoord | AppendEdges | ReserveUpperBound | Pack | Sequence | TermGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +280,7 @@ def _assignments(stmt: Stmt) -> Iterator[Assign]:
     match stmt:
         case Assign():
             yield stmt
-        case Forall(body=body) | Present(body=body) | Parent(body=body) | Pack(body=body):
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body):
             yield from _assignments(body)
         case Sequence(stmts=stmts):
             for inner in stmts:
@@ -291,7 +292,7 @@ def _assignments(stmt: Stmt) -> Iterator[Assign]:
 
 def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
     match stmt:
-        case Forall(body=body) | Present(body=body):
+        case Forall(body=body) | TermGuard(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent + "  ", problem)
         case Sequence(stmts=stmts):
@@ -310,11 +311,11 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             yield from _lines(consumer, indent + deeper, problem)
         case Assign():
             yield indent + stmt.text(problem)
-        case Append() | Reserve():
+        case AppendCoord() | ReserveUpperBound():
             yield indent + str(stmt)
         case Pack(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent, problem)
-        case Parent(body=body):
+        case AppendEdges(body=body):
             yield from _lines(body, indent, problem)
             yield indent + str(stmt)

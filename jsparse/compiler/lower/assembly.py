@@ -16,18 +16,26 @@ from typing import TYPE_CHECKING, Protocol
 from jsparse.compiler.kernel.algebra import add, block, cast, const, less, minimum, mul, zero
 from jsparse.compiler.kernel.nodes import Block, Compare, Declare, Expr, Extent, For, If, Let, Set, Stmt, Store, Var
 from jsparse.compiler.kernel.types import I64
-from jsparse.compiler.loops.nest import Append, Forall, LoopNest, Parent, Reserve, Row, Where
+from jsparse.compiler.loops.nest import (
+    AppendCoord,
+    AppendEdges,
+    Forall,
+    LoopNest,
+    ReserveUpperBound,
+    SparseWorkspace,
+    Where,
+)
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
-from jsparse.compiler.lower.workspaces import new_row, with_memory
+from jsparse.compiler.lower.workspaces import new_workspace, with_memory
 from jsparse.compiler.problem import Problem
 
 if TYPE_CHECKING:
     from jsparse.compiler.lower.storage import Storage
 
-__all__ = ["append", "append_parent", "listing", "reserve"]
+__all__ = ["append", "append_edges", "listing", "reserve"]
 
 
 class Lowering(Protocol):
@@ -48,7 +56,7 @@ def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
         scope = scope.with_register(_place(nest.problem, level), place)
     row = _row(nest.body)
     if row is not None:
-        scope = new_row(scope, row)
+        scope = new_workspace(scope, row)
 
     def own(chunk: Expr, loops: Stmt) -> Stmt:
         worked = loops if row is None else with_memory(scope, row, loops)
@@ -94,12 +102,12 @@ def _place(problem: Problem, level: int) -> str:
     return name if level == _depth(problem) - 1 else f"{name}'s level {level}"
 
 
-def _row(stmt: LoopStmt) -> Row | None:
+def _row(stmt: LoopStmt) -> SparseWorkspace | None:
     """The row over an index that the nest works in."""
     match stmt:
-        case Forall(body=body) | Parent(body=body):
+        case Forall(body=body) | AppendEdges(body=body):
             return _row(body)
-        case Where(workspace=Row(var=str()) as row):
+        case Where(workspace=SparseWorkspace(var=str()) as row):
             return row
     return None
 
@@ -109,7 +117,7 @@ def _clear(storage: Storage, n: Var) -> Stmt:
     return For(n, const(0), const(MAX_CHUNKS), Store(storage.target, n, zero(I64)))
 
 
-def append(stmt: Append, scope: Scope) -> Stmt:
+def append(stmt: AppendCoord, scope: Scope) -> Stmt:
     """Write the coordinates, and the value, at the register's place, unless they are only counted, and move on."""
     storage = scope.storage
     place = scope.registers[stmt.target.tensor]
@@ -124,7 +132,7 @@ def append(stmt: Append, scope: Scope) -> Stmt:
     return block(*stores, Set(place, add(place, const(1))))
 
 
-def reserve(stmt: Reserve, scope: Scope) -> Stmt:
+def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
     """Move on by the lengths of segments."""
     place = scope.registers[scope.storage.problem.assignment.target.tensor]
     before: list[Stmt] = []
@@ -139,7 +147,7 @@ def reserve(stmt: Reserve, scope: Scope) -> Stmt:
     return block(*before, Set(place, add(place, reduce(add, every))))
 
 
-def append_parent(stmt: Parent, scope: Scope, body: Stmt) -> Stmt:
+def append_edges(stmt: AppendEdges, scope: Scope, body: Stmt) -> Stmt:
     """The body; then, if items were written a level below, one more of this level."""
     place, below = (scope.registers[_place(scope.storage.problem, stmt.level + n)] for n in (0, 1))
     before, ends = scope.fresh("before"), scope.storage.by_name["ends"]

@@ -13,7 +13,7 @@ from jsparse.compiler.kernel.algebra import block, const, zero
 from jsparse.compiler.kernel.algebra import cast as as_dtype
 from jsparse.compiler.kernel.nodes import Binary, Compare, Declare, Expr, If, Set, Stmt
 from jsparse.compiler.kernel.types import BOOL, Type
-from jsparse.compiler.loops.domain import Range, Runs, Stored, Tiles
+from jsparse.compiler.loops.domain import LevelIteration, Range, Runs, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import Lowering
@@ -128,11 +128,13 @@ def _begins(stmt: LoopStmt, problem: Problem) -> bool:
         return False
     domain = stmt.domain
     if stmt.run:
-        if isinstance(domain, Stored):
+        if isinstance(domain, LevelIteration):
             pattern = problem.patterns[domain.pattern]
             return not pattern.content and not pattern.repeats(domain.level)
         return isinstance(domain, Range | Tiles)
-    once = isinstance(domain, Stored) and (domain.bound or problem.patterns[domain.pattern].is_single(domain.level))
+    once = isinstance(domain, LevelIteration) and (
+        domain.bound or problem.patterns[domain.pattern].is_single(domain.level)
+    )
     return once and _begins(stmt.body, problem)
 
 

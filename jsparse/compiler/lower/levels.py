@@ -25,11 +25,11 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL
-from jsparse.compiler.loops.domain import Stored
+from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.runs import counted, in_run
-from jsparse.compiler.lower.scope import Run, Scope, Span
+from jsparse.compiler.lower.scope import PositionRange, Run, Scope
 from jsparse.compiler.problem import PatternType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
@@ -43,7 +43,7 @@ class Entry:
     stored coordinates."""
 
     coordinate: Expr
-    span: Span
+    positions: PositionRange
     position: Expr | None = None
 
 
@@ -52,7 +52,7 @@ _ARRAYS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 2, LevelKind.SINGLETON: 1}
 Body = Callable[[Entry], Stmt]
 
 
-def each_entry(scope: Scope, domain: Stored, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
+def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
     """The loop over the level's entries below the present span of the level above, divided over threads if asked."""
     level = LevelWalk(scope, domain, loop.var, loop.jam, scope.runs[loop.var] if loop.run else None)
     if loop.parallel is None:
@@ -63,11 +63,13 @@ def each_entry(scope: Scope, domain: Stored, loop: Forall, body: Body, partials:
 class LevelWalk:
     """How the entries of one level are reached from the present span of the level above."""
 
-    def __init__(self, scope: Scope, domain: Stored, var: IndexVar, jam: int = 1, run: Run | None = None) -> None:
+    def __init__(
+        self, scope: Scope, domain: LevelIteration, var: IndexVar, jam: int = 1, run: Run | None = None
+    ) -> None:
         self.scope, self.domain, self.var, self.jam, self.run = scope, domain, var, jam, run
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
-        self.above = scope.spans.get((domain.pattern, domain.level - 1), Span(const(0)))
+        self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))
 
     def serial(self, body: Body) -> Stmt:
         written = None if self.domain.bound else self.written_out()
@@ -93,15 +95,17 @@ class LevelWalk:
         if self.kind is LevelKind.DENSE:
             size = self.scope.storage.problem.size[self.var]
             assert size is not None
-            return [Entry(const(n), Span(const(parent * size + n))) for n in range(size)]
+            return [Entry(const(n), PositionRange(const(parent * size + n))) for n in range(size)]
         end = parent + 1 if self.above.stop is None else int(above.value)
         first, stop = (parent, end) if self.kind is LevelKind.SINGLETON else (arrays[0][parent], arrays[0][end])
         coordinates = arrays[-1]
         runs = [p for p in range(first, stop) if p == first or coordinates[p] != coordinates[p - 1]]
         if not self.repeats:
-            return [Entry(const(coordinates[p]), Span(const(p))) for p in range(first, stop)]
+            return [Entry(const(coordinates[p]), PositionRange(const(p))) for p in range(first, stop)]
         ends = [*runs, stop][1:]
-        return [Entry(const(coordinates[p]), Span(const(p), const(e))) for p, e in zip(runs, ends, strict=True)]
+        return [
+            Entry(const(coordinates[p]), PositionRange(const(p), const(e))) for p, e in zip(runs, ends, strict=True)
+        ]
 
     def arrays(self) -> list[tuple[int, ...]]:
         """The content of the level's index arrays."""
@@ -116,9 +120,9 @@ class LevelWalk:
         end = self.scope.fresh("end")
         here = Compare("==", self.coordinate(found), wanted)
         if not self.repeats:
-            return block(search, If(less(found, stop), If(here, body(Entry(wanted, Span(found))))))
+            return block(search, If(less(found, stop), If(here, body(Entry(wanted, PositionRange(found))))))
         rest, behind = lower_bound(self.scope, found, stop, lambda n: less(wanted, self.coordinate(n)))
-        run = block(rest, Let(end, behind), body(Entry(wanted, Span(found, end))))
+        run = block(rest, Let(end, behind), body(Entry(wanted, PositionRange(found, end))))
         return block(search, If(less(found, stop), If(here, run)))
 
     def bounds(self) -> tuple[Expr, Expr, list[Stmt]]:
@@ -138,10 +142,10 @@ class LevelWalk:
 
     def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
         """What of a segment belongs to the chunk."""
-        limits = self.scope.limits.get((self.domain.pattern, self.domain.level))
-        if limits is None:
+        position_bounds = self.scope.position_bounds.get((self.domain.pattern, self.domain.level))
+        if position_bounds is None:
             return first, stop
-        return Binary("max", first, limits[0]), minimum(stop, limits[1])
+        return Binary("max", first, position_bounds[0]), minimum(stop, position_bounds[1])
 
     def length(self) -> tuple[list[Stmt], Expr]:
         """At most so many entries lie below the span above."""
@@ -173,7 +177,7 @@ class LevelWalk:
 
     def dense_entry(self, coordinate: Expr) -> Entry:
         size = self.scope.storage.size(self.var)
-        return Entry(coordinate, Span(add(mul(self.above.first, size), coordinate), None, self.above.present))
+        return Entry(coordinate, PositionRange(add(mul(self.above.first, size), coordinate), None, self.above.present))
 
     def dense_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
         n = self.scope.fresh(self.var)
@@ -183,7 +187,7 @@ class LevelWalk:
     def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
         """The entry at one position (or one run of positions); only if it is in range, and the one looked up."""
         coordinate = self.scope.fresh(self.var)
-        entry = Entry(coordinate, Span(position, stop), position if plain else None)
+        entry = Entry(coordinate, PositionRange(position, stop), position if plain else None)
         wanted: Expr = Const(1, BOOL)
         if self.domain.bound:
             wanted = Compare("==", coordinate, self.scope.indices[self.var])

@@ -27,11 +27,11 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL
-from jsparse.compiler.loops.domain import Merged, Stored
+from jsparse.compiler.loops.domain import Coiteration, LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.levels import LevelWalk
-from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.compiler.lower.scope import PositionRange, Scope
 from jsparse.formats.level import LevelKind
 
 __all__ = ["merged_loop"]
@@ -39,7 +39,7 @@ __all__ = ["merged_loop"]
 Body = Callable[[Scope], Stmt]
 
 
-def merged_loop(scope: Scope, loop: Forall, domain: Merged, body: Body, partials: Partials | None) -> Stmt:
+def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> Stmt:
     """The loop, divided over threads if asked; `body` is given the scope in which each level has its span."""
     merge = _Merge(scope, loop, domain, body)
     if loop.parallel is None:
@@ -52,14 +52,14 @@ class _Cursor:
     """Where a sparse level stands."""
 
     walk: LevelWalk
-    level: Stored
+    level: LevelIteration
     position: Var
     coordinate: Var
     stop: Expr
 
 
 class _Merge:
-    def __init__(self, scope: Scope, loop: Forall, domain: Merged, body: Body) -> None:
+    def __init__(self, scope: Scope, loop: Forall, domain: Coiteration, body: Body) -> None:
         self.scope, self.var, self.domain, self.body = scope, loop.var, domain, body
         self.levels = list(dict.fromkeys(level for term in domain.terms for level in term))
         self.walks = {level: LevelWalk(scope, level, loop.var) for level in self.levels}
@@ -89,7 +89,7 @@ class _Merge:
         step = block(Let(found, here), self.visit(found, cursors), Set(here, self.next(cursors)))
         return block(*prelude, Declare(here, self.next(cursors)), While(less(here, hi), step))
 
-    def cursor(self, level: Stored, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
+    def cursor(self, level: LevelIteration, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
         """The level's segment, or the part of it between two coordinates, and the registers to run through it."""
         walk = self.walks[level]
         first, stop, start = walk.bounds()
@@ -153,7 +153,9 @@ class _Merge:
             coordinates.append(coordinate)
             step.append(Let(coordinate, cursor.walk.coordinate(cursor.position)))
             met.append(Let(position, cursor.position))
-            scope = scope.with_span(cursor.level, Span(position, None, None if self.intersects else there))
+            scope = scope.with_positions(
+                cursor.level, PositionRange(position, None, None if self.intersects else there)
+            )
             advance.append(Set(cursor.position, Select(there, add(cursor.position, const(1)), cursor.position)))
             if self.unites:
                 scope = scope.with_readable(self.domain.terms.index((cursor.level,)), there)
@@ -176,7 +178,7 @@ class _Merge:
     def visit(self, here: Expr, cursors: list[_Cursor]) -> Stmt:
         """The body at one coordinate; then the levels that are there move on."""
         scope, start, advance = self.scope.with_index(self.var, here), list[Stmt](), list[Stmt]()
-        present: dict[Stored, Expr] = {}
+        present: dict[LevelIteration, Expr] = {}
         for cursor in cursors:
             there, position, stop = (
                 self.scope.fresh("there", BOOL),
@@ -186,7 +188,9 @@ class _Merge:
             present[cursor.level] = there
             start += [Let(there, Compare("==", cursor.coordinate, here)), Let(position, cursor.position)]
             start += self.run_end(cursor, position, stop, there)
-            scope = scope.with_span(cursor.level, Span(position, stop if cursor.walk.repeats else None, there))
+            scope = scope.with_positions(
+                cursor.level, PositionRange(position, stop if cursor.walk.repeats else None, there)
+            )
             advance.append(If(there, block(Set(cursor.position, stop), self.read(cursor))))
         scope = self.with_dense(scope, here)
         for n, term in enumerate(self.domain.terms):
@@ -196,10 +200,10 @@ class _Merge:
         return block(*start, self.guarded(self.body(scope), present), *advance)
 
     def with_dense(self, scope: Scope, here: Expr) -> Scope:
-        """With the spans of the dense levels that meet."""
+        """With the positions of the dense levels that meet."""
         for level in self.levels:
             if level not in self.sparse:
-                scope = scope.with_span(level, self.walks[level].dense_entry(here).span)
+                scope = scope.with_positions(level, self.walks[level].dense_entry(here).positions)
         return scope
 
     def run_end(self, cursor: _Cursor, position: Var, stop: Var, there: Expr) -> list[Stmt]:
@@ -210,7 +214,7 @@ class _Merge:
         more = While(Binary("&", less(stop, cursor.stop), same), Set(stop, add(stop, const(1))))
         return [Declare(stop, add(position, const(1))), If(both(there, less(stop, cursor.stop)), more)]
 
-    def guarded(self, body: Stmt, present: dict[Stored, Expr]) -> Stmt:
+    def guarded(self, body: Stmt, present: dict[LevelIteration, Expr]) -> Stmt:
         """The body where a whole term is there; certain if every term is one level, or has every coordinate."""
         if self.full or all(len([level for level in term if level in present]) == 1 for term in self.domain.terms):
             return body

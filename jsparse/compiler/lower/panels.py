@@ -27,12 +27,12 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.domain import Panels, Stored
+from jsparse.compiler.loops.domain import LevelIteration, Panels
 from jsparse.compiler.loops.nest import Forall, Pack, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
-from jsparse.compiler.lower.scope import Panel, Run, Scope, Span
+from jsparse.compiler.lower.scope import Panel, PositionRange, Run, Scope
 from jsparse.notation.assignment import Access
 
 __all__ = ["pack", "packed", "panel_entries", "panels"]
@@ -49,10 +49,10 @@ def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], S
     return Borrow(done, Extent(pointers, 0), For(start, const(0), size, block(end, inner), domain.size))
 
 
-def _level(stmt: LoopStmt) -> Stored:
+def _level(stmt: LoopStmt) -> LevelIteration:
     """The level whose entries a panel divides."""
     match stmt:
-        case Forall(domain=Stored(panel=True) as domain):
+        case Forall(domain=LevelIteration(panel=True) as domain):
             return domain
         case Forall(body=body) | Pack(body=body):
             return _level(body)
@@ -61,13 +61,15 @@ def _level(stmt: LoopStmt) -> Stored:
     raise ValueError(f"no loop inside panels walks a part of a level: {stmt}")
 
 
-def panel_entries(scope: Scope, domain: Stored, var: str, run: Run | None, body: Callable[[Entry], Stmt]) -> Stmt:
+def panel_entries(
+    scope: Scope, domain: LevelIteration, var: str, run: Run | None, body: Callable[[Entry], Stmt]
+) -> Stmt:
     """The loop over the entries of the present segment in the present panel."""
     walk, panel = LevelWalk(scope, domain, var), scope.panels[var]
     first, stop, prelude = walk.bounds()
     parent, position = walk.above.first, scope.fresh("p")
     last = add(stop, const(-1))
-    one = walk.one(position, lambda entry: body(Entry(entry.coordinate, Span(position))))
+    one = walk.one(position, lambda entry: body(Entry(entry.coordinate, PositionRange(position))))
     step = block(one, Set(position, add(position, const(1))))
 
     def entries(_: Expr, end: Expr) -> Stmt:

@@ -12,11 +12,11 @@ import numpy as np
 
 from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
-from jsparse.compiler.loops.domain import Runs, Stored, Tiles
+from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.compiler.lower.scope import PositionRange, Scope
 from jsparse.compiler.problem import Dense, Positions, TensorType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
@@ -27,7 +27,7 @@ MOST = 256  # elements of a row asked for at once
 LINES = 128  # bytes of a segment asked for: one that fits a line may lie on two
 
 
-def prefetches(loop: Forall, domain: Stored, entry: Entry, scope: Scope) -> list[Stmt]:
+def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[Stmt]:
     """Requests for what the entry `loop.prefetch` places ahead of `entry` will gather; none where entries are not
     walked one by one."""
     if entry.position is None:
@@ -35,15 +35,15 @@ def prefetches(loop: Forall, domain: Stored, entry: Entry, scope: Scope) -> list
     level = LevelWalk(scope, domain, loop.var)
     last = add(level.capacity(), const(-1))
     ahead, place = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
-    there = scope.with_index(loop.var, ahead).with_span(domain, Span(place))
+    there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(place))
     padded = level.type.padded
-    told, there = ([], there) if padded else _told(loop.body, there)
+    derived, there = ([], there) if padded else _derived_coordinates(loop.body, there)
     own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
     found = [*_rows(loop, there, own), *_segments(loop, there, padded)]
-    return [Let(ahead, level.coordinate(place)), *told, *found] if found else []
+    return [Let(ahead, level.coordinate(place)), *derived, *found] if found else []
 
 
-def _told(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
+def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
     """Further variables that an entry tells, each level below it and in other patterns having one entry for it."""
     found: list[Stmt] = []
     while True:
@@ -51,15 +51,15 @@ def _told(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
             case Where(producer=inner) | Forall(domain=Tiles() | Runs(), body=inner):
                 stmt = inner
                 continue
-            case Forall(var=var, domain=Stored() as domain, body=inner):
+            case Forall(var=var, domain=LevelIteration() as domain, body=inner):
                 stmt = inner
             case _:
                 return found, there
-        level, above = LevelWalk(there, domain, var), there.spans.get((domain.pattern, domain.level - 1))
+        level, above = LevelWalk(there, domain, var), there.positions.get((domain.pattern, domain.level - 1))
         if domain.bound and level.kind is LevelKind.DENSE:
-            there = there.with_span(domain, level.dense_entry(there.indices[var]).span)
+            there = there.with_positions(domain, level.dense_entry(there.indices[var]).positions)
         elif level.kind is LevelKind.SINGLETON and above is not None and above.stop is None and not level.type.padded:
-            there = there.with_span(domain, Span(above.first))
+            there = there.with_positions(domain, PositionRange(above.first))
             if not domain.bound:
                 ahead = there.fresh("ahead")
                 found.append(Let(ahead, level.coordinate(above.first)))
@@ -129,7 +129,7 @@ def _segments(loop: Forall, there: Scope, padded: bool) -> Iterator[Stmt]:
         place: Expr = there.indices[loop.var]
         if padded:  # a coordinate out of range names no segment
             place = Binary("max", minimum(place, add(size, const(-1))), const(0))
-        inner = LevelWalk(there, Stored(pattern, 1), loop.var)
+        inner = LevelWalk(there, LevelIteration(pattern, 1), loop.var)
         first = there.fresh("segment")
         yield Let(first, inner.load(storage.pointers(pattern, 1), place))
         yield _request(storage.coordinates(pattern, 1), first)
@@ -144,7 +144,9 @@ def _request(buffer: Buffer, first: Expr) -> Stmt:
 
 def _located(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:
     """Patterns whose outermost level is dense and looked up at the variable."""
-    while isinstance(stmt, Forall) and isinstance(stmt.domain, Stored) and stmt.domain.bound and stmt.var == var:
+    while (
+        isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration) and stmt.domain.bound and stmt.var == var
+    ):
         if stmt.domain.level == 0:
             yield stmt.domain.pattern
         stmt = stmt.body

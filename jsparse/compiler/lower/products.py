@@ -17,9 +17,9 @@ def multiplied(operation: Multiply, values: list[Expr], lanes: int) -> Expr:
 
     def combined(left: Expr, right: Expr) -> Expr:
         width = max(left.type.lanes, right.type.lanes)
-        return Op(operation, spread(left, width), spread(right, width))
+        return Op(operation, broadcast(left, width), broadcast(right, width))
 
-    return spread(reduce(combined, values), lanes)
+    return broadcast(reduce(combined, values), lanes)
 
 
 def rounded(value: Expr, dtype: str) -> Expr:
@@ -27,6 +27,6 @@ def rounded(value: Expr, dtype: str) -> Expr:
     return cast(cast(value, dtype), value.type.dtype)
 
 
-def spread(value: Expr, lanes: int) -> Expr:
+def broadcast(value: Expr, lanes: int) -> Expr:
     """A value in so many lanes, if it is not yet."""
     return value if not lanes or value.type.lanes else Splat(value, lanes)

@@ -9,16 +9,16 @@ from itertools import count
 from jsparse.compiler.kernel.algebra import both
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.domain import Stored
+from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Continued", "Panel", "RowStore", "Run", "Scope", "Span", "added_flag"]
+__all__ = ["CarryIn", "Panel", "PositionRange", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PositionRange:
     """The positions `first <= p < stop` of a level of the present coordinates; just `first` if `stop` is None.
 
     `present`: whether there are any; None if that is certain. Below what is not there, nothing is.
@@ -30,7 +30,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class RowStore:
+class WorkspaceBuffers:
     """A row in borrowed memory: values, a bit for each in `bits`, and of long rows one for each word of these."""
 
     values: Buffer | None
@@ -50,13 +50,13 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Continued:
+class CarryIn:
     """Where `condition` holds, the segment at `var` began in the chunk before. The target's elements at that coordinate
-    then go to `parts`, from `base` on."""
+    then go to `carry_out`, from `base` on."""
 
     var: IndexVar
     condition: Expr
-    parts: Buffer
+    carry_out: Buffer
     base: Expr
 
 
@@ -81,7 +81,7 @@ class Scope:
 
     storage: Storage
     indices: Mapping[IndexVar, Expr] = field(default_factory=dict)
-    spans: Mapping[tuple[int, int], Span] = field(default_factory=dict)
+    positions: Mapping[tuple[int, int], PositionRange] = field(default_factory=dict)
     registers: Mapping[str, Var] = field(default_factory=dict)
     indirect: Mapping[Access, Expr] = field(default_factory=dict)
     accumulator: str | None = None  # the innermost workspace being produced
@@ -89,9 +89,11 @@ class Scope:
     lanes: int = 0
     present: Mapping[int, Expr] = field(default_factory=dict)  # of a sum, the terms that may be missing here
     readable: frozenset[int] = frozenset()  # of these, those whose factors can be read all the same
-    rows: Mapping[str, RowStore] = field(default_factory=dict)
-    limits: Mapping[tuple[int, int], tuple[Expr, Expr]] = field(default_factory=dict)  # of positions in a level
-    continued: Continued | None = None
+    workspaces: Mapping[str, WorkspaceBuffers] = field(default_factory=dict)
+    position_bounds: Mapping[tuple[int, int], tuple[Expr, Expr]] = field(
+        default_factory=dict
+    )  # of positions in a level
+    carry_in: CarryIn | None = None
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     packs: Mapping[str, Buffer] = field(default_factory=dict)
     runs: Mapping[IndexVar, Run] = field(default_factory=dict)  # of loops that are cut
@@ -109,9 +111,9 @@ class Scope:
         """Inside the tile of `var` that holds `lanes` coordinates from `start` on."""
         return replace(self, indices={**self.indices, var: start}, tiled=var, lanes=lanes)
 
-    def with_span(self, domain: Stored, span: Span) -> Scope:
+    def with_positions(self, domain: LevelIteration, positions: PositionRange) -> Scope:
         """Inside an entry of a pattern's level."""
-        return replace(self, spans={**self.spans, (domain.pattern, domain.level): span})
+        return replace(self, positions={**self.positions, (domain.pattern, domain.level): positions})
 
     def with_register(self, name: str, register: Var) -> Scope:
         """Where the workspace `name` is `register`."""
@@ -129,13 +131,13 @@ class Scope:
         before = term not in self.present or term in self.readable
         return replace(here, readable=here.readable | {term}) if before else here
 
-    def with_limits(self, level: Stored, first: Expr, stop: Expr) -> Scope:
+    def with_position_bounds(self, level: LevelIteration, first: Expr, stop: Expr) -> Scope:
         """Where only so much of a level belongs to the chunk."""
-        return replace(self, limits={**self.limits, (level.pattern, level.level): (first, stop)})
+        return replace(self, position_bounds={**self.position_bounds, (level.pattern, level.level): (first, stop)})
 
-    def with_continued(self, continued: Continued) -> Scope:
+    def with_carry_in(self, carry_in: CarryIn) -> Scope:
         """Inside the segment that may have begun before."""
-        return replace(self, continued=continued)
+        return replace(self, carry_in=carry_in)
 
     def with_panel(self, var: IndexVar, panel: Panel) -> Scope:
         """Inside a panel of `var`."""
@@ -149,9 +151,9 @@ class Scope:
         """Where the loop over `var` is cut."""
         return replace(self, runs={**self.runs, var: run})
 
-    def with_row(self, name: str, row: RowStore) -> Scope:
+    def with_workspace(self, name: str, row: WorkspaceBuffers) -> Scope:
         """Where a row lies in `row`."""
-        return replace(self, rows={**self.rows, name: row})
+        return replace(self, workspaces={**self.workspaces, name: row})
 
     def with_indirect(self, access: Access, value: Expr) -> Scope:
         """Where the index that `access` reads is `value`."""

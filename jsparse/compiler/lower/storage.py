@@ -77,7 +77,7 @@ class Storage:
         size = self.problem.size[var]
         if size is not None:
             return const(size)
-        tensor, axis = self.problem.told_by(var)
+        tensor, axis = self.problem.size_source(var)
         return self.extent(tensor, axis)
 
     def extent(self, tensor: str, axis: int) -> Expr:

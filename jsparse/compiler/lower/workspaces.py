@@ -29,19 +29,27 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL, I64, Type
-from jsparse.compiler.loops.domain import Written
-from jsparse.compiler.loops.nest import Forall, Row, Where
+from jsparse.compiler.loops.domain import WorkspaceNonzeros
+from jsparse.compiler.loops.nest import Forall, SparseWorkspace, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.scope import RowStore, Scope
+from jsparse.compiler.lower.scope import Scope, WorkspaceBuffers
 from jsparse.compiler.semiring import identity
 
-__all__ = ["add_if", "add_to_row", "is_row", "new_row", "row_where", "with_memory", "written_loop"]
+__all__ = [
+    "add_if",
+    "add_to_workspace",
+    "is_sparse_workspace",
+    "new_workspace",
+    "nonzeros_loop",
+    "sparse_where",
+    "with_memory",
+]
 
 WORD = 6  # bits of a coordinate that number the bits of a word
 SHORT = 4096  # coordinates up to which every word is looked at
 
 
-def new_row(scope: Scope, row: Row) -> Scope:
+def new_workspace(scope: Scope, row: SparseWorkspace) -> Scope:
     """The scope with a row, whose memory is still to be borrowed."""
     assert row.var is not None
     size = scope.storage.size(row.var)
@@ -49,13 +57,13 @@ def new_row(scope: Scope, row: Row) -> Scope:
     bits = Buffer(scope.fresh("bits").name, I64, -1, True)
     short = isinstance(size, Const) and size.value <= SHORT
     words = None if short else Buffer(scope.fresh("words").name, I64, -1, True)
-    return scope.with_row(row.name, RowStore(values, bits, words))
+    return scope.with_workspace(row.name, WorkspaceBuffers(values, bits, words))
 
 
-def with_memory(scope: Scope, row: Row, body: Stmt) -> Stmt:
+def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
     """The body with memory for the row, which is empty at first: every thread has one of its own."""
     assert row.var is not None
-    size, store = scope.storage.size(row.var), scope.rows[row.name]
+    size, store = scope.storage.size(row.var), scope.workspaces[row.name]
     length = _shifted(add(size, const(63)))
     if store.words is not None:
         body = Borrow(store.words, _shifted(add(length, const(63))), body)
@@ -63,7 +71,7 @@ def with_memory(scope: Scope, row: Row, body: Stmt) -> Stmt:
     return body if store.values is None else Borrow(store.values, size, body)
 
 
-def row_where(where: Where, row: Row, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
+def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
     """Producer, then consumer; a scalar row is made here, and only read if it was written."""
     if row.var is not None:
         return block(lower(where.producer, scope), lower(where.consumer, scope))
@@ -78,7 +86,7 @@ def row_where(where: Where, row: Row, scope: Scope, lower: Callable[[LoopStmt, S
     return block(*start, lower(where.producer, inner), If(written, lower(where.consumer, inner)))
 
 
-def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
+def add_to_workspace(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
     """Add a value (none, where rows hold no values) at an index of the row (none, of a scalar), and mark it."""
     operation = scope.storage.problem.semiring.add
     if index is None:
@@ -87,7 +95,7 @@ def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) 
         if value is None or register is None:
             return mark
         return block(Set(register, Binary(operation, register, cast(value, register.type.dtype))), mark)
-    row = scope.rows[name]
+    row = scope.workspaces[name]
     word = scope.fresh("word")
     marks: list[Stmt] = [_mark(row.bits, word, index)]
     if row.words is not None:
@@ -112,9 +120,9 @@ def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt
     return block(Set(register, Select(condition, added, register)), marked)
 
 
-def written_loop(loop: Forall, domain: Written, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
     """The body at each coordinate that was written, with the row's value; then it is empty."""
-    row = scope.rows[domain.workspace]
+    row = scope.workspaces[domain.workspace]
     size = scope.storage.size(loop.var)
 
     def at(coordinate: Expr) -> Stmt:
@@ -170,6 +178,6 @@ def _written(name: str) -> str:
     return f"{name}'s mark"
 
 
-def is_row(name: str, scope: Scope) -> bool:
+def is_sparse_workspace(name: str, scope: Scope) -> bool:
     """Whether a workspace is a row."""
-    return name in scope.rows or _written(name) in scope.registers
+    return name in scope.workspaces or _written(name) in scope.registers

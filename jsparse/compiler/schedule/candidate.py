@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.schedule.legality import walks
+from jsparse.compiler.schedule.legality import legal_orders
 from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
@@ -63,7 +63,7 @@ class Candidate:
     jam: bool = False
 
     @cached_property
-    def kept(self) -> frozenset[IndexVar]:
+    def free_vars(self) -> frozenset[IndexVar]:
         """The target's variables."""
         return frozenset(self.problem.assignment.target.variables())
 
@@ -71,7 +71,7 @@ class Candidate:
     def tail(self) -> tuple[IndexVar, ...]:
         """The innermost of `walk` that are all reductions."""
         start = len(self.walk)
-        while start and self.walk[start - 1] not in self.kept:
+        while start and self.walk[start - 1] not in self.free_vars:
             start -= 1
         return self.walk[start:]
 
@@ -96,24 +96,24 @@ class Candidate:
         return tuple(v for v in self.dense if v != self.vector and v not in self.lead)
 
     @cached_property
-    def spread(self) -> tuple[IndexVar, ...]:
+    def free_dense_vars(self) -> tuple[IndexVar, ...]:
         """The target's scalar loops over dense indices."""
-        return tuple(v for v in self.scalar if v in self.kept)
+        return tuple(v for v in self.scalar if v in self.free_vars)
 
     @cached_property
     def owns_tiles(self) -> bool:
         """Whether threads can only own tiles of the vector variable: what is outermost is summed over."""
-        return self.scatters and self.vector in self.kept and self.walk[0] not in self.kept
+        return self.scatters and self.vector in self.free_vars and self.walk[0] not in self.free_vars
 
     @cached_property
     def scatters(self) -> bool:
         """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
-        return any(v not in self.kept for v in self.head)
+        return any(v not in self.free_vars for v in self.head)
 
     @cached_property
     def contracted(self) -> tuple[IndexVar, ...]:
         """The scalar loops that reduce dense indices."""
-        return tuple(v for v in self.scalar if v not in self.kept)
+        return tuple(v for v in self.scalar if v not in self.free_vars)
 
     @cached_property
     def summed(self) -> tuple[IndexVar, ...]:
@@ -144,7 +144,7 @@ class Candidate:
     @cached_property
     def can_factor(self) -> bool:
         """Whether Σ (a·b) = (Σ a)·b saves anything in lanes: where b, which lacks the summed index, runs in them."""
-        if self.vector not in self.kept or not self.tail or len(self.walk) < 2 or self.contracted:
+        if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
             return False
         if self.problem.lists or not self.problem.sums_first:
             return False
@@ -165,11 +165,17 @@ class Candidate:
         """Whether the innermost reduction over stored entries can be divided into panels, inside tiles that threads
         own: it is the only one, and the only loop inside those over the target."""
         problem = self.problem
-        if len(problem.level_variables) != 1 or problem.lists or problem.guard is not None or self.lead or self.spread:
+        if (
+            len(problem.level_variables) != 1
+            or problem.lists
+            or problem.mask is not None
+            or self.lead
+            or self.free_dense_vars
+        ):
             return False
         if len(self.tail) != 1 or not self.head or self.scatters or self.contracted or self.summed:
             return False
-        return self.vector in self.kept and self.gathered is not None
+        return self.vector in self.free_vars and self.gathered is not None
 
     @cached_property
     def single(self) -> frozenset[IndexVar]:
@@ -177,7 +183,7 @@ class Candidate:
         return frozenset(v for v in self.walk[1:] if _is_single(self.problem, self.walk, v))
 
     @cached_property
-    def located(self) -> frozenset[IndexVar]:
+    def entry_vars(self) -> frozenset[IndexVar]:
         """The variable of the innermost loop over stored entries, and those that each of its coordinates tells."""
         place = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
         return frozenset(self.walk[place:])
@@ -187,17 +193,23 @@ class Candidate:
         """The variable outside all reductions of which several coordinates may be worked on at a time, since loops
         inside, the same for all of them, read rows that they share; None if there is none."""
         problem = self.problem
-        if self.vector not in self.kept or problem.lists or problem.guard is not None or self.summed or self.factored:
+        if (
+            self.vector not in self.free_vars
+            or problem.lists
+            or problem.mask is not None
+            or self.summed
+            or self.factored
+        ):
             return None
         if self.owns_tiles:  # narrow ones, for all of which what is not shared is read again
             return None
         entries = any(v not in self.single for v in self.tail)  # which are the same for a dense index, no other
-        if not (entries if self.spread and entries else self.contracted and not entries):
+        if not (entries if self.free_dense_vars and entries else self.contracted and not entries):
             return None
-        loops = [v for v in (*self.head, *self.spread) if v not in self.single]
+        loops = [v for v in (*self.head, *self.free_dense_vars) if v not in self.single]
         if not loops or loops[-1] in self.lead or problem.size[loops[-1]] in (0, 1):
             return None
-        own = self.located if loops[-1] in self.walk else {loops[-1]}
+        own = self.entry_vars if loops[-1] in self.walk else {loops[-1]}
         shared = [f for f in problem.assignment.factors if self.vector in f.variables() and not own & {*f.variables()}]
         return loops[-1] if shared else None
 
@@ -227,10 +239,10 @@ class Candidate:
         """All loops, outermost first; the vector variable last."""
         last = () if self.vector is None else (self.vector,)
         if self.written_out:
-            return (*self.spread, *self.walk, *self.contracted, *last)
+            return (*self.free_dense_vars, *self.walk, *self.contracted, *last)
         if self.sums_all or self.problem.lists:
-            return (*self.lead, *self.head, *self.tail, *self.spread, *self.contracted, *last)
-        return (*self.lead, *self.head, *self.spread, *self.tail, *self.contracted, *last)
+            return (*self.lead, *self.head, *self.tail, *self.free_dense_vars, *self.contracted, *last)
+        return (*self.lead, *self.head, *self.free_dense_vars, *self.tail, *self.contracted, *last)
 
     @cached_property
     def lanes(self) -> int:
@@ -250,11 +262,11 @@ class Candidate:
         if self.panel:
             return 0
         if self.written_out:
-            return len(self.spread)
+            return len(self.free_dense_vars)
         if self.owns_tiles:
             return len(self.lead)
         inner = len(self.contracted) + (0 if self.sums_all else len(self.tail))
-        return len(self.order) - 1 - (inner if self.vector in self.kept else 0)
+        return len(self.order) - 1 - (inner if self.vector in self.free_vars else 0)
 
 
 def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
@@ -263,7 +275,7 @@ def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Ca
     named = () if problem.lists else problem.assignment.variables()
     vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
     scalar = () if any(v is not None and _stands_innermost(problem, v) for v in vectors) else (None,)
-    for walk in dict.fromkeys(walks(problem, patterns)):
+    for walk in dict.fromkeys(legal_orders(problem, patterns)):
         for vector in (*vectors, *scalar):
             candidate = Candidate(problem, walk, vector)
             yield candidate
@@ -299,10 +311,10 @@ def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
     """Whether the patterns are known and few enough entries for code that has a place for each of them, run for many
     coordinates of the target."""
     problem = candidate.problem
-    if candidate.vector not in candidate.kept or candidate.contracted or problem.lists or not patterns:
+    if candidate.vector not in candidate.free_vars or candidate.contracted or problem.lists or not patterns:
         return False
     entries = [x.nse for x in patterns if isinstance(x, Pattern)]
-    turns = prod(problem.size[v] or 0 for v in (*candidate.spread, candidate.vector) if v is not None)
+    turns = prod(problem.size[v] or 0 for v in (*candidate.free_dense_vars, candidate.vector) if v is not None)
     return len(entries) == len(patterns) and sum(entries) <= WRITTEN_OUT and turns >= WRITTEN_TURNS
 
 

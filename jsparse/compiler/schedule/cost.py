@@ -16,7 +16,7 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.machine import LINE_BYTES, REGISTER_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, Visits, visits, walked_as
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
@@ -24,7 +24,7 @@ __all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
 
 LANES = 8.0  # arithmetic in vector lanes costs this much less than scalar
 VISIT = 2.0  # a coordinate loaded and a loop turned
-MEMORY = 2.0  # an element of the target read, changed and written instead of kept in a register
+MEMORY = 2.0  # an element of the target read, changed and written instead of free_vars in a register
 CLEAR = 0.25  # an element of the target set to zero
 MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
@@ -43,14 +43,16 @@ class Cost:
 
     total: float
     work: float
-    visits: float
+    iterations: float
     target: float
     moves: float
     serial: bool
 
     def __str__(self) -> str:
         how = "serial" if self.serial else "parallel"
-        parts = f"work {self.work:.3g}, visits {self.visits:.3g}, target {self.target:.3g}, moves {self.moves:.3g}"
+        parts = (
+            f"work {self.work:.3g}, iterations {self.iterations:.3g}, target {self.target:.3g}, moves {self.moves:.3g}"
+        )
         return f"{self.total:.4g} ({parts}; {how})"
 
 
@@ -66,27 +68,29 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     The outermost loop is divided when its iterations own their part of the target, or when everything below it is
     summed into registers, of which every chunk can have its own.
     """
-    order, kept = candidate.order, candidate.kept
+    order, free_vars = candidate.order, candidate.free_vars
     if candidate.problem.lists:
         return (order[0], "owned") if order else None
     if candidate.panel:
         return str(candidate.vector), "owned"
     if candidate.written_out:
-        return str(candidate.spread[0] if candidate.spread else candidate.vector), "owned"
+        return str(candidate.free_dense_vars[0] if candidate.free_dense_vars else candidate.vector), "owned"
     if candidate.owns_tiles and not candidate.lead:
         return str(candidate.vector), "owned"
     tiles_first = candidate.vector is not None and candidate.tile == 0
     outermost = order[0] if order else None
-    if tiles_first and candidate.vector in kept and outermost != candidate.vector and not candidate.head:
+    if tiles_first and candidate.vector in free_vars and outermost != candidate.vector and not candidate.head:
         if extent(candidate.problem, (order[-1],)) >= 1024:
             return str(candidate.vector), "owned"
-    elif outermost in kept:
+    elif outermost in free_vars:
         return str(outermost), "owned"
-    if outermost is None or outermost in kept:
+    if outermost is None or outermost in free_vars:
         return None
     summed_outermost = candidate.summed[:1] == (outermost,)
-    if summed_outermost or not any(v in kept for v in (order if candidate.vector not in kept else order[:-1])):
-        return (outermost, "reduced") if summed_outermost or tiles_first or candidate.vector not in kept else None
+    if summed_outermost or not any(
+        v in free_vars for v in (order if candidate.vector not in free_vars else order[:-1])
+    ):
+        return (outermost, "reduced") if summed_outermost or tiles_first or candidate.vector not in free_vars else None
     return None
 
 
@@ -101,12 +105,12 @@ def moved_dense(candidate: Candidate) -> tuple[str, ...]:
     return tuple(moved)
 
 
-def estimate(candidate: Candidate, patterns: tuple[Stored, ...], walked: Visits | None = None) -> Cost:
+def estimate(candidate: Candidate, patterns: tuple[Stored, ...], walked: TripCounts | None = None) -> Cost:
     """Price a candidate; `walked` are the visits of its walk, where they are known."""
-    walked = walked or visits(candidate.problem, candidate.walk, patterns)
+    walked = walked or trip_counts(candidate.problem, candidate.walk, patterns)
     entries = list(walked.entries)
     work = _work(candidate, entries) + _gathers(candidate, entries)
-    visited = _visited(candidate, list(walked.looked))
+    visited = _visited(candidate, list(walked.iterations))
     serial = sharing(candidate) is None
     target = _target_traffic(candidate, patterns, entries)
     moves = _moves(candidate, patterns)
@@ -133,7 +137,7 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
 
 def _chain(candidate: Candidate) -> float:
     """Sums over a dense index wait for each other where few vectors of them are under way; the shorter, the less."""
-    if candidate.vector not in candidate.kept or not candidate.contracted:
+    if candidate.vector not in candidate.free_vars or not candidate.contracted:
         return 1.0
     item = np.dtype(candidate.problem.accumulator).itemsize
     waiting = REGISTER_BYTES / (candidate.lanes * item * candidate.copies)
@@ -161,16 +165,16 @@ def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
     if not places:
         return 0.0
     leaf = entries[-1]
-    located = min(entries[places[-1]], leaf)
+    bound = min(entries[places[-1]], leaf)
     block = tuple(v for v in variables if v in candidate.contracted)
     rows = (*block, *(v for v in variables if v in candidate.walk))
-    turns = extent(candidate.problem, tuple(v for v in candidate.spread if v not in variables))
-    own = extent(candidate.problem, tuple(v for v in candidate.spread if v in variables))
+    turns = extent(candidate.problem, tuple(v for v in candidate.free_dense_vars if v not in variables))
+    own = extent(candidate.problem, tuple(v for v in candidate.free_dense_vars if v in variables))
     lines = -(-extent(candidate.problem, (str(candidate.vector),)) * _itemsize(candidate, access) // LINE_BYTES)
     segment = leaf / max(entries[len(candidate.head) - 1], 1.0) if candidate.head else leaf
     again = (turns - 1) * _line(candidate, access, block, segment)
-    new = located * (_line(candidate, access, rows) + again)
-    known = (leaf - located) * turns * _line(candidate, access, block)
+    new = bound * (_line(candidate, access, rows) + again)
+    known = (leaf - bound) * turns * _line(candidate, access, block)
     return own * extent(candidate.problem, block) * lines * (new + known)
 
 
@@ -217,12 +221,12 @@ def _itemsize(candidate: Candidate, access: Access) -> int:
     return np.dtype(candidate.problem.type_of[access.tensor].dtype).itemsize
 
 
-def _visited(candidate: Candidate, looked: list[float]) -> float:
+def _visited(candidate: Candidate, iterations: list[float]) -> float:
     """Coordinates loaded. Loops around part of the walk make it walked again for each of their turns."""
     if candidate.written_out:
         return 0.0
-    around = 1 if candidate.sums_all else extent(candidate.problem, candidate.spread)
-    heads, tail = sum(looked[: len(candidate.head)]), sum(looked[len(candidate.head) :])
+    around = 1 if candidate.sums_all else extent(candidate.problem, candidate.free_dense_vars)
+    heads, tail = sum(iterations[: len(candidate.head)]), sum(iterations[len(candidate.head) :])
     tiles = -(-extent(candidate.problem, (candidate.vector,)) // candidate.lanes) if candidate.vector else 1
     if candidate.owns_tiles:
         heads *= tiles
@@ -231,20 +235,22 @@ def _visited(candidate: Candidate, looked: list[float]) -> float:
 
 def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], entries: list[float]) -> float:
     problem = candidate.problem
-    written = extent(problem, tuple(v for v in candidate.dense if v in candidate.kept))
+    written = extent(problem, tuple(v for v in candidate.dense if v in candidate.free_vars))
     heads, leaf = entries[: len(candidate.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
     anywhere = 0.0
     if candidate.scatters:
         stores = max(stores, leaf * written) * MEMORY
-        rows = tuple(v for v in candidate.walk if v in candidate.kept)
-        if candidate.vector in candidate.kept:
-            anywhere = 2 * leaf * extent(problem, candidate.spread) * _row(candidate, problem.assignment.target, rows)
+        rows = tuple(v for v in candidate.walk if v in candidate.free_vars)
+        if candidate.vector in candidate.free_vars:
+            anywhere = (
+                2 * leaf * extent(problem, candidate.free_dense_vars) * _row(candidate, problem.assignment.target, rows)
+            )
     sparse = problem.type_of[problem.assignment.target.tensor].positions is None and (
         candidate.scatters or _skips(candidate, patterns)
     )
     clears = CLEAR * extent(problem, problem.assignment.target.variables()) if sparse else 0.0
-    return stores / (LANES if candidate.vector in candidate.kept else 1.0) + clears + anywhere
+    return stores / (LANES if candidate.vector in candidate.free_vars else 1.0) + clears + anywhere
 
 
 def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:

@@ -10,32 +10,32 @@ from jsparse.compiler.schedule.stored import Stored, TracedPattern
 from jsparse.compiler.schedule.trip_counts import walked_levels
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["can_walk", "is_walkable", "walks"]
+__all__ = ["has_legal_order", "is_concordant", "legal_orders"]
 
 MAX_PERMUTED = 4  # variables of patterns up to which every order is priced
-MAX_WALKS = 120  # orders tried beyond that, where several patterns have to agree
+MAX_ORDERS = 120  # orders tried beyond that, where several patterns have to agree
 
 Names = tuple[IndexVar, ...]
 
 
-def walks(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
+def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
     """Orders of all variables that patterns carry, in which each pattern can be walked; some come twice."""
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
     known = list(zip(problem.level_variables, patterns, strict=True)) if patterns else []
     if len(problem.level_variables) == 1:
         yield every
-    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_walks(problem, every, known):
-        if all(is_walkable(names, walk, pattern) for names, pattern in known):
+    for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_orders(problem, every, known):
+        if all(is_concordant(names, walk, pattern) for names, pattern in known):
             yield walk
 
 
-def is_walkable(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bool:
+def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bool:
     """Whether a pattern, whose levels have `names`, can be walked where variables are visited in the order `walk`: one
     that is known in any, since its transposed indices are made on need; a traced one in those that it has."""
     return not isinstance(pattern, TracedPattern) or walked_levels(names, walk) in pattern.orders
 
 
-def can_walk(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
+def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
     """Whether there is an order of all variables in which each pattern, whose levels have `names`, can be walked."""
     every = tuple(dict.fromkeys(v for of in names for v in of))
     return any(True for _ in _agreeing(every, list(zip(names, patterns, strict=True))))
@@ -46,7 +46,7 @@ def _agreeing(every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[N
     choice among the orders that these have, as many as can be priced."""
     legal = [_orders(names, pattern) for names, pattern in known if isinstance(pattern, TracedPattern)]
     for chosen in product(*legal):
-        yield from islice(_merged(every, chosen), MAX_WALKS)
+        yield from islice(_merged(every, chosen), MAX_ORDERS)
 
 
 def _orders(names: Names, pattern: TracedPattern) -> list[Names]:
@@ -56,7 +56,7 @@ def _orders(names: Names, pattern: TracedPattern) -> list[Names]:
     return [walk for levels, walk in named if walked_levels(names, walk) == levels]
 
 
-def _some_walks(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
+def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
     """Where there are too many orders to price: the stored one, the target's variables first, each of them first; of
     several patterns, as many as can be priced of those in which each has one of its orders."""
     target = problem.assignment.target.variables()

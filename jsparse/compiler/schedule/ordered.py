@@ -13,13 +13,13 @@ from itertools import islice, permutations
 
 from jsparse.compiler.problem import Addend, Problem
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
-from jsparse.compiler.schedule.legality import is_walkable
+from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.machine import CACHED_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, visits, walked_levels
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, trip_counts, walked_levels
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["ordered_plan"]
@@ -37,7 +37,7 @@ class _Order:
 
     own: tuple[IndexVar, ...]
     cost: float
-    drivers: tuple[tuple[IndexVar, int], ...]
+    merge_leaders: tuple[tuple[IndexVar, int], ...]
     walked: tuple[tuple[int, tuple[int, ...]], ...]  # pattern, its levels in the order walked
 
 
@@ -66,7 +66,7 @@ def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[I
         parallel=shared[0] if shared else None,
         grain=_grain(problem, patterns, shared, work),
         prefetch=PREFETCH_AHEAD if any(ENTRY_BYTES * p.nse > CACHED_BYTES for p in patterns) else 0,
-        drivers=tuple(dict.fromkeys(driver for order in chosen for driver in order.drivers)),
+        merge_leaders=tuple(dict.fromkeys(leader for order in chosen for leader in order.merge_leaders)),
         own=tuple(order.own for order in chosen),
     )
     cost = Cost(work, work, work, 0.0, 0.0, not shared)
@@ -109,12 +109,12 @@ def _best(
     found: list[_Order] = []
     for order in islice(permutations(own), MAX_ORDERS):
         walk = (*shared, *order)
-        if all(is_walkable(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
+        if all(is_concordant(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
             levels = [walked_levels(of, walk) for of in names]
-            counted = visits(part, walk, known)
-            cost = SEVERAL * sum(counted.looked) + (counted.entries[-1] if counted.entries else 1.0)
-            drivers = tuple((v, term.patterns[n]) for v, n in counted.drivers if v not in shared)
-            found.append(_Order(order, cost, drivers, tuple(zip(term.patterns, levels, strict=True))))
+            counted = trip_counts(part, walk, known)
+            cost = SEVERAL * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
+            merge_leaders = tuple((v, term.patterns[n]) for v, n in counted.merge_leaders if v not in shared)
+            found.append(_Order(order, cost, merge_leaders, tuple(zip(term.patterns, levels, strict=True))))
     return min(found, key=lambda order: order.cost, default=None)
 
 

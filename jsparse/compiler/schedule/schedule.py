@@ -24,7 +24,7 @@ class Schedule:
         mode: whether its iterations own their part of the target, long ones perhaps divided, or chunks are reduced (see
             `loops.nest.Parallel`).
         grain: stored entries (or iterations) a chunk should have at least.
-        drivers: where several patterns meet at a variable, which of them the loop walks; the others are searched.
+        merge_leaders: where several patterns meet at a variable, which of them the loop walks; the others are searched.
         prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
         panel: with `lanes`, how many coordinates of the innermost reduction are worked on together, for all entries, in
             a copy of the rows that are read there; 0 for all, and no copy.
@@ -46,7 +46,7 @@ class Schedule:
     mode: Literal["owned", "split", "reduced"] = "owned"
     grain: int = 1
     prefetch: int = 0
-    drivers: tuple[tuple[IndexVar, int], ...] = ()
+    merge_leaders: tuple[tuple[IndexVar, int], ...] = ()
     own: tuple[tuple[IndexVar, ...], ...] = ()
     panel: int = 0
     jammed: IndexVar | None = None
@@ -63,7 +63,7 @@ class Schedule:
             lines.append(f"{' '.join(self.summed)} summed first")
         if self.parallel is not None:
             lines.append(f"{self.parallel} in parallel, {self.mode}, ≥ {self.grain:,} entries a chunk")
-        lines += [f"{var} walks P{pattern} and looks it up in the others" for var, pattern in self.drivers]
+        lines += [f"{var} walks P{pattern} and looks it up in the others" for var, pattern in self.merge_leaders]
         lines += [f"term {n} {' '.join(loops)}" for n, loops in enumerate(self.own) if loops]
         if self.panel:
             lines.append(f"{self.order[-2]} in panels of {self.panel} coordinates, whose rows are copied")

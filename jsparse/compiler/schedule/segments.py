@@ -24,14 +24,14 @@ def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[in
     so; `problem` is the one that runs, on `patterns`. Only where long sums are in blocks at all."""
     if not _sums_floats(problem):
         return ()
-    kept = set(problem.assignment.target.variables())
+    free_vars = set(problem.assignment.target.variables())
     found: list[tuple[int, int]] = []
     for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True)):
         if not isinstance(pattern, Pattern):
             continue
         for level in range(1, len(names)):
             size = problem.size[names[level]]
-            if names[level] in kept or (size is not None and size <= SHORT):
+            if names[level] in free_vars or (size is not None and size <= SHORT):
                 continue
             if 0 <= longest_segments(pattern)[level] <= SHORT:
                 found.append((n, level))
@@ -44,11 +44,11 @@ def scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
     target; of any other nothing is known."""
     if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
         return False
-    kept = set(problem.assignment.target.variables())
-    outside = [v for v in problem.assignment.variables() if v not in kept]
+    free_vars = set(problem.assignment.target.variables())
+    outside = [v for v in problem.assignment.variables() if v not in free_vars]
     most = 1
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
-        mine = [level for level, name in enumerate(names) if name in kept]
+        mine = [level for level, name in enumerate(names) if name in free_vars]
         if len(mine) == 1 and isinstance(pattern, Pattern) and len(set(names)) == len(names):
             most *= most_of_coordinate(pattern, mine[0])
             outside = [v for v in outside if v not in names]
@@ -86,7 +86,7 @@ def most_of_coordinate(pattern: Pattern, level: int) -> int:
 
 @lru_cache(maxsize=64)
 def longest_segments(pattern: Pattern) -> tuple[int, ...]:
-    """Of each level, the most positions below one of the level above; -1 where these are not looked for."""
+    """Of each level, the most positions below one of the level above; -1 where these are not iterations for."""
     found: list[int] = []
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     for n, level in enumerate(pattern.format.levels):

@@ -18,7 +18,7 @@ from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.segments import scatters_many, short_levels
 from jsparse.compiler.schedule.split import splits
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.trip_counts import Visits, visits, walked_levels
+from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_levels
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
@@ -29,15 +29,15 @@ __all__ = ["plan", "plan_as"]
 def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
     """The cheapest plan for `problem`, whose patterns are stored as `patterns` say.
 
-    Raises NotYetSupportedError if they cannot be walked together, because patterns whose index arrays are data store
-    indices that they share in contradicting orders. `walks.can_walk` tells before; the caller then sorts one anew.
+    Raises NotYetSupportedError if no loop order is concordant with all patterns: dynamic patterns may store the indices
+    that they share in contradicting orders. Callers ask `legality.has_legal_order` first, and sort a pattern anew.
     """
     known = tuple(patterns)
-    walked: dict[tuple[IndexVar, ...], Visits] = {}
+    walked: dict[tuple[IndexVar, ...], TripCounts] = {}
     priced: list[tuple[Cost, int, Candidate]] = []
     for n, c in enumerate(candidates(problem, known)):
         if c.walk not in walked:
-            walked[c.walk] = visits(problem, c.walk, known)
+            walked[c.walk] = trip_counts(problem, c.walk, known)
         priced.append((estimate(c, known, walked[c.walk]), n, c))
     if not priced:
         raise NotYetSupportedError(
@@ -66,8 +66,10 @@ def plan_as(
     if candidate.written_out:
         types = (replace(t, content=_content(p)) for t, p in zip(problem.patterns, used, strict=True))
         problem = replace(problem, patterns=tuple(types))
-    drivers = visits(candidate.problem, candidate.walk, patterns).drivers
-    schedule = replace(_schedule(candidate, problem, cost), drivers=drivers, short=short_levels(problem, used))
+    merge_leaders = trip_counts(candidate.problem, candidate.walk, patterns).merge_leaders
+    schedule = replace(
+        _schedule(candidate, problem, cost), merge_leaders=merge_leaders, short=short_levels(problem, used)
+    )
     if candidate.scatters and not candidate.panel:
         schedule = replace(schedule, long_sums=scatters_many(problem, used))
     whole = schedule.mode == "owned" and schedule.parallel == schedule.order[0]
@@ -121,7 +123,7 @@ def _grain(candidate: Candidate, cost: Cost) -> int:
         inner = 1 if candidate.sums_all else extent(candidate.problem, candidate.dense)
         return max(1, round(CHUNK_WORK / (1 + inner / 8)))
     turns = extent(candidate.problem, candidate.order[:1])
-    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.visits + cost.target, 1)))
+    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.iterations + cost.target, 1)))
 
 
 def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
@@ -135,7 +137,7 @@ def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> 
     rows += [problem.assignment.target] if candidate.scatters else []
     return any(
         problem.type_of[f.tensor].positions is None
-        and not candidate.located.isdisjoint(f.variables())
+        and not candidate.entry_vars.isdisjoint(f.variables())
         and (candidate.vector not in f.variables() or lanes * items[f.tensor] >= LINE_BYTES)
         and extent(problem, f.variables()) * items[f.tensor] > CACHED_BYTES
         for f in rows

@@ -30,8 +30,8 @@ def splits(candidate: Candidate, problem: Problem, patterns: Sequence[Stored]) -
 
 def _can_split(candidate: Candidate, problem: Problem) -> bool:
     """Whether one loop over the target's outermost axis stands around all others, which sum in registers what is stored
-    once, and can be added to. (A target of narrow floats is unrounded then, see `compiler.exact`.)"""
-    if len(problem.patterns) != 1 or problem.lists or problem.guard is not None or candidate.lead:
+    once, and can be added to. (A target of narrow floats is unrounded then, see `compiler.wide_accumulation`.)"""
+    if len(problem.patterns) != 1 or problem.lists or problem.mask is not None or candidate.lead:
         return False
     if candidate.panel or candidate.written_out or candidate.summed or candidate.scatters or len(candidate.head) != 1:
         return False

@@ -18,7 +18,7 @@ from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["UNKNOWN", "Visits", "visits", "walked_as", "walked_levels"]
+__all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 DERIVED_DENSE = 4  # a transposed index starts with a dense level where that is at most so many times nse long
@@ -26,12 +26,12 @@ SEARCH = 1.0  # a step of a bisection, against a coordinate loaded in a loop
 
 
 @dataclass(frozen=True, slots=True)
-class Visits:
-    """Of each variable of the walk: coordinates looked at, entries left; and who leads where patterns meet."""
+class TripCounts:
+    """Of each variable of the walk: coordinates iterations at, entries left; and who leads where patterns meet."""
 
-    looked: tuple[float, ...]
+    iterations: tuple[float, ...]
     entries: tuple[float, ...]
-    drivers: tuple[tuple[IndexVar, int], ...]
+    merge_leaders: tuple[tuple[IndexVar, int], ...]
 
 
 def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
@@ -48,17 +48,17 @@ def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[Inde
     return tuple(names[level] for level in walked_levels(names, walk))
 
 
-def visits(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> Visits:
+def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> TripCounts:
     """Count the visits of a walk in the order of `walk`."""
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
     bound: set[IndexVar] = set()
-    looked, entries, drivers = [], [], []
+    iterations, entries, merge_leaders = [], [], []
     count = 1.0
     for var in walk:
         met = [(fan, n) for n, fans in enumerate(left) if fans and fans[0][0] == var for fan in [fans[0][1:]]]
         size = max(problem.size[var] or UNKNOWN, 1)
         sparse = sorted((fan, n) for (fan, dense), n in met if not dense)
-        (fan, driver), *others = sparse or [(float(size), met[0][1] if met else 0)]
+        (fan, leader), *others = sparse or [(float(size), met[0][1] if met else 0)]
         searched = sum(SEARCH * log2(1 + other) for other, _ in others)
         here = count * fan * (1 + searched)
         count *= fan
@@ -72,11 +72,11 @@ def visits(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored
                 if not dense:
                     here += count * SEARCH * log2(1 + other)
                     count *= min(other / max(problem.size[name] or UNKNOWN, 1), 1.0)
-        looked.append(here)
+        iterations.append(here)
         entries.append(count)
         if others:
-            drivers.append((var, driver))
-    return Visits(tuple(looked), tuple(entries), tuple(drivers))
+            merge_leaders.append((var, leader))
+    return TripCounts(tuple(iterations), tuple(entries), tuple(merge_leaders))
 
 
 def _fans(

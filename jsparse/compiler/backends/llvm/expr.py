@@ -18,7 +18,7 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Expr,
     Extent,
-    Fold,
+    HorizontalReduce,
     Load,
     LowestBit,
     Select,
@@ -84,7 +84,7 @@ class ExprEmitter:
                 return self.splat(self.value(value), lanes)
             case Widen(value=value, lanes=lanes, fill=fill):
                 return self.widen(self.value(value), value.type, lanes, fill)
-            case Fold(value=value, op=op):
+            case HorizontalReduce(value=value, op=op):
                 return self.fold(self.value(value), value.type, op)
             case Extent(buffer=buffer, axis=axis):
                 shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)

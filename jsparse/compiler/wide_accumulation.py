@@ -11,17 +11,17 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.stored import Stored
 
-__all__ = ["exact_plan", "is_exact", "unrounded_target"]
+__all__ = ["accumulates_wide", "unrounded_target", "wide_accumulation_plan"]
 
 
-def exact_plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
+def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
     """The cheapest plan. If it adds up sums in memory, where narrow floats would lose them, then one for a target in
     the dtype of arithmetic: what it stores is to be converted."""
     chosen = plan(problem, patterns)
-    return chosen if is_exact(chosen) else plan(unrounded_target(problem), patterns)
+    return chosen if accumulates_wide(chosen) else plan(unrounded_target(problem), patterns)
 
 
-def is_exact(chosen: Plan) -> bool:
+def accumulates_wide(chosen: Plan) -> bool:
     """Whether a plan loses nothing before sums are complete."""
     target = chosen.problem.tensors[0]
     if unrounded(target.dtype) == target.dtype:
