@@ -1,6 +1,6 @@
-"""What a candidate costs, in units of about one scalar multiply-add.
+"""The cost model of candidates, in units of about one scalar multiply-add.
 
-The model counts what differs between loop orders: entries visited, arithmetic in or out of vector lanes, the target's
+The model counts what differs between loop orders: iterations, arithmetic in or out of vector lanes, the target's
 traffic, values moved to another storage order, and whether threads can share the work. Counts of stored entries are the
 pattern's own where it is walked as stored, and bounded by nse and by the sizes otherwise.
 """
@@ -22,17 +22,17 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
 
-LANES = 8.0  # arithmetic in vector lanes costs this much less than scalar
-VISIT = 2.0  # a coordinate loaded and a loop turned
+LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
+VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
 MEMORY = 2.0  # an element of the target read, changed and written instead of free_vars in a register
 CLEAR = 0.25  # an element of the target set to zero
 MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
 SHARED = 2.0  # work that threads cannot share counts this many times
-JAMMED = 0.7  # arithmetic on several rows at a time costs so much of what it costs on one
-CHAIN = 16  # terms of a sum up to which it overlaps with the next one
-WRITTEN = 0.75  # arithmetic whose places are constants costs so much of what it costs elsewhere
-SEGMENT = 26.0  # a segment taken up and left: two branches that nobody can guess
+JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
+CHAIN = 16  # sums of at most this many terms overlap with the next sum
+WRITTEN = 0.75  # arithmetic at constant addresses, relative to addresses that are computed
+SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
 PACK = 10.0  # a line copied into a panel
 CHUNK_WORK = 1 << 15  # multiply-adds worth waking a thread for
 
@@ -57,7 +57,7 @@ class Cost:
 
 
 def extent(problem: Problem, variables: tuple[IndexVar, ...]) -> int:
-    """How many coordinates the variables have together."""
+    """The size of the variables' iteration space."""
     sizes = (problem.size[v] for v in variables)
     return prod(UNKNOWN if size is None else size for size in sizes)
 
@@ -66,7 +66,7 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     """The loop to divide over threads and how, or None if the work is serial.
 
     The outermost loop is divided when its iterations own their part of the target, or when everything below it is
-    summed into registers, of which every chunk can have its own.
+    summed into registers: then every chunk has its own accumulator.
     """
     order, free_vars = candidate.order, candidate.free_vars
     if candidate.problem.lists:
@@ -106,7 +106,7 @@ def moved_dense(candidate: Candidate) -> tuple[str, ...]:
 
 
 def estimate(candidate: Candidate, patterns: tuple[Stored, ...], walked: TripCounts | None = None) -> Cost:
-    """Price a candidate; `walked` are the visits of its walk, where they are known."""
+    """Price a candidate; `walked` are the trip counts of its walk, if they were computed before."""
     walked = walked or trip_counts(candidate.problem, candidate.walk, patterns)
     entries = list(walked.entries)
     work = _work(candidate, entries) + _gathers(candidate, entries)
@@ -136,7 +136,10 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _chain(candidate: Candidate) -> float:
-    """Sums over a dense index wait for each other where few vectors of them are under way; the shorter, the less."""
+    """The factor by which too few independent accumulators slow a sum over a dense index down.
+
+    Each addition waits for the one before it, unless other vectors are under way; short sums overlap with the next.
+    """
     if candidate.vector not in candidate.free_vars or not candidate.contracted:
         return 1.0
     item = np.dtype(candidate.problem.accumulator).itemsize
@@ -145,7 +148,7 @@ def _chain(candidate: Candidate) -> float:
 
 
 def _gathers(candidate: Candidate, entries: list[float]) -> float:
-    """What rows of dense factors cost that are read in the order of coordinates; of panels, what copies cost."""
+    """The cost of cache lines that dense factors are read from in the order of coordinates, or of copied panels."""
     if candidate.vector is None or candidate.written_out:
         return 0.0
     if candidate.panel:
@@ -157,9 +160,12 @@ def _gathers(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
-    """Rows of a factor: a new one for each entry at which the last of its variables in the walk is bound, the same one
-    again for entries further in, and near ones for further turns of the loops around the reduction. Together with what
-    it has of the indices summed for each of them, a row is a block."""
+    """The cost of a factor's rows.
+
+    A new row is read for each entry of the level that binds the last of the factor's variables. Entries further in read
+    the same row again; further iterations of loops around the reduction read it after at most a segment of others, so
+    it is near. A row with the indices that are summed for each entry is a block.
+    """
     variables = access.variables()
     places = [n for n, v in enumerate(candidate.walk) if v in variables]
     if not places:
@@ -179,8 +185,7 @@ def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
 
 
 def _summed_rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
-    """The same of a factor of which an element at a time is read, in the order in which it is stored, for all tiles of
-    the others."""
+    """The cost of a factor that is summed over a dense index without lanes: contiguous elements, once for each tile."""
     variables = access.variables()
     summed = tuple(v for v in variables if v in candidate.contracted)
     places = [n for n, v in enumerate(candidate.walk) if v in variables]
@@ -193,7 +198,7 @@ def _summed_rows(candidate: Candidate, access: Access, entries: list[float]) -> 
 
 
 def _panels(candidate: Candidate, entries: list[float]) -> float:
-    """What copies of panels cost, sums interrupted between them, and rows read in a copy."""
+    """The cost of copying panels, of adding sums in memory after each, and of reading rows in a copy."""
     problem, access = candidate.problem, candidate.gathered
     assert access is not None
     rows, columns = extent(problem, candidate.tail[-1:]), extent(problem, (str(candidate.vector),))
@@ -205,15 +210,15 @@ def _panels(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _row(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...]) -> float:
-    """A row of a dense tensor, all tiles of it, that is read anywhere among those of the variables `rows`."""
+    """The cost of one row of a dense tensor, all tiles of it, at a random place among the rows over `rows`."""
     columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
     return -(-columns * item // LINE_BYTES) * _line(candidate, access, rows)
 
 
 def _line(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...], times: float = 1.0) -> float:
-    """A line of a row that is read anywhere among those of the variables `rows`, or `times` as many."""
+    """The cost of one cache line at a random place among the rows over `rows`, or `times` as many rows."""
     columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
-    near = candidate.lanes if candidate.tile == 0 else columns  # of a row, what is read before the next one
+    near = candidate.lanes if candidate.tile == 0 else columns  # elements of a row that are read before the next row
     return gather_cost(times * extent(candidate.problem, rows) * near * item)
 
 
@@ -222,7 +227,7 @@ def _itemsize(candidate: Candidate, access: Access) -> int:
 
 
 def _visited(candidate: Candidate, iterations: list[float]) -> float:
-    """Coordinates loaded. Loops around part of the walk make it walked again for each of their turns."""
+    """The cost of iterations: a loop around part of the walk repeats that part."""
     if candidate.written_out:
         return 0.0
     around = 1 if candidate.sums_all else extent(candidate.problem, candidate.free_dense_vars)
@@ -262,7 +267,7 @@ def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:
 
 
 def _moves(candidate: Candidate, patterns: tuple[Stored, ...]) -> float:
-    """Values gathered into the order in which their pattern is walked, dense tensors stored with lanes innermost."""
+    """The cost of gathering values into the walked order, and of transposing dense tensors."""
     problem = candidate.problem
     moved = 0.0
     for access in problem.assignment.accesses:

@@ -1,8 +1,8 @@
-"""Loops that reach the entries of a sum in the order in which its result stores them.
+"""Loop orders that produce the entries of a sparse sum in the order in which its result stores them.
 
 All terms share the loops over the target's outermost indices; inside, each has its own. Either every index of the
-target is shared, and what a term sums adds to a scalar; or all but the last, and it adds to a row (Gustavson, 1978).
-The cheaper of the two is taken, if patterns can be walked so at all and a row is not out of proportion to the work.
+target is shared, and a term adds to a scalar; or all but the last, and it adds to a row (Gustavson, 1978). The cheaper
+of the two is taken, if it is concordant with the patterns and the row's length is in proportion to the work.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from jsparse.notation.assignment import IndexVar
 
 __all__ = ["ordered_plan"]
 
-MAX_ORDERS = 120  # of a term's own loops that are priced
-SHORT_ROW = 1 << 16  # a row may always be so long
-ROW_WORK = 4  # else at most so many times the work
+MAX_ORDERS = 120  # orders of a term's own loops that are priced
+SHORT_ROW = 1 << 16  # a row of at most this length is always allowed
+ROW_WORK = 4  # a longer one may have at most this many times the work
 SEVERAL = 1.0  # a coordinate compared while merging
-ENTRY_BYTES = 8  # of a stored entry: a coordinate and a value, about
+ENTRY_BYTES = 8  # a stored entry, about: a coordinate and a value
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The loops of one term, and what they cost."""
+    """The loops of one term, and their cost."""
 
     own: tuple[IndexVar, ...]
     cost: float
@@ -92,7 +92,7 @@ def _best(
     shared: tuple[IndexVar, ...],
     rest: Sequence[IndexVar],
 ) -> _Order | None:
-    """The cheapest order of a term's own loops; None if its patterns cannot be walked behind the shared ones."""
+    """The cheapest order of a term's own loops; None if no order is concordant with its patterns."""
     names = [problem.level_variables[n] for n in term.patterns]
     own = tuple(dict.fromkeys(v for v in (*rest, *(v for of in names for v in of)) if v not in shared))
     if any(of.count(v) > 1 for of in names for v in shared):
@@ -119,7 +119,7 @@ def _best(
 
 
 def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], work: float) -> int:
-    """Entries (of the patterns that the outermost loop meets) that are worth waking a thread for."""
+    """The minimum of stored entries per chunk: below, waking a thread costs more than the work."""
     if not shared:
         return 1
     met = [p.nse for p, names in zip(patterns, problem.level_variables, strict=True) if shared[0] in names]

@@ -27,7 +27,7 @@ __all__ = ["plan", "plan_as"]
 
 
 def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
-    """The cheapest plan for `problem`, whose patterns are stored as `patterns` say.
+    """The cheapest plan for `problem`, with `patterns` behind its pattern types.
 
     Raises NotYetSupportedError if no loop order is concordant with all patterns: dynamic patterns may store the indices
     that they share in contradicting orders. Callers ask `legality.has_legal_order` first, and sort a pattern anew.
@@ -59,7 +59,7 @@ def _name(candidate: Candidate) -> str:
 def plan_as(
     candidate: Candidate, cost: Cost, patterns: tuple[Stored, ...], rejected: tuple[tuple[str, Cost], ...]
 ) -> Plan:
-    """The plan of one candidate, whose problem's patterns are stored as `patterns` say; `rejected` as in `Plan`."""
+    """The plan of one candidate; `patterns` are behind its problem's, `rejected` is as in `Plan`."""
     moves = [walked_levels(names, candidate.walk) for names in candidate.problem.level_variables]
     used, problem = reordered(candidate.problem, patterns, moves)
     problem = _with_lanes_innermost(problem, candidate)
@@ -79,7 +79,7 @@ def plan_as(
 
 
 def _content(pattern: Stored) -> tuple[tuple[int, ...], ...]:
-    """The index arrays of a pattern that is known."""
+    """The index arrays of a static pattern."""
     assert isinstance(pattern, Pattern)
     return tuple(tuple(array.tolist()) for array in pattern.arrays)
 
@@ -117,7 +117,7 @@ def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
 
 
 def _grain(candidate: Candidate, cost: Cost) -> int:
-    """How many entries (iterations of a loop that walks no pattern) are worth waking a thread for."""
+    """The minimum of stored entries (of iterations, in a dense loop) per chunk that pays for waking a thread."""
     outermost = candidate.order[0] if candidate.order else None
     if outermost in candidate.walk:
         inner = 1 if candidate.sums_all else extent(candidate.problem, candidate.dense)
@@ -127,8 +127,8 @@ def _grain(candidate: Candidate, cost: Cost) -> int:
 
 
 def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
-    """Whether rows of a dense tensor too large for the cache are read, or added to, in the order of stored coordinates.
-    Of tiles shorter than a line, most are there already."""
+    """Whether stored coordinates choose rows of a dense tensor too large for the cache. Tiles shorter than a line are
+    left out: a neighbouring tile has mostly loaded the line already."""
     if candidate.vector is None or not candidate.walk:
         return False
     items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}

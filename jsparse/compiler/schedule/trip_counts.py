@@ -1,8 +1,8 @@
-"""How many entries a walk over one or several patterns visits, and which pattern leads where they meet.
+"""Trip counts of the loops over one or several patterns, and the merge leader where patterns meet.
 
-A variable at which several patterns have a level multiplies the visits by the entries of the one walked, and by the
-chance of finding its coordinates in each other, as if they were spread evenly. Counts of stored entries are the
-pattern's own where it is walked as stored, and bounded by nse and by the sizes otherwise.
+Where several patterns have a level of a variable, the loop walks the leader's entries; each of the others stores a
+given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored entries are
+the pattern's own where it is walked as stored, else the smaller of nse and the product of the sizes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
-DERIVED_DENSE = 4  # a transposed index starts with a dense level where that is at most so many times nse long
+DERIVED_DENSE = 4  # a transposed index starts with a dense level of at most this many times nse coordinates
 SEARCH = 1.0  # a step of a bisection, against a coordinate loaded in a loop
 
 
 @dataclass(frozen=True, slots=True)
 class TripCounts:
-    """Of each variable of the walk: coordinates iterations at, entries left; and who leads where patterns meet."""
+    """For each variable of the walk, coordinates visited and entries left; and the leader where patterns meet."""
 
     iterations: tuple[float, ...]
     entries: tuple[float, ...]
@@ -35,7 +35,8 @@ class TripCounts:
 
 
 def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
-    """A pattern's levels in the order of the walk; those of a repeated variable meet unless all can stay in place."""
+    """A pattern's levels in the order of the walk. Levels of a repeated variable become neighbours, unless the stored
+    order of the levels already agrees with the walk."""
     first = list(dict.fromkeys(names))
     levels = range(len(names))
     return tuple(
@@ -49,7 +50,7 @@ def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[Inde
 
 
 def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> TripCounts:
-    """Count the visits of a walk in the order of `walk`."""
+    """The trip counts of loops in the order `walk`."""
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
     bound: set[IndexVar] = set()
     iterations, entries, merge_leaders = [], [], []
@@ -82,7 +83,7 @@ def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[S
 def _fans(
     problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored
 ) -> list[tuple[IndexVar, float, bool]]:
-    """Of each level in the order walked: its variable, the entries below one of the level above, if it is dense."""
+    """(variable, entries per entry of the level above, whether it is dense) of each level in the order walked."""
     order = walked_as(names, walk)
     if order == tuple(names):
         kinds = [level.kind is LevelKind.DENSE for level in pattern.format.levels]
