@@ -140,7 +140,7 @@ class Problem:
     variables of its index arrays' leading axes and of its levels; by default those of the tensors that lie on it.
     Unless values are `wanted`, the assignment has no factors, and the target's type no axes: a sum's are in `terms`.
     `column_dtype` is that of coordinates which are written beside values. Products are formed and added by `semiring`.
-    With a `mask`, the first of the assignment's factors are no part of the product: they say whether it counts.
+    With a `mask`, the first factors of the assignment are compared, and only the others multiplied.
     """
 
     assignment: Assignment
@@ -247,7 +247,7 @@ class Problem:
         return tuple(found.get(n, ()) for n in range(len(self.patterns)))
 
     def size_source(self, var: IndexVar) -> tuple[str, int]:
-        """A tensor, and the place among its storage axes of a dense one that `var` runs over: its extent is the size.
+        """(tensor, storage axis): a dense axis that `var` runs over, whose extent is the variable's size.
 
         Raises ValueError if there is none.
         """

@@ -81,8 +81,8 @@ SEMIRINGS = {
 
 @dataclass(frozen=True, slots=True)
 class EqualityMask:
-    """The condition under which products count: that the first `count` factors, multiplied by `multiply` as they come,
-    equal the factor behind them. The others are the product."""
+    """A mask of products: the first `count` factors, multiplied by `multiply` in their order, must equal the next
+    factor. The factors after that are the product."""
 
     multiply: Multiply
     count: int

@@ -1,8 +1,8 @@
-"""A sum of products whose entries come out in order: problem + schedule → loop nest.
+"""Loop nests that assemble a sparse result, its entries in order: problem + schedule → loop nest.
 
 The shared loops run over the target's outermost indices, in the order in which it is to be stored, wherever any term
-has entries. Inside, every term adds to one workspace, by loops of its own: a row over the index that is left, or a
-scalar. Then what was written is appended.
+has entries. Inside, the loops of each term add to one sparse workspace: a row over the remaining index, or a scalar.
+Then the workspace's nonzeros are appended.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Assembler:
             raise ValueError(f"a row has one index, but {over} are left of {self.target}")
         dtype = problem.accumulator if problem.wants_values else ""
         if dtype == "float32" and problem.semiring.add == "+" and any(schedule.own):
-            dtype = TOTAL  # any number of products is added to it, and wider ones cost nothing that can be measured
+            dtype = TOTAL  # a row has no blocks (`blocked_sums`); float64 rows cost no measurable time
         self.row = SparseWorkspace("row" if over else "acc", dtype, over[0] if over else None)
 
     def build(self) -> LoopNest:
@@ -73,7 +73,7 @@ class _Assembler:
         return self.problem.wanted == "bounds"
 
     def _reserved(self) -> Stmt:
-        """Room for what each term's loops add to the row: as many entries as they reach of its index."""
+        """An upper bound of the row's nonzeros: for each term, the entries of the row's index that its loops reach."""
         if self.row.var is None:
             return AppendCoord(self.target)
         row = self.row.var
@@ -99,12 +99,12 @@ class _Assembler:
         return self.row.var or self.schedule.order[-1]
 
     def _each(self, stmt: Callable[[int], Stmt]) -> Stmt:
-        """What each term does where it is."""
+        """`stmt` of each term, guarded by the term's presence."""
         terms = tuple(TermGuard(n, stmt(n)) for n in range(len(self.problem.terms)))
         return terms[0] if len(terms) == 1 else Sequence(terms)
 
     def _term(self, number: int) -> Stmt:
-        """A term's loops, around what adds to the workspace."""
+        """A term's loops around the assignment that adds to the workspace."""
         term = self.problem.terms[number]
         iterators = self.iterators.part(term.patterns)
         loops = [loop for var in self.schedule.own[number] for loop in iterators.bind(var)]

@@ -1,4 +1,4 @@
-"""Runs a loop nest, one coordinate at a time, on numpy arrays. Slow and obvious: the tests' reference for lowering."""
+"""An interpreter of loop nests, one coordinate at a time, on numpy arrays: the tests' reference for lowering."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def interpret_listing(
 
 
 def count_operations(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> int:
-    """How many turns of loops and how many assignments `nest` takes, each lane counted; it is executed."""
+    """Execute `nest`, and count iterations and assignments, each lane by itself."""
     machine = _Machine(nest, dict(arrays), patterns)
     machine.run(nest.body)
     return machine.operations + (arrays[nest.problem.tensors[0].name].size if nest.clear else 0)
@@ -83,7 +83,7 @@ def count_operations(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequ
 
 @dataclass
 class _Run:
-    """Turns `first <= n < stop` of a loop; `seen`: how many it has had so far in this pass."""
+    """Iterations `first <= n < stop` of a loop; `seen` counts those of the present pass so far."""
 
     first: int
     stop: int
@@ -99,12 +99,12 @@ class _Machine:
     tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
     panels: dict[str, range] = field(default_factory=dict)
     positions: dict[tuple[int, int], PositionRange] = field(default_factory=dict)
-    absent: set[int] = field(default_factory=set)  # patterns without an entry where the merged loops stand
+    absent: set[int] = field(default_factory=set)  # patterns without an entry at the present coordinates
     runs: dict[str, _Run] = field(default_factory=dict)
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
     row_dtypes: dict[str, str] = field(default_factory=dict)
     listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
-    empty: frozenset[str] = frozenset()  # workspaces that say so, and that nothing was added to yet
+    empty: frozenset[str] = frozenset()  # checked workspaces that nothing was added to yet
     operations: int = 0
 
     def run(self, stmt: Stmt) -> None:
@@ -123,8 +123,8 @@ class _Machine:
                 self.arrays[name] = self.packed(source)
                 self.run(body)
             case ReserveUpperBound():
-                raise NotImplementedError("how much room a loop needs is not part of what it computes")
-            case AppendEdges(body=body):  # which says of columns what they say themselves
+                raise NotImplementedError("upper bounds for memory are not part of a result")
+            case AppendEdges(body=body):  # edges repeat the coordinates of the entries below
                 self.run(body)
             case AppendCoord(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
@@ -173,7 +173,7 @@ class _Machine:
                 yield from (None for _ in entries if not panel or self.env[var] in self.panels[var])
 
     def passes(self, var: str, size: int) -> Iterator[None]:
-        """Once for each run of `size` turns: what is inside runs from its start, and passes over all other turns."""
+        """Yield once for each run of `size` iterations; the loops inside start anew and skip all others."""
         run = self.runs[var] = _Run(0, size)
         yield
         while run.seen > run.stop:
@@ -181,7 +181,7 @@ class _Machine:
             yield
 
     def in_run(self, var: str, domain: object) -> Iterator[None]:
-        """The turns in the present run."""
+        """The iterations in the present run."""
         run = self.runs[var]
         for _ in self.visit(var, domain):
             run.seen += 1
@@ -189,7 +189,7 @@ class _Machine:
                 yield
 
     def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
-        """Visit the entries of one level below the present span, equal neighbours of a repeating level together."""
+        """Visit the entries of one level below the present positions, runs of equal coordinates together."""
         kind = self.nest.problem.patterns[pattern].levels[level].kind
         lo, hi = self.positions.get((pattern, level - 1), (0, 1))
         if kind is LevelKind.DENSE:
@@ -228,8 +228,7 @@ class _Machine:
         return copy
 
     def merged(self, var: str, terms: Sequence[Sequence[LevelIteration]]) -> Iterator[None]:
-        """Every coordinate at which all levels of some term have an entry; what has none is absent, and so is what
-        lies below."""
+        """Visit every coordinate at which all levels of some term have an entry; patterns without one are absent."""
         levels = list(dict.fromkeys(level for term in terms for level in term))
         above = self.absent
         found = {level: self.entries_below(var, level) for level in levels}
@@ -247,7 +246,7 @@ class _Machine:
         self.absent = above
 
     def entries_below(self, var: str, level: LevelIteration) -> dict[int, PositionRange]:
-        """The span of each coordinate of a level below the present position; none where that is absent."""
+        """Coordinate → positions, of a level below the present position; empty if the pattern is absent."""
         if level.pattern in self.absent:
             return {}
         found = {}
@@ -309,7 +308,7 @@ class _Machine:
         return value if coefficient == 1 else self.accumulator.type(coefficient) * value
 
     def rounded(self, value: Any, dtype: str) -> Any:
-        """What an element of that dtype would hold of a value, in the dtype of arithmetic."""
+        """A value rounded to a dtype, as a number of the dtype of arithmetic."""
         return as_stored(value, np.dtype(dtype)).astype(self.accumulator)
 
     def appended(self, value: Access) -> Any:
@@ -319,7 +318,7 @@ class _Machine:
         return as_stored(self.accumulator.type(row[self.row_place(value)]), np.dtype(target.dtype)).item()
 
     def product(self, factors: Sequence[Access], operation: Multiply) -> Any:
-        """The product of the factors, as they come; None if one of them is out of range."""
+        """The product of the factors, in their order; None if an indirect index is out of range."""
         value: Any = None
         for factor in factors:
             where = self.address(factor)

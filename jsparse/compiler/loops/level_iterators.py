@@ -1,4 +1,4 @@
-"""How far patterns have been walked, while variables are bound one after the other."""
+"""Iterators over the levels of patterns: they advance as variables are bound one after the other."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Loop:
 
 
 class LevelIterators:
-    """The patterns of a problem, whose levels are walked in the order in which they are stored.
+    """An iterator for each pattern of a problem over its levels, in the order in which they are stored.
 
     Attributes:
-        left: for each pattern, its levels that are still to be walked, outermost first, with their variables.
+        left: for each pattern, the levels (with their variables) that are not walked yet, outermost first.
         bound: the variables that have a value.
     """
 
@@ -40,7 +40,7 @@ class LevelIterators:
         self.bound: set[IndexVar] = set()
 
     def part(self, patterns: Iterable[int]) -> LevelIterators:
-        """A walk that goes on from here over some of the patterns; this one stays where it is."""
+        """A copy that continues from here over some of the patterns."""
         iterators = LevelIterators(self.problem, self.merge_leaders)
         iterators.left = {n: list(self.left[n]) for n in patterns}
         iterators.bound = set(self.bound)
@@ -49,8 +49,8 @@ class LevelIterators:
     def bind(self, var: IndexVar) -> list[Loop]:
         """One loop over `var`, then the lookups in all levels whose variable is bound.
 
-        The loop walks a level that meets `var`: a sparse one, since a dense one can be located; of several, that of the
-        pattern which drives. Where there is none, it has every coordinate.
+        The loop walks one of the levels that meet `var`: a sparse one if there is one, since a dense one can be
+        located; of several, the merge leader's. Without any level, it runs over every coordinate.
         """
         met = sorted(self._met(var), key=lambda n: (self._is_dense(n), (var, n) not in self.merge_leaders))
         loops = [Loop(var, self._next(met[0]) if met else Range())]

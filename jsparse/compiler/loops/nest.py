@@ -65,8 +65,8 @@ class Parallel:
     number of threads.
 
     owned: each iteration owns its part of the target.
-    split: the same, but long segments of the second level are cut; what a chunk has of a segment that began in another
-        one is added in the order of the chunks.
+    split: the same, but long segments of the second level are cut; carry-outs of the cut ones are added in the order
+        of the chunks.
     reduced: each chunk has its own copy of the workspace; the copies are added in the order of the chunks.
     """
 
@@ -82,8 +82,7 @@ class Workspace:
     """A scalar, or `lanes` lanes of `var`, kept in registers.
 
     Attributes:
-        checked: if nothing was added to it, products that read it contribute nothing: they would be 0 otherwise, but
-            for those with an infinite factor.
+        checked: products that read it are left out if nothing was added to it: 0 times an infinite factor is NaN.
     """
 
     name: str
@@ -99,8 +98,8 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class SparseWorkspace:
-    """A workspace over all coordinates of `var` that knows which of them were written; without `var`, a scalar that
-    knows whether it was. With dtype "" it holds no values."""
+    """A workspace over all coordinates of `var` that marks the ones written; without `var`, a scalar with one mark.
+    With dtype "" it holds no values (Kjolstad et al., 2019)."""
 
     name: str
     dtype: str
@@ -113,8 +112,8 @@ class SparseWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. `compared`: what the problem's mask
-    compares here; where it does not hold, zero takes the place of the product."""
+    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. The product is zero where the
+    problem's mask does not hold for the factors in `compared`."""
 
     target: Access
     accumulate: bool
@@ -134,8 +133,8 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class AppendCoord:
-    """One more column of coordinates for the list that the target is, or one more to count; perhaps with a value. Where
-    the target's levels are built, just the coordinate of `last`, its innermost index: the others have parents."""
+    """Append one entry to the target, or count one: the coordinates of all indices, perhaps with a value. If levels are
+    built, only the coordinate of the innermost index, `last`: `AppendEdges` appends the others."""
 
     target: Access
     value: Access | None = None
@@ -147,8 +146,8 @@ class AppendCoord:
 
 @dataclass(frozen=True, slots=True)
 class ReserveUpperBound:
-    """Count as many columns as a loop over `var` would append at most, without running it: of each term the entries of
-    the shortest of the levels that meet there, all coordinates if there are none."""
+    """Count an upper bound of the entries that a loop over `var` would append, without running it: the sum over terms
+    of the shortest segment of the term's levels, or of all coordinates if it has none."""
 
     var: IndexVar
     terms: tuple[tuple[LevelIteration, ...], ...]
@@ -160,8 +159,8 @@ class ReserveUpperBound:
 
 @dataclass(frozen=True, slots=True)
 class AppendEdges:
-    """The body; then, if it appended anything, the coordinate that this shares: that of the last of `indices`, the
-    target's outermost as it stores them, and how much has been appended below so far."""
+    """Run the body; if it appended anything, append the coordinate of the last of `indices` and the end of the entries
+    below it (the edges of Chou et al., 2018). `indices` are the target's outermost, in storage order."""
 
     target: Access
     indices: tuple[IndexVar, ...]
@@ -169,7 +168,7 @@ class AppendEdges:
 
     @property
     def level(self) -> int:
-        """Of the target, counted in the order of storage."""
+        """The target's level, in storage order."""
         return len(self.indices) - 1
 
     def __str__(self) -> str:
@@ -181,9 +180,9 @@ class Forall:
     """`∀ var ∈ domain body`.
 
     Attributes:
-        prefetch: how many entries ahead the rows gathered in the body are asked for.
-        jam: how many iterations are worked on at a time (see `kernel.jam`).
-        run: whether only the turns in the present run are taken, of those that a loop over `Runs` around counts.
+        prefetch: how many entries ahead the rows gathered in the body are prefetched.
+        jam: how many iterations run at a time (see `kernel.jam`).
+        run: whether only the iterations in the present run of a loop over `Runs` around are executed.
     """
 
     var: IndexVar
@@ -204,8 +203,8 @@ class Forall:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The body, which reads `source[v, k]` as `name[v, k]`: from a copy of the rows of the present panel of `v`, in the
-    lanes of the present tile of `k`, that lie close together."""
+    """Copy the rows of `source[v, k]` in the present panel of `v` and tile of `k` to contiguous memory, then run the
+    body, which reads the copy as `name[v, k]`."""
 
     name: str
     source: Access
@@ -221,14 +220,14 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other."""
+    """Statements one after the other."""
 
     stmts: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TermGuard:
-    """The body, if the levels of a term that merged loops have met so far all have an entry."""
+    """Run the body if all of the term's levels in the coiterations around have an entry."""
 
     term: int
     body: Stmt
@@ -239,7 +238,7 @@ class TermGuard:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The producer fills the workspace from zero, then the consumer reads it; of a scalar row, if it was written."""
+    """The producer fills the workspace from zero, then the consumer reads it: a sparse scalar only if written."""
 
     workspace: Workspace | SparseWorkspace
     producer: Stmt
@@ -255,7 +254,7 @@ class LoopNest:
 
     Attributes:
         clear: the target is set to zero first.
-        widened: all this is done to a copy of the target in float64, which the target becomes at last.
+        widened: the statement works on a copy of the target in float64, which is narrowed into the target at the end.
     """
 
     problem: Problem

@@ -1,4 +1,4 @@
-"""Loop nest → KernelIR: one function a node of the nest."""
+"""Loop nest → KernelIR: one function for each kind of node."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["kernel_buffers", "lower"]
 
-CLEAR_GRAIN = 1 << 16  # elements a thread clears at a time: below, waking a thread costs more than the work
+CLEAR_GRAIN = 1 << 16  # elements of a chunk: below, waking a thread costs more than clearing
 
 
 def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
@@ -95,9 +95,9 @@ def lower(nest: LoopNest) -> Kernel:
 
 
 def _widened(nest: LoopNest) -> Kernel:
-    """The kernel that works on a copy of the target, which is zero as it is lent."""
+    """The kernel that works on a copy of the target in borrowed memory, which is zero."""
     storage = Storage(nest.problem, widened=True)
-    scope, target = Scope(storage), storage.buffers[-1]  # one scope, whose names are all different
+    scope, target = Scope(storage), storage.buffers[-1]  # one scope for both parts, so that names differ
     body = _Lowerer(nest.problem, storage).stmt(nest.body, scope)
     size = storage.size_of(nest.problem.assignment.target)
 
@@ -115,7 +115,7 @@ class _Lowerer:
         self.target, self.semiring = problem.assignment.target, problem.semiring
 
     def zero(self, type_: Type) -> Const:
-        """What nothing adds up to."""
+        """The empty sum."""
         return Const(self.problem.zero, type_)
 
     def clear(self) -> Stmt:
@@ -214,7 +214,7 @@ class _Lowerer:
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
 
     def tiles(self, loop: Forall, lanes: int, scope: Scope) -> Stmt:
-        """All full tiles, then the rest: both have a fixed width, so that no lane is ever wasted or masked."""
+        """All full tiles, then one narrower tile: both widths are constants, so no lane is masked."""
         size = self.problem.size[loop.var]
         if size is None:
             raise ValueError(f"{loop.var} is tiled but its size is unknown")
@@ -251,7 +251,7 @@ class _Lowerer:
         return block(*ahead, self.stmt(loop.body, inner))
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
-        """Indices that are themselves loaded are checked: out of range, the product contributes nothing."""
+        """An assignment; its product contributes nothing if an indirect index is out of range."""
         if is_sparse_workspace(assign.target.tensor, scope):
             return self.row_assign(assign, scope)
         prelude, in_range, scope = self.indirect(assign, scope)
@@ -268,7 +268,7 @@ class _Lowerer:
         return block(*prelude, If(in_range, store, empty))
 
     def row_assign(self, assign: Assign, scope: Scope) -> Stmt:
-        """Add to a row; where rows hold no values, mark it."""
+        """Add to a sparse workspace; mark it only, if it holds no values."""
         indices = assign.target.indices
         index = scope.indices[str(indices[0])] if indices else None
         return add_to_workspace(assign.target.tensor, index, self.row_value(assign, scope), scope)
@@ -281,7 +281,7 @@ class _Lowerer:
         return any(scope.tiled in access.variables() for access in named) and bool(scope.lanes)
 
     def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
-        """Write to a register, or to memory, in the dtype of which an element is added to in that of arithmetic."""
+        """Write to a register or to memory. Memory is added to in the dtype of arithmetic, and then narrowed."""
         register = scope.registers.get(assign.target.tensor)
         if register is None:
             buffer = self.storage.by_name[assign.target.tensor]
@@ -304,7 +304,7 @@ class _Lowerer:
         return block(Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value), *mark)
 
     def carried(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
-        """Store the value, but apart if it is of a later part of a segment."""
+        """Store the value to the target, or to the carry-out if the segment began in an earlier chunk."""
         going = scope.carry_in
         if going is None:
             return whole
@@ -312,9 +312,9 @@ class _Lowerer:
         return If(going.condition, Store(going.carry_out, add(going.base, place), value), whole)
 
     def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
-        """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor. If a sum is one of
-        its products, these are formed in the order in which factors come, whatever runs in lanes, and each is rounded
-        as the target stores it."""
+        """The product of the factors: scalars first, so that there is one broadcast, and the last factor fuses into a
+        multiply-add. A selective sum (min, max) needs products that are the same bits in every nest: factors stay in
+        their order, and the product is rounded to the target's dtype."""
         dtype = self.problem.accumulator
         operation = self.semiring.multiply
         if assign.coefficient != 1:
@@ -330,7 +330,7 @@ class _Lowerer:
         return rounded(product, self.problem.tensors[0].dtype) if self.semiring.is_selective else product
 
     def counted(self, assign: Assign, value: Expr, scope: Scope) -> Expr:
-        """The product, or zero where the mask does not hold."""
+        """The product where the mask holds, else zero."""
         mask = self.problem.mask
         if mask is None or not assign.compared:
             return value
@@ -370,7 +370,7 @@ class _Lowerer:
         return scope.indirect[index] if isinstance(index, Access) else scope.indices[index]
 
     def indirect(self, assign: Assign, scope: Scope) -> tuple[list[Stmt], Expr | None, Scope]:
-        """Load the indices that are read from tensors, and say when all are in range."""
+        """(loads of indirect indices, whether all are in range, scope with their values)."""
         prelude: list[Stmt] = []
         in_range: Expr | None = None
         for access in (assign.target, *assign.factors):

@@ -1,7 +1,7 @@
-"""Panels: a reduction cut into runs of coordinates, for each of which all of a pattern's segments are walked a part.
+"""Panels: cache blocking of the reduction dimension.
 
-The rows that are read in a run are copied close together first. Rows a power of two apart would share a few places of
-the cache, however few they are.
+All segments of a pattern are walked once per panel, each from where it ended in the panel before. The rows in a panel
+are first packed into contiguous memory: rows at a stride of a power of two would map to the same few cache sets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["pack", "packed", "panel_entries", "panels"]
 
 
 def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
-    """The body for each run of coordinates. How far each segment has been walked is kept in borrowed memory."""
+    """The body for each panel. Borrowed memory holds how many entries of each segment have been walked."""
     level = _level(loop.body)
     pointers = scope.storage.pointers(level.pattern, level.level)
     done, start, stop = Buffer(scope.fresh("done").name, I64, -1, True), scope.fresh("start"), scope.fresh("stop")
@@ -82,7 +82,7 @@ def panel_entries(
 
 
 def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
-    """Copy the tile's lanes of the panel's rows, then the body."""
+    """Copy the tile's lanes of the panel's rows, then run the body."""
     (var,) = (str(v) for v in stmt.source.indices if v != scope.tiled)
     panel, source = scope.panels[var], scope.storage.by_name[stmt.source.tensor]
     copy = Buffer(scope.fresh(stmt.name).name, Type(source.type.dtype), -1, True)
@@ -94,7 +94,7 @@ def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
 
 
 def packed(access: Access, scope: Scope) -> Expr:
-    """What a copy holds at the present coordinate."""
+    """The present tile of the packed row at the present coordinate."""
     (var,) = (str(v) for v in access.indices if v != scope.tiled)
     place = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))
     return Load(scope.packs[access.tensor], place, scope.lanes)

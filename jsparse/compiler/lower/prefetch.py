@@ -1,7 +1,7 @@
-"""What a loop over stored coordinates asks memory for, some entries ahead of where it stands.
+"""Software prefetching in loops over stored coordinates, some entries ahead.
 
-Two things lie at places that only coordinates tell: rows of dense tensors, and the segments of other patterns that the
-loop's variable locates. Both are asked for across the ends of the loop's own segments.
+Coordinates determine the addresses of dense rows, and of other patterns' segments that the loop's variable locates.
+Both are prefetched for the next entries of the level, even if these lie in the next segments.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["prefetches"]
 
-MOST = 256  # elements of a row asked for at once
-LINES = 128  # bytes of a segment asked for: one that fits a line may lie on two
+MOST = 256  # elements of a row, at most
+LINES = 128  # bytes of a segment: a short one may straddle two cache lines
 
 
 def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[Stmt]:
-    """Requests for what the entry `loop.prefetch` places ahead of `entry` will gather; none where entries are not
-    walked one by one."""
+    """Prefetches for the entry `loop.prefetch` positions after `entry`; none in a loop over runs of positions."""
     if entry.position is None:
         return []
     level = LevelWalk(scope, domain, loop.var)
@@ -44,7 +43,7 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
 
 
 def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
-    """Further variables that an entry tells, each level below it and in other patterns having one entry for it."""
+    """Index variables that the entry determines through singleton and dense levels below it, and their loads."""
     found: list[Stmt] = []
     while True:
         match stmt:
@@ -69,8 +68,8 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scop
 
 
 def _rows(loop: Forall, there: Scope, own: Collection[IndexVar]) -> Iterator[Stmt]:
-    """Rows of dense tensors that an entry's `own` variables locate: the present tile of them, or, if the loop over
-    tiles stands inside, their beginnings; rows that are summed; and those of the target that sums are added to."""
+    """Prefetches of dense rows located by the entry's `own` variables: the present tile, or the row's beginning if the
+    loop over tiles stands inside; rows that are summed; rows of the target that sums are scattered to."""
     problem = there.storage.problem
     inside = _tiled_inside(loop.body) if there.tiled is None else None
     if inside is not None:
@@ -120,14 +119,14 @@ def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:
 
 
 def _segments(loop: Forall, there: Scope, padded: bool) -> Iterator[Stmt]:
-    """The segments that the variable locates below the outermost level of other patterns, with their values."""
+    """Prefetches of other patterns' segments that the variable locates below a dense level, with their values."""
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
         if len(levels) < 2 or levels[1].kind is not LevelKind.COMPRESSED:
             continue
         place: Expr = there.indices[loop.var]
-        if padded:  # a coordinate out of range names no segment
+        if padded:  # a coordinate out of range has no segment
             place = Binary("max", minimum(place, add(size, const(-1))), const(0))
         inner = LevelWalk(there, LevelIteration(pattern, 1), loop.var)
         first = there.fresh("segment")

@@ -40,7 +40,7 @@ from jsparse.compiler.lower.scope import CarryIn, Scope
 
 __all__ = ["split_loop"]
 
-HEAVY = 2  # a segment is cut that has more than one part in so many of what a chunk should have
+HEAVY = 2  # a segment with more than 1 / HEAVY of a chunk's share of the work is cut
 
 
 def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], Stmt]) -> Stmt:
@@ -50,7 +50,7 @@ def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callabl
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """Where a chunk begins: a position of each level, and whether that of the second is inside a segment."""
+    """The start of a chunk: a position of each level, and whether the second one is inside a segment."""
 
     segment: Var
     position: Var
@@ -91,7 +91,7 @@ class _Split:
         return block(*prelude, weighed, Borrow(carry_out, mul(const(MAX_CHUNKS), row), divided))
 
     def segments(self, scope: Scope, start: _Boundary, last: Expr, carry_out: Buffer, base: Expr) -> Stmt:
-        """The body for each segment; the first one may go on from the chunk before."""
+        """The body for each segment; the first one may continue a segment of an earlier chunk."""
         _, _, loop = self.outer.whole()
 
         def at(entry: Entry) -> Stmt:
@@ -103,7 +103,7 @@ class _Split:
         return loop(start.segment, last, at)
 
     def boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
-        """The first place at or behind which a chunk begins."""
+        """The boundary at which a chunk begins."""
         if self.outer.repeats:
             return self.run_boundary(chunk, chunks, size)
         scope, walk = self.scope, self.outer
@@ -123,7 +123,7 @@ class _Split:
         ), _Boundary(segment, position, inside)
 
     def run_boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
-        """The same among positions, whose coordinates repeat."""
+        """The boundary in a level of runs, whose coordinates repeat."""
         walk, goal, inside = self.outer, self.scope.fresh("goal"), self.scope.fresh("inside", BOOL)
         search, found = lower_bound(self.scope, const(0), size, lambda n: Compare("<=", goal, walk.weight(n)))
         here, left = (walk.coordinate(place) for place in (found, add(found, const(-1))))
@@ -135,7 +135,7 @@ class _Split:
         ), _Boundary(found, found, inside)
 
     def cut(self, goal: Expr, segment: Expr, position: Var, inside: Var) -> list[Stmt]:
-        """Inside a heavy segment, behind as many entries as there are to be before."""
+        """Move the boundary into a heavy segment, to the position that brings the chunks before to their weight."""
         first, stop = self.first(segment), self.first(add(segment, const(1)))
         before = self.outer.weight(segment)
         search, found = lower_bound(
@@ -151,7 +151,7 @@ class _Split:
         return self.outer.leaf(position, 2)
 
     def first(self, segment: Expr) -> Expr:
-        """Where a segment begins in the second level."""
+        """The first position of a segment in the second level."""
         return self.outer.leaf(segment, 1, 2)
 
     def combine(self, chunks: Expr, size: Expr, carry_out: Buffer, row: Expr) -> Stmt:

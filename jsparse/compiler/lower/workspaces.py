@@ -1,7 +1,7 @@
-"""Rows: workspaces that know where they were written, and are read in order.
+"""Sparse workspaces: they mark the coordinates that are written, and give them back in order.
 
-Beside the values lies a bit for each coordinate, in words of 64, and, for long rows, a bit for each word: so the
-coordinates come out sorted without being compared, and reading a row costs what was written, not its length.
+Beside the values there is a bit for each coordinate, in words of 64, and, in long workspaces, a bit for each word. So
+coordinates come out sorted without comparisons, at a cost per nonzero and not per coordinate.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ __all__ = [
     "with_memory",
 ]
 
-WORD = 6  # bits of a coordinate that number the bits of a word
-SHORT = 4096  # coordinates up to which every word is looked at
+WORD = 6  # a word has 2⁶ bits
+SHORT = 4096  # coordinates of a workspace that has no bits for words: every word is tested
 
 
 def new_workspace(scope: Scope, row: SparseWorkspace) -> Scope:
-    """The scope with a row, whose memory is still to be borrowed."""
+    """The scope with a workspace's buffers; `with_memory` borrows their memory."""
     assert row.var is not None
     size = scope.storage.size(row.var)
     values = Buffer(scope.fresh(row.name).name, Type(row.dtype), -1, True) if row.dtype else None
@@ -61,7 +61,7 @@ def new_workspace(scope: Scope, row: SparseWorkspace) -> Scope:
 
 
 def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
-    """The body with memory for the row, which is empty at first: every thread has one of its own."""
+    """The body with memory for an empty workspace: every chunk borrows its own."""
     assert row.var is not None
     size, store = scope.storage.size(row.var), scope.workspaces[row.name]
     length = _shifted(add(size, const(63)))
@@ -72,7 +72,7 @@ def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
 
 
 def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
-    """Producer, then consumer; a scalar row is made here, and only read if it was written."""
+    """Producer, then consumer. A scalar workspace is declared here, and consumed only if it was written."""
     if row.var is not None:
         return block(lower(where.producer, scope), lower(where.consumer, scope))
     written = scope.fresh("written", BOOL)
@@ -87,7 +87,7 @@ def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callab
 
 
 def add_to_workspace(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
-    """Add a value (none, where rows hold no values) at an index of the row (none, of a scalar), and mark it."""
+    """Add a value, if the workspace holds values, at an index, unless it is a scalar, and mark it."""
     operation = scope.storage.problem.semiring.add
     if index is None:
         mark = Set(scope.registers[_written(name)], Const(1, BOOL))
@@ -104,14 +104,14 @@ def add_to_workspace(name: str, index: Expr | None, value: Expr | None, scope: S
         return block(Let(word, _shifted(index)), *marks)
     value = cast(value, row.values.type.dtype)
     store: Stmt = Store(row.values, index, value, accumulate=True, op=operation)
-    if not identity(operation, row.values.type.dtype):  # which is what the memory holds before the first write
+    if not identity(operation, row.values.type.dtype):  # borrowed memory is zero: a first write may add
         return block(Let(word, _shifted(index)), *marks, store)
     again = Compare("!=", Binary("&", Load(row.bits, word), _bit(index)), const(0))
     return block(Let(word, _shifted(index)), If(again, store, Store(row.values, index, value)), *marks)
 
 
 def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt:
-    """Add a value to a scalar row, and mark it, if the condition holds; without a branch."""
+    """Add a value to a scalar workspace, and mark it, if the condition holds; without a branch."""
     mark, register = scope.registers[_written(name)], scope.registers.get(name)
     marked = Set(mark, Binary("|", mark, condition))
     if value is None or register is None:
@@ -121,7 +121,7 @@ def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt
 
 
 def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
-    """The body at each coordinate that was written, with the row's value; then it is empty."""
+    """The body at each marked coordinate, with the workspace's value. The loop empties the workspace."""
     row = scope.workspaces[domain.workspace]
     size = scope.storage.size(loop.var)
 
@@ -149,7 +149,7 @@ def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: C
 
 
 def _each_bit(scope: Scope, buffer: Buffer, place: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
-    """The body for the number of each bit that is set in a word, which is cleared."""
+    """The body for the number of each set bit of a word, which is cleared."""
     bits, number = scope.fresh("left"), scope.fresh("bit")
     step = block(
         Let(number, add(mul(place, const(64)), LowestBit(bits))),
@@ -179,5 +179,5 @@ def _written(name: str) -> str:
 
 
 def is_sparse_workspace(name: str, scope: Scope) -> bool:
-    """Whether a workspace is a row."""
+    """Whether a workspace is sparse."""
     return name in scope.workspaces or _written(name) in scope.registers

@@ -51,7 +51,7 @@ def _can_split(candidate: Candidate, problem: Problem) -> bool:
 
 
 def _adds_up(dtype: str, accumulator: str) -> bool:
-    """Whether adding parts in `dtype` gives the same as in the accumulator: floats that are as wide, or integers."""
+    """Whether carry-outs can be added in a target of `dtype`, widened if narrow: floats exactly, integers wrap."""
     return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
 
 
