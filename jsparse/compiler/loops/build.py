@@ -54,7 +54,7 @@ class _Builder:
         return self._loop(place, self._listing(place + 1)) if place < len(self.loops) else AppendCoord(self.target)
 
     def _sequence(self) -> tuple[list[Loop], list[Loop], int]:
-        """The loops in order, the loops of the prereduction, and the place in the former where the latter stand."""
+        """The loops in order, the loops of `schedule.summed`, and the place in the former where the latter stand."""
         scalar = self.schedule.order[:-1] if self.vector else self.schedule.order
         iterators = LevelIterators(self.problem, self.schedule.merge_leaders)
         loops: list[Loop] = []

@@ -19,7 +19,7 @@ class Schedule:
         lanes: elements of a register tile of the last variable; 0 for a scalar innermost loop.
         wide: lanes of wider tiles, used when there are enough of them for all threads; 0 for none.
         tile: with `lanes`, the place in `order` before which the loop over the register tiles stands.
-        summed: prereduction: innermost variables that are summed before the factors that lack them are multiplied in.
+        summed: innermost variables that are summed before the factors that lack them are multiplied in.
         parallel: the variable whose loop is divided over threads.
         mode: how that loop is divided (`loops.nest.Parallel`).
         grain: stored entries (or iterations) a chunk should have at least.
