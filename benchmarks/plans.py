@@ -141,13 +141,13 @@ def forced(problem: Any, plan: Any) -> Iterator[None]:
     """Inside, this is the plan of a problem."""
     from jsparse.primitives import execute
 
-    kept = execute.exact_plan
+    kept = execute.wide_accumulation_plan
     execute.make_plan.cache_clear()
-    execute.exact_plan = lambda asked, patterns: plan if asked == problem else kept(asked, patterns)
+    execute.wide_accumulation_plan = lambda asked, patterns: plan if asked == problem else kept(asked, patterns)
     try:
         yield
     finally:
-        execute.exact_plan = kept
+        execute.wide_accumulation_plan = kept
         execute.make_plan.cache_clear()
 
 

@@ -143,19 +143,19 @@ class _Space:
         known = self.problem.size[var]
         if known is not None:
             return known
-        tensor, axis = self.problem.told_by(var)
+        tensor, axis = self.problem.size_source(var)
         return self.arrays[tensor].shape[axis]
 
     def counts(self, dtype: np.dtype) -> Array:
-        """Where products count: where all patterns store an entry, and the guard holds, on values of that dtype."""
+        """Where products count: where all patterns store an entry, and the mask holds, on values of that dtype."""
         defined: Array = np.ones((), np.bool_)
         for slots in self.slots:  # what no pattern stores is never visited
             defined = defined & (slots >= 0)
-        if self.problem.guard is None:
+        if self.problem.mask is None:
             return defined
-        *factors, total = self.problem.guarded
-        compared, stored = self.product(factors, self.problem.guard.multiply, dtype)
-        expected, there = self.product([total], self.problem.guard.multiply, dtype)
+        *factors, total = self.problem.compared
+        compared, stored = self.product(factors, self.problem.mask.multiply, dtype)
+        expected, there = self.product([total], self.problem.mask.multiply, dtype)
         held = as_stored(compared, self.arrays[total.tensor].dtype).astype(dtype)
         return defined & stored & there & (held == expected)
 

@@ -27,7 +27,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from jsparse.compiler.dtypes import accumulator
-from jsparse.compiler.semiring import PLUS_TIMES, Guard, Semiring
+from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.formats.level import Level, LevelKind
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
@@ -140,7 +140,7 @@ class Problem:
     variables of its index arrays' leading axes and of its levels; by default those of the tensors that lie on it.
     Unless values are `wanted`, the assignment has no factors, and the target's type no axes: a sum's are in `terms`.
     `column_dtype` is that of coordinates which are written beside values. Products are formed and added by `semiring`.
-    With a `guard`, the first of the assignment's factors are no part of the product: they say whether it counts.
+    With a `mask`, the first factors of the assignment are compared, and only the others multiplied.
     """
 
     assignment: Assignment
@@ -152,7 +152,7 @@ class Problem:
     terms: tuple[Addend, ...] = ()
     column_dtype: str = "int32"
     semiring: Semiring = PLUS_TIMES
-    guard: Guard | None = None
+    mask: EqualityMask | None = None
 
     def __post_init__(self) -> None:
         if not self.walks:
@@ -166,7 +166,7 @@ class Problem:
         lines = [f"{stated} of {self.assignment.target}" if stated else str(product)]
         lines += [f"  + {term}" for term in self.terms]
         lines += [] if self.semiring == PLUS_TIMES else [f"  by {self.semiring}"]
-        lines += [f"  where {condition_text(self.guard, self.guarded)}"] if self.guard is not None else []
+        lines += [f"  where {condition_text(self.mask, self.compared)}"] if self.mask is not None else []
         lines += [f"  {tensor}" for tensor in self.tensors]
         lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
@@ -205,19 +205,19 @@ class Problem:
         return self.semiring.zero(self.tensors[0].dtype)
 
     @property
-    def guarded(self) -> tuple[Access, ...]:
-        """The factors that the guard compares."""
-        return self.assignment.factors[: 0 if self.guard is None else self.guard.operands]
+    def compared(self) -> tuple[Access, ...]:
+        """The factors that the mask compares."""
+        return self.assignment.factors[: 0 if self.mask is None else self.mask.operands]
 
     @property
     def product(self) -> tuple[Access, ...]:
         """The factors that are multiplied."""
-        return self.assignment.factors[len(self.guarded) :]
+        return self.assignment.factors[len(self.compared) :]
 
     @property
     def sums_first(self) -> bool:
         """Whether Σ (a·b) = (Σ a)·b, where b lacks what is summed."""
-        return self.semiring.distributes_empty and self.guard is None
+        return self.semiring.distributes_empty and self.mask is None
 
     @property
     def lists(self) -> bool:
@@ -246,8 +246,8 @@ class Problem:
                 raise ValueError(f"pattern {axis.pattern} is walked as {found[axis.pattern]} and as {variables}")
         return tuple(found.get(n, ()) for n in range(len(self.patterns)))
 
-    def told_by(self, var: IndexVar) -> tuple[str, int]:
-        """A tensor, and the place among its storage axes of a dense one that `var` runs over: its extent is the size.
+    def size_source(self, var: IndexVar) -> tuple[str, int]:
+        """(tensor, storage axis): a dense axis that `var` runs over, whose extent is the variable's size.
 
         Raises ValueError if there is none.
         """
@@ -259,7 +259,7 @@ class Problem:
         raise ValueError(f"no tensor tells the size of {var}")
 
 
-def condition_text(guard: Guard, accesses: Sequence[Access]) -> str:
-    """The condition of a guard on these accesses."""
+def condition_text(mask: EqualityMask, accesses: Sequence[Access]) -> str:
+    """The condition of a mask on these accesses."""
     *factors, total = map(str, accesses)
-    return f"{f' {guard.multiply} '.join(factors)} == {total}"
+    return f"{f' {mask.multiply} '.join(factors)} == {total}"

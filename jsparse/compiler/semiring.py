@@ -14,7 +14,7 @@ import numpy as np
 
 from jsparse.errors import SemiringError, represented, shortened
 
-__all__ = ["PLUS_TIMES", "SEMIRINGS", "Add", "Guard", "Multiply", "Semiring", "identity", "semiring_named"]
+__all__ = ["PLUS_TIMES", "SEMIRINGS", "Add", "EqualityMask", "Multiply", "Semiring", "identity", "semiring_named"]
 
 Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
@@ -80,16 +80,16 @@ SEMIRINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """The condition under which products count: that the first `count` factors, multiplied by `multiply` as they come,
-    equal the factor behind them. The others are the product."""
+class EqualityMask:
+    """A mask of products: the first `count` factors, multiplied by `multiply` in their order, must equal the next
+    factor. The factors after that are the product."""
 
     multiply: Multiply
     count: int
 
     def __post_init__(self) -> None:
         if self.multiply not in get_args(Multiply) or self.count < 1:
-            raise ValueError(f"{self.count} factors, multiplied by {self.multiply!r}, are no guard")
+            raise ValueError(f"{self.count} factors, multiplied by {self.multiply!r}, are no mask")
 
     @property
     def operands(self) -> int:

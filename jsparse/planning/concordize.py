@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 from itertools import product as choices
 from typing import Any
 
-from jsparse.compiler.schedule.legality import can_walk
+from jsparse.compiler.schedule.legality import has_legal_order
 from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
 from jsparse.planning.signature import StoredOn
 from jsparse.planning.typed_product import TypedProduct
@@ -40,7 +40,7 @@ def conversions(work: TypedProduct, on: StoredOn | None) -> tuple[tuple[int, For
 
 
 def _fits(walks: Sequence[Walked]) -> bool:
-    return can_walk([walk.indices for walk in walks], [walk.stored for walk in walks])
+    return has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks])
 
 
 def _moved(walk: Walked, order: tuple[int, ...]) -> Walked:

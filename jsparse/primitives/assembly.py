@@ -88,7 +88,7 @@ def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
         return Found((), (), False)
     listed = reached.listings()
     columns = sum(chosen.cost.work for chosen in listed)
-    unsorted = sum(chosen.cost.work + chosen.cost.visits for chosen in listed) + SORT * columns
+    unsorted = sum(chosen.cost.work + chosen.cost.iterations for chosen in listed) + SORT * columns
     ordered = ordered_plan(reached.problem(), reached.stored, order) if order else None
     if ordered is not None and ordered.cost.total <= unsorted:
         return in_order(reached, ordered)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.compiler.schedule.legality import can_walk
+from jsparse.compiler.schedule.legality import has_legal_order
 from jsparse.notation import IndexVar
 from jsparse.primitives.spec import Spec, Term, Walked
 
@@ -38,7 +38,7 @@ def batched(
         is_led = any(axis is not None for axis in places)
         walks.append(replace(walk, lead=(name, *walk.lead)) if is_led else walk)
         moved_index += [_led(x, axis, size) for x, axis in zip(arrays, places, strict=True)] if is_led else arrays
-    if not can_walk([walk.indices for walk in walks], [walk.stored for walk in walks]):
+    if not has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks]):
         return _one_by_one(primitive, operands, axes, spec), 0
     grown = replace(spec, walks=tuple(walks), sizes=(*spec.sizes, (name, size)))
     moved, terms = [], []

@@ -10,11 +10,11 @@ import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import is_complex
-from jsparse.compiler.exact import exact_plan
 from jsparse.compiler.problem import Dense, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
+from jsparse.compiler.wide_accumulation import wide_accumulation_plan
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.overflow import overflowed, poisoned
@@ -29,7 +29,7 @@ __all__ = ["execute", "make_plan"]
 def make_plan(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
     """The plan for `spec` and its call; `dtypes` are those of the result and of the factors."""
     with stage("schedule"):
-        chosen = exact_plan(problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks))
+        chosen = wide_accumulation_plan(problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks))
     return chosen, call_of(chosen.problem, chosen.schedule, bound_names(spec.walks, chosen.patterns))
 
 

@@ -3,7 +3,7 @@
     R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
 
 With T = min or max over Σ's indices of X₁ ⊗ … ⊗ Xₙ these are the combinations that won; m = 0 counts them. All of it is
-`einsum` with a condition around the innermost product (`compiler.semiring.Guard`). The operands X and T are compared
+`einsum` with a condition around the innermost product (`semiring.EqualityMask`). The operands X and T are compared
 only, which is piecewise constant; in each Y it is linear, so
 
     JVP        dR = Σₘ Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · dYₘ · …

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.compiler.dtypes import unrounded
-from jsparse.compiler.semiring import PLUS_TIMES, Guard
+from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.errors import NotYetSupportedError
 from jsparse.primitives.masked_einsum import won_p
 from jsparse.primitives.spec import Spec
@@ -44,7 +44,7 @@ def changed(einsum: _compat.Primitive, primals: Sequence[Any], tangents: Sequenc
 
 
 def _of_winners(factors: Sequence[Any], index: Sequence[Any], changes: dict[int, Any], out: Any, spec: Spec) -> Any:
-    guard = Guard(spec.semiring.multiply, len(factors))
+    guard = EqualityMask(spec.semiring.multiply, len(factors))
     compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, guard=guard)
 
     def won(places: Sequence[int], arrays: Sequence[Any]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
-from jsparse.compiler.semiring import PLUS_TIMES, Guard, Semiring
+from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import index_operands
@@ -95,7 +95,7 @@ class Spec:
     sizes: tuple[tuple[IndexVar, int], ...]
     dtype: str | None = None
     semiring: Semiring = PLUS_TIMES
-    guard: Guard | None = None
+    guard: EqualityMask | None = None
 
     def dtype_of(self, factors: Sequence[Any]) -> np.dtype:
         """The dtype of the result on these arrays."""
@@ -196,4 +196,4 @@ def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
     patterns = tuple(pattern_type(walk.stored, len(walk.lead)) for walk in spec.walks)
     sizes = tuple((v, known[v]) for v in variables)
-    return Problem(assignment, tensors, patterns, sizes, walks, semiring=spec.semiring, guard=spec.guard)
+    return Problem(assignment, tensors, patterns, sizes, walks, semiring=spec.semiring, mask=spec.guard)

@@ -20,8 +20,8 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Declare,
     Extent,
-    Fold,
     For,
+    HorizontalReduce,
     If,
     Let,
     Load,
@@ -158,7 +158,7 @@ def test_splat_widen_and_constants(dtype, lanes):
 @pytest.mark.parametrize("lanes", [1, 2, 3, 8, 13, 64])
 def test_fold(dtype, lanes):
     source = np.arange(-7, 80).astype(dtype)
-    out = agree(Store(y_of(dtype), const(0), Fold(Load(x_of(dtype), const(0), lanes))), source, dtype, (1,))
+    out = agree(Store(y_of(dtype), const(0), HorizontalReduce(Load(x_of(dtype), const(0), lanes))), source, dtype, (1,))
     assert out[0] == source[:lanes].sum()
 
 

@@ -16,8 +16,8 @@ from jsparse.compiler.kernel.nodes import (
     Compare,
     Const,
     Declare,
-    Fold,
     For,
+    HorizontalReduce,
     Let,
     Load,
     Select,
@@ -43,7 +43,11 @@ def kernel_of(lanes, fold=False):
     product = Binary("*", Splat(Load(X, mul(N, const(lanes))), lanes), row)
     body = block(Let(row, Load(X, mul(N, const(lanes)), lanes)), Set(acc, Binary("+", acc, Cast(product, "float32"))))
     largest = Select(Compare("<", Const(0, vector), acc), acc, Const(0, vector))
-    end = [Store(Y, const(0), Fold(kept))] if fold else [Store(Y, const(0), kept), Store(Y, const(1), kept, True)]
+    end = (
+        [Store(Y, const(0), HorizontalReduce(kept))]
+        if fold
+        else [Store(Y, const(0), kept), Store(Y, const(1), kept, True)]
+    )
     return Kernel(
         (X, Y), block(Declare(acc, Const(1, vector)), For(N, const(0), const(ROWS), body), Let(kept, largest), *end)
     )

@@ -10,7 +10,7 @@ import numpy as np
 from programs.host import HostRun, meaning, moved
 from programs.padding import with_int64
 from programs.program import held
-from programs.variants import fine_grained, some_plan, with_other_drivers, with_unknown_size
+from programs.variants import fine_grained, some_plan, with_other_leaders, with_unknown_size
 
 from jsparse import Pattern
 from jsparse.compiler.dtypes import accumulator
@@ -53,7 +53,7 @@ class Case:
         if mixed and all(np.isfinite(array).all() for array in arrays):  # inf is no integer
             problem, arrays = _mixed(problem, arrays, rng)
         plan = some_plan(problem, self.stored, rng)
-        schedule = fine_grained(with_other_drivers(plan, rng), rng)
+        schedule = fine_grained(with_other_leaders(plan, rng), rng)
         wide, padded = (rng.random(2) < (0.3, 0.25)).tolist()
         return Case(self.spec, arrays, plan, schedule, wide, padded)
 
@@ -88,7 +88,7 @@ class Case:
     @property
     def work(self) -> int:
         """About how many steps the program takes, in scalar arithmetic."""
-        return round(self.plan.cost.work + self.plan.cost.visits) + prod(self.shape(self.plan.problem))
+        return round(self.plan.cost.work + self.plan.cost.iterations) + prod(self.shape(self.plan.problem))
 
     def shape(self, problem: Problem) -> tuple[int, ...]:
         """The shape of the result's array in the storage of `problem`."""

@@ -27,7 +27,7 @@ from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.interpret import as_stored
 from jsparse.compiler.runtime import kernel_call as runtime
-from jsparse.compiler.semiring import PLUS_TIMES, Guard
+from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import plan_einsum
 from jsparse.primitives.parts import by_parts
@@ -227,7 +227,7 @@ class _Stages:
             spec,
             factors=(*spec.factors, spec.result, *(spec.factors[n] for n in linear)),
             semiring=PLUS_TIMES,
-            guard=Guard(spec.semiring.multiply, count),
+            guard=EqualityMask(spec.semiring.multiply, count),
         )
         more = [case.integers(spec.factors[n], self.rng, largest, case.arrays[n].dtype) for n in linear]
         arrays = (*case.arrays, result, *more)

@@ -21,9 +21,9 @@ from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import count_operations
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.compiler.schedule.cost import Cost
-from jsparse.compiler.schedule.legality import is_walkable
+from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.reorder import reordered
-from jsparse.compiler.schedule.trip_counts import visits, walked_levels
+from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
 from jsparse.planning.planned import plan_einsum
 
 COUNT, BATCH = 600, 100
@@ -56,10 +56,10 @@ def _every_order(case: Case) -> Iterator[Plan]:
     """The problem in every order in which patterns can be walked, without lanes and whatever else schedules do."""
     given, patterns = case.plan.given, case.stored
     for order in permutations(given.assignment.variables()):
-        if all(is_walkable(names, order, p) for names, p in zip(given.level_variables, patterns, strict=True)):
+        if all(is_concordant(names, order, p) for names, p in zip(given.level_variables, patterns, strict=True)):
             used, problem = reordered(given, patterns, [walked_levels(names, order) for names in given.level_variables])
             walk = [v for v in order if any(v in names for names in given.level_variables)]
-            schedule = Schedule(order, drivers=visits(given, walk, patterns).drivers)
+            schedule = Schedule(order, merge_leaders=trip_counts(given, walk, patterns).merge_leaders)
             yield Plan(given, problem, schedule, used, Cost(0, 0, 0, 0, 0, True))
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from jsparse import Pattern
 from jsparse.compiler.dtypes import unrounded
-from jsparse.compiler.exact import is_exact, unrounded_target
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan, Schedule, candidate
 from jsparse.compiler.schedule.candidate import Candidate, candidates
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as
 from jsparse.compiler.schedule.split import splits
+from jsparse.compiler.wide_accumulation import accumulates_wide, unrounded_target
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = ["batched", "fine_grained", "planned", "some_plan", "with_other_drivers", "with_unknown_size"]
+__all__ = ["batched", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
 
 WRITTEN_OUT = 40  # stored entries whose loops are written out; more only take longer
 
@@ -49,7 +49,7 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
 def planned(chosen: Candidate, known: tuple[Pattern, ...]) -> tuple[Plan, bool]:
     """The plan of a candidate, into an unrounded target where it has to be, and whether it may split segments."""
     plan = plan_as(chosen, estimate(chosen, known), known, ())
-    if not is_exact(plan):
+    if not accumulates_wide(plan):
         chosen = replace(chosen, problem=unrounded_target(chosen.problem))
         plan = plan_as(chosen, estimate(chosen, known), known, ())
     return plan, splits_whole(chosen, plan)
@@ -63,13 +63,13 @@ def splits_whole(chosen: Candidate, plan: Plan) -> bool:
     return outermost and unrounded(target) == target and splits(chosen, plan.problem, plan.patterns)
 
 
-def with_other_drivers(plan: Plan, rng: np.random.Generator) -> Schedule:
+def with_other_leaders(plan: Plan, rng: np.random.Generator) -> Schedule:
     """The plan's schedule with any pattern in the lead where several meet; one that is not sparse there cannot lead."""
     met = {
         var: [n for n, names in enumerate(plan.problem.level_variables) if var in names]
-        for var, _ in plan.schedule.drivers
+        for var, _ in plan.schedule.merge_leaders
     }
-    return replace(plan.schedule, drivers=tuple((var, int(rng.choice(numbers))) for var, numbers in met.items()))
+    return replace(plan.schedule, merge_leaders=tuple((var, int(rng.choice(numbers))) for var, numbers in met.items()))
 
 
 def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:

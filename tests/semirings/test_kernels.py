@@ -12,12 +12,12 @@ from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.algebra import const
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, Fold, Load, Select, Store, Widen
+from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, HorizontalReduce, Load, Select, Store, Widen
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.semiring import Guard, Semiring
+from jsparse.compiler.semiring import EqualityMask, Semiring
 
 NAN, INF = np.nan, np.inf
 LEFT = [1, NAN, 3, NAN, INF, -INF, -2, 5]
@@ -61,7 +61,7 @@ def test_folds(dtype, op, lanes):
         return
     source = np.random.default_rng(0).integers(-3, 4, lanes).astype(dtype)
     x, y = buffers(dtype)
-    got = agree(Store(y, const(0), Fold(Load(x, const(0), lanes), op)), source, 1)
+    got = agree(Store(y, const(0), HorizontalReduce(Load(x, const(0), lanes), op)), source, 1)
     assert got[0] == REDUCE[op].reduce(source)
 
 
@@ -88,14 +88,14 @@ def test_choices_lane_by_lane():
     np.testing.assert_array_equal(got, [-1] * 7 + [5])
 
 
-def guarded() -> tuple[Problem, object]:
+def masked() -> tuple[Problem, object]:
     """SpMV of which the first factor has to equal the second."""
     plan = CASES[0].plan
-    return replace(plan.problem, semiring=Semiring("max", "*"), guard=Guard("+", 1)), plan.schedule
+    return replace(plan.problem, semiring=Semiring("max", "*"), mask=EqualityMask("+", 1)), plan.schedule
 
 
 def test_recipes():
-    pair = guarded()
+    pair = masked()
     assert read_recipe(write_recipe(*pair)) == pair
 
 
@@ -105,20 +105,20 @@ def test_recipes():
         ("semiring", ["-", "*"]),
         ("semiring", ["+"]),
         ("semiring", "min_plus"),
-        ("guard", ["*", 0]),
-        ("guard", ["/", 1]),
-        ("guard", ["*", 2]),
-        ("guard", 3),
+        ("mask", ["*", 0]),
+        ("mask", ["/", 1]),
+        ("mask", ["*", 2]),
+        ("mask", 3),
     ],
 )
 def test_recipes_of_other_operations(field, value):
-    text = json.loads(write_recipe(*guarded()))
+    text = json.loads(write_recipe(*masked()))
     with pytest.raises(JsparseError):
         read_recipe(json.dumps({**text, field: value}))
 
 
-def test_a_guard_is_shown():
-    problem, schedule = guarded()
+def test_a_mask_is_shown():
+    problem, schedule = masked()
     names = [str(access) for access in problem.assignment.factors]
     assert f"where {names[0]} == {names[1]}" in str(problem)
     assert f"max= 1 if {names[0]} == {names[1]}" in str(build_loops(problem, schedule))

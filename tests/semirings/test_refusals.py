@@ -7,7 +7,7 @@ from semirings.cases import matrix
 
 import jsparse
 from jsparse import JsparseError, NotYetSupportedError, SemiringError
-from jsparse.compiler.semiring import PLUS_TIMES, Guard, Semiring
+from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 
 x = np.ones(9, np.float32)
 
@@ -56,8 +56,8 @@ def test_wrong_axes(axis):
 def test_operations():
     with pytest.raises(ValueError, match="no operations"):
         Semiring("-", "*")
-    with pytest.raises(ValueError, match="no guard"):
-        Guard("*", 0)
+    with pytest.raises(ValueError, match="no mask"):
+        EqualityMask("*", 0)
     assert str(Semiring("min", "+")) == "min_plus"
     assert str(Semiring("min", "*")) == "min of *"
     assert PLUS_TIMES.is_linear

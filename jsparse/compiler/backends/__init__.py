@@ -1,1 +1,1 @@
-"""Code generators: KernelIR → an address in this process."""
+"""Code generators: KernelIR → machine code in this process, one folder each."""

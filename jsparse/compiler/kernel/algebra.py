@@ -1,7 +1,7 @@
-"""Constructors of KernelIR that fold constants as they build.
+"""Constructors of KernelIR with constant folding.
 
 Rows: `0 + x = x`, `1 * x = x`, `0 * x = 0`, `c op d` of two constants is computed, `min(x, x) = x`, a cast to the
-value's own dtype is the value, a run of one statement is that statement, and nested blocks are flattened.
+value's own dtype is the value, a block of one statement is that statement, and nested blocks are flattened.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs KernelIR on numpy arrays, statement by statement. Slow and obvious; chunks run in the order given."""
+"""An interpreter of KernelIR on numpy arrays, statement by statement: the tests' reference for code generation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     Expr,
     Extent,
-    Fold,
     For,
+    HorizontalReduce,
     If,
     Let,
     Load,
@@ -64,14 +64,14 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-MANY = 1 << 10  # threads
+MANY = 1 << 10  # the number of threads that kernels see
 
 
 def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
     """Execute `kernel` on arrays in the order of its buffers; written ones change in place.
 
-    Every load and store is checked against the array's size. `reverse` runs parallel chunks last to first, and says
-    that there is one thread instead of many: a result that depends on either is a defect of the kernel.
+    Every load and store is checked against the array's size. `reverse` runs parallel chunks last to first, with one
+    thread instead of many: a result that depends on either is a defect of the kernel.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -86,7 +86,7 @@ def _is_float(type_: Type) -> bool:
 
 
 def _wrapped(result: Any) -> Any:
-    """An integer as 64 bits hold it: bit 63 is a sign."""
+    """An integer modulo 2⁶⁴, in two's complement."""
     return (result + 2**63) % 2**64 - 2**63 if type(result) is int else result
 
 
@@ -168,7 +168,7 @@ class _Machine:
             case Widen(value=value, lanes=lanes, fill=fill):
                 narrow = self.value(value, env)
                 return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
-            case Fold(value=value, op=op):
+            case HorizontalReduce(value=value, op=op):
                 return reduce(_OPERATORS[op], self.value(value, env))
             case Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]

@@ -1,4 +1,4 @@
-"""Unroll and jam: some iterations of a loop at a time, whose inner loops become one.
+"""Unroll and jam: run several iterations of a loop at a time, and fuse their inner loops.
 
     for p in range(first, stop):           for p in range(first, end, 2):
       let i = I[p]                           let i.0 = I[p]; let i.1 = I[p + 1]
@@ -8,8 +8,8 @@
       Y[p, :] = acc                          Y[p, :] = acc.0; Y[p + 1, :] = acc.1
                                            and one by one from end = first + (stop - first) // 2 * 2 on
 
-What the iterations read alike, here a row of W, is read once for all of them, and their sums do not wait for each
-other. Every sum is formed in the order in which it was, so results are bit-equal.
+Loads that the iterations share, here of a row of W, happen once for all of them, and their sums are independent
+chains of additions. The order within each sum does not change, so results are bit-equal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["jammed"]
 
 
 def jammed(loop: For, copies: int) -> Stmt:
-    """The loop with `copies` iterations at a time; as it is, if these depend on each other or share no loop."""
+    """The loop with `copies` iterations at a time; unchanged if they depend on each other or share no inner loop."""
     if copies < 2 or loop.step != 1 or not _are_apart(loop.body):
         return loop
     jam = _Jam(loop, copies)
@@ -68,7 +68,7 @@ def jammed(loop: For, copies: int) -> Stmt:
 
 
 def _are_apart(body: Stmt) -> bool:
-    """Whether iterations change nothing that others read, or set: but sums in memory, whose order stays."""
+    """Whether no iteration reads what another one writes. Accumulation in memory is allowed: its order stays."""
     every = list(nodes(body))
     own = {n.buffer.name for n in every if isinstance(n, LocalArray)}
     declared = {n.var.name for n in every if isinstance(n, Declare)}
@@ -82,7 +82,7 @@ def _are_apart(body: Stmt) -> bool:
 
 
 class _Jam:
-    """`own`: the names that each iteration has for itself. `shared`: whether any loop is one for all."""
+    """`own`: the names with a copy for each iteration. `shared`: whether an inner loop was fused."""
 
     def __init__(self, loop: For, copies: int) -> None:
         self.copies, self.shared = copies, False
@@ -93,8 +93,8 @@ class _Jam:
             self.find(loop.body, False)
 
     def find(self, stmt: Stmt, apart: bool) -> None:
-        """Add to `own` what follows from it: names whose value depends on such a name, or whether they are set at all,
-        which is so of all names where iterations go `apart`."""
+        """Add to `own` the names that depend on names in it. Inside control flow that depends on them, iterations go
+        `apart`, and every name is set by some iterations only."""
         match stmt:
             case Block(stmts=stmts):
                 for inner in stmts:

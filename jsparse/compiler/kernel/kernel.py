@@ -1,4 +1,4 @@
-"""Kernel: a function of flat buffers, which a code generator gives an address."""
+"""Kernels: functions of flat buffers, the input of code generators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Kernel"]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function of flat buffers: the ones of `buffers`, in the order of their slots."""
+    """A function of flat buffers; `buffers` are in the order of their slots."""
 
     buffers: tuple[Buffer, ...]
     body: Stmt

@@ -1,7 +1,7 @@
 """Vectors in pieces whose lanes are powers of two: 40 lanes as 32 and 8, 17 as 16 and a scalar.
 
-LLVM computes with vectors of any length, but hands one from block to block lane by lane unless its length is a power of
-two. So a sum of 40 lanes, carried around a loop, would take three times as long as one of 64.
+LLVM computes with vectors of any length, but passes one between basic blocks lane by lane unless its length is a power
+of two: an accumulator of 40 lanes in a loop would take three times as long as one of 64.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Declare,
     Expr,
-    Fold,
+    HorizontalReduce,
     Let,
     Load,
     Select,
@@ -36,7 +36,7 @@ __all__ = ["in_pieces"]
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
-    """The kernel without vectors of other lengths; as it is where one is widened."""
+    """The kernel with such vectors only; unchanged if it widens a vector of another length."""
     widened = (n for n in nodes(kernel.body) if isinstance(n, Widen))
     if any(_is_odd(n.type) or any(isinstance(m, Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
@@ -48,7 +48,7 @@ def _is_odd(type_: Type) -> bool:
 
 
 def _runs(lanes: int) -> list[tuple[int, int]]:
-    """First lane and length of each piece, the longest first; a single lane is a scalar, of length 0."""
+    """(first lane, length) of each piece, the longest first; a single lane is a scalar, of length 0."""
     found, first = [], 0
     while first < lanes:
         length = 1 << ((lanes - first).bit_length() - 1)
@@ -64,9 +64,9 @@ def _changed(node: Any) -> Any:
             return _each(node, var.type.lanes)
         case Store(value=value) if _is_odd(value.type):
             return _each(node, value.type.lanes)
-        case Fold(value=value, op=op) if _is_odd(value.type):
+        case HorizontalReduce(value=value, op=op) if _is_odd(value.type):
             folded = [_piece(value, *run) for run in _runs(value.type.lanes)]
-            total, *rest = (Fold(part, op) if part.type.lanes else part for part in folded)
+            total, *rest = (HorizontalReduce(part, op) if part.type.lanes else part for part in folded)
             for part in rest:
                 total = Binary(op, total, part)
             return total
@@ -90,7 +90,7 @@ def _part(var: Var, first: int, lanes: int) -> Var:
 
 
 def _piece(expr: Expr, first: int, lanes: int) -> Expr:
-    """So many lanes of a vector, 0 for a single one, from lane `first` on."""
+    """Lanes `first` to `first + lanes` of a vector; the scalar at `first` if `lanes` is 0."""
     match expr:
         case _ if not expr.type.lanes:
             return _changed(expr)

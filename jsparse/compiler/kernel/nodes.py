@@ -1,7 +1,7 @@
 """The nodes of KernelIR.
 
 Expressions are typed and pure. `Let` binds a name once; `Declare`/`Set` make a register that changes. A `Parallel`
-body may read every name bound outside but change none of them: what it computes it leaves in buffers or local arrays.
+body may read every name bound outside but change none of them: its results go to buffers or local arrays.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = [
     "Declare",
     "Expr",
     "Extent",
-    "Fold",
     "For",
+    "HorizontalReduce",
     "If",
     "Let",
     "Load",
@@ -136,8 +136,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The value in another dtype, lane by lane: floats to the nearest, ties to even; integers wrap; to bool it is
-    whether the value is not 0. From floats to other integers it has to fit."""
+    """The value in another dtype, lane by lane: floats round to nearest, ties to even; integers wrap; a bool is whether
+    the value is not 0. A float has to fit the integer dtype that it is cast to."""
 
     value: Expr
     dtype: str
@@ -173,9 +173,9 @@ class Widen:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """The sum of a vector's lanes by `op`, upper half onto lower half until one lane is left (a fixed order). Of lanes
-    that are no power of two, the longest run that is one comes first, then the rest, likewise."""
+class HorizontalReduce:
+    """The reduction of a vector's lanes by `op`, in a fixed order: the upper half is combined with the lower half until
+    one lane is left. A number of lanes that is no power of two is split into powers of two first, longest first."""
 
     value: Expr
     op: Add = "+"
@@ -199,7 +199,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """How many threads may work on a parallel loop. What is computed must not depend on it, only by which code."""
+    """How many threads may work on a parallel loop. It may choose between code paths, but never change a result."""
 
     @property
     def type(self) -> Type:
@@ -207,7 +207,19 @@ class Threads:
 
 
 Expr: TypeAlias = (
-    Const | Var | Binary | Compare | LowestBit | Select | Load | Cast | Splat | Widen | Fold | Extent | Threads
+    Const
+    | Var
+    | Binary
+    | Compare
+    | LowestBit
+    | Select
+    | Load
+    | Cast
+    | Splat
+    | Widen
+    | HorizontalReduce
+    | Extent
+    | Threads
 )
 
 
@@ -267,7 +279,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A branch. `rare`: the condition mostly does not hold, so that nothing is computed for the case that it does."""
+    """A branch. `rare` tells the compiler that the condition mostly does not hold."""
 
     condition: Expr
     then: Stmt
@@ -286,7 +298,7 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Ask for the cache lines of the `length` elements from `index` on; reads nothing, may point anywhere."""
+    """Prefetch the cache lines of `length` elements from `index` on; the address may be invalid."""
 
     buffer: Buffer
     index: Expr
@@ -303,7 +315,7 @@ class LocalArray:
 
 @dataclass(frozen=True, slots=True)
 class Borrow:
-    """Run the body with `length` elements of zero, which the run time lends, named by `buffer` (whose slot is -1).
+    """Run the body with `length` zeroed elements of memory from the run time, named by `buffer` (whose slot is -1).
 
     If there is no memory, the body is left out and the kernel reports so.
     """

@@ -15,8 +15,8 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     Expr,
     Extent,
-    Fold,
     For,
+    HorizontalReduce,
     If,
     Let,
     Load,
@@ -67,8 +67,8 @@ def expr_text(expr: Expr) -> str:
             return f"splat{lanes}({expr_text(value)})"
         case Widen(value=value, lanes=lanes, fill=fill):
             return f"widen{lanes}({expr_text(value)}{f', {fill}' if fill else ''})"
-        case Fold(value=value, op=op):
-            return f"fold({expr_text(value)}{'' if op == '+' else f', {op}'})"
+        case HorizontalReduce(value=value, op=op):
+            return f"reduce({expr_text(value)}{'' if op == '+' else f', {op}'})"
         case Extent(buffer=buffer, axis=axis):
             return f"{buffer.name}.shape[{axis}]"
         case Threads():

@@ -1,4 +1,4 @@
-"""What a piece of KernelIR mentions, and pieces like it."""
+"""Traversals and rewrites of KernelIR."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def nodes(node: object) -> Iterator[Expr | Stmt]:
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
-    """The node with `change` of each node right below it in its place."""
+    """The node with each child replaced by `change` of it."""
     changed: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)

@@ -1,4 +1,4 @@
-"""The loop nest of a scheduled problem: what is visited, in which order, and where partial results live."""
+"""Loop nests of scheduled problems: concrete index notation, and the passes over it."""
 
 from jsparse.compiler.loops.build import build_loops
 from jsparse.compiler.loops.nest import LoopNest

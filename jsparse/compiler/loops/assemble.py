@@ -1,8 +1,8 @@
-"""A sum of products whose entries come out in order: problem + schedule → loop nest.
+"""Loop nests that assemble a sparse result, its entries in order: problem + schedule → loop nest.
 
 The shared loops run over the target's outermost indices, in the order in which it is to be stored, wherever any term
-has entries. Inside, every term adds to one workspace, by loops of its own: a row over the index that is left, or a
-scalar. Then what was written is appended.
+has entries. Inside, the loops of each term add to one sparse workspace: a row over the remaining index, or a scalar.
+Then the workspace's nonzeros are appended.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from jsparse.compiler.loops.blocked_sums import TOTAL
-from jsparse.compiler.loops.domain import Merged, Written
-from jsparse.compiler.loops.level_iterators import Loop, Walk
+from jsparse.compiler.loops.domain import Coiteration, WorkspaceNonzeros
+from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
 from jsparse.compiler.loops.nest import (
-    Append,
+    AppendCoord,
+    AppendEdges,
     Assign,
     Forall,
     LoopNest,
     Parallel,
-    Parent,
-    Present,
-    Reserve,
-    Row,
+    ReserveUpperBound,
     Sequence,
+    SparseWorkspace,
     Stmt,
+    TermGuard,
     Where,
 )
 from jsparse.compiler.problem import Problem
@@ -42,14 +42,14 @@ class _Assembler:
     def __init__(self, problem: Problem, schedule: Schedule) -> None:
         self.problem, self.schedule = problem, schedule
         self.target = problem.assignment.target
-        self.walk = Walk(problem, schedule.drivers)
+        self.iterators = LevelIterators(problem, schedule.merge_leaders)
         over = [str(v) for v in self.target.indices if v not in schedule.order]
         if len(over) > 1:
             raise ValueError(f"a row has one index, but {over} are left of {self.target}")
         dtype = problem.accumulator if problem.wants_values else ""
         if dtype == "float32" and problem.semiring.add == "+" and any(schedule.own):
-            dtype = TOTAL  # any number of products is added to it, and wider ones cost nothing that can be measured
-        self.row = Row("row" if over else "acc", dtype, over[0] if over else None)
+            dtype = TOTAL  # a row has no blocks (`blocked_sums`); float64 rows cost no measurable time
+        self.row = SparseWorkspace("row" if over else "acc", dtype, over[0] if over else None)
 
     def build(self) -> LoopNest:
         return LoopNest(self.problem, False, self._shared(0))
@@ -58,39 +58,39 @@ class _Assembler:
         if place == len(self.schedule.order):
             return self._reserved() if self._bounds else self._workspace()
         var = self.schedule.order[place]
-        met = self.walk.merge(var)
+        met = self.iterators.coiterate(var)
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
         if self._bounds and place + 1 == len(self.target.indices) > 1:
-            return Reserve(var, terms)
+            return ReserveUpperBound(var, terms)
         parallel = Parallel("owned", self.schedule.grain) if var == self.schedule.parallel else None
         body = self._shared(place + 1)
         if self.problem.builds_levels and place + 1 < len(self.target.indices):
-            body = Parent(self.target, self.schedule.order[: place + 1], body)
-        return Forall(var, Merged(terms), body, parallel)
+            body = AppendEdges(self.target, self.schedule.order[: place + 1], body)
+        return Forall(var, Coiteration(terms), body, parallel)
 
     @property
     def _bounds(self) -> bool:
         return self.problem.wanted == "bounds"
 
     def _reserved(self) -> Stmt:
-        """Room for what each term's loops add to the row: as many entries as they reach of its index."""
+        """An upper bound of the row's nonzeros: for each term, the entries of the row's index that its loops reach."""
         if self.row.var is None:
-            return Append(self.target)
+            return AppendCoord(self.target)
         row = self.row.var
         return self._each(lambda n: self._above(n, row))
 
     def _above(self, number: int, row: IndexVar) -> Stmt:
         """A term's loops around that over the row."""
-        walk = self.walk.part(self.problem.terms[number].patterns)
+        iterators = self.iterators.part(self.problem.terms[number].patterns)
         own = self.schedule.own[number]
-        outer = [loop for var in own[: own.index(row)] for loop in walk.bind(var)]
-        return self._nested(outer, Reserve(row, (tuple(walk.merge(row).values()),)))
+        outer = [loop for var in own[: own.index(row)] for loop in iterators.bind(var)]
+        return self._nested(outer, ReserveUpperBound(row, (tuple(iterators.coiterate(row).values()),)))
 
     def _workspace(self) -> Stmt:
         value = self.row.access() if self.problem.wants_values else None
-        append: Stmt = Append(self.target, value, self._last if self.problem.builds_levels else None)
+        append: Stmt = AppendCoord(self.target, value, self._last if self.problem.builds_levels else None)
         if self.row.var is not None:
-            append = Forall(self.row.var, Written(self.row.name), append)
+            append = Forall(self.row.var, WorkspaceNonzeros(self.row.name), append)
         return Where(self.row, self._each(self._term), append)
 
     @property
@@ -99,16 +99,16 @@ class _Assembler:
         return self.row.var or self.schedule.order[-1]
 
     def _each(self, stmt: Callable[[int], Stmt]) -> Stmt:
-        """What each term does where it is."""
-        terms = tuple(Present(n, stmt(n)) for n in range(len(self.problem.terms)))
+        """`stmt` of each term, guarded by the term's presence."""
+        terms = tuple(TermGuard(n, stmt(n)) for n in range(len(self.problem.terms)))
         return terms[0] if len(terms) == 1 else Sequence(terms)
 
     def _term(self, number: int) -> Stmt:
-        """A term's loops, around what adds to the workspace."""
+        """A term's loops around the assignment that adds to the workspace."""
         term = self.problem.terms[number]
-        walk = self.walk.part(term.patterns)
-        loops = [loop for var in self.schedule.own[number] for loop in walk.bind(var)]
-        walk.check()
+        iterators = self.iterators.part(term.patterns)
+        loops = [loop for var in self.schedule.own[number] for loop in iterators.bind(var)]
+        iterators.check()
         return self._nested(loops, Assign(self.row.access(), True, term.factors, term.coefficient))
 
     def _nested(self, loops: Iterable[Loop], stmt: Stmt) -> Stmt:

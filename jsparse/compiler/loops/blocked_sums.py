@@ -1,7 +1,7 @@
-"""Long sums of float32 in blocks: loop nest → loop nest.
+"""Blocked summation of long float32 sums: loop nest → loop nest.
 
-A reduction that may have more than `BLOCK` terms is cut into runs of so many. Each run is summed in float32, as before;
-what the runs give is added up in float64:
+A reduction that may have more than `BLOCK` terms is cut into runs of at most `BLOCK`. Each run is summed in float32,
+and the runs' sums are added up in float64. The error is then about BLOCK u Σ|terms| (u = 2⁻²⁴) for any number of terms:
 
     acc[k] = 0                           acc_total[k] = 0 (float64)
       ∀ j ∈ P0.1                           ∀ j ∈ runs of 64 of P0.1
@@ -14,9 +14,9 @@ what the runs give is added up in float64:
                                          ∀ k ∈ lanes
                                            C[i, k] = acc_total[k]
 
-Of nested reductions the innermost loop is cut that makes the terms too many. The runs of lanes stand around all of the
-loops, so that they go on from one segment to the next: a total in lanes is dear. A scalar is cheap to add, so its runs
-end with each segment.
+In nested reductions the cut loop is the innermost one with which there are too many terms. A total in lanes is
+expensive to add to, so runs of lanes stand around all loops and continue from one segment to the next. A scalar total
+is cheap, so its runs end with each segment.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
 
-from jsparse.compiler.loops.domain import Fold, Lanes, Range, Runs, Stored, Tiles
+from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, LevelIteration, Range, Runs, Tiles
 from jsparse.compiler.loops.nest import (
+    AppendEdges,
     Assign,
     Forall,
     LoopNest,
     Pack,
-    Parent,
-    Present,
     Sequence,
     Stmt,
+    TermGuard,
     Where,
     Workspace,
 )
@@ -44,13 +44,13 @@ from jsparse.notation.assignment import Access
 
 __all__ = ["BLOCK", "TOTAL", "blocked_sums"]
 
-BLOCK = 64  # terms that are added up in float32
+BLOCK = 64  # terms of one run
 TOTAL = "float64"
 
 
 def blocked_sums(nest: LoopNest, short: Collection[tuple[int, int]] = ()) -> LoopNest:
-    """The nest with long float32 sums in blocks; as it is where nothing is summed in float32. `short`: (pattern, level)
-    whose segments have `BLOCK` entries at most."""
+    """The nest with long float32 sums in blocks. Segments of the (pattern, level) in `short` have at most `BLOCK`
+    entries."""
     problem = nest.problem
     if problem.accumulator != "float32" or problem.semiring.add != "+":
         return nest
@@ -79,15 +79,17 @@ class _Blocking:
         total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
         flush: Stmt = Assign(total.access(), True, (workspace.access(),))
         if workspace.var is not None:  # whose tiles may be among the loops
-            flush = Forall(workspace.var, Fold() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush)
+            flush = Forall(
+                workspace.var, HorizontalReduce() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush
+            )
 
         fits = 0 < outer == place and turns[place] is not None and (turns[place] or 0) <= size
 
         def in_runs(loop: Forall) -> Forall | Where:
             domain = path[place].domain
-            if fits:  # each time the loop is executed, its sum is a run's
+            if fits:  # each execution of the loop is one run
                 return Where(workspace, loop, flush)
-            assert isinstance(domain, Range | Stored | Tiles)
+            assert isinstance(domain, Range | LevelIteration | Tiles)
             body = Where(workspace, replace(loop, parallel=None), flush)
             return Forall(path[place].var, Runs(domain, size), body, loop.parallel)
 
@@ -96,8 +98,10 @@ class _Blocking:
         return Where(total, producer, _renamed(where.consumer, workspace.access(), total.access()))
 
     def cut(self, path: list[Forall], turns: list[int | None]) -> tuple[int, int] | None:
-        """The place of the loop to cut, and after how many turns; None if there are few terms in all. Of a loop over
-        stored entries each turn may be alone in its segment, so none further out is cut."""
+        """The place of the loop to cut and the iterations of a run; None if there are at most `BLOCK` terms in all.
+
+        No loop outside one over stored entries is cut: its segments may have a single entry, and runs of few terms.
+        """
         if None not in turns and prod(filter(None, turns)) <= BLOCK:
             return None
         terms = 1
@@ -109,21 +113,21 @@ class _Blocking:
         return None
 
     def is_sparse(self, loop: Forall) -> bool:
-        """Whether a loop runs over those coordinates that are stored."""
+        """Whether a loop runs over a sparse level's entries."""
         domain = loop.domain
-        if not isinstance(domain, Stored):
+        if not isinstance(domain, LevelIteration):
             return False
         return self.problem.patterns[domain.pattern].levels[domain.level].kind is not LevelKind.DENSE
 
     def turns(self, loop: Forall) -> int | None:
-        """The most that a loop takes each time; None if nothing is known."""
+        """An upper bound of a loop's trip count; None if there is none."""
         domain, size = loop.domain, self.problem.size[loop.var]
         match domain:
-            case Lanes() | Fold() | Runs() | Stored(bound=True):
+            case Lanes() | HorizontalReduce() | Runs() | LevelIteration(bound=True):
                 return 1
             case Tiles(lanes=lanes):
                 return None if size is None else -(-size // lanes)
-            case Stored(pattern=pattern, level=level):
+            case LevelIteration(pattern=pattern, level=level):
                 if self.problem.patterns[pattern].is_single(level):
                     return 1
                 return BLOCK if (pattern, level) in self.short else size
@@ -131,7 +135,7 @@ class _Blocking:
 
 
 def _path(stmt: Stmt, name: str) -> list[Forall] | None:
-    """The loops around what adds to a workspace; None if nothing does."""
+    """The loops around the assignment to a workspace; None if there is none."""
     match stmt:
         case Assign(target=target):
             return [] if target.tensor == name else None
@@ -147,7 +151,7 @@ def _path(stmt: Stmt, name: str) -> list[Forall] | None:
 
 
 def _with(stmt: Stmt, name: str, place: int, change: Callable[[Forall], Stmt]) -> Stmt:
-    """The statement with a change of one of the loops on the path to what adds to a workspace."""
+    """The statement with `change` of the loop at `place` of the workspace's `_path`."""
     match stmt:
         case Forall(body=body):
             return replace(stmt, body=_with(body, name, place - 1, change)) if place else change(stmt)
@@ -168,9 +172,9 @@ def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
 
 
 def _rebuilt(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
-    """The statement with a change of each one right below it."""
+    """The statement with `change` of each of its children."""
     match stmt:
-        case Forall(body=body) | Present(body=body) | Parent(body=body) | Pack(body=body):
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body):
             return replace(stmt, body=change(body))
         case Sequence(stmts=stmts):
             return Sequence(tuple(map(change, stmts)))

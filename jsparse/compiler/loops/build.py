@@ -1,4 +1,4 @@
-"""Problem + schedule → loop nest. All decisions are the schedule's; here they only take shape."""
+"""Problem + schedule → loop nest. The schedule makes every decision; this module only carries them out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import cast
 
 from jsparse.compiler.loops.assemble import assemble_loops
 from jsparse.compiler.loops.blocked_sums import blocked_sums
-from jsparse.compiler.loops.domain import Fold, Lanes, Panels, Stored, Tiles
-from jsparse.compiler.loops.level_iterators import Loop, Walk
-from jsparse.compiler.loops.nest import Append, Assign, Forall, LoopNest, Pack, Parallel, Stmt, Where, Workspace
+from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, LevelIteration, Panels, Tiles
+from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
+from jsparse.compiler.loops.nest import AppendCoord, Assign, Forall, LoopNest, Pack, Parallel, Stmt, Where, Workspace
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.formats.level import LevelKind
@@ -24,7 +24,7 @@ def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
 
     Accumulation: below the innermost loop over an index of the target, everything is a reduction. Its partial result
     lives in registers (the workspace `acc`) and is written once. If reductions also stand further out, the target is
-    cleared and added to in memory. Long sums of float32 are cut into blocks at last (`blocked_sums`).
+    cleared and added to in memory. The last pass cuts long sums of float32 into blocks (`blocked_sums`).
     """
     if problem.terms:
         return assemble_loops(problem, schedule)
@@ -36,7 +36,7 @@ class _Builder:
         self.problem, self.schedule = problem, schedule
         self.target = problem.assignment.target
         self.dtype = problem.accumulator
-        self.kept = frozenset(self.target.variables())
+        self.free_vars = frozenset(self.target.variables())
         self.vector = schedule.order[-1] if schedule.lanes else None
         self.loops, self.summed, self.sum_at = self._sequence()
         self.register_at = self._register_place()
@@ -50,13 +50,13 @@ class _Builder:
         return LoopNest(self.problem, clear, body, outer_reduction and self.schedule.long_sums)
 
     def _listing(self, place: int) -> Stmt:
-        """All loops, whatever is summed: every combination of entries that they reach is listed."""
-        return self._loop(place, self._listing(place + 1)) if place < len(self.loops) else Append(self.target)
+        """All loops, reductions included, around an append: it lists every combination of entries that they reach."""
+        return self._loop(place, self._listing(place + 1)) if place < len(self.loops) else AppendCoord(self.target)
 
     def _sequence(self) -> tuple[list[Loop], list[Loop], int]:
-        """The loops in order; those summed first, apart; and the place where the latter stand."""
+        """The loops in order, the loops of `schedule.summed`, and the place in the former where the latter stand."""
         scalar = self.schedule.order[:-1] if self.vector else self.schedule.order
-        walk = Walk(self.problem, self.schedule.drivers)
+        iterators = LevelIterators(self.problem, self.schedule.merge_leaders)
         loops: list[Loop] = []
         summed: list[Loop] = []
         sum_at = 0
@@ -66,17 +66,17 @@ class _Builder:
                 loops += [Loop(scalar[-1], Panels(self.schedule.panel))] if self.schedule.panel else []
             if var is None:
                 break
-            bound = walk.bind(var)
+            bound = iterators.bind(var)
             if self.schedule.panel and var == scalar[-1]:
-                bound[0] = replace(bound[0], domain=replace(cast(Stored, bound[0].domain), panel=True))
+                bound[0] = replace(bound[0], domain=replace(cast(LevelIteration, bound[0].domain), panel=True))
             into = summed if var in self.schedule.summed else loops
             into += bound
-            sum_at = len(loops) if isinstance(bound[0].domain, Stored) else sum_at
-        walk.check()
+            sum_at = len(loops) if isinstance(bound[0].domain, LevelIteration) else sum_at
+        iterators.check()
         return loops, summed, sum_at
 
     def _reduces(self, loop: Loop) -> bool:
-        return loop.var not in self.kept and not loop.filters
+        return loop.var not in self.free_vars and not loop.filters
 
     def _register_place(self) -> int:
         """The first place below which no loop runs over an index of the target."""
@@ -86,15 +86,19 @@ class _Builder:
         return place
 
     def _places_target(self, loop: Loop) -> bool:
-        """Whether the loop says where the target is written: by its variable, or by the position that it looks up."""
+        """Whether the loop determines where the target is written: by its variable, or by a position it looks up."""
         if not loop.filters:
-            return loop.var in self.kept
+            return loop.var in self.free_vars
         positions = self.problem.type_of[self.target.tensor].positions
-        return positions is not None and isinstance(loop.domain, Stored) and loop.domain.pattern == positions.pattern
+        return (
+            positions is not None
+            and isinstance(loop.domain, LevelIteration)
+            and loop.domain.pattern == positions.pattern
+        )
 
     def _covers_target(self) -> bool:
-        """Whether the loops visit all of the target: they do unless a sparse level decides what is visited, or a
-        repeated index visits a diagonal only."""
+        """Whether the loops visit every element of the target: not if a sparse level leaves coordinates out, or if a
+        repeated index restricts them to a diagonal."""
         if len(set(self.target.indices)) < len(self.target.indices):
             return False
         positions = self.problem.type_of[self.target.tensor].positions
@@ -104,8 +108,8 @@ class _Builder:
         return all(self._visits_all(loop, own) for loop in self.loops[: self.register_at])
 
     def _visits_all(self, loop: Loop, own: int | None) -> bool:
-        """Whether the loop leaves out nothing of the target, which lies on pattern `own` or is dense."""
-        if not isinstance(loop.domain, Stored) or self._reduces(loop):
+        """Whether the loop visits every coordinate of the target, which lies on pattern `own` or is dense."""
+        if not isinstance(loop.domain, LevelIteration) or self._reduces(loop):
             return True
         level = self.problem.patterns[loop.domain.pattern].levels[loop.domain.level]
         return level.kind is LevelKind.DENSE or (loop.domain.pattern == own and not loop.domain.bound)
@@ -113,11 +117,11 @@ class _Builder:
     @property
     def _in_registers(self) -> bool:
         """Whether anything is summed below the innermost loop over the target."""
-        return self.register_at < len(self.loops) or self._folds
+        return self.register_at < len(self.loops) or self._reduces_lanes
 
     @property
-    def _folds(self) -> bool:
-        return self.vector is not None and self.vector not in self.kept
+    def _reduces_lanes(self) -> bool:
+        return self.vector is not None and self.vector not in self.free_vars
 
     def _emit(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
         if self.summed and place == self.sum_at and factors == self.problem.product:
@@ -131,7 +135,7 @@ class _Builder:
         return self._loop(place, self._emit(place + 1, accumulate, factors))
 
     def _packed(self, factors: tuple[Access, ...], consume: Callable[[tuple[Access, ...]], Stmt]) -> Stmt:
-        """What is made of the factors where the one that is gathered is read from a copy."""
+        """`consume` of the factors, with the gathered one read from a packed copy."""
         (source,) = (f for f in factors if f.variables() and set(f.variables()) == set(self.schedule.order[-2:]))
         access = Access("pack", source.indices)
         return Pack("pack", source, consume(tuple(access if f == source else f for f in factors)))
@@ -147,19 +151,19 @@ class _Builder:
         return Forall(loop.var, loop.domain, body, parallel, prefetch, jam)
 
     def _walks_entries(self, loop: Loop) -> bool:
-        """Whether a loop runs over stored entries, of which there may be several."""
-        if not isinstance(loop.domain, Stored) or loop.filters:
+        """Whether a loop runs over a segment of stored entries."""
+        if not isinstance(loop.domain, LevelIteration) or loop.filters:
             return False
         return not self.problem.patterns[loop.domain.pattern].is_single(loop.domain.level)
 
     def _registers(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
-        """where(acc, reductions, target = acc); a reduction that runs in lanes is folded into a scalar in between."""
+        """where(acc, reductions, target = acc); a reduction that runs in lanes is reduced to a scalar in between."""
         acc = Workspace("acc", self.dtype, self.vector, max(self.schedule.lanes, 1))
         producer = self._below(place, acc.access(), factors)
-        if not self._folds:
+        if not self._reduces_lanes:
             return Where(acc, producer, self._innermost(self.target, accumulate, (acc.access(),)))
         total = Workspace("total", self.dtype)
-        fold = Forall(str(self.vector), Fold(), Assign(total.access(), True, (acc.access(),)))
+        fold = Forall(str(self.vector), HorizontalReduce(), Assign(total.access(), True, (acc.access(),)))
         return Where(total, Where(acc, producer, fold), Assign(self.target, accumulate, (total.access(),)))
 
     def _below(self, place: int, into: Access, factors: tuple[Access, ...]) -> Stmt:
@@ -182,7 +186,7 @@ class _Builder:
         inner = tuple(f for f in factors if names & set(f.variables()))
         outer = tuple(f for f in factors if not names & set(f.variables()))
         in_lanes = self._sums_in_lanes
-        checked = self.schedule.mode != "reduced"  # chunks do not tell whether others added anything
+        checked = self.schedule.mode != "reduced"  # a chunk of a reduction does not know whether others added to it
         lanes = (self.vector, self.schedule.lanes) if in_lanes else (None, 1)
         sub = Workspace("sub", self.dtype, *lanes, checked)
         producer = self._innermost(sub.access(), True, inner) if in_lanes else Assign(sub.access(), True, inner)
@@ -192,6 +196,6 @@ class _Builder:
         return Where(sub, producer, consume((sub.access(), *outer)))
 
     def _innermost(self, target: Access, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
-        guarded = self.problem.guarded if factors == self.problem.product else ()
-        assign = Assign(target, accumulate, factors, guarded=guarded)
+        compared = self.problem.compared if factors == self.problem.product else ()
+        assign = Assign(target, accumulate, factors, compared=compared)
         return Forall(self.vector, Lanes(), assign) if self.vector else assign

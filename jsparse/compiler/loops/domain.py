@@ -1,4 +1,4 @@
-"""What a loop runs over: where the values of an index variable come from."""
+"""Domains of loops: where the values of an index variable come from."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 __all__ = [
+    "Coiteration",
     "Domain",
-    "Fold",
+    "HorizontalReduce",
     "Lanes",
-    "Merged",
+    "LevelIteration",
     "Panels",
     "Range",
     "Runs",
-    "Stored",
     "Tiles",
-    "Written",
+    "WorkspaceNonzeros",
 ]
 
 
@@ -28,9 +28,9 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """The entries of a pattern's level below the present position. `bound`: only those that the variable names.
-    `panel`: only those in the present panel of the variable."""
+class LevelIteration:
+    """The entries of a pattern's level below the present position. `bound`: only the entry of the variable's present
+    value, located. `panel`: only entries in the present panel of the variable."""
 
     pattern: int
     level: int
@@ -44,8 +44,8 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The first coordinate of each run of `lanes` coordinates; the last run holds what is left. Runs of `wide`
-    coordinates, unless that is 0, where these are enough for all threads."""
+    """The first coordinate of each tile of `lanes` coordinates; the last tile may be shorter. If `wide` is not 0, tiles
+    have `wide` lanes where there are enough of them for all threads."""
 
     lanes: int
     wide: int = 0
@@ -64,8 +64,8 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """The first coordinate of each run of `size` coordinates. Stored entries inside are walked run by run: a segment
-    goes on where it ended in the run before."""
+    """The first coordinate of each panel of `size` coordinates. Loops inside walk only the entries in the panel: a
+    segment continues where it ended in the panel before."""
 
     size: int
 
@@ -75,11 +75,11 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs of at most `size` turns of the loop over `of` that stands inside, which then takes only those in the present
-    run (`Forall.run`). Turns are counted through all loops around that one, so a run goes on from one segment to the
-    next. There is one run at least."""
+    """Runs of at most `size` iterations of an inner loop over `of`, which executes only those in the present run
+    (`Forall.run`). Iterations are counted across the loops in between, so a run may continue from one segment to the
+    next. There is at least one run."""
 
-    of: Range | Stored | Tiles
+    of: Range | LevelIteration | Tiles
     size: int
 
     def __str__(self) -> str:
@@ -87,22 +87,22 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """All lanes of a workspace, added together in a fixed order."""
+class HorizontalReduce:
+    """All lanes of a workspace, reduced to a scalar in a fixed order."""
 
     def __str__(self) -> str:
-        return "folded lanes"
+        return "reduced lanes"
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class Coiteration:
     """The coordinates at which some term has entries: a merge lattice of two layers (Kjolstad et al., 2017).
 
-    Of each term, the levels that meet here: they intersect; the terms unite. A term for which none are given, or only
-    dense ones, has every coordinate, so all are visited. Whatever is not there has no entries further in.
+    `terms` are the levels of each term that meet here: levels of a term intersect, terms unite. A term with no levels,
+    or dense ones only, has every coordinate, so all are visited. Below a level without an entry, segments are empty.
     """
 
-    terms: tuple[tuple[Stored, ...], ...]
+    terms: tuple[tuple[LevelIteration, ...], ...]
 
     def __str__(self) -> str:
         terms = [" and ".join(map(str, term)) or "all" for term in self.terms]
@@ -110,13 +110,15 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """The coordinates at which a workspace was written, in ascending order; it is empty afterwards."""
+class WorkspaceNonzeros:
+    """The coordinates at which a sparse workspace was written, ascending. The loop empties the workspace."""
 
     workspace: str
 
     def __str__(self) -> str:
-        return f"written {self.workspace}"
+        return f"nonzeros of {self.workspace}"
 
 
-Domain: TypeAlias = Range | Stored | Tiles | Lanes | Panels | Runs | Fold | Merged | Written
+Domain: TypeAlias = (
+    Range | LevelIteration | Tiles | Lanes | Panels | Runs | HorizontalReduce | Coiteration | WorkspaceNonzeros
+)

@@ -1,4 +1,4 @@
-"""Runs a loop nest, one coordinate at a time, on numpy arrays. Slow and obvious: the tests' reference for lowering."""
+"""An interpreter of loop nests, one coordinate at a time, on numpy arrays: the tests' reference for lowering."""
 
 from __future__ import annotations
 
@@ -11,18 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.compiler.interpret import COMBINE, as_stored
-from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Runs, Stored, Tiles, Written
+from jsparse.compiler.loops.domain import (
+    Coiteration,
+    HorizontalReduce,
+    Lanes,
+    LevelIteration,
+    Panels,
+    Range,
+    Runs,
+    Tiles,
+    WorkspaceNonzeros,
+)
 from jsparse.compiler.loops.nest import (
-    Append,
+    AppendCoord,
+    AppendEdges,
     Assign,
     Forall,
     LoopNest,
     Pack,
-    Parent,
-    Present,
-    Reserve,
-    Row,
+    ReserveUpperBound,
+    SparseWorkspace,
     Stmt,
+    TermGuard,
     Where,
     Workspace,
 )
@@ -35,7 +45,7 @@ from jsparse.notation.assignment import Access
 __all__ = ["count_operations", "interpret_listing", "interpret_loops"]
 
 Array = NDArray[np.generic]
-Span = tuple[int, int]  # the positions [lo, hi) at which the present coordinates stand
+PositionRange = tuple[int, int]  # the positions [lo, hi) at which the present coordinates stand
 
 
 def interpret_loops(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
@@ -65,7 +75,7 @@ def interpret_listing(
 
 
 def count_operations(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> int:
-    """How many turns of loops and how many assignments `nest` takes, each lane counted; it is executed."""
+    """Execute `nest`, and count iterations and assignments, each lane by itself."""
     machine = _Machine(nest, dict(arrays), patterns)
     machine.run(nest.body)
     return machine.operations + (arrays[nest.problem.tensors[0].name].size if nest.clear else 0)
@@ -73,7 +83,7 @@ def count_operations(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequ
 
 @dataclass
 class _Run:
-    """Turns `first <= n < stop` of a loop; `seen`: how many it has had so far in this pass."""
+    """Iterations `first <= n < stop` of a loop; `seen` counts those of the present pass so far."""
 
     first: int
     stop: int
@@ -88,13 +98,13 @@ class _Machine:
     env: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
     panels: dict[str, range] = field(default_factory=dict)
-    spans: dict[tuple[int, int], Span] = field(default_factory=dict)
-    absent: set[int] = field(default_factory=set)  # patterns without an entry where the merged loops stand
+    positions: dict[tuple[int, int], PositionRange] = field(default_factory=dict)
+    absent: set[int] = field(default_factory=set)  # patterns without an entry at the present coordinates
     runs: dict[str, _Run] = field(default_factory=dict)
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
     row_dtypes: dict[str, str] = field(default_factory=dict)
     listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
-    empty: frozenset[str] = frozenset()  # workspaces that say so, and that nothing was added to yet
+    empty: frozenset[str] = frozenset()  # checked workspaces that nothing was added to yet
     operations: int = 0
 
     def run(self, stmt: Stmt) -> None:
@@ -106,20 +116,22 @@ class _Machine:
             case Sequence_(stmts=stmts):
                 for inner in stmts:
                     self.run(inner)
-            case Present(term=term, body=body):
+            case TermGuard(term=term, body=body):
                 if self.absent.isdisjoint(self.nest.problem.terms[term].patterns):
                     self.run(body)
             case Pack(name=name, source=source, body=body):
                 self.arrays[name] = self.packed(source)
                 self.run(body)
-            case Reserve():
-                raise NotImplementedError("how much room a loop needs is not part of what it computes")
-            case Parent(body=body):  # which says of columns what they say themselves
+            case ReserveUpperBound():
+                raise NotImplementedError("upper bounds for memory are not part of a result")
+            case AppendEdges(body=body):  # edges repeat the coordinates of the entries below
                 self.run(body)
-            case Append(target=target, value=value):
+            case AppendCoord(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
                 self.listed.append((here, None if value is None else self.appended(value)))
-            case Where(workspace=Row(name=name, dtype=dtype, var=var), producer=producer, consumer=consumer):
+            case Where(
+                workspace=SparseWorkspace(name=name, dtype=dtype, var=var), producer=producer, consumer=consumer
+            ):
                 self.rows[name], self.row_dtypes[name] = {}, dtype or "float32"
                 self.run(producer)
                 if var is not None or self.rows[name]:
@@ -136,7 +148,7 @@ class _Machine:
 
     def visit(self, var: str, domain: object) -> Iterator[None]:
         match domain:
-            case Range() | Fold():
+            case Range() | HorizontalReduce():
                 yield from (self.env.update({var: n}) for n in range(self.size(var)))
             case Tiles(lanes=lanes):
                 for start in range(0, self.size(var), lanes):
@@ -150,18 +162,18 @@ class _Machine:
                 yield from self.passes(var, size)
             case Lanes():
                 yield from (self.env.update({var: n}) for n in range(*self.tiles[var]))
-            case Merged(terms=terms):
+            case Coiteration(terms=terms):
                 yield from self.merged(var, terms)
-            case Written(workspace=workspace):
+            case WorkspaceNonzeros(workspace=workspace):
                 for place in sorted(self.rows[workspace]):
                     self.env[var] = place[0]
                     yield
-            case Stored(pattern=pattern, level=level, bound=bound, panel=panel):
+            case LevelIteration(pattern=pattern, level=level, bound=bound, panel=panel):
                 entries = self.entries(var, pattern, level, bound)
                 yield from (None for _ in entries if not panel or self.env[var] in self.panels[var])
 
     def passes(self, var: str, size: int) -> Iterator[None]:
-        """Once for each run of `size` turns: what is inside runs from its start, and passes over all other turns."""
+        """Yield once for each run of `size` iterations; the loops inside start anew and skip all others."""
         run = self.runs[var] = _Run(0, size)
         yield
         while run.seen > run.stop:
@@ -169,7 +181,7 @@ class _Machine:
             yield
 
     def in_run(self, var: str, domain: object) -> Iterator[None]:
-        """The turns in the present run."""
+        """The iterations in the present run."""
         run = self.runs[var]
         for _ in self.visit(var, domain):
             run.seen += 1
@@ -177,14 +189,14 @@ class _Machine:
                 yield
 
     def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
-        """Visit the entries of one level below the present span, equal neighbours of a repeating level together."""
+        """Visit the entries of one level below the present positions, runs of equal coordinates together."""
         kind = self.nest.problem.patterns[pattern].levels[level].kind
-        lo, hi = self.spans.get((pattern, level - 1), (0, 1))
+        lo, hi = self.positions.get((pattern, level - 1), (0, 1))
         if kind is LevelKind.DENSE:
             size = self.size(var)
             for n in [self.env[var]] if bound else range(size):
                 self.env[var] = n
-                self.spans[pattern, level] = (lo * size + n, lo * size + n + 1)
+                self.positions[pattern, level] = (lo * size + n, lo * size + n + 1)
                 yield
             return
         pointers, coordinates = self.level_arrays(pattern, level)
@@ -198,7 +210,7 @@ class _Machine:
             in_range = not self.nest.problem.patterns[pattern].padded or 0 <= coordinate < self.size(var)
             if coordinate == self.env[var] if bound else in_range:
                 self.env[var] = coordinate
-                self.spans[pattern, level] = (lo, end)
+                self.positions[pattern, level] = (lo, end)
                 yield
             lo = end
 
@@ -215,9 +227,8 @@ class _Machine:
         copy[part] = whole[part]
         return copy
 
-    def merged(self, var: str, terms: Sequence[Sequence[Stored]]) -> Iterator[None]:
-        """Every coordinate at which all levels of some term have an entry; what has none is absent, and so is what
-        lies below."""
+    def merged(self, var: str, terms: Sequence[Sequence[LevelIteration]]) -> Iterator[None]:
+        """Visit every coordinate at which all levels of some term have an entry; patterns without one are absent."""
         levels = list(dict.fromkeys(level for term in terms for level in term))
         above = self.absent
         found = {level: self.entries_below(var, level) for level in levels}
@@ -228,19 +239,19 @@ class _Machine:
             self.env[var], self.absent = coordinate, set(above)
             for level in levels:
                 if there[level]:
-                    self.spans[level.pattern, level.level] = found[level][coordinate]
+                    self.positions[level.pattern, level.level] = found[level][coordinate]
                 else:
                     self.absent.add(level.pattern)
             yield
         self.absent = above
 
-    def entries_below(self, var: str, level: Stored) -> dict[int, Span]:
-        """The span of each coordinate of a level below the present position; none where that is absent."""
+    def entries_below(self, var: str, level: LevelIteration) -> dict[int, PositionRange]:
+        """Coordinate → positions, of a level below the present position; empty if the pattern is absent."""
         if level.pattern in self.absent:
             return {}
         found = {}
         for _ in self.entries(var, level.pattern, level.level, bound=False):
-            found[self.env[var]] = self.spans[level.pattern, level.level]
+            found[self.env[var]] = self.positions[level.pattern, level.level]
         return found
 
     def row_place(self, access: Access) -> tuple[int, ...]:
@@ -260,12 +271,12 @@ class _Machine:
         size = self.nest.problem.size[var]
         if size is not None:
             return size
-        tensor, axis = self.nest.problem.told_by(var)
+        tensor, axis = self.nest.problem.size_source(var)
         return self.arrays[tensor].shape[axis]
 
     def assign(self, stmt: Assign) -> None:
         semiring = self.nest.problem.semiring
-        counts = self.counts(stmt.guarded) and self.empty.isdisjoint(factor.tensor for factor in stmt.factors)
+        counts = self.counts(stmt.compared) and self.empty.isdisjoint(factor.tensor for factor in stmt.factors)
         value = self.product(stmt.factors, semiring.multiply) if counts else None
         self.empty -= {stmt.target.tensor} if value is not None else set()
         if value is not None and semiring.is_selective:
@@ -297,7 +308,7 @@ class _Machine:
         return value if coefficient == 1 else self.accumulator.type(coefficient) * value
 
     def rounded(self, value: Any, dtype: str) -> Any:
-        """What an element of that dtype would hold of a value, in the dtype of arithmetic."""
+        """A value rounded to a dtype, as a number of the dtype of arithmetic."""
         return as_stored(value, np.dtype(dtype)).astype(self.accumulator)
 
     def appended(self, value: Access) -> Any:
@@ -307,7 +318,7 @@ class _Machine:
         return as_stored(self.accumulator.type(row[self.row_place(value)]), np.dtype(target.dtype)).item()
 
     def product(self, factors: Sequence[Access], operation: Multiply) -> Any:
-        """The product of the factors, as they come; None if one of them is out of range."""
+        """The product of the factors, in their order; None if an indirect index is out of range."""
         value: Any = None
         for factor in factors:
             where = self.address(factor)
@@ -317,13 +328,13 @@ class _Machine:
             value = element if value is None else COMBINE[operation](value, element)
         return self.accumulator.type(identity(operation, self.accumulator.name)) if value is None else value
 
-    def counts(self, guarded: tuple[Access, ...]) -> bool:
-        """Whether the guard holds, if there is one."""
-        guard = self.nest.problem.guard
-        if guard is None or not guarded:
+    def counts(self, factors: tuple[Access, ...]) -> bool:
+        """Whether the mask holds, if there is one."""
+        mask = self.nest.problem.mask
+        if mask is None or not factors:
             return True
-        *factors, total = guarded
-        compared, expected = self.product(factors, guard.multiply), self.product([total], guard.multiply)
+        *multiplied, total = factors
+        compared, expected = self.product(multiplied, mask.multiply), self.product([total], mask.multiply)
         if compared is None or expected is None:
             return False
         return bool(self.rounded(compared, self.nest.problem.type_of[total.tensor].dtype) == expected)
@@ -343,7 +354,7 @@ class _Machine:
 
     def coordinate(self, access: Access, axis: Dense | Positions) -> int:
         if isinstance(axis, Positions):
-            return self.spans[axis.pattern, len(axis.dims) - 1][0]
+            return self.positions[axis.pattern, len(axis.dims) - 1][0]
         index = access.indices[axis.dim]
         if isinstance(index, Access):
             inner = self.address(index)

@@ -1,16 +1,16 @@
-"""How far patterns have been walked, while variables are bound one after the other."""
+"""Iterators over the levels of patterns: they advance as variables are bound one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from jsparse.compiler.loops.domain import Domain, Range, Stored
+from jsparse.compiler.loops.domain import Domain, LevelIteration, Range
 from jsparse.compiler.problem import Problem
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Loop", "Walk"]
+__all__ = ["LevelIterators", "Loop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +23,36 @@ class Loop:
     @property
     def filters(self) -> bool:
         """Whether the loop only looks up a variable that an outer loop has set."""
-        return isinstance(self.domain, Stored) and self.domain.bound
+        return isinstance(self.domain, LevelIteration) and self.domain.bound
 
 
-class Walk:
-    """The patterns of a problem, whose levels are walked in the order in which they are stored.
+class LevelIterators:
+    """An iterator for each pattern of a problem over its levels, in the order in which they are stored.
 
     Attributes:
-        left: for each pattern, its levels that are still to be walked, outermost first, with their variables.
+        left: for each pattern, the levels (with their variables) that are not walked yet, outermost first.
         bound: the variables that have a value.
     """
 
-    def __init__(self, problem: Problem, drivers: Collection[tuple[IndexVar, int]]) -> None:
-        self.problem, self.drivers = problem, frozenset(drivers)
+    def __init__(self, problem: Problem, merge_leaders: Collection[tuple[IndexVar, int]]) -> None:
+        self.problem, self.merge_leaders = problem, frozenset(merge_leaders)
         self.left = {n: list(enumerate(names)) for n, names in enumerate(problem.level_variables)}
         self.bound: set[IndexVar] = set()
 
-    def part(self, patterns: Iterable[int]) -> Walk:
-        """A walk that goes on from here over some of the patterns; this one stays where it is."""
-        walk = Walk(self.problem, self.drivers)
-        walk.left = {n: list(self.left[n]) for n in patterns}
-        walk.bound = set(self.bound)
-        return walk
+    def part(self, patterns: Iterable[int]) -> LevelIterators:
+        """A copy that continues from here over some of the patterns."""
+        iterators = LevelIterators(self.problem, self.merge_leaders)
+        iterators.left = {n: list(self.left[n]) for n in patterns}
+        iterators.bound = set(self.bound)
+        return iterators
 
     def bind(self, var: IndexVar) -> list[Loop]:
         """One loop over `var`, then the lookups in all levels whose variable is bound.
 
-        The loop walks a level that meets `var`: a sparse one, since a dense one can be located; of several, that of the
-        pattern which drives. Where there is none, it has every coordinate.
+        The loop walks one of the levels that meet `var`: a sparse one if there is one, since a dense one can be
+        located; of several, the merge leader's. Without any level, it runs over every coordinate.
         """
-        met = sorted(self._met(var), key=lambda n: (self._is_dense(n), (var, n) not in self.drivers))
+        met = sorted(self._met(var), key=lambda n: (self._is_dense(n), (var, n) not in self.merge_leaders))
         loops = [Loop(var, self._next(met[0]) if met else Range())]
         self.bound.add(var)
         for n, levels in self.left.items():
@@ -60,7 +60,7 @@ class Walk:
                 loops.append(Loop(levels[0][1], self._next(n, bound=True)))
         return loops
 
-    def merge(self, var: IndexVar) -> dict[int, Stored]:
+    def coiterate(self, var: IndexVar) -> dict[int, LevelIteration]:
         """Bind `var` in one loop over all levels that meet it: pattern → level."""
         self.bound.add(var)
         return {n: self._next(n) for n in self._met(var)}
@@ -74,9 +74,9 @@ class Walk:
         """The patterns whose next level is over `var`."""
         return [n for n, levels in self.left.items() if levels and levels[0][1] == var]
 
-    def _next(self, pattern: int, bound: bool = False) -> Stored:
+    def _next(self, pattern: int, bound: bool = False) -> LevelIteration:
         level, _ = self.left[pattern].pop(0)
-        return Stored(pattern, level, bound)
+        return LevelIteration(pattern, level, bound)
 
     def _is_dense(self, pattern: int) -> bool:
         level, _ = self.left[pattern][0]

@@ -2,9 +2,10 @@
 
     LoopNest := [clear target] Stmt
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
-              | append target | Stmt append parent | reserve | Stmt; … ; Stmt | if term Stmt
+              | append target | Stmt append edges | reserve | Stmt; … ; Stmt | if term Stmt
               | with a copy of a tensor's panel Stmt
-    Domain   := Range | Stored | Tiles | Lanes | Panels | Runs | Fold | Merged | Written
+    Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | Runs
+              | WorkspaceNonzeros
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
 
@@ -25,9 +26,9 @@ and the product of two csr matrices, assembled row by row:
           ∀ j ∈ P0.1
             ∀ k ∈ P1.1
               row[k] += A[i, j] * B[j, k]
-      ∀ k ∈ written row
+      ∀ k ∈ nonzeros of row
         append C[i, k] = row[k]
-      append parent C[i]
+      append edges C[i]
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jsparse.compiler.loops.domain import Domain, Stored
+from jsparse.compiler.loops.domain import Domain, LevelIteration
 from jsparse.compiler.problem import Problem, condition_text
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
-    "Append",
+    "AppendCoord",
+    "AppendEdges",
     "Assign",
     "Forall",
     "LoopNest",
     "Pack",
     "Parallel",
-    "Parent",
-    "Present",
-    "Reserve",
-    "Row",
+    "ReserveUpperBound",
     "Sequence",
+    "SparseWorkspace",
     "Stmt",
+    "TermGuard",
     "Where",
     "Workspace",
 ]
@@ -64,8 +65,8 @@ class Parallel:
     number of threads.
 
     owned: each iteration owns its part of the target.
-    split: the same, but long segments of the second level are cut; what a chunk has of a segment that began in another
-        one is added in the order of the chunks.
+    split: the same, but long segments of the second level are cut; carry-outs of the cut ones are added in the order
+        of the chunks.
     reduced: each chunk has its own copy of the workspace; the copies are added in the order of the chunks.
     """
 
@@ -81,8 +82,7 @@ class Workspace:
     """A scalar, or `lanes` lanes of `var`, kept in registers.
 
     Attributes:
-        checked: if nothing was added to it, products that read it contribute nothing: they would be 0 otherwise, but
-            for those with an infinite factor.
+        checked: products that read it are left out if nothing was added to it: 0 times an infinite factor is NaN.
     """
 
     name: str
@@ -97,9 +97,9 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A workspace over all coordinates of `var` that knows which of them were written; without `var`, a scalar that
-    knows whether it was. With dtype "" it holds no values."""
+class SparseWorkspace:
+    """A workspace over all coordinates of `var` that marks the ones written; without `var`, a scalar with one mark.
+    With dtype "" it holds no values (Kjolstad et al., 2019)."""
 
     name: str
     dtype: str
@@ -112,14 +112,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. `guarded`: what the problem's guard
-    compares here; where it does not hold, zero takes the place of the product."""
+    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. The product is zero where the
+    problem's mask does not hold for the factors in `compared`."""
 
     target: Access
     accumulate: bool
     factors: tuple[Access, ...]
     coefficient: float = 1
-    guarded: tuple[Access, ...] = ()
+    compared: tuple[Access, ...] = ()
 
     def text(self, problem: Problem) -> str:
         """The statement in a nest over `problem`."""
@@ -127,14 +127,14 @@ class Assign:
         shown = [str(self.coefficient)] * (self.coefficient != 1) + [str(factor) for factor in self.factors]
         product = f" {semiring.multiply} ".join(shown) or f"{semiring.one(problem.tensors[0].dtype):g}"
         stated = f"{self.target} {semiring.add if self.accumulate else ''}= {product}"
-        guard = problem.guard if self.guarded else None
-        return stated if guard is None else f"{stated} if {condition_text(guard, self.guarded)}"
+        mask = problem.mask if self.compared else None
+        return stated if mask is None else f"{stated} if {condition_text(mask, self.compared)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """One more column of coordinates for the list that the target is, or one more to count; perhaps with a value. Where
-    the target's levels are built, just the coordinate of `last`, its innermost index: the others have parents."""
+class AppendCoord:
+    """Append one entry to the target, or count one: the coordinates of all indices, perhaps with a value. If levels are
+    built, only the coordinate of the innermost index, `last`: `AppendEdges` appends the others."""
 
     target: Access
     value: Access | None = None
@@ -145,22 +145,22 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
-    """Count as many columns as a loop over `var` would append at most, without running it: of each term the entries of
-    the shortest of the levels that meet there, all coordinates if there are none."""
+class ReserveUpperBound:
+    """Count an upper bound of the entries that a loop over `var` would append, without running it: the sum over terms
+    of the shortest segment of the term's levels, or of all coordinates if it has none."""
 
     var: IndexVar
-    terms: tuple[tuple[Stored, ...], ...]
+    terms: tuple[tuple[LevelIteration, ...], ...]
 
     def __str__(self) -> str:
         terms = [" and ".join(map(str, term)) or f"all {self.var}" for term in self.terms]
-        return f"reserve as many as {' plus '.join(terms)}"
+        return f"reserve at most {' plus '.join(terms)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
-    """The body; then, if it appended anything, the coordinate that this shares: that of the last of `indices`, the
-    target's outermost as it stores them, and how much has been appended below so far."""
+class AppendEdges:
+    """Run the body; if it appended anything, append the coordinate of the last of `indices` and the end of the entries
+    below it (the edges of Chou et al., 2018). `indices` are the target's outermost, in storage order."""
 
     target: Access
     indices: tuple[IndexVar, ...]
@@ -168,11 +168,11 @@ class Parent:
 
     @property
     def level(self) -> int:
-        """Of the target, counted in the order of storage."""
+        """The target's level, in storage order."""
         return len(self.indices) - 1
 
     def __str__(self) -> str:
-        return f"append parent {Access(self.target.tensor, self.indices)}"
+        return f"append edges {Access(self.target.tensor, self.indices)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ class Forall:
     """`∀ var ∈ domain body`.
 
     Attributes:
-        prefetch: how many entries ahead the rows gathered in the body are asked for.
-        jam: how many iterations are worked on at a time (see `kernel.jam`).
-        run: whether only the turns in the present run are taken, of those that a loop over `Runs` around counts.
+        prefetch: how many entries ahead the rows gathered in the body are prefetched.
+        jam: how many iterations run at a time (see `kernel.jam`).
+        run: whether only the iterations in the present run of a loop over `Runs` around are executed.
     """
 
     var: IndexVar
@@ -203,8 +203,8 @@ class Forall:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The body, which reads `source[v, k]` as `name[v, k]`: from a copy of the rows of the present panel of `v`, in the
-    lanes of the present tile of `k`, that lie close together."""
+    """Copy the rows of `source[v, k]` in the present panel of `v` and tile of `k` to contiguous memory, then run the
+    body, which reads the copy as `name[v, k]`."""
 
     name: str
     source: Access
@@ -220,14 +220,14 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other."""
+    """Statements one after the other."""
 
     stmts: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
-    """The body, if the levels of a term that merged loops have met so far all have an entry."""
+class TermGuard:
+    """Run the body if all of the term's levels in the coiterations around have an entry."""
 
     term: int
     body: Stmt
@@ -238,14 +238,14 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The producer fills the workspace from zero, then the consumer reads it; of a scalar row, if it was written."""
+    """The producer fills the workspace from zero, then the consumer reads it: a sparse scalar only if written."""
 
-    workspace: Workspace | Row
+    workspace: Workspace | SparseWorkspace
     producer: Stmt
     consumer: Stmt
 
 
-Stmt: TypeAlias = Forall | Where | Assign | Append | Parent | Reserve | Pack | Sequence | Present
+Stmt: TypeAlias = Forall | Where | Assign | AppendCoord | AppendEdges | ReserveUpperBound | Pack | Sequence | TermGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class LoopNest:
 
     Attributes:
         clear: the target is set to zero first.
-        widened: all this is done to a copy of the target in float64, which the target becomes at last.
+        widened: the statement works on a copy of the target in float64, which is narrowed into the target at the end.
     """
 
     problem: Problem
@@ -279,7 +279,7 @@ def _assignments(stmt: Stmt) -> Iterator[Assign]:
     match stmt:
         case Assign():
             yield stmt
-        case Forall(body=body) | Present(body=body) | Parent(body=body) | Pack(body=body):
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body):
             yield from _assignments(body)
         case Sequence(stmts=stmts):
             for inner in stmts:
@@ -291,7 +291,7 @@ def _assignments(stmt: Stmt) -> Iterator[Assign]:
 
 def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
     match stmt:
-        case Forall(body=body) | Present(body=body):
+        case Forall(body=body) | TermGuard(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent + "  ", problem)
         case Sequence(stmts=stmts):
@@ -310,11 +310,11 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             yield from _lines(consumer, indent + deeper, problem)
         case Assign():
             yield indent + stmt.text(problem)
-        case Append() | Reserve():
+        case AppendCoord() | ReserveUpperBound():
             yield indent + str(stmt)
         case Pack(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent, problem)
-        case Parent(body=body):
+        case AppendEdges(body=body):
             yield from _lines(body, indent, problem)
             yield indent + str(stmt)

@@ -1,11 +1,10 @@
-"""Lists of coordinates: counted chunk by chunk, then written from where each chunk's part begins.
+"""Assembly of sparse results: the symbolic phase counts each chunk's entries, the numeric phase writes them.
 
-A chunk keeps its places in registers: that of the next column, or, where the target's levels are built, those of the
-next item of each level. The same loops run for all that may be wanted, divided alike, since the division depends on the
-patterns alone.
+A chunk keeps its write positions in registers: one for the next entry, or, if levels are built, one for the next item
+of each level. The same loops run in both phases, in the same chunks: their division depends on patterns alone.
 
-Levels are built like the nodes of a tree (the edges of Chou et al., 2018): an item of a level is a coordinate and where
-the items below it end. Items without anything below are never written.
+Levels are built like the nodes of a tree (the edges of Chou et al., 2018): an item of a level is a coordinate and the
+end of the items below it. Items without any below are never written.
 """
 
 from __future__ import annotations
@@ -16,39 +15,47 @@ from typing import TYPE_CHECKING, Protocol
 from jsparse.compiler.kernel.algebra import add, block, cast, const, less, minimum, mul, zero
 from jsparse.compiler.kernel.nodes import Block, Compare, Declare, Expr, Extent, For, If, Let, Set, Stmt, Store, Var
 from jsparse.compiler.kernel.types import I64
-from jsparse.compiler.loops.nest import Append, Forall, LoopNest, Parent, Reserve, Row, Where
+from jsparse.compiler.loops.nest import (
+    AppendCoord,
+    AppendEdges,
+    Forall,
+    LoopNest,
+    ReserveUpperBound,
+    SparseWorkspace,
+    Where,
+)
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
-from jsparse.compiler.lower.workspaces import new_row, with_memory
+from jsparse.compiler.lower.workspaces import new_workspace, with_memory
 from jsparse.compiler.problem import Problem
 
 if TYPE_CHECKING:
     from jsparse.compiler.lower.storage import Storage
 
-__all__ = ["append", "append_parent", "listing", "reserve"]
+__all__ = ["append", "append_edges", "listing", "reserve"]
 
 
 class Lowering(Protocol):
-    """What lowers the loops."""
+    """The lowering of loop nests, as this module needs it."""
 
     def stmt(self, stmt: LoopStmt, scope: Scope) -> Stmt:
         """Any statement."""
 
     def forall(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
-        """A loop; its chunks as `partials` says."""
+        """A loop, divided into chunks by `partials`."""
 
 
 def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
-    """The kernel's body: the loops, in each chunk of which registers hold the places of what comes next."""
+    """The kernel's body: the loops, with each chunk's write positions in registers."""
     scope = outer = Scope(storage)
     places = [outer.fresh("place") for _ in range(_depth(nest.problem))]
     for level, place in enumerate(places):
         scope = scope.with_register(_place(nest.problem, level), place)
     row = _row(nest.body)
     if row is not None:
-        scope = new_row(scope, row)
+        scope = new_workspace(scope, row)
 
     def own(chunk: Expr, loops: Stmt) -> Stmt:
         worked = loops if row is None else with_memory(scope, row, loops)
@@ -67,13 +74,13 @@ def _counts(nest: LoopNest) -> bool:
 
 
 def _counted(storage: Storage, places: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
-    """The loops of a chunk whose columns are counted."""
+    """A chunk's loops that count its entries."""
     return block(Declare(places[-1], zero(I64)), loops, Store(storage.target, chunk, places[-1]))
 
 
 def _placed(scope: Scope, places: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
-    """The loops of a chunk that writes from its starts on, which become its ends; if these can be written, a chunk may
-    be left out."""
+    """A chunk's loops that write from the chunk's starts on. If `starts` is written, it becomes the ends, and a chunk
+    that starts at a negative position is left out."""
     starts = scope.storage.by_name["starts"]
     at = [add(const(level * MAX_CHUNKS), chunk) for level in range(len(places))]
     begin = [Declare(place, scope.load_index(starts, here)) for place, here in zip(places, at, strict=True)]
@@ -84,33 +91,33 @@ def _placed(scope: Scope, places: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
 
 
 def _depth(problem: Problem) -> int:
-    """How many lists are written: one for each level that is built."""
+    """The number of write positions: one for each level that is built, else one."""
     return len(problem.assignment.target.indices) if problem.builds_levels else 1
 
 
 def _place(problem: Problem, level: int) -> str:
-    """The register that holds the place of a level's next item; of the last level, of the next column."""
+    """The register with the position of a level's next item; for the last level, of the next entry."""
     name = problem.assignment.target.tensor
     return name if level == _depth(problem) - 1 else f"{name}'s level {level}"
 
 
-def _row(stmt: LoopStmt) -> Row | None:
-    """The row over an index that the nest works in."""
+def _row(stmt: LoopStmt) -> SparseWorkspace | None:
+    """The nest's sparse workspace over an index, if it has one."""
     match stmt:
-        case Forall(body=body) | Parent(body=body):
+        case Forall(body=body) | AppendEdges(body=body):
             return _row(body)
-        case Where(workspace=Row(var=str()) as row):
+        case Where(workspace=SparseWorkspace(var=str()) as row):
             return row
     return None
 
 
 def _clear(storage: Storage, n: Var) -> Stmt:
-    """There may be fewer chunks than there is room for."""
+    """Zero all counts: there may be fewer chunks than `MAX_CHUNKS`."""
     return For(n, const(0), const(MAX_CHUNKS), Store(storage.target, n, zero(I64)))
 
 
-def append(stmt: Append, scope: Scope) -> Stmt:
-    """Write the coordinates, and the value, at the register's place, unless they are only counted, and move on."""
+def append(stmt: AppendCoord, scope: Scope) -> Stmt:
+    """Write the coordinates and the value, unless entries are only counted, and advance the write position."""
     storage = scope.storage
     place = scope.registers[stmt.target.tensor]
     stores: list[Stmt] = []
@@ -124,8 +131,8 @@ def append(stmt: Append, scope: Scope) -> Stmt:
     return block(*stores, Set(place, add(place, const(1))))
 
 
-def reserve(stmt: Reserve, scope: Scope) -> Stmt:
-    """Move on by the lengths of segments."""
+def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
+    """Advance the count by an upper bound: the lengths of segments."""
     place = scope.registers[scope.storage.problem.assignment.target.tensor]
     before: list[Stmt] = []
     every: list[Expr] = []
@@ -139,8 +146,8 @@ def reserve(stmt: Reserve, scope: Scope) -> Stmt:
     return block(*before, Set(place, add(place, reduce(add, every))))
 
 
-def append_parent(stmt: Parent, scope: Scope, body: Stmt) -> Stmt:
-    """The body; then, if items were written a level below, one more of this level."""
+def append_edges(stmt: AppendEdges, scope: Scope, body: Stmt) -> Stmt:
+    """The body; then one item of this level, if the body wrote items a level below."""
     place, below = (scope.registers[_place(scope.storage.problem, stmt.level + n)] for n in (0, 1))
     before, ends = scope.fresh("before"), scope.storage.by_name["ends"]
     item = block(

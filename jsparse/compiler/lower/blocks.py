@@ -1,7 +1,7 @@
-"""Sums in blocks: loops cut into runs, whose sums are added up in a total.
+"""Blocked sums: loops cut into runs, and the runs' sums added to a total.
 
 Most segments are shorter than a run. So the total is only written where a run ends before its loops do: a segment of
-one run costs a comparison, and its sum is the accumulator's.
+one run costs one comparison, and its sum stays in the accumulator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jsparse.compiler.kernel.algebra import block, const, zero
 from jsparse.compiler.kernel.algebra import cast as as_dtype
 from jsparse.compiler.kernel.nodes import Binary, Compare, Declare, Expr, If, Set, Stmt
 from jsparse.compiler.kernel.types import BOOL, Type
-from jsparse.compiler.loops.domain import Range, Runs, Stored, Tiles
+from jsparse.compiler.loops.domain import LevelIteration, Range, Runs, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.assembly import Lowering
@@ -27,7 +27,7 @@ __all__ = ["add_runs", "total_where"]
 
 
 def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Producer and consumer of a total that runs are added to. Behind the runs, the accumulator holds the total."""
+    """Producer and consumer of a total that runs are added to. After the runs, the accumulator holds the total."""
     runs, workspace = where.producer, where.workspace
     assert isinstance(runs, Forall)
     assert isinstance(workspace, Workspace)
@@ -54,7 +54,7 @@ def total_where(where: Where, scope: Scope, lowerer: Lowering) -> Stmt:
 
 
 def add_runs(runs: Forall, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Runs of a segment whose sums are added to a scalar that holds sums of others."""
+    """Runs of one segment, added to a scalar total that other segments share."""
     block_sum, producer = _of_run(runs)
     assert isinstance(runs.body, Where)
     assert isinstance(runs.body.consumer, Assign)
@@ -75,11 +75,11 @@ def add_runs(runs: Forall, scope: Scope, lowerer: Lowering) -> Stmt:
 
 
 class _Going:
-    """Runs that go on from one execution of the loop that is cut to the next.
+    """Runs that continue from one execution of the cut loop to the next.
 
     Attributes:
         several: whether a run has ended.
-        scope: that of the loops.
+        scope: the scope of the loops.
     """
 
     def __init__(self, runs: Forall, total: Total, scope: Scope) -> None:
@@ -93,12 +93,12 @@ class _Going:
         return block(self.total.made(), Declare(self.left, const(self.size)), Declare(self.several, NO))
 
     def ends(self, first: Expr, last: Expr) -> Stmt:
-        """A run ends, and there may be more."""
+        """End a run that may not be the last."""
         return block(self.total.joined(_no(self.several), NO), Set(self.several, YES))
 
 
 def _chunks(runs: Forall, total: Total, scope: Scope, lowerer: Lowering) -> Stmt:
-    """Runs divided over threads: each chunk has a total of its own; these are added chunk by chunk."""
+    """Runs divided over threads: each chunk has its own total, and the totals are added in the chunks' order."""
     block_sum, producer = _of_run(runs)
     assert isinstance(producer, Forall)
     own = Total(scope, scope.fresh(block_sum.name, total.accumulator.type))
@@ -115,7 +115,7 @@ def _chunks(runs: Forall, total: Total, scope: Scope, lowerer: Lowering) -> Stmt
 
 
 def _of_run(runs: Forall) -> tuple[Workspace, LoopStmt]:
-    """The workspace that a run is summed in, and the loops that do so; behind them, it is added to the total."""
+    """The workspace of a run's sum, and the loops that produce it."""
     body = runs.body
     assert isinstance(body, Where)
     assert isinstance(body.workspace, Workspace)
@@ -123,16 +123,18 @@ def _of_run(runs: Forall) -> tuple[Workspace, LoopStmt]:
 
 
 def _begins(stmt: LoopStmt, problem: Problem) -> bool:
-    """Whether the loop that is cut is executed once at most, by a range of positions, so that it begins a run."""
+    """Whether the cut loop is executed at most once, over a range of positions, so that it always begins a run."""
     if not isinstance(stmt, Forall):
         return False
     domain = stmt.domain
     if stmt.run:
-        if isinstance(domain, Stored):
+        if isinstance(domain, LevelIteration):
             pattern = problem.patterns[domain.pattern]
             return not pattern.content and not pattern.repeats(domain.level)
         return isinstance(domain, Range | Tiles)
-    once = isinstance(domain, Stored) and (domain.bound or problem.patterns[domain.pattern].is_single(domain.level))
+    once = isinstance(domain, LevelIteration) and (
+        domain.bound or problem.patterns[domain.pattern].is_single(domain.level)
+    )
     return once and _begins(stmt.body, problem)
 
 

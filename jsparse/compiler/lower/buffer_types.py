@@ -26,7 +26,7 @@ Shape = tuple[Length, ...]
 
 
 def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
-    """Those of `kernel_buffers`, in the same order."""
+    """The types of `kernel_buffers`, in the same order."""
     shapes, moved = _Shapes(problem).by_name(), _moved(problem)
 
     def element(name: str, dtype: str) -> str | int:
@@ -37,7 +37,7 @@ def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
 
 
 def _moved(problem: Problem) -> tuple[str, ...]:
-    """The tensors of a problem that moves elements and computes nothing: these may be of any dtype of their size."""
+    """The tensors of a problem that only moves elements: they may have any dtype of the same item size."""
     target, factors = problem.assignment.target, problem.assignment.factors
     if problem.patterns or problem.terms or len(factors) != 1 or not factors[0].nested():
         return ()
@@ -47,7 +47,7 @@ def _moved(problem: Problem) -> tuple[str, ...]:
 class _Shapes:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.positions: dict[int, Length] = {}  # of the last level of each pattern
+        self.positions: dict[int, Length] = {}  # number of positions of each pattern's last level
 
     def by_name(self) -> dict[str, Shape]:
         found = {name: shape for n in range(len(self.problem.patterns)) for name, shape in self.index_arrays(n)}
@@ -58,7 +58,7 @@ class _Shapes:
         return found | self.results(target, accesses[target.name])
 
     def results(self, target: TensorType, access: Access) -> dict[str, Shape]:
-        """The target, and what belongs to it where its pattern is wanted."""
+        """Name → shape of the target, and of the buffers beside it where its pattern is assembled."""
         levels, chunks, room = len(access.indices), Length(MAX_CHUNKS), Length(0, "room")
         of_levels = {"starts": (Length(levels), chunks), "ends": (Length(max(levels - 1, 0)), room)}
         match self.problem.wanted:
@@ -92,7 +92,7 @@ class _Shapes:
         self.positions[number] = positions
 
     def tensor(self, tensor: TensorType, access: Access) -> Shape:
-        """One axis for each dense one in front of the positions; then one for the positions and all behind."""
+        """One extent for each dense axis before the positions; then one for the positions and all axes after them."""
         shape: list[Length] = []
         for place, axis in enumerate(tensor.axes):
             if isinstance(axis, Positions):

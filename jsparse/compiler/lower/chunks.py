@@ -1,7 +1,7 @@
 """Division of a loop over threads.
 
-The number of chunks and their bounds depend on the pattern and the sizes alone, never on the number of threads: so a
-result is bit-equal for any number of threads. There are more chunks than threads; idle threads claim the next one.
+The number of chunks and their bounds depend on the pattern and the sizes alone, so a result is bit-equal for any number
+of threads. There are more chunks than threads; an idle thread claims the next chunk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_CHUNKS = 64
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """A reduction over chunks: `own(chunk, loops)` gives a chunk its accumulator, `combine(chunks)` adds them up."""
+    """A reduction over chunks: `own(chunk, loops)` gives a chunk its accumulator, `combine(chunks)` adds these up."""
 
     own: Callable[[Expr, Stmt], Stmt]
     combine: Callable[[Expr], Stmt]
@@ -59,7 +59,7 @@ def chunked(
 def in_chunks(
     scope: Scope, size: Expr, grain: int, body: Callable[[Expr, Expr], Stmt], partials: Partials | None = None
 ) -> Stmt:
-    """Divide `range(size)` evenly: `body(start, stop)` for each part."""
+    """Divide `range(size)` into equal chunks, and run `body(start, stop)` for each."""
 
     def part(chunk: Expr, chunks: Expr) -> Stmt:
         start, stop = scope.fresh("start"), scope.fresh("stop")

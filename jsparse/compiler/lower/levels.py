@@ -1,4 +1,4 @@
-"""The loop over the entries of a pattern's level, for each kind of level (the level functions of Chou et al., 2018)."""
+"""Loops over the entries of a pattern's level, for each kind of level (the level functions of Chou et al., 2018)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL
-from jsparse.compiler.loops.domain import Stored
+from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.runs import counted, in_run
-from jsparse.compiler.lower.scope import Run, Scope, Span
+from jsparse.compiler.lower.scope import PositionRange, Run, Scope
 from jsparse.compiler.problem import PatternType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
@@ -39,11 +39,11 @@ __all__ = ["Entry", "LevelWalk", "each_entry"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a level: its coordinate and the span of its positions. `position` is set where a plain loop runs over
-    stored coordinates."""
+    """An entry of a level: its coordinate and its positions. `position` is set where a plain loop runs over stored
+    coordinates, which can be prefetched."""
 
     coordinate: Expr
-    span: Span
+    positions: PositionRange
     position: Expr | None = None
 
 
@@ -52,8 +52,8 @@ _ARRAYS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 2, LevelKind.SINGLETON: 1}
 Body = Callable[[Entry], Stmt]
 
 
-def each_entry(scope: Scope, domain: Stored, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
-    """The loop over the level's entries below the present span of the level above, divided over threads if asked."""
+def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
+    """The loop over the level's entries below the present positions of the level above, parallel if `loop` is."""
     level = LevelWalk(scope, domain, loop.var, loop.jam, scope.runs[loop.var] if loop.run else None)
     if loop.parallel is None:
         return level.serial(body)
@@ -61,13 +61,15 @@ def each_entry(scope: Scope, domain: Stored, loop: Forall, body: Body, partials:
 
 
 class LevelWalk:
-    """How the entries of one level are reached from the present span of the level above."""
+    """Access to the entries of one level below the present positions of the level above."""
 
-    def __init__(self, scope: Scope, domain: Stored, var: IndexVar, jam: int = 1, run: Run | None = None) -> None:
+    def __init__(
+        self, scope: Scope, domain: LevelIteration, var: IndexVar, jam: int = 1, run: Run | None = None
+    ) -> None:
         self.scope, self.domain, self.var, self.jam, self.run = scope, domain, var, jam, run
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
-        self.above = scope.spans.get((domain.pattern, domain.level - 1), Span(const(0)))
+        self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))
 
     def serial(self, body: Body) -> Stmt:
         written = None if self.domain.bound else self.written_out()
@@ -85,7 +87,7 @@ class LevelWalk:
         return block(*prelude, self.stored_loop(first, stop, body))
 
     def written_out(self) -> list[Entry] | None:
-        """All entries, where the pattern's content and the position above are known while the code is written."""
+        """All entries, if the pattern's content and the position above are compile-time constants; else None."""
         above = self.above.stop or self.above.first
         if not self.type.content or not isinstance(self.above.first, Const) or not isinstance(above, Const):
             return None
@@ -93,15 +95,17 @@ class LevelWalk:
         if self.kind is LevelKind.DENSE:
             size = self.scope.storage.problem.size[self.var]
             assert size is not None
-            return [Entry(const(n), Span(const(parent * size + n))) for n in range(size)]
+            return [Entry(const(n), PositionRange(const(parent * size + n))) for n in range(size)]
         end = parent + 1 if self.above.stop is None else int(above.value)
         first, stop = (parent, end) if self.kind is LevelKind.SINGLETON else (arrays[0][parent], arrays[0][end])
         coordinates = arrays[-1]
         runs = [p for p in range(first, stop) if p == first or coordinates[p] != coordinates[p - 1]]
         if not self.repeats:
-            return [Entry(const(coordinates[p]), Span(const(p))) for p in range(first, stop)]
+            return [Entry(const(coordinates[p]), PositionRange(const(p))) for p in range(first, stop)]
         ends = [*runs, stop][1:]
-        return [Entry(const(coordinates[p]), Span(const(p), const(e))) for p, e in zip(runs, ends, strict=True)]
+        return [
+            Entry(const(coordinates[p]), PositionRange(const(p), const(e))) for p, e in zip(runs, ends, strict=True)
+        ]
 
     def arrays(self) -> list[tuple[int, ...]]:
         """The content of the level's index arrays."""
@@ -110,19 +114,19 @@ class LevelWalk:
         return list(self.type.content[before : before + _ARRAYS[self.kind]])
 
     def lookup(self, first: Expr, stop: Expr, body: Body) -> Stmt:
-        """The entry of the coordinate that is already bound, by bisection of a segment that is sorted."""
+        """Locate the entry of the bound coordinate, by bisection of the sorted segment."""
         wanted = self.scope.indices[self.var]
         search, found = lower_bound(self.scope, first, stop, lambda n: Compare("<=", wanted, self.coordinate(n)))
         end = self.scope.fresh("end")
         here = Compare("==", self.coordinate(found), wanted)
         if not self.repeats:
-            return block(search, If(less(found, stop), If(here, body(Entry(wanted, Span(found))))))
+            return block(search, If(less(found, stop), If(here, body(Entry(wanted, PositionRange(found))))))
         rest, behind = lower_bound(self.scope, found, stop, lambda n: less(wanted, self.coordinate(n)))
-        run = block(rest, Let(end, behind), body(Entry(wanted, Span(found, end))))
+        run = block(rest, Let(end, behind), body(Entry(wanted, PositionRange(found, end))))
         return block(search, If(less(found, stop), If(here, run)))
 
     def bounds(self) -> tuple[Expr, Expr, list[Stmt]]:
-        """The positions below the span above."""
+        """(first, stop, statements before) of the positions below the positions above."""
         if self.kind is LevelKind.SINGLETON:
             first = self.above.first
             stop = add(first, const(1)) if self.above.stop is None else self.above.stop
@@ -137,21 +141,21 @@ class LevelWalk:
         return first, stop, [Declare(first, const(0)), Declare(stop, const(0)), If(self.above.present, read)]
 
     def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
-        """What of a segment belongs to the chunk."""
-        limits = self.scope.limits.get((self.domain.pattern, self.domain.level))
-        if limits is None:
+        """The part of a segment inside the chunk's position bounds."""
+        position_bounds = self.scope.position_bounds.get((self.domain.pattern, self.domain.level))
+        if position_bounds is None:
             return first, stop
-        return Binary("max", first, limits[0]), minimum(stop, limits[1])
+        return Binary("max", first, position_bounds[0]), minimum(stop, position_bounds[1])
 
     def length(self) -> tuple[list[Stmt], Expr]:
-        """At most so many entries lie below the span above."""
+        """An upper bound of the number of entries below the positions above."""
         if self.kind is LevelKind.DENSE:
             return [], self.scope.storage.size(self.var)
         first, stop, prelude = self.bounds()
         return prelude, Binary("max", sub(stop, first), const(0))
 
     def load(self, array: Buffer, place: Expr) -> Expr:
-        """An element of one of the pattern's index arrays, of those that the leading indices choose."""
+        """An element of an index array, in the batch member that the leading indices choose."""
         lead = self.scope.storage.problem.lead_variables[self.domain.pattern]
         offset: Expr = const(0)
         for axis, var in enumerate(lead, start=1):
@@ -159,11 +163,11 @@ class LevelWalk:
         return self.scope.load_index(array, add(offset, place))
 
     def capacity(self) -> Expr:
-        """How many positions the level has room for."""
+        """The capacity of the level: how many positions its arrays can hold."""
         return Extent(self.scope.storage.coordinates(self.domain.pattern, self.domain.level), self.type.lead)
 
     def clamped(self, position: Expr) -> Expr:
-        """A position read from memory; within the level's room if nothing is known of its content."""
+        """A position read from memory. Dynamic patterns may hold any number, so theirs is clamped to the capacity."""
         if not self.type.padded:
             return position
         return Binary("max", minimum(position, self.capacity()), const(0))
@@ -173,7 +177,7 @@ class LevelWalk:
 
     def dense_entry(self, coordinate: Expr) -> Entry:
         size = self.scope.storage.size(self.var)
-        return Entry(coordinate, Span(add(mul(self.above.first, size), coordinate), None, self.above.present))
+        return Entry(coordinate, PositionRange(add(mul(self.above.first, size), coordinate), None, self.above.present))
 
     def dense_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
         n = self.scope.fresh(self.var)
@@ -181,9 +185,9 @@ class LevelWalk:
         return in_run(self.scope, self.run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), self.jam))
 
     def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
-        """The entry at one position (or one run of positions); only if it is in range, and the one looked up."""
+        """The body at one position (or run of positions), if the coordinate is in range, and the bound one."""
         coordinate = self.scope.fresh(self.var)
-        entry = Entry(coordinate, Span(position, stop), position if plain else None)
+        entry = Entry(coordinate, PositionRange(position, stop), position if plain else None)
         wanted: Expr = Const(1, BOOL)
         if self.domain.bound:
             wanted = Compare("==", coordinate, self.scope.indices[self.var])
@@ -201,7 +205,7 @@ class LevelWalk:
         return in_run(self.scope, self.run, first, stop, lambda lo, hi: jammed(For(p, lo, hi, inner), self.jam))
 
     def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
-        """Positions that share a coordinate, together: so the loops below see each coordinate once."""
+        """The loop over runs of positions that share a coordinate, so that loops below see each coordinate once."""
         p, run, end = self.scope.fresh("p"), self.scope.fresh("run"), self.scope.fresh("end")
         same = Compare("==", self.coordinate(minimum(end, add(stop, const(-1)))), self.coordinate(run))
         return block(
@@ -219,7 +223,7 @@ class LevelWalk:
         )
 
     def parallel(self, grain: int, body: Body, partials: Partials | None) -> Stmt:
-        """Divide the outermost level so that each chunk holds about as many entries of the last level as any other."""
+        """Divide the outermost level into chunks of about equal numbers of last-level entries."""
         if self.domain.level != 0 or self.domain.bound:
             raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
         size, prelude, loop = self.whole()
@@ -229,7 +233,7 @@ class LevelWalk:
         return block(*prelude, self.weighted(size, grain, lambda start, stop: loop(start, stop, body), partials))
 
     def whole(self) -> tuple[Expr, list[Stmt], Callable[[Expr, Expr, Body], Stmt]]:
-        """How many places the level has in all, and the loop over a range of them."""
+        """(number of positions, statements before, loop over a range of them) of the whole outermost level."""
         if self.kind is LevelKind.DENSE:
             return self.scope.storage.size(self.var), [], self.dense_loop
         _, stop, prelude = self.bounds()
@@ -240,7 +244,7 @@ class LevelWalk:
         return self.type.repeats(self.domain.level)
 
     def weighted(self, size: Expr, grain: int, loop: Callable[[Expr, Expr], Stmt], partials: Partials | None) -> Stmt:
-        """Chunks of equal weight; the weight of the first n positions is n plus the entries of the last level below."""
+        """Chunks of equal weight: the weight of the first n positions is n plus the last-level entries below them."""
         total = self.scope.fresh("total")
 
         def part(chunk: Expr, chunks: Expr) -> Stmt:
@@ -259,7 +263,7 @@ class LevelWalk:
         return block(*before), found
 
     def to_run_start(self, place: Var, size: Expr) -> Stmt:
-        """Move a boundary to the next place where the coordinate changes: a run belongs to one chunk."""
+        """Move a boundary to the next position where the coordinate changes: a run belongs to one chunk."""
         here = self.coordinate(minimum(place, add(size, const(-1))))
         left = self.coordinate(Binary("max", add(place, const(-1)), const(0)))
         inside = Binary("&", less(const(0), place), less(place, size))
@@ -267,11 +271,11 @@ class LevelWalk:
         return If(less(const(0), size), move)
 
     def weight(self, position: Expr) -> Expr:
-        """Monotone in the position, and cheap: one load a compressed level."""
+        """The weight of all positions before one: monotone, and one load for each compressed level."""
         return add(position, self.leaf(position))
 
     def leaf(self, position: Expr, first: int = 1, stop: int | None = None) -> Expr:
-        """Positions of level `stop - 1`, the last one by default, below all before one of level `first - 1`."""
+        """The number of positions of level `stop - 1` (default: the last) below the first `position` of `first - 1`."""
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]
         for depth in range(first, len(self.type.levels) if stop is None else stop):

@@ -1,4 +1,4 @@
-"""Loop nest → KernelIR: one function a node of the nest."""
+"""Loop nest → KernelIR: one function for each kind of node."""
 
 from __future__ import annotations
 
@@ -28,25 +28,35 @@ from jsparse.compiler.kernel.nodes import (
     Threads,
     Widen,
 )
-from jsparse.compiler.kernel.nodes import Fold as FoldLanes
+from jsparse.compiler.kernel.nodes import HorizontalReduce as ReduceLanes
 from jsparse.compiler.kernel.types import BOOL, Type
-from jsparse.compiler.loops.domain import Fold, Lanes, Merged, Panels, Range, Runs, Stored, Tiles, Written
+from jsparse.compiler.loops.domain import (
+    Coiteration,
+    HorizontalReduce,
+    Lanes,
+    LevelIteration,
+    Panels,
+    Range,
+    Runs,
+    Tiles,
+    WorkspaceNonzeros,
+)
 from jsparse.compiler.loops.nest import (
-    Append,
+    AppendCoord,
+    AppendEdges,
     Assign,
     Forall,
     LoopNest,
     Pack,
-    Parent,
-    Present,
-    Reserve,
-    Row,
+    ReserveUpperBound,
     Sequence,
+    SparseWorkspace,
+    TermGuard,
     Where,
     Workspace,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.assembly import append, append_parent, listing, reserve
+from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, each_entry
@@ -58,13 +68,13 @@ from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.runs import in_run, tiles_in_run
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
-from jsparse.compiler.lower.workspaces import add_if, add_to_row, is_row, row_where, written_loop
+from jsparse.compiler.lower.workspaces import add_if, add_to_workspace, is_sparse_workspace, nonzeros_loop, sparse_where
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["kernel_buffers", "lower"]
 
-CLEAR_GRAIN = 1 << 16  # elements a thread clears at a time: below, waking a thread costs more than the work
+CLEAR_GRAIN = 1 << 16  # elements of a chunk: below, waking a thread costs more than clearing
 
 
 def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
@@ -85,9 +95,9 @@ def lower(nest: LoopNest) -> Kernel:
 
 
 def _widened(nest: LoopNest) -> Kernel:
-    """The kernel that works on a copy of the target, which is zero as it is lent."""
+    """The kernel that works on a copy of the target in borrowed memory, which is zero."""
     storage = Storage(nest.problem, widened=True)
-    scope, target = Scope(storage), storage.buffers[-1]  # one scope, whose names are all different
+    scope, target = Scope(storage), storage.buffers[-1]  # one scope for both parts, so that names differ
     body = _Lowerer(nest.problem, storage).stmt(nest.body, scope)
     size = storage.size_of(nest.problem.assignment.target)
 
@@ -105,7 +115,7 @@ class _Lowerer:
         self.target, self.semiring = problem.assignment.target, problem.semiring
 
     def zero(self, type_: Type) -> Const:
-        """What nothing adds up to."""
+        """The empty sum."""
         return Const(self.problem.zero, type_)
 
     def clear(self) -> Stmt:
@@ -123,23 +133,23 @@ class _Lowerer:
         match stmt:
             case Assign():
                 return self.assign(stmt, scope)
-            case Append():
+            case AppendCoord():
                 return append(stmt, scope)
             case Pack(body=body):
                 return pack(stmt, scope, lambda inner: self.stmt(body, inner))
-            case Reserve():
+            case ReserveUpperBound():
                 return reserve(stmt, scope)
-            case Parent(body=body):
-                return append_parent(stmt, scope, self.stmt(body, scope))
+            case AppendEdges(body=body):
+                return append_edges(stmt, scope, self.stmt(body, scope))
             case Sequence(stmts=stmts):
                 return block(*(self.stmt(inner, scope) for inner in stmts))
-            case Present(term=term, body=Assign() as assign) if term in scope.readable and not assign.target.indices:
+            case TermGuard(term=term, body=Assign() as assign) if term in scope.readable and not assign.target.indices:
                 return add_if(scope.present[term], assign.target.tensor, self.row_value(assign, scope), scope)
-            case Present(term=term, body=body):
+            case TermGuard(term=term, body=body):
                 inner = self.stmt(body, scope)
                 return If(scope.present[term], inner) if term in scope.present else inner
-            case Where(workspace=Row() as row):
-                return row_where(stmt, row, scope, self.stmt)
+            case Where(workspace=SparseWorkspace() as row):
+                return sparse_where(stmt, row, scope, self.stmt)
             case Where(producer=Forall(domain=Runs())):
                 return total_where(stmt, scope, self)
             case Forall(domain=Runs()):
@@ -148,7 +158,9 @@ class _Lowerer:
                 return self.where(stmt, scope)
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
                 return with_partials(scope, lambda inner, partials: self.forall(stmt, inner, partials))
-            case Forall(domain=Stored() as domain) if stmt.parallel is not None and stmt.parallel.mode == "split":
+            case Forall(domain=LevelIteration() as domain) if (
+                stmt.parallel is not None and stmt.parallel.mode == "split"
+            ):
                 return split_loop(scope, stmt, domain, partial(self.entry, stmt, domain))
             case Forall():
                 return self.forall(stmt, scope, None)
@@ -181,13 +193,13 @@ class _Lowerer:
                 return If(enough, self.tiles(loop, wide, scope), narrow)
             case Panels():
                 return panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
-            case Stored():
+            case LevelIteration():
                 return self.stored(loop, loop.domain, scope, partials)
-            case Merged():
+            case Coiteration():
                 return merged_loop(scope, loop, loop.domain, lambda inner: self.stmt(loop.body, inner), partials)
-            case Written():
-                return written_loop(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
-            case Lanes() | Fold() | Runs():
+            case WorkspaceNonzeros():
+                return nonzeros_loop(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
+            case Lanes() | HorizontalReduce() | Runs():
                 return self.stmt(loop.body, scope)
 
     def range(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
@@ -202,7 +214,7 @@ class _Lowerer:
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
 
     def tiles(self, loop: Forall, lanes: int, scope: Scope) -> Stmt:
-        """All full tiles, then the rest: both have a fixed width, so that no lane is ever wasted or masked."""
+        """All full tiles, then one narrower tile: both widths are constants, so no lane is masked."""
         size = self.problem.size[loop.var]
         if size is None:
             raise ValueError(f"{loop.var} is tiled but its size is unknown")
@@ -226,50 +238,50 @@ class _Lowerer:
             parts.append(body(const(whole), rest))
         return block(*parts)
 
-    def stored(self, loop: Forall, domain: Stored, scope: Scope, partials: Partials | None) -> Stmt:
+    def stored(self, loop: Forall, domain: LevelIteration, scope: Scope, partials: Partials | None) -> Stmt:
         body = partial(self.entry, loop, domain, scope)
         if domain.panel:
             return panel_entries(scope, domain, loop.var, scope.runs[loop.var] if loop.run else None, body)
         return each_entry(scope, domain, loop, body, partials)
 
-    def entry(self, loop: Forall, domain: Stored, scope: Scope, entry: Entry) -> Stmt:
+    def entry(self, loop: Forall, domain: LevelIteration, scope: Scope, entry: Entry) -> Stmt:
         """The body of a loop at one entry."""
-        inner = scope.with_span(domain, entry.span).with_index(loop.var, entry.coordinate)
+        inner = scope.with_positions(domain, entry.positions).with_index(loop.var, entry.coordinate)
         ahead = prefetches(loop, domain, entry, scope) if loop.prefetch else []
         return block(*ahead, self.stmt(loop.body, inner))
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
-        """Indices that are themselves loaded are checked: out of range, the product contributes nothing."""
-        if is_row(assign.target.tensor, scope):
+        """An assignment; its product contributes nothing if an indirect index is out of range."""
+        if is_sparse_workspace(assign.target.tensor, scope):
             return self.row_assign(assign, scope)
-        prelude, guard, scope = self.indirect(assign, scope)
+        prelude, in_range, scope = self.indirect(assign, scope)
         for factor in assign.factors:
             added = scope.registers.get(added_flag(factor.tensor))
             if added is not None:
-                guard = added if guard is None else both(guard, added)
+                in_range = added if in_range is None else both(in_range, added)
         lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
         value = self.counted(assign, self.product(assign, scope, lanes), scope)
         store = self.put(assign, value, scope)
-        if guard is None:
+        if in_range is None:
             return store
         empty = None if assign.accumulate else self.put(assign, self.zero(value.type), scope)
-        return block(*prelude, If(guard, store, empty))
+        return block(*prelude, If(in_range, store, empty))
 
     def row_assign(self, assign: Assign, scope: Scope) -> Stmt:
-        """Add to a row; where rows hold no values, mark it."""
+        """Add to a sparse workspace; mark it only, if it holds no values."""
         indices = assign.target.indices
         index = scope.indices[str(indices[0])] if indices else None
-        return add_to_row(assign.target.tensor, index, self.row_value(assign, scope), scope)
+        return add_to_workspace(assign.target.tensor, index, self.row_value(assign, scope), scope)
 
     def row_value(self, assign: Assign, scope: Scope) -> Expr | None:
         return self.product(assign, scope, 0) if self.problem.wants_values else None
 
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
-        named = (assign.target, *assign.factors, *assign.guarded)
+        named = (assign.target, *assign.factors, *assign.compared)
         return any(scope.tiled in access.variables() for access in named) and bool(scope.lanes)
 
     def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
-        """Write to a register, or to memory, in the dtype of which an element is added to in that of arithmetic."""
+        """Write to a register or to memory. Memory is added to in the dtype of arithmetic, and then narrowed."""
         register = scope.registers.get(assign.target.tensor)
         if register is None:
             buffer = self.storage.by_name[assign.target.tensor]
@@ -279,30 +291,30 @@ class _Lowerer:
             if same or not assign.accumulate:
                 stored = cast(value, buffer.type.dtype)
                 whole = Store(buffer, address, stored, assign.accumulate, self.semiring.add)
-                return self.continued(assign, stored, whole, scope)
+                return self.carried(assign, stored, whole, scope)
             old = cast(Load(buffer, address, value.type.lanes), value.type.dtype)
             return Store(buffer, address, cast(Op(self.semiring.add, old, value), buffer.type.dtype))
         value = cast(value, register.type.dtype)
         if value.type.lanes and not register.type.lanes:
-            value = FoldLanes(value, self.semiring.add)
+            value = ReduceLanes(value, self.semiring.add)
         elif value.type.lanes < register.type.lanes:
             value = Widen(value, register.type.lanes, self.problem.zero)
         added = scope.registers.get(added_flag(assign.target.tensor))
         mark = [] if added is None else [Set(added, Const(1, BOOL))]
         return block(Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value), *mark)
 
-    def continued(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
-        """Store the value, but apart if it is of a later part of a segment."""
-        going = scope.continued
+    def carried(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
+        """Store the value to the target, or to the carry-out if the segment began in an earlier chunk."""
+        going = scope.carry_in
         if going is None:
             return whole
         place = self.address(assign.target, scope.with_index(going.var, const(0)))
-        return If(going.condition, Store(going.parts, add(going.base, place), value), whole)
+        return If(going.condition, Store(going.carry_out, add(going.base, place), value), whole)
 
     def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
-        """Scalars first, then the vectors: one broadcast, and a multiply-add for the last factor. If a sum is one of
-        its products, these are formed in the order in which factors come, whatever runs in lanes, and each is rounded
-        as the target stores it."""
+        """The product of the factors: scalars first, so that there is one broadcast, and the last factor fuses into a
+        multiply-add. A selective sum (min, max) needs products that are the same bits in every nest: factors stay in
+        their order, and the product is rounded to the target's dtype."""
         dtype = self.problem.accumulator
         operation = self.semiring.multiply
         if assign.coefficient != 1:
@@ -318,16 +330,16 @@ class _Lowerer:
         return rounded(product, self.problem.tensors[0].dtype) if self.semiring.is_selective else product
 
     def counted(self, assign: Assign, value: Expr, scope: Scope) -> Expr:
-        """The product, or zero where the guard does not hold."""
-        guard = self.problem.guard
-        if guard is None or not assign.guarded:
+        """The product where the mask holds, else zero."""
+        mask = self.problem.mask
+        if mask is None or not assign.compared:
             return value
         dtype, lanes = value.type.dtype, value.type.lanes
-        *factors, total = (self.factor(access, scope, dtype) for access in assign.guarded)
+        *factors, total = (self.factor(access, scope, dtype) for access in assign.compared)
         compared = rounded(
-            multiplied(guard.multiply, factors, lanes), self.problem.type_of[assign.guarded[-1].tensor].dtype
+            multiplied(mask.multiply, factors, lanes), self.problem.type_of[assign.compared[-1].tensor].dtype
         )
-        holds = Compare("==", compared, multiplied(guard.multiply, [total], lanes))
+        holds = Compare("==", compared, multiplied(mask.multiply, [total], lanes))
         return Select(holds, value, self.zero(value.type))
 
     def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
@@ -353,14 +365,14 @@ class _Lowerer:
 
     def coordinate(self, access: Access, axis: Dense | Positions, scope: Scope) -> Expr:
         if isinstance(axis, Positions):
-            return scope.spans[axis.pattern, len(axis.dims) - 1].first
+            return scope.positions[axis.pattern, len(axis.dims) - 1].first
         index = access.indices[axis.dim]
         return scope.indirect[index] if isinstance(index, Access) else scope.indices[index]
 
     def indirect(self, assign: Assign, scope: Scope) -> tuple[list[Stmt], Expr | None, Scope]:
-        """Load the indices that are read from tensors, and say when all are in range."""
+        """(loads of indirect indices, whether all are in range, scope with their values)."""
         prelude: list[Stmt] = []
-        guard: Expr | None = None
+        in_range: Expr | None = None
         for access in (assign.target, *assign.factors):
             for place, axis in enumerate(self.axes(access, scope)):
                 index = access.indices[axis.dim] if isinstance(axis, Dense) else ""
@@ -375,8 +387,8 @@ class _Lowerer:
                 scope = scope.with_indirect(index, loaded)
                 extent = self.storage.dense_extent(access, place)
                 inside = both(Compare("<=", const(0), loaded), less(loaded, extent))
-                guard = inside if guard is None else both(guard, inside)
-        return prelude, guard, scope
+                in_range = inside if in_range is None else both(in_range, inside)
+        return prelude, in_range, scope
 
     def axes(self, access: Access, scope: Scope) -> tuple[Dense | Positions, ...]:
         """The storage axes of a tensor; none of a workspace."""

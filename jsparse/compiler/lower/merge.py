@@ -1,8 +1,8 @@
-"""The loop over the coordinates at which some term of a sum has entries.
+"""Coiteration: the loop over the coordinates at which some term of a sum has entries.
 
-Every sparse level that meets here keeps a position and its coordinate, the size of the index variable once it has no
-more. The next coordinate is the smallest at which a term may still have entries: of a product, that of a factor only as
-long as all factors have some left. A level is there if that is its coordinate; then it moves on.
+Every sparse level has a cursor: a position and its coordinate, which is the index variable's size at the end. The next
+coordinate is the smallest of the terms' coordinates; a term (a product) has one only while all of its cursors have
+entries left. A level is present if its cursor has that coordinate; then the cursor advances.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL
-from jsparse.compiler.loops.domain import Merged, Stored
+from jsparse.compiler.loops.domain import Coiteration, LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.levels import LevelWalk
-from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.compiler.lower.scope import PositionRange, Scope
 from jsparse.formats.level import LevelKind
 
 __all__ = ["merged_loop"]
@@ -39,8 +39,8 @@ __all__ = ["merged_loop"]
 Body = Callable[[Scope], Stmt]
 
 
-def merged_loop(scope: Scope, loop: Forall, domain: Merged, body: Body, partials: Partials | None) -> Stmt:
-    """The loop, divided over threads if asked; `body` is given the scope in which each level has its span."""
+def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> Stmt:
+    """The loop, divided over threads if it is parallel; `body` receives the scope with each level's positions."""
     merge = _Merge(scope, loop, domain, body)
     if loop.parallel is None:
         return merge.between(const(0), scope.storage.size(loop.var), whole=True)
@@ -49,17 +49,17 @@ def merged_loop(scope: Scope, loop: Forall, domain: Merged, body: Body, partials
 
 @dataclass(frozen=True)
 class _Cursor:
-    """Where a sparse level stands."""
+    """The present position of a sparse level."""
 
     walk: LevelWalk
-    level: Stored
+    level: LevelIteration
     position: Var
     coordinate: Var
     stop: Expr
 
 
 class _Merge:
-    def __init__(self, scope: Scope, loop: Forall, domain: Merged, body: Body) -> None:
+    def __init__(self, scope: Scope, loop: Forall, domain: Coiteration, body: Body) -> None:
         self.scope, self.var, self.domain, self.body = scope, loop.var, domain, body
         self.levels = list(dict.fromkeys(level for term in domain.terms for level in term))
         self.walks = {level: LevelWalk(scope, level, loop.var) for level in self.levels}
@@ -89,7 +89,7 @@ class _Merge:
         step = block(Let(found, here), self.visit(found, cursors), Set(here, self.next(cursors)))
         return block(*prelude, Declare(here, self.next(cursors)), While(less(here, hi), step))
 
-    def cursor(self, level: Stored, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
+    def cursor(self, level: LevelIteration, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
         """The level's segment, or the part of it between two coordinates, and the registers to run through it."""
         walk = self.walks[level]
         first, stop, start = walk.bounds()
@@ -109,7 +109,7 @@ class _Merge:
         return block(search, rest), begin, end
 
     def in_range(self, walk: LevelWalk, first: Expr, stop: Expr) -> tuple[Stmt, Var, Var]:
-        """The part of a segment whose coordinates are in range: mostly all of it, as its ends tell."""
+        """The part of a segment whose coordinates are in range: all of it, if its first and last coordinates are."""
         begin, end = self.scope.fresh("begin"), self.scope.fresh("end")
         search, inner, behind = self.part(walk, first, stop, const(0), self.size)
         last = add(stop, const(-1))
@@ -124,12 +124,12 @@ class _Merge:
 
     @property
     def intersects(self) -> bool:
-        """Whether one term's sparse levels meet, each coordinate of which stands at one position."""
+        """Whether there is one term with several sparse levels, none of which repeats coordinates."""
         return len(self.domain.terms) == 1 and len(self.sparse) > 1 and self.is_plain
 
     @property
     def unites(self) -> bool:
-        """Whether several terms meet, each with one sparse level, each coordinate of which stands at one position."""
+        """Whether there are several terms, each with one sparse level that does not repeat coordinates."""
         one_each = all(len(term) == 1 for term in self.domain.terms)
         return one_each and len(self.domain.terms) == len(self.sparse) > 1 and self.is_plain
 
@@ -138,10 +138,10 @@ class _Merge:
         return not any(self.walks[level].repeats for level in self.sparse)
 
     def together(self, cursors: list[_Cursor]) -> Stmt:
-        """The loop as long as all levels have entries left. Which of them moves on is no branch: nobody could guess it.
+        """The loop while all levels have entries left. Cursors advance branch-free; branches would mispredict.
 
-        Of a product the body runs where all levels have the coordinate, of a sum everywhere: there, every position can
-        be read, whether the level has the coordinate or not.
+        An intersection runs the body where all levels have the coordinate, a union at every coordinate. In the union,
+        positions of absent levels are valid to read, too, so terms are added by selection.
         """
         here, least = self.scope.fresh(self.var), self.scope.fresh("least")
         scope = self.with_dense(self.scope.with_index(self.var, here), here)
@@ -153,7 +153,9 @@ class _Merge:
             coordinates.append(coordinate)
             step.append(Let(coordinate, cursor.walk.coordinate(cursor.position)))
             met.append(Let(position, cursor.position))
-            scope = scope.with_span(cursor.level, Span(position, None, None if self.intersects else there))
+            scope = scope.with_positions(
+                cursor.level, PositionRange(position, None, None if self.intersects else there)
+            )
             advance.append(Set(cursor.position, Select(there, add(cursor.position, const(1)), cursor.position)))
             if self.unites:
                 scope = scope.with_readable(self.domain.terms.index((cursor.level,)), there)
@@ -164,7 +166,7 @@ class _Merge:
         return While(going, block(*step, Let(least, reduce(minimum, coordinates)), body, *advance))
 
     def next(self, cursors: list[_Cursor]) -> Expr:
-        """The smallest coordinate at which a term may have entries; the size if no term has any left."""
+        """The smallest coordinate at which a term may have entries; the size if all terms are at their ends."""
         of_terms = []
         for term in self.domain.terms:
             own: list[Expr] = [c.coordinate for c in cursors if c.level in term]
@@ -174,9 +176,9 @@ class _Merge:
         return reduce(minimum, of_terms)
 
     def visit(self, here: Expr, cursors: list[_Cursor]) -> Stmt:
-        """The body at one coordinate; then the levels that are there move on."""
+        """The body at one coordinate; then the cursors of present levels advance."""
         scope, start, advance = self.scope.with_index(self.var, here), list[Stmt](), list[Stmt]()
-        present: dict[Stored, Expr] = {}
+        present: dict[LevelIteration, Expr] = {}
         for cursor in cursors:
             there, position, stop = (
                 self.scope.fresh("there", BOOL),
@@ -186,7 +188,9 @@ class _Merge:
             present[cursor.level] = there
             start += [Let(there, Compare("==", cursor.coordinate, here)), Let(position, cursor.position)]
             start += self.run_end(cursor, position, stop, there)
-            scope = scope.with_span(cursor.level, Span(position, stop if cursor.walk.repeats else None, there))
+            scope = scope.with_positions(
+                cursor.level, PositionRange(position, stop if cursor.walk.repeats else None, there)
+            )
             advance.append(If(there, block(Set(cursor.position, stop), self.read(cursor))))
         scope = self.with_dense(scope, here)
         for n, term in enumerate(self.domain.terms):
@@ -196,29 +200,29 @@ class _Merge:
         return block(*start, self.guarded(self.body(scope), present), *advance)
 
     def with_dense(self, scope: Scope, here: Expr) -> Scope:
-        """With the spans of the dense levels that meet."""
+        """The scope with the positions of the dense levels that meet."""
         for level in self.levels:
             if level not in self.sparse:
-                scope = scope.with_span(level, self.walks[level].dense_entry(here).span)
+                scope = scope.with_positions(level, self.walks[level].dense_entry(here).positions)
         return scope
 
     def run_end(self, cursor: _Cursor, position: Var, stop: Var, there: Expr) -> list[Stmt]:
-        """Behind the positions that share the coordinate."""
+        """Set `stop` to the end of the positions that share the coordinate."""
         if not cursor.walk.repeats:
             return [Let(stop, add(position, const(1)))]
         same = Compare("==", cursor.walk.coordinate(minimum(stop, add(cursor.stop, const(-1)))), cursor.coordinate)
         more = While(Binary("&", less(stop, cursor.stop), same), Set(stop, add(stop, const(1))))
         return [Declare(stop, add(position, const(1))), If(both(there, less(stop, cursor.stop)), more)]
 
-    def guarded(self, body: Stmt, present: dict[Stored, Expr]) -> Stmt:
-        """The body where a whole term is there; certain if every term is one level, or has every coordinate."""
+    def guarded(self, body: Stmt, present: dict[LevelIteration, Expr]) -> Stmt:
+        """The body if a whole term is present: always so if each term has one sparse level, or one has none."""
         if self.full or all(len([level for level in term if level in present]) == 1 for term in self.domain.terms):
             return body
         terms = [reduce(both, [present[level] for level in term if level in present]) for term in self.domain.terms]
         return If(reduce(lambda a, b: Binary("|", a, b), terms), body)
 
     def parallel(self, grain: int, partials: Partials | None) -> Stmt:
-        """Chunks of about equal numbers of entries, all of them bounded by coordinates."""
+        """Chunks of about equal numbers of entries; all levels share each chunk's range of coordinates."""
         if not self.levels:
             return in_chunks(self.scope, self.size, grain, self.between, partials)
         leader = self.sparse[0] if self.sparse else self.levels[0]
@@ -241,7 +245,7 @@ class _Merge:
     def boundary(
         self, chunk: Expr, chunks: Expr, total: Expr, last: Expr, weight: Callable[[Expr], Expr], walk: LevelWalk
     ) -> tuple[list[Stmt], Expr]:
-        """The coordinate where a chunk begins: 0 for the first, the size behind the last."""
+        """The first coordinate of a chunk: 0 for the first chunk, the size after the last."""
         goal = self.scope.fresh("goal")
         search, found = lower_bound(self.scope, const(0), last, lambda n: Compare("<=", goal, weight(n)))
         start: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]

@@ -1,7 +1,7 @@
-"""Panels: a reduction cut into runs of coordinates, for each of which all of a pattern's segments are walked a part.
+"""Panels: cache blocking of the reduction dimension.
 
-The rows that are read in a run are copied close together first. Rows a power of two apart would share a few places of
-the cache, however few they are.
+All segments of a pattern are walked once per panel, each from where it ended in the panel before. The rows in a panel
+are first packed into contiguous memory: rows at a stride of a power of two would map to the same few cache sets.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.domain import Panels, Stored
+from jsparse.compiler.loops.domain import LevelIteration, Panels
 from jsparse.compiler.loops.nest import Forall, Pack, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
-from jsparse.compiler.lower.scope import Panel, Run, Scope, Span
+from jsparse.compiler.lower.scope import Panel, PositionRange, Run, Scope
 from jsparse.notation.assignment import Access
 
 __all__ = ["pack", "packed", "panel_entries", "panels"]
 
 
 def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
-    """The body for each run of coordinates. How far each segment has been walked is kept in borrowed memory."""
+    """The body for each panel. Borrowed memory holds how many entries of each segment have been walked."""
     level = _level(loop.body)
     pointers = scope.storage.pointers(level.pattern, level.level)
     done, start, stop = Buffer(scope.fresh("done").name, I64, -1, True), scope.fresh("start"), scope.fresh("stop")
@@ -49,10 +49,10 @@ def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], S
     return Borrow(done, Extent(pointers, 0), For(start, const(0), size, block(end, inner), domain.size))
 
 
-def _level(stmt: LoopStmt) -> Stored:
+def _level(stmt: LoopStmt) -> LevelIteration:
     """The level whose entries a panel divides."""
     match stmt:
-        case Forall(domain=Stored(panel=True) as domain):
+        case Forall(domain=LevelIteration(panel=True) as domain):
             return domain
         case Forall(body=body) | Pack(body=body):
             return _level(body)
@@ -61,13 +61,15 @@ def _level(stmt: LoopStmt) -> Stored:
     raise ValueError(f"no loop inside panels walks a part of a level: {stmt}")
 
 
-def panel_entries(scope: Scope, domain: Stored, var: str, run: Run | None, body: Callable[[Entry], Stmt]) -> Stmt:
+def panel_entries(
+    scope: Scope, domain: LevelIteration, var: str, run: Run | None, body: Callable[[Entry], Stmt]
+) -> Stmt:
     """The loop over the entries of the present segment in the present panel."""
     walk, panel = LevelWalk(scope, domain, var), scope.panels[var]
     first, stop, prelude = walk.bounds()
     parent, position = walk.above.first, scope.fresh("p")
     last = add(stop, const(-1))
-    one = walk.one(position, lambda entry: body(Entry(entry.coordinate, Span(position))))
+    one = walk.one(position, lambda entry: body(Entry(entry.coordinate, PositionRange(position))))
     step = block(one, Set(position, add(position, const(1))))
 
     def entries(_: Expr, end: Expr) -> Stmt:
@@ -80,7 +82,7 @@ def panel_entries(scope: Scope, domain: Stored, var: str, run: Run | None, body:
 
 
 def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
-    """Copy the tile's lanes of the panel's rows, then the body."""
+    """Copy the tile's lanes of the panel's rows, then run the body."""
     (var,) = (str(v) for v in stmt.source.indices if v != scope.tiled)
     panel, source = scope.panels[var], scope.storage.by_name[stmt.source.tensor]
     copy = Buffer(scope.fresh(stmt.name).name, Type(source.type.dtype), -1, True)
@@ -92,7 +94,7 @@ def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
 
 
 def packed(access: Access, scope: Scope) -> Expr:
-    """What a copy holds at the present coordinate."""
+    """The present tile of the packed row at the present coordinate."""
     (var,) = (str(v) for v in access.indices if v != scope.tiled)
     place = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))
     return Load(scope.packs[access.tensor], place, scope.lanes)

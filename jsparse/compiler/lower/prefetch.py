@@ -1,7 +1,7 @@
-"""What a loop over stored coordinates asks memory for, some entries ahead of where it stands.
+"""Software prefetching in loops over stored coordinates, some entries ahead.
 
-Two things lie at places that only coordinates tell: rows of dense tensors, and the segments of other patterns that the
-loop's variable locates. Both are asked for across the ends of the loop's own segments.
+Coordinates determine the addresses of dense rows, and of other patterns' segments that the loop's variable locates.
+Both are prefetched for the next entries of the level, even if these lie in the next segments.
 """
 
 from __future__ import annotations
@@ -12,54 +12,53 @@ import numpy as np
 
 from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
-from jsparse.compiler.loops.domain import Runs, Stored, Tiles
+from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.scope import Scope, Span
+from jsparse.compiler.lower.scope import PositionRange, Scope
 from jsparse.compiler.problem import Dense, Positions, TensorType
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["prefetches"]
 
-MOST = 256  # elements of a row asked for at once
-LINES = 128  # bytes of a segment asked for: one that fits a line may lie on two
+MOST = 256  # elements of a row, at most
+LINES = 128  # bytes of a segment: a short one may straddle two cache lines
 
 
-def prefetches(loop: Forall, domain: Stored, entry: Entry, scope: Scope) -> list[Stmt]:
-    """Requests for what the entry `loop.prefetch` places ahead of `entry` will gather; none where entries are not
-    walked one by one."""
+def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[Stmt]:
+    """Prefetches for the entry `loop.prefetch` positions after `entry`; none in a loop over runs of positions."""
     if entry.position is None:
         return []
     level = LevelWalk(scope, domain, loop.var)
     last = add(level.capacity(), const(-1))
     ahead, place = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
-    there = scope.with_index(loop.var, ahead).with_span(domain, Span(place))
+    there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(place))
     padded = level.type.padded
-    told, there = ([], there) if padded else _told(loop.body, there)
+    derived, there = ([], there) if padded else _derived_coordinates(loop.body, there)
     own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
     found = [*_rows(loop, there, own), *_segments(loop, there, padded)]
-    return [Let(ahead, level.coordinate(place)), *told, *found] if found else []
+    return [Let(ahead, level.coordinate(place)), *derived, *found] if found else []
 
 
-def _told(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
-    """Further variables that an entry tells, each level below it and in other patterns having one entry for it."""
+def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
+    """Index variables that the entry determines through singleton and dense levels below it, and their loads."""
     found: list[Stmt] = []
     while True:
         match stmt:
             case Where(producer=inner) | Forall(domain=Tiles() | Runs(), body=inner):
                 stmt = inner
                 continue
-            case Forall(var=var, domain=Stored() as domain, body=inner):
+            case Forall(var=var, domain=LevelIteration() as domain, body=inner):
                 stmt = inner
             case _:
                 return found, there
-        level, above = LevelWalk(there, domain, var), there.spans.get((domain.pattern, domain.level - 1))
+        level, above = LevelWalk(there, domain, var), there.positions.get((domain.pattern, domain.level - 1))
         if domain.bound and level.kind is LevelKind.DENSE:
-            there = there.with_span(domain, level.dense_entry(there.indices[var]).span)
+            there = there.with_positions(domain, level.dense_entry(there.indices[var]).positions)
         elif level.kind is LevelKind.SINGLETON and above is not None and above.stop is None and not level.type.padded:
-            there = there.with_span(domain, Span(above.first))
+            there = there.with_positions(domain, PositionRange(above.first))
             if not domain.bound:
                 ahead = there.fresh("ahead")
                 found.append(Let(ahead, level.coordinate(above.first)))
@@ -69,8 +68,8 @@ def _told(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
 
 
 def _rows(loop: Forall, there: Scope, own: Collection[IndexVar]) -> Iterator[Stmt]:
-    """Rows of dense tensors that an entry's `own` variables locate: the present tile of them, or, if the loop over
-    tiles stands inside, their beginnings; rows that are summed; and those of the target that sums are added to."""
+    """Prefetches of dense rows located by the entry's `own` variables: the present tile, or the row's beginning if the
+    loop over tiles stands inside; rows that are summed; rows of the target that sums are scattered to."""
     problem = there.storage.problem
     inside = _tiled_inside(loop.body) if there.tiled is None else None
     if inside is not None:
@@ -120,16 +119,16 @@ def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:
 
 
 def _segments(loop: Forall, there: Scope, padded: bool) -> Iterator[Stmt]:
-    """The segments that the variable locates below the outermost level of other patterns, with their values."""
+    """Prefetches of other patterns' segments that the variable locates below a dense level, with their values."""
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
         if len(levels) < 2 or levels[1].kind is not LevelKind.COMPRESSED:
             continue
         place: Expr = there.indices[loop.var]
-        if padded:  # a coordinate out of range names no segment
+        if padded:  # a coordinate out of range has no segment
             place = Binary("max", minimum(place, add(size, const(-1))), const(0))
-        inner = LevelWalk(there, Stored(pattern, 1), loop.var)
+        inner = LevelWalk(there, LevelIteration(pattern, 1), loop.var)
         first = there.fresh("segment")
         yield Let(first, inner.load(storage.pointers(pattern, 1), place))
         yield _request(storage.coordinates(pattern, 1), first)
@@ -144,7 +143,9 @@ def _request(buffer: Buffer, first: Expr) -> Stmt:
 
 def _located(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:
     """Patterns whose outermost level is dense and looked up at the variable."""
-    while isinstance(stmt, Forall) and isinstance(stmt.domain, Stored) and stmt.domain.bound and stmt.var == var:
+    while (
+        isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration) and stmt.domain.bound and stmt.var == var
+    ):
         if stmt.domain.level == 0:
             yield stmt.domain.pattern
         stmt = stmt.body

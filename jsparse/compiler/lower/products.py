@@ -13,20 +13,20 @@ __all__ = ["multiplied", "rounded"]
 
 
 def multiplied(operation: Multiply, values: list[Expr], lanes: int) -> Expr:
-    """The product of the values, as they come, in so many lanes; scalars are broadcast where they meet a vector."""
+    """The product of the values, in their order, in `lanes` lanes; scalars are broadcast where they meet a vector."""
 
     def combined(left: Expr, right: Expr) -> Expr:
         width = max(left.type.lanes, right.type.lanes)
-        return Op(operation, spread(left, width), spread(right, width))
+        return Op(operation, broadcast(left, width), broadcast(right, width))
 
-    return spread(reduce(combined, values), lanes)
+    return broadcast(reduce(combined, values), lanes)
 
 
 def rounded(value: Expr, dtype: str) -> Expr:
-    """What an element of that dtype would hold of a value, in the dtype of arithmetic."""
+    """A value rounded to a dtype, as a number of its own dtype."""
     return cast(cast(value, dtype), value.type.dtype)
 
 
-def spread(value: Expr, lanes: int) -> Expr:
-    """A value in so many lanes, if it is not yet."""
+def broadcast(value: Expr, lanes: int) -> Expr:
+    """A scalar in `lanes` lanes; a vector stays as it is."""
     return value if not lanes or value.type.lanes else Splat(value, lanes)

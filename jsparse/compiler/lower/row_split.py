@@ -1,12 +1,13 @@
 """Division of a loop over threads that divides long segments, too.
 
-A chunk ends at a position of the second level. That is where a segment of the first level ends, unless the segment is
-heavy: then it is cut. The part with which a segment begins is stored like a whole one; its later parts, each of which
-some chunk starts with, are kept apart and added at the end, in the order of the chunks. Where chunks end depends on the
-pattern alone, so results are bit-equal for any number of threads.
+A chunk ends at a position of the second level: where a segment of the first level ends, or inside a heavy segment. The
+first part of a segment that is cut is stored like a whole one. Each later part is the first work of some chunk: it is
+kept in that chunk's carry-out, and all carry-outs are added at the end, in the order of the chunks (as in merge-path
+SpMV, Merrill and Garland, 2016). Chunk bounds depend on the pattern alone, so results are bit-equal for any number of
+threads.
 
-Where a coordinate stands once for each of its entries (as in coo), its run is the segment, and is cut wherever a chunk
-ends inside it.
+Where a coordinate is stored once for each of its entries (as in coo), its run is the segment, and a chunk may end
+anywhere in it.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ from jsparse.compiler.kernel.nodes import (
     Var,
 )
 from jsparse.compiler.kernel.types import BOOL, Type
-from jsparse.compiler.loops.domain import Stored
+from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, chunked, lower_bound
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.scope import Continued, Scope
+from jsparse.compiler.lower.scope import CarryIn, Scope
 
 __all__ = ["split_loop"]
 
-HEAVY = 2  # a segment is cut that has more than one part in so many of what a chunk should have
+HEAVY = 2  # a segment with more than 1 / HEAVY of a chunk's share of the work is cut
 
 
-def split_loop(scope: Scope, loop: Forall, domain: Stored, body: Callable[[Scope, Entry], Stmt]) -> Stmt:
+def split_loop(scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], Stmt]) -> Stmt:
     """The loop over a pattern's first level, divided so that no chunk has much more than any other."""
     return _Split(scope, loop, domain, body).loop()
 
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """Where a chunk begins: a position of each level, and whether that of the second is inside a segment."""
+    """The start of a chunk: a position of each level, and whether the second one is inside a segment."""
 
     segment: Var
     position: Var
@@ -57,7 +58,9 @@ class _Boundary:
 
 
 class _Split:
-    def __init__(self, scope: Scope, loop: Forall, domain: Stored, body: Callable[[Scope, Entry], Stmt]) -> None:
+    def __init__(
+        self, scope: Scope, loop: Forall, domain: LevelIteration, body: Callable[[Scope, Entry], Stmt]
+    ) -> None:
         self.scope, self.forall, self.domain, self.body = scope, loop, domain, body
         self.outer = LevelWalk(scope, domain, loop.var)
         self.target = scope.storage.problem.assignment.target
@@ -67,38 +70,40 @@ class _Split:
         assert self.forall.parallel is not None
         size, prelude, _ = self.outer.whole()
         row = self.scope.storage.stride(self.target, 0)  # elements of the target at each coordinate of the variable
-        parts = Buffer(self.scope.fresh("parts").name, Type(self.scope.storage.target.type.dtype), -1, True)
+        carry_out = Buffer(self.scope.fresh("carry_out").name, Type(self.scope.storage.target.type.dtype), -1, True)
 
         def part(chunk: Expr, chunks: Expr) -> Stmt:
             before, start = self.boundary(chunk, chunks, size)
             behind, stop = self.boundary(add(chunk, const(1)), chunks, size)
             if self.outer.repeats:
-                runs = self.segments(self.scope, start, stop.segment, parts, mul(chunk, row))
+                runs = self.segments(self.scope, start, stop.segment, carry_out, mul(chunk, row))
                 return block(before, behind, runs)
             last = self.scope.fresh("last")
             end = block(Declare(last, stop.segment), If(stop.inside, Set(last, add(stop.segment, const(1)))))
-            inner = self.scope.with_limits(Stored(self.domain.pattern, 1), start.position, stop.position)
-            return block(before, behind, end, self.segments(inner, start, last, parts, mul(chunk, row)))
+            inner = self.scope.with_position_bounds(
+                LevelIteration(self.domain.pattern, 1), start.position, stop.position
+            )
+            return block(before, behind, end, self.segments(inner, start, last, carry_out, mul(chunk, row)))
 
-        combine = Partials(lambda _, loops: loops, lambda chunks: self.combine(chunks, size, parts, row))
+        combine = Partials(lambda _, loops: loops, lambda chunks: self.combine(chunks, size, carry_out, row))
         divided = chunked(self.scope, self.total, self.forall.parallel.grain, part, combine)
         weighed = Let(self.total, self.outer.weight(size))
-        return block(*prelude, weighed, Borrow(parts, mul(const(MAX_CHUNKS), row), divided))
+        return block(*prelude, weighed, Borrow(carry_out, mul(const(MAX_CHUNKS), row), divided))
 
-    def segments(self, scope: Scope, start: _Boundary, last: Expr, parts: Buffer, base: Expr) -> Stmt:
-        """The body for each segment; the first one may go on from the chunk before."""
+    def segments(self, scope: Scope, start: _Boundary, last: Expr, carry_out: Buffer, base: Expr) -> Stmt:
+        """The body for each segment; the first one may continue a segment of an earlier chunk."""
         _, _, loop = self.outer.whole()
 
         def at(entry: Entry) -> Stmt:
             goes_on = self.scope.fresh("goes_on", BOOL)
-            condition = both(start.inside, Compare("==", entry.span.first, start.segment))
-            inner = scope.with_continued(Continued(self.forall.var, goes_on, parts, base))
+            condition = both(start.inside, Compare("==", entry.positions.first, start.segment))
+            inner = scope.with_carry_in(CarryIn(self.forall.var, goes_on, carry_out, base))
             return block(Let(goes_on, condition), self.body(inner, entry))
 
         return loop(start.segment, last, at)
 
     def boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
-        """The first place at or behind which a chunk begins."""
+        """The boundary at which a chunk begins."""
         if self.outer.repeats:
             return self.run_boundary(chunk, chunks, size)
         scope, walk = self.scope, self.outer
@@ -118,7 +123,7 @@ class _Split:
         ), _Boundary(segment, position, inside)
 
     def run_boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
-        """The same among positions, whose coordinates repeat."""
+        """The boundary in a level of runs, whose coordinates repeat."""
         walk, goal, inside = self.outer, self.scope.fresh("goal"), self.scope.fresh("inside", BOOL)
         search, found = lower_bound(self.scope, const(0), size, lambda n: Compare("<=", goal, walk.weight(n)))
         here, left = (walk.coordinate(place) for place in (found, add(found, const(-1))))
@@ -130,7 +135,7 @@ class _Split:
         ), _Boundary(found, found, inside)
 
     def cut(self, goal: Expr, segment: Expr, position: Var, inside: Var) -> list[Stmt]:
-        """Inside a heavy segment, behind as many entries as there are to be before."""
+        """Move the boundary into a heavy segment, to the position that brings the chunks before to their weight."""
         first, stop = self.first(segment), self.first(add(segment, const(1)))
         before = self.outer.weight(segment)
         search, found = lower_bound(
@@ -146,18 +151,18 @@ class _Split:
         return self.outer.leaf(position, 2)
 
     def first(self, segment: Expr) -> Expr:
-        """Where a segment begins in the second level."""
+        """The first position of a segment in the second level."""
         return self.outer.leaf(segment, 1, 2)
 
-    def combine(self, chunks: Expr, size: Expr, parts: Buffer, row: Expr) -> Stmt:
-        """Add the parts of cut segments to what their first parts gave."""
+    def combine(self, chunks: Expr, size: Expr, carry_out: Buffer, row: Expr) -> Stmt:
+        """Add each chunk's carry-out to the target's elements of the segment that the chunk goes on with."""
         chunk, n = self.scope.fresh("chunk"), self.scope.fresh("n")
         start, at = self.boundary(chunk, chunks, size)
         target, operation = self.scope.storage.target, self.scope.storage.problem.semiring.add
 
         def added(entry: Entry) -> Stmt:
             place = add(mul(entry.coordinate, row), n)
-            part = Load(parts, add(mul(chunk, row), n))
+            part = Load(carry_out, add(mul(chunk, row), n))
             return For(n, const(0), row, Store(target, place, part, accumulate=True, op=operation))
 
         one = self.outer.whole()[2](at.segment, add(at.segment, const(1)), added)

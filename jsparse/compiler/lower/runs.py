@@ -1,4 +1,4 @@
-"""Runs: a loop cut after so many turns. The loop's body is written once, however many runs there are."""
+"""Runs: loops cut after a number of iterations. The loop's body is emitted once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jsparse.compiler.lower.scope import Run, Scope
 __all__ = ["NO", "YES", "counted", "in_run", "tiles_in_run"]
 
 NO, YES = Const(0, BOOL), Const(1, BOOL)
-NEVER = 2**63 - 1  # a position behind all others
+NEVER = 2**63 - 1  # a position that no loop reaches
 
 
 def in_run(
@@ -23,8 +23,8 @@ def in_run(
     walk: Callable[[Expr, Expr], Stmt],
     reached: Callable[[Expr], Expr] | None = None,
 ) -> Stmt:
-    """`walk` from `first` to `stop`, cut into runs if there are any. A walk that may end before `stop` for another
-    reason says by `reached` whether it came to the end that it was given."""
+    """`walk` from `first` to `stop`, cut into runs if `run` is given. For a walk that may end early, `reached(end)` is
+    whether it got to `end`."""
     if run is None:
         return walk(first, stop)
     if isinstance(first, Const) and isinstance(stop, Const) and run.left is None:
@@ -55,8 +55,8 @@ def in_run(
 
 
 def _from_start(scope: Scope, run: Run, first: Expr, stop: Expr, walk: Callable[[Expr, Expr], Stmt]) -> Stmt:
-    """Runs of one segment. One comparison tells that the first run was the only one: its goal is the segment's end;
-    later runs have one that none reaches."""
+    """Runs of one segment. A segment with one run costs one comparison, `after < goal`: the first run's goal is the
+    segment's end, later runs have a goal that is never reached."""
     start, after, end = scope.fresh("start"), scope.fresh("after"), scope.fresh("end")
     goal, going = scope.fresh("goal"), scope.fresh("going", BOOL)
     ends = block(
@@ -79,7 +79,7 @@ def _from_start(scope: Scope, run: Run, first: Expr, stop: Expr, walk: Callable[
 def _going_on(
     run: Run, left: Var, start: Var, stop: Expr, end: Var, going: Var, more: Expr, walk: Callable[[Expr, Expr], Stmt]
 ) -> Stmt:
-    """What is left of the present run, which goes on in the next segment unless it is full."""
+    """The rest of the present run, which continues in the next segment unless it is full."""
     full = block(run.ends(NO, NO), Set(left, const(run.size)), Set(start, end), Set(going, more))
     return block(
         Let(end, minimum(add(start, left), stop)),
@@ -91,7 +91,7 @@ def _going_on(
 
 
 def _known(scope: Scope, run: Run, first: int, stop: int, walk: Callable[[Expr, Expr], Stmt]) -> Stmt:
-    """Runs of which one can tell how many there are."""
+    """Runs of a loop with constant bounds."""
     if stop - first <= run.size:
         return walk(const(first), const(stop))
     start, end = scope.fresh("start"), scope.fresh("end")
@@ -103,7 +103,7 @@ def _known(scope: Scope, run: Run, first: int, stop: int, walk: Callable[[Expr, 
 
 
 def tiles_in_run(scope: Scope, run: Run, whole: int, lanes: int, rest: int, tile: Callable[[Expr, int], Stmt]) -> Stmt:
-    """All full tiles in runs, then the one that is left: a run of its own."""
+    """All full tiles in runs; then the narrower last tile, in a run of its own."""
     if run.left is not None:
         start = scope.fresh("tile")
         one = For(start, const(0), const(whole), counted(run, tile(start, lanes)), lanes)
@@ -117,7 +117,7 @@ def tiles_in_run(scope: Scope, run: Run, whole: int, lanes: int, rest: int, tile
 
 
 def counted(run: Run | None, turn: Stmt) -> Stmt:
-    """A turn of a loop that counts them one by one."""
+    """One iteration, counted; it ends the run if that is full."""
     if run is None:
         return turn
     assert run.left is not None

@@ -1,4 +1,4 @@
-"""What is known at a place of the loop nest: the value of each variable, and where each pattern stands."""
+"""Scopes: the value of each index variable and the position of each pattern, at a place of the loop nest."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from itertools import count
 from jsparse.compiler.kernel.algebra import both
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.domain import Stored
+from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Continued", "Panel", "RowStore", "Run", "Scope", "Span", "added_flag"]
+__all__ = ["CarryIn", "Panel", "PositionRange", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """The positions `first <= p < stop` of a level of the present coordinates; just `first` if `stop` is None.
+class PositionRange:
+    """The positions `first <= p < stop` of a level at the present coordinates; only `first` if `stop` is None.
 
-    `present`: whether there are any; None if that is certain. Below what is not there, nothing is.
+    `present`: whether there are any; None if that is certain. Below an absent level, all levels are absent.
     """
 
     first: Expr
@@ -30,8 +30,8 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class RowStore:
-    """A row in borrowed memory: values, a bit for each in `bits`, and of long rows one for each word of these."""
+class WorkspaceBuffers:
+    """The borrowed memory of a sparse workspace: values, a bit for each, and, if it is long, a bit for each word."""
 
     values: Buffer | None
     bits: Buffer
@@ -40,8 +40,8 @@ class RowStore:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Coordinates `start <= v < stop` of a variable, at most `size`; `done`: for each parent of its level, how many
-    entries are."""
+    """Coordinates `start <= v < stop` of a variable, at most `size`; `done`: the number of entries already walked, of
+    each segment."""
 
     size: int
     start: Expr
@@ -50,24 +50,25 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Continued:
-    """Where `condition` holds, the segment at `var` began in the chunk before. The target's elements at that coordinate
-    then go to `parts`, from `base` on."""
+class CarryIn:
+    """If `condition` holds, the segment at `var` began in an earlier chunk. The target's elements at that coordinate
+    then go to `carry_out`, from `base` on."""
 
     var: IndexVar
     condition: Expr
-    parts: Buffer
+    carry_out: Buffer
     base: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A loop is cut into runs of `size` turns.
+    """A loop cut into runs of `size` iterations.
 
     Attributes:
-        ends: what is done where a run ends, told whether that run was the first and whether it is the last.
-        left: turns left of the present run, which goes on from one execution of the loop to the next; None if the loop
-            is executed once, and begins with a run.
+        ends: `ends(first, last)` is the code at the end of a run, which is the first or the last one under these
+            conditions.
+        left: iterations left of the present run, which continues from one execution of the loop to the next; None if
+            the loop is executed once.
     """
 
     size: int
@@ -77,21 +78,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Scope:
-    """Immutable: each loop makes the scope of its body from its own."""
+    """The immutable scope of a statement: each loop makes the scope of its body from its own."""
 
     storage: Storage
     indices: Mapping[IndexVar, Expr] = field(default_factory=dict)
-    spans: Mapping[tuple[int, int], Span] = field(default_factory=dict)
+    positions: Mapping[tuple[int, int], PositionRange] = field(default_factory=dict)
     registers: Mapping[str, Var] = field(default_factory=dict)
     indirect: Mapping[Access, Expr] = field(default_factory=dict)
     accumulator: str | None = None  # the innermost workspace being produced
     tiled: IndexVar | None = None
     lanes: int = 0
-    present: Mapping[int, Expr] = field(default_factory=dict)  # of a sum, the terms that may be missing here
-    readable: frozenset[int] = frozenset()  # of these, those whose factors can be read all the same
-    rows: Mapping[str, RowStore] = field(default_factory=dict)
-    limits: Mapping[tuple[int, int], tuple[Expr, Expr]] = field(default_factory=dict)  # of positions in a level
-    continued: Continued | None = None
+    present: Mapping[int, Expr] = field(default_factory=dict)  # term → whether it is present, if that is uncertain
+    readable: frozenset[int] = frozenset()  # terms whose factors can be read even if absent
+    workspaces: Mapping[str, WorkspaceBuffers] = field(default_factory=dict)
+    position_bounds: Mapping[tuple[int, int], tuple[Expr, Expr]] = field(
+        default_factory=dict
+    )  # of positions in a level
+    carry_in: CarryIn | None = None
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     packs: Mapping[str, Buffer] = field(default_factory=dict)
     runs: Mapping[IndexVar, Run] = field(default_factory=dict)  # of loops that are cut
@@ -109,33 +112,33 @@ class Scope:
         """Inside the tile of `var` that holds `lanes` coordinates from `start` on."""
         return replace(self, indices={**self.indices, var: start}, tiled=var, lanes=lanes)
 
-    def with_span(self, domain: Stored, span: Span) -> Scope:
+    def with_positions(self, domain: LevelIteration, positions: PositionRange) -> Scope:
         """Inside an entry of a pattern's level."""
-        return replace(self, spans={**self.spans, (domain.pattern, domain.level): span})
+        return replace(self, positions={**self.positions, (domain.pattern, domain.level): positions})
 
     def with_register(self, name: str, register: Var) -> Scope:
         """Where the workspace `name` is `register`."""
         return replace(self, registers={**self.registers, name: register}, accumulator=name)
 
     def with_present(self, term: int, condition: Expr) -> Scope:
-        """Where a term of a sum is there if `condition` holds, besides those that held further out."""
+        """Where a term is present only if `condition` holds, besides the conditions further out."""
         known = self.present.get(term)
         present = {**self.present, term: condition if known is None else both(known, condition)}
         return replace(self, present=present, readable=self.readable - {term})
 
     def with_readable(self, term: int, condition: Expr) -> Scope:
-        """The same, where the term's factors can be read even so, unless they could not further out."""
+        """The same, where the term's factors can be read even if it is absent, unless they could not further out."""
         here = self.with_present(term, condition)
         before = term not in self.present or term in self.readable
         return replace(here, readable=here.readable | {term}) if before else here
 
-    def with_limits(self, level: Stored, first: Expr, stop: Expr) -> Scope:
-        """Where only so much of a level belongs to the chunk."""
-        return replace(self, limits={**self.limits, (level.pattern, level.level): (first, stop)})
+    def with_position_bounds(self, level: LevelIteration, first: Expr, stop: Expr) -> Scope:
+        """Where the chunk has only the positions `first <= p < stop` of a level."""
+        return replace(self, position_bounds={**self.position_bounds, (level.pattern, level.level): (first, stop)})
 
-    def with_continued(self, continued: Continued) -> Scope:
-        """Inside the segment that may have begun before."""
-        return replace(self, continued=continued)
+    def with_carry_in(self, carry_in: CarryIn) -> Scope:
+        """Inside a segment that may have begun in an earlier chunk."""
+        return replace(self, carry_in=carry_in)
 
     def with_panel(self, var: IndexVar, panel: Panel) -> Scope:
         """Inside a panel of `var`."""
@@ -149,9 +152,9 @@ class Scope:
         """Where the loop over `var` is cut."""
         return replace(self, runs={**self.runs, var: run})
 
-    def with_row(self, name: str, row: RowStore) -> Scope:
+    def with_workspace(self, name: str, row: WorkspaceBuffers) -> Scope:
         """Where a row lies in `row`."""
-        return replace(self, rows={**self.rows, name: row})
+        return replace(self, workspaces={**self.workspaces, name: row})
 
     def with_indirect(self, access: Access, value: Expr) -> Scope:
         """Where the index that `access` reads is `value`."""
@@ -170,5 +173,5 @@ class Scope:
 
 
 def added_flag(workspace: str) -> str:
-    """The register that says whether a workspace was added to."""
+    """The name of the register that is true once a workspace was added to."""
     return f"{workspace} added"

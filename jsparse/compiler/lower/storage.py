@@ -1,4 +1,4 @@
-"""Which flat buffers a problem has, and where an access points in its buffer."""
+"""The flat buffers of a problem, and addresses in them."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ class Storage:
 
     @property
     def columns(self) -> Buffer:
-        """The coordinates that are listed: [dimension, column], or, where levels are built, [level, item]."""
+        """The buffer of assembled coordinates: [dimension, entry], or [level, item] if levels are built."""
         return self.by_name["columns"] if self.problem.wanted == "entries" else self.target
 
     @property
     def target(self) -> Buffer:
-        """The target's values, or what else is wanted of it."""
+        """The buffer that loops write: the target's, or its copy in float64."""
         last = self.buffers[-1]
         return Buffer(f"{last.name} in float64", Type("float64"), -1, True) if self.widened else last
 
     def pointers(self, pattern: int, level: int) -> Buffer:
-        """Where the children of each position of the level above begin."""
+        """The pointers of a compressed level."""
         return self.by_name[f"P{pattern}_{level}_pointers"]
 
     def coordinates(self, pattern: int, level: int) -> Buffer:
-        """The coordinate at each position of the level."""
+        """The coordinates of a level."""
         return self.by_name[f"P{pattern}_{level}_coordinates"]
 
     def size(self, var: IndexVar) -> Expr:
@@ -77,7 +77,7 @@ class Storage:
         size = self.problem.size[var]
         if size is not None:
             return const(size)
-        tensor, axis = self.problem.told_by(var)
+        tensor, axis = self.problem.size_source(var)
         return self.extent(tensor, axis)
 
     def extent(self, tensor: str, axis: int) -> Expr:
@@ -94,10 +94,10 @@ class Storage:
         return self.size(index)
 
     def stride(self, access: Access, place: int) -> Expr:
-        """How many elements apart neighbours along the storage axis at `place` lie.
+        """The stride, in elements, of the storage axis at `place`.
 
-        Buffers come with one axis per dense axis in front of the positions, then one axis for the positions and all
-        dense axes behind them: so a stride across the positions is read from the buffer's shape.
+        A buffer has one axis for each dense axis before the positions, and one for the positions with all dense axes
+        after them: so a stride across the positions is read from the buffer's shape.
         """
         axes = self.problem.type_of[access.tensor].axes
         stride: Expr = const(1)

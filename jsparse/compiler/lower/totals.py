@@ -1,6 +1,6 @@
-"""Totals: what the sums of runs are added up in, wider than these.
+"""Totals: wide accumulators that the sums of runs are added to.
 
-Totals of vectors lie in memory: they are touched once in a run, and registers are needed for the accumulator.
+Totals of vectors are in stack memory: they are touched once per run, and the accumulator needs the registers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["Total"]
 
-PIECE = 8  # lanes of a total that are worked on at a time
+PIECE = 8  # lanes of a total that are added at a time
 
 
 class Total:
-    """What an accumulator joins when a run ends: a register, or memory on the stack where it has lanes."""
+    """The total that an accumulator is added to when a run ends: a register, or stack memory for lanes."""
 
     def __init__(self, scope: Scope, accumulator: Var) -> None:
         self.scope, self.accumulator = scope, accumulator
@@ -55,8 +55,8 @@ class Total:
         return block(start, LocalArray(self.wide, self.width), LocalArray(self.narrow, self.width))
 
     def joined(self, first: Expr, last: Expr) -> Stmt:
-        """The accumulator joins the total, which is empty where `first` holds; then it is empty itself, or, where
-        `last` holds, the total."""
+        """Add the accumulator to the total, or start the total with it if `first` holds. The accumulator becomes zero,
+        or the total if `last` holds."""
         acc, dtype = self.accumulator, self.accumulator.type.dtype
         if not self.lanes:
             whole = Set(self.register, Binary("+", self.register, cast(acc, TOTAL)))
@@ -84,18 +84,18 @@ class Total:
         return For(n, const(0), const(self.width), step(n), self.piece)
 
     def copies(self) -> Buffer:
-        """Where the totals of chunks are kept."""
+        """The buffer for the totals of all chunks."""
         return Buffer(self.scope.fresh("copies").name, Type(TOTAL), -1, True)
 
     def kept(self, copies: Buffer, chunk: Expr, own: Total) -> Stmt:
-        """Keep the total of a chunk."""
+        """Store a chunk's total to its copy."""
         place = mul(chunk, const(self.width))
         if not self.lanes:
             return Store(copies, place, own.register)
         return self.each(lambda n: Store(copies, add(place, n), Load(own.wide, n, self.piece)))
 
     def added(self, copies: Buffer, chunks: Expr) -> Stmt:
-        """Add the totals of chunks, in their order; the accumulator becomes their sum."""
+        """Set the accumulator to the sum of the chunks' totals, added in the order of the chunks."""
         lanes = self.piece if self.lanes else 0
 
         def step(n: Expr) -> Stmt:

@@ -1,7 +1,7 @@
-"""Rows: workspaces that know where they were written, and are read in order.
+"""Sparse workspaces: they mark the coordinates that are written, and give them back in order.
 
-Beside the values lies a bit for each coordinate, in words of 64, and, for long rows, a bit for each word: so the
-coordinates come out sorted without being compared, and reading a row costs what was written, not its length.
+Beside the values there is a bit for each coordinate, in words of 64, and, in long workspaces, a bit for each word. So
+coordinates come out sorted without comparisons, at a cost per nonzero and not per coordinate.
 """
 
 from __future__ import annotations
@@ -29,33 +29,41 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL, I64, Type
-from jsparse.compiler.loops.domain import Written
-from jsparse.compiler.loops.nest import Forall, Row, Where
+from jsparse.compiler.loops.domain import WorkspaceNonzeros
+from jsparse.compiler.loops.nest import Forall, SparseWorkspace, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
-from jsparse.compiler.lower.scope import RowStore, Scope
+from jsparse.compiler.lower.scope import Scope, WorkspaceBuffers
 from jsparse.compiler.semiring import identity
 
-__all__ = ["add_if", "add_to_row", "is_row", "new_row", "row_where", "with_memory", "written_loop"]
+__all__ = [
+    "add_if",
+    "add_to_workspace",
+    "is_sparse_workspace",
+    "new_workspace",
+    "nonzeros_loop",
+    "sparse_where",
+    "with_memory",
+]
 
-WORD = 6  # bits of a coordinate that number the bits of a word
-SHORT = 4096  # coordinates up to which every word is looked at
+WORD = 6  # a word has 2⁶ bits
+SHORT = 4096  # coordinates of a workspace that has no bits for words: every word is tested
 
 
-def new_row(scope: Scope, row: Row) -> Scope:
-    """The scope with a row, whose memory is still to be borrowed."""
+def new_workspace(scope: Scope, row: SparseWorkspace) -> Scope:
+    """The scope with a workspace's buffers; `with_memory` borrows their memory."""
     assert row.var is not None
     size = scope.storage.size(row.var)
     values = Buffer(scope.fresh(row.name).name, Type(row.dtype), -1, True) if row.dtype else None
     bits = Buffer(scope.fresh("bits").name, I64, -1, True)
     short = isinstance(size, Const) and size.value <= SHORT
     words = None if short else Buffer(scope.fresh("words").name, I64, -1, True)
-    return scope.with_row(row.name, RowStore(values, bits, words))
+    return scope.with_workspace(row.name, WorkspaceBuffers(values, bits, words))
 
 
-def with_memory(scope: Scope, row: Row, body: Stmt) -> Stmt:
-    """The body with memory for the row, which is empty at first: every thread has one of its own."""
+def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
+    """The body with memory for an empty workspace: every chunk borrows its own."""
     assert row.var is not None
-    size, store = scope.storage.size(row.var), scope.rows[row.name]
+    size, store = scope.storage.size(row.var), scope.workspaces[row.name]
     length = _shifted(add(size, const(63)))
     if store.words is not None:
         body = Borrow(store.words, _shifted(add(length, const(63))), body)
@@ -63,8 +71,8 @@ def with_memory(scope: Scope, row: Row, body: Stmt) -> Stmt:
     return body if store.values is None else Borrow(store.values, size, body)
 
 
-def row_where(where: Where, row: Row, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
-    """Producer, then consumer; a scalar row is made here, and only read if it was written."""
+def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
+    """Producer, then consumer. A scalar workspace is declared here, and consumed only if it was written."""
     if row.var is not None:
         return block(lower(where.producer, scope), lower(where.consumer, scope))
     written = scope.fresh("written", BOOL)
@@ -78,8 +86,8 @@ def row_where(where: Where, row: Row, scope: Scope, lower: Callable[[LoopStmt, S
     return block(*start, lower(where.producer, inner), If(written, lower(where.consumer, inner)))
 
 
-def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
-    """Add a value (none, where rows hold no values) at an index of the row (none, of a scalar), and mark it."""
+def add_to_workspace(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
+    """Add a value, if the workspace holds values, at an index, unless it is a scalar, and mark it."""
     operation = scope.storage.problem.semiring.add
     if index is None:
         mark = Set(scope.registers[_written(name)], Const(1, BOOL))
@@ -87,7 +95,7 @@ def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) 
         if value is None or register is None:
             return mark
         return block(Set(register, Binary(operation, register, cast(value, register.type.dtype))), mark)
-    row = scope.rows[name]
+    row = scope.workspaces[name]
     word = scope.fresh("word")
     marks: list[Stmt] = [_mark(row.bits, word, index)]
     if row.words is not None:
@@ -96,14 +104,14 @@ def add_to_row(name: str, index: Expr | None, value: Expr | None, scope: Scope) 
         return block(Let(word, _shifted(index)), *marks)
     value = cast(value, row.values.type.dtype)
     store: Stmt = Store(row.values, index, value, accumulate=True, op=operation)
-    if not identity(operation, row.values.type.dtype):  # which is what the memory holds before the first write
+    if not identity(operation, row.values.type.dtype):  # borrowed memory is zero: a first write may add
         return block(Let(word, _shifted(index)), *marks, store)
     again = Compare("!=", Binary("&", Load(row.bits, word), _bit(index)), const(0))
     return block(Let(word, _shifted(index)), If(again, store, Store(row.values, index, value)), *marks)
 
 
 def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt:
-    """Add a value to a scalar row, and mark it, if the condition holds; without a branch."""
+    """Add a value to a scalar workspace, and mark it, if the condition holds; without a branch."""
     mark, register = scope.registers[_written(name)], scope.registers.get(name)
     marked = Set(mark, Binary("|", mark, condition))
     if value is None or register is None:
@@ -112,9 +120,9 @@ def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt
     return block(Set(register, Select(condition, added, register)), marked)
 
 
-def written_loop(loop: Forall, domain: Written, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
-    """The body at each coordinate that was written, with the row's value; then it is empty."""
-    row = scope.rows[domain.workspace]
+def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+    """The body at each marked coordinate, with the workspace's value. The loop empties the workspace."""
+    row = scope.workspaces[domain.workspace]
     size = scope.storage.size(loop.var)
 
     def at(coordinate: Expr) -> Stmt:
@@ -141,7 +149,7 @@ def written_loop(loop: Forall, domain: Written, scope: Scope, body: Callable[[Sc
 
 
 def _each_bit(scope: Scope, buffer: Buffer, place: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
-    """The body for the number of each bit that is set in a word, which is cleared."""
+    """The body for the number of each set bit of a word, which is cleared."""
     bits, number = scope.fresh("left"), scope.fresh("bit")
     step = block(
         Let(number, add(mul(place, const(64)), LowestBit(bits))),
@@ -170,6 +178,6 @@ def _written(name: str) -> str:
     return f"{name}'s mark"
 
 
-def is_row(name: str, scope: Scope) -> bool:
-    """Whether a workspace is a row."""
-    return name in scope.rows or _written(name) in scope.registers
+def is_sparse_workspace(name: str, scope: Scope) -> bool:
+    """Whether a workspace is sparse."""
+    return name in scope.workspaces or _written(name) in scope.registers

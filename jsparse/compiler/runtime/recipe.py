@@ -13,14 +13,14 @@ from typing import Any, get_args
 
 from jsparse.compiler.problem import Addend, Axis, Dense, PatternType, Positions, Problem, TensorType, Wanted
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.semiring import Guard, Semiring
+from jsparse.compiler.semiring import EqualityMask, Semiring
 from jsparse.errors import JsparseError
 from jsparse.formats.level import Level, LevelKind
 from jsparse.notation.assignment import Access, Assignment, Index
 
 __all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 5
+VERSION = 6
 
 
 def write_recipe(problem: Problem, schedule: Schedule) -> str:
@@ -38,7 +38,7 @@ def write_recipe(problem: Problem, schedule: Schedule) -> str:
         "columns": problem.column_dtype,
         "terms": [[t.coefficient, [_write_access(f) for f in t.factors], t.patterns] for t in problem.terms],
         "semiring": [problem.semiring.add, problem.semiring.multiply],
-        "guard": None if problem.guard is None else [problem.guard.multiply, problem.guard.count],
+        "mask": None if problem.mask is None else [problem.mask.multiply, problem.mask.count],
         "schedule": asdict(schedule),
     }
     return json.dumps(value, separators=(",", ":"))
@@ -58,7 +58,7 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
         schedule = value["schedule"]
         schedule |= {name: tuple(schedule[name]) for name in ("order", "summed")}
         schedule |= {"short": tuple((int(pattern), int(level)) for pattern, level in schedule["short"])}
-        schedule |= {"drivers": tuple((str(var), int(pattern)) for var, pattern in schedule["drivers"])}
+        schedule |= {"merge_leaders": tuple((str(var), int(pattern)) for var, pattern in schedule["merge_leaders"])}
         wanted = value["wanted"]
         if wanted not in get_args(Wanted):
             raise JsparseError(f"Expected one of {get_args(Wanted)} to be wanted, but got {wanted!r}.")
@@ -66,8 +66,8 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
         schedule |= {"own": tuple(map(tuple, schedule["own"]))}
         columns = str(value["columns"])
         add, multiply = value["semiring"]
-        semiring, guard = Semiring(add, multiply), _read_guard(value["guard"], len(assignment.factors))
-        problem = Problem(assignment, tensors, patterns, sizes, walks, wanted, terms, columns, semiring, guard)
+        semiring, mask = Semiring(add, multiply), _read_mask(value["mask"], len(assignment.factors))
+        problem = Problem(assignment, tensors, patterns, sizes, walks, wanted, terms, columns, semiring, mask)
         return problem, Schedule(**schedule)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
@@ -100,14 +100,14 @@ def _read_addend(value: Any) -> Addend:
     return Addend(coefficient, tuple(_read_access(f) for f in factors), tuple(map(int, patterns)))
 
 
-def _read_guard(value: Any, factors: int) -> Guard | None:
+def _read_mask(value: Any, factors: int) -> EqualityMask | None:
     if value is None:
         return None
     multiply, count = value
-    guard = Guard(multiply, int(count))
-    if guard.operands > factors:
-        raise JsparseError(f"Expected {guard.operands} factors for a guard, but got {factors}.")
-    return guard
+    mask = EqualityMask(multiply, int(count))
+    if mask.operands > factors:
+        raise JsparseError(f"Expected {mask.operands} factors for a mask, but got {factors}.")
+    return mask
 
 
 def _write_axis(axis: Axis) -> Any:

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.schedule.legality import walks
+from jsparse.compiler.schedule.legality import legal_orders
 from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
@@ -25,18 +25,18 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
 
-LANES = 8  # of an index that is worth a vector
-SHARED_TILES = 16  # tiles wanted where threads own tiles of the target
+LANES = 8  # an index of at least this size fills a vector
+SHARED_TILES = 16  # minimum tiles of the target to divide among threads
 SHARED_LANES = 16  # but none narrower than a cache line of float32
 PANELS = (256, 512)  # coordinates whose rows, of one tile, are copied: 64 or 128 KiB on the stack
-MOST_PANELS = 64  # of sums in float32
-PANEL_TILES = 4  # tiles wanted of which threads own some
-JAM_TILE_BYTES = 128  # of a register tile of which there are several
-JAM_BYTES = 384  # of all of them
-MOST_COPIES = 8
+MOST_PANELS = 64  # panels a float32 sum may be cut into: their sums are added in memory
+PANEL_TILES = 4  # minimum tiles to divide among threads where a reduction is cut into panels
+JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
+JAM_BYTES = 384  # all of these tiles together
+MOST_COPIES = 8  # iterations at a time
 WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each
-WRITTEN_BYTES = 64  # of a register tile then, so that those of several rows fit the registers
-WRITTEN_TURNS = 512  # coordinates that what is written out is worth running for
+WRITTEN_BYTES = 64  # a register tile then, so that the tiles of several rows fit the registers
+WRITTEN_TURNS = 512  # minimum iterations of written-out code: fewer do not pay for compiling it
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,10 @@ class Candidate:
         walk: the pattern's variables in the order visited.
         vector: the variable to run in vector lanes, if any.
         factored: whether the innermost reduction is summed in lanes before the factors that lack it are multiplied in.
-        panel: coordinates of the innermost reduction that are worked on together (`loops.domain.Panels`); 0 for all.
-        written_out: whether the loops over the patterns, which are known and small, are written out entry by entry, for
-            every register tile anew: coordinates and positions become constants, and rows that several entries read
-            stay in registers.
-        jam: whether several iterations of the loop over `jammed` are worked on at a time, in narrower tiles.
+        panel: coordinates of the innermost reduction in one panel (`loops.domain.Panels`); 0 for no panels.
+        written_out: whether the loops over small static patterns are unrolled entry by entry, once for each register
+            tile: coordinates and positions become constants, and rows that several entries read stay in registers.
+        jam: whether several iterations of the loop over `jammed` run at a time, in narrower tiles.
     """
 
     problem: Problem
@@ -63,15 +62,15 @@ class Candidate:
     jam: bool = False
 
     @cached_property
-    def kept(self) -> frozenset[IndexVar]:
-        """The target's variables."""
+    def free_vars(self) -> frozenset[IndexVar]:
+        """The free index variables: the target's."""
         return frozenset(self.problem.assignment.target.variables())
 
     @cached_property
     def tail(self) -> tuple[IndexVar, ...]:
         """The innermost of `walk` that are all reductions."""
         start = len(self.walk)
-        while start and self.walk[start - 1] not in self.kept:
+        while start and self.walk[start - 1] not in self.free_vars:
             start -= 1
         return self.walk[start:]
 
@@ -82,42 +81,42 @@ class Candidate:
 
     @cached_property
     def dense(self) -> tuple[IndexVar, ...]:
-        """The variables outside the pattern: the target's first."""
+        """The variables that no pattern stores, the target's first."""
         return tuple(v for v in self.problem.assignment.variables() if v not in self.walk)
 
     @cached_property
     def lead(self) -> tuple[IndexVar, ...]:
-        """The variables that choose among patterns, which may share them: outside everything."""
+        """The variables of batched patterns' leading axes; their loops are outermost."""
         return tuple(dict.fromkeys(v for names in self.problem.lead_variables for v in names))
 
     @cached_property
     def scalar(self) -> tuple[IndexVar, ...]:
-        """The dense indices that run one by one, below the patterns."""
+        """The dense variables that run in scalar loops, below the patterns."""
         return tuple(v for v in self.dense if v != self.vector and v not in self.lead)
 
     @cached_property
-    def spread(self) -> tuple[IndexVar, ...]:
-        """The target's scalar loops over dense indices."""
-        return tuple(v for v in self.scalar if v in self.kept)
+    def free_dense_vars(self) -> tuple[IndexVar, ...]:
+        """The free variables among the scalar dense ones."""
+        return tuple(v for v in self.scalar if v in self.free_vars)
 
     @cached_property
     def owns_tiles(self) -> bool:
-        """Whether threads can only own tiles of the vector variable: what is outermost is summed over."""
-        return self.scatters and self.vector in self.kept and self.walk[0] not in self.kept
+        """Whether threads can only own tiles of the vector variable, because the outermost loop is a reduction."""
+        return self.scatters and self.vector in self.free_vars and self.walk[0] not in self.free_vars
 
     @cached_property
     def scatters(self) -> bool:
         """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
-        return any(v not in self.kept for v in self.head)
+        return any(v not in self.free_vars for v in self.head)
 
     @cached_property
     def contracted(self) -> tuple[IndexVar, ...]:
         """The scalar loops that reduce dense indices."""
-        return tuple(v for v in self.scalar if v not in self.kept)
+        return tuple(v for v in self.scalar if v not in self.free_vars)
 
     @cached_property
     def summed(self) -> tuple[IndexVar, ...]:
-        """The last of `tail` that only factors without dense indices carry: Σ (a·b) = (Σ a)·b where b lacks them."""
+        """The innermost reductions that only factors without dense indices carry: Σ (a·b) = (Σ a)·b if b lacks them."""
         if self.factored:
             return self.tail[-1:]
         if not self.problem.sums_first:
@@ -134,7 +133,7 @@ class Candidate:
 
     @cached_property
     def inner_lanes(self) -> tuple[int, int]:
-        """Of the factors that run in lanes, how many carry the innermost reduction and how many do not."""
+        """The numbers of factors in lanes that carry the innermost reduction, and that do not."""
         last = self.tail[-1:]
         carried = [
             set(last) <= set(f.variables()) for f in self.problem.assignment.factors if self.vector in f.variables()
@@ -144,7 +143,7 @@ class Candidate:
     @cached_property
     def can_factor(self) -> bool:
         """Whether Σ (a·b) = (Σ a)·b saves anything in lanes: where b, which lacks the summed index, runs in them."""
-        if self.vector not in self.kept or not self.tail or len(self.walk) < 2 or self.contracted:
+        if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
             return False
         if self.problem.lists or not self.problem.sums_first:
             return False
@@ -155,55 +154,67 @@ class Candidate:
 
     @cached_property
     def gathered(self) -> Access | None:
-        """The factor of which one row is read for each entry, and nothing else; None if there is none, or several."""
+        """The only factor in lanes, if each stored entry reads one row of it and nothing else; else None."""
         wanted = {*self.tail[-1:], self.vector}
         found = [f for f in self.problem.assignment.factors if self.vector in f.variables()]
         return found[0] if len(found) == 1 and set(found[0].variables()) == wanted and not found[0].nested() else None
 
     @cached_property
     def can_panel(self) -> bool:
-        """Whether the innermost reduction over stored entries can be divided into panels, inside tiles that threads
-        own: it is the only one, and the only loop inside those over the target."""
+        """Whether the reduction over stored entries can be divided into panels, inside tiles that threads own: it is
+        the only reduction, and the only loop inside those over the target."""
         problem = self.problem
-        if len(problem.level_variables) != 1 or problem.lists or problem.guard is not None or self.lead or self.spread:
+        if (
+            len(problem.level_variables) != 1
+            or problem.lists
+            or problem.mask is not None
+            or self.lead
+            or self.free_dense_vars
+        ):
             return False
         if len(self.tail) != 1 or not self.head or self.scatters or self.contracted or self.summed:
             return False
-        return self.vector in self.kept and self.gathered is not None
+        return self.vector in self.free_vars and self.gathered is not None
 
     @cached_property
     def single(self) -> frozenset[IndexVar]:
-        """The variables of the walk that have one coordinate for each of the variable before."""
+        """The variables of the walk with exactly one coordinate below each coordinate of the variable before."""
         return frozenset(v for v in self.walk[1:] if _is_single(self.problem, self.walk, v))
 
     @cached_property
-    def located(self) -> frozenset[IndexVar]:
-        """The variable of the innermost loop over stored entries, and those that each of its coordinates tells."""
+    def entry_vars(self) -> frozenset[IndexVar]:
+        """The variables that a stored entry determines: the innermost sparse loop's, and `single` ones below it."""
         place = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
         return frozenset(self.walk[place:])
 
     @cached_property
     def jammed(self) -> IndexVar | None:
-        """The variable outside all reductions of which several coordinates may be worked on at a time, since loops
-        inside, the same for all of them, read rows that they share; None if there is none."""
+        """The variable whose loop may be jammed: the innermost outside all reductions, if the loops inside are the same
+        for all of its coordinates and read rows that these share. Else None."""
         problem = self.problem
-        if self.vector not in self.kept or problem.lists or problem.guard is not None or self.summed or self.factored:
+        if (
+            self.vector not in self.free_vars
+            or problem.lists
+            or problem.mask is not None
+            or self.summed
+            or self.factored
+        ):
             return None
-        if self.owns_tiles:  # narrow ones, for all of which what is not shared is read again
+        if self.owns_tiles:  # jamming would make these tiles narrower: each tile reads again all that is not shared
             return None
-        entries = any(v not in self.single for v in self.tail)  # which are the same for a dense index, no other
-        if not (entries if self.spread and entries else self.contracted and not entries):
+        entries = any(v not in self.single for v in self.tail)  # a loop that is the same for dense indices only
+        if not (entries if self.free_dense_vars and entries else self.contracted and not entries):
             return None
-        loops = [v for v in (*self.head, *self.spread) if v not in self.single]
+        loops = [v for v in (*self.head, *self.free_dense_vars) if v not in self.single]
         if not loops or loops[-1] in self.lead or problem.size[loops[-1]] in (0, 1):
             return None
-        own = self.located if loops[-1] in self.walk else {loops[-1]}
+        own = self.entry_vars if loops[-1] in self.walk else {loops[-1]}
         shared = [f for f in problem.assignment.factors if self.vector in f.variables() and not own & {*f.variables()}]
         return loops[-1] if shared else None
 
     @property
     def wide(self) -> int:
-        """Lanes of the tiles that threads own where there are few of them: all that fit, if that is more; else 0."""
+        """Lanes of wide tiles, for runs with few threads: as many as fit the registers; 0 if `lanes` are no fewer."""
         if not self.owns_tiles:
             return 0
         room = REGISTER_BYTES // np.dtype(self.problem.accumulator).itemsize
@@ -211,7 +222,7 @@ class Candidate:
 
     @property
     def copies(self) -> int:
-        """How many coordinates of `jammed` are worked on at a time."""
+        """How many coordinates of `jammed` run at a time."""
         if not self.jam:
             return 1
         tile = self.lanes * np.dtype(self.problem.accumulator).itemsize
@@ -219,7 +230,7 @@ class Candidate:
 
     @cached_property
     def sums_all(self) -> bool:
-        """Whether nothing of the tail is left once `summed` is taken out, so that no dense loop stands around it."""
+        """Whether the whole tail is summed first, so that no dense loop stands around it."""
         return bool(self.summed) and self.summed == self.tail and not self.factored
 
     @cached_property
@@ -227,14 +238,14 @@ class Candidate:
         """All loops, outermost first; the vector variable last."""
         last = () if self.vector is None else (self.vector,)
         if self.written_out:
-            return (*self.spread, *self.walk, *self.contracted, *last)
+            return (*self.free_dense_vars, *self.walk, *self.contracted, *last)
         if self.sums_all or self.problem.lists:
-            return (*self.lead, *self.head, *self.tail, *self.spread, *self.contracted, *last)
-        return (*self.lead, *self.head, *self.spread, *self.tail, *self.contracted, *last)
+            return (*self.lead, *self.head, *self.tail, *self.free_dense_vars, *self.contracted, *last)
+        return (*self.lead, *self.head, *self.free_dense_vars, *self.tail, *self.contracted, *last)
 
     @cached_property
     def lanes(self) -> int:
-        """Elements of a register tile: all that fit, but where threads own tiles, enough tiles for some threads."""
+        """Elements of a register tile: as many as fit, but fewer where threads need several tiles to divide."""
         if self.vector is None:
             return 0
         tile = WRITTEN_BYTES if self.written_out else JAM_TILE_BYTES if self.jam else REGISTER_BYTES
@@ -245,25 +256,25 @@ class Candidate:
 
     @cached_property
     def tile(self) -> int:
-        """Where the loop over register tiles stands: around the reductions if the target carries the lanes; outside
-        everything when threads own tiles of the target, and outside the patterns where these are written out."""
+        """The place of the loop over register tiles in `order`: around the reductions if the target carries the lanes,
+        outermost if threads own tiles of the target, outside the patterns if these are written out."""
         if self.panel:
             return 0
         if self.written_out:
-            return len(self.spread)
+            return len(self.free_dense_vars)
         if self.owns_tiles:
             return len(self.lead)
         inner = len(self.contracted) + (0 if self.sums_all else len(self.tail))
-        return len(self.order) - 1 - (inner if self.vector in self.kept else 0)
+        return len(self.order) - 1 - (inner if self.vector in self.free_vars else 0)
 
 
 def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
-    """The candidates, the order in which the pattern is stored first; none if patterns cannot be walked together."""
-    walked = {v for names in problem.walks for v in names}  # those that choose among patterns included
+    """The candidates, in the pattern's stored order first; none if no order is concordant with all patterns."""
+    walked = {v for names in problem.walks for v in names}  # leading axes included
     named = () if problem.lists else problem.assignment.variables()
     vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
     scalar = () if any(v is not None and _stands_innermost(problem, v) for v in vectors) else (None,)
-    for walk in dict.fromkeys(walks(problem, patterns)):
+    for walk in dict.fromkeys(legal_orders(problem, patterns)):
         for vector in (*vectors, *scalar):
             candidate = Candidate(problem, walk, vector)
             yield candidate
@@ -278,13 +289,13 @@ def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Ca
 
 
 def _few_panels(candidate: Candidate, panel: int) -> bool:
-    """Whether what panels give, which is added up in memory, is a short sum where long ones lose digits."""
+    """Whether the panels' sums, which are added up in memory, are few enough for float32."""
     size = candidate.problem.size[candidate.tail[-1]]
     return candidate.problem.accumulator != "float32" or (size is not None and size <= MOST_PANELS * panel)
 
 
 def _has_segments(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
-    """Whether the innermost level has segments, in each of which coordinates rise, and there are tiles for threads."""
+    """Whether the innermost level has segments of ascending coordinates, and there are tiles for threads."""
     size = candidate.problem.size[candidate.vector] if candidate.vector is not None else None
     if not patterns or size is None or size < PANEL_TILES * candidate.lanes:
         return False
@@ -296,13 +307,12 @@ def _has_segments(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
 
 
 def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
-    """Whether the patterns are known and few enough entries for code that has a place for each of them, run for many
-    coordinates of the target."""
+    """Whether the patterns are static, small enough to write out entry by entry, and run for many coordinates."""
     problem = candidate.problem
-    if candidate.vector not in candidate.kept or candidate.contracted or problem.lists or not patterns:
+    if candidate.vector not in candidate.free_vars or candidate.contracted or problem.lists or not patterns:
         return False
     entries = [x.nse for x in patterns if isinstance(x, Pattern)]
-    turns = prod(problem.size[v] or 0 for v in (*candidate.spread, candidate.vector) if v is not None)
+    turns = prod(problem.size[v] or 0 for v in (*candidate.free_dense_vars, candidate.vector) if v is not None)
     return len(entries) == len(patterns) and sum(entries) <= WRITTEN_OUT and turns >= WRITTEN_TURNS
 
 
@@ -325,7 +335,7 @@ def _is_single(problem: Problem, walk: Sequence[IndexVar], var: IndexVar) -> boo
 
 
 def _stands_innermost(problem: Problem, var: IndexVar) -> bool:
-    """Whether some lanes of `var` are never worse than none: they fill a vector, and nothing has to be moved."""
+    """Whether lanes of `var` are never worse than scalars: they fill a vector, and no tensor has to be transposed."""
     carriers = [a for a in problem.assignment.accesses if var in a.variables()]
     last = [(a, problem.type_of[a.tensor].axes[-1]) for a in carriers]
     return (problem.size[var] or 0) >= LANES and all(

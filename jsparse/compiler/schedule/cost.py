@@ -1,6 +1,6 @@
-"""What a candidate costs, in units of about one scalar multiply-add.
+"""The cost model of candidates, in units of about one scalar multiply-add.
 
-The model counts what differs between loop orders: entries visited, arithmetic in or out of vector lanes, the target's
+The model counts what differs between loop orders: iterations, arithmetic in or out of vector lanes, the target's
 traffic, values moved to another storage order, and whether threads can share the work. Counts of stored entries are the
 pattern's own where it is walked as stored, and bounded by nse and by the sizes otherwise.
 """
@@ -16,23 +16,23 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.machine import LINE_BYTES, REGISTER_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, Visits, visits, walked_as
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
 
-LANES = 8.0  # arithmetic in vector lanes costs this much less than scalar
-VISIT = 2.0  # a coordinate loaded and a loop turned
-MEMORY = 2.0  # an element of the target read, changed and written instead of kept in a register
+LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
+VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
+MEMORY = 2.0  # an element of the target read, changed and written instead of free_vars in a register
 CLEAR = 0.25  # an element of the target set to zero
 MOVE = 2.0  # a value gathered into another storage order
 COPY = 1.0  # an element of a dense tensor stored in another order
 SHARED = 2.0  # work that threads cannot share counts this many times
-JAMMED = 0.7  # arithmetic on several rows at a time costs so much of what it costs on one
-CHAIN = 16  # terms of a sum up to which it overlaps with the next one
-WRITTEN = 0.75  # arithmetic whose places are constants costs so much of what it costs elsewhere
-SEGMENT = 26.0  # a segment taken up and left: two branches that nobody can guess
+JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
+CHAIN = 16  # sums of at most this many terms overlap with the next sum
+WRITTEN = 0.75  # arithmetic at constant addresses, relative to addresses that are computed
+SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
 PACK = 10.0  # a line copied into a panel
 CHUNK_WORK = 1 << 15  # multiply-adds worth waking a thread for
 
@@ -43,19 +43,21 @@ class Cost:
 
     total: float
     work: float
-    visits: float
+    iterations: float
     target: float
     moves: float
     serial: bool
 
     def __str__(self) -> str:
         how = "serial" if self.serial else "parallel"
-        parts = f"work {self.work:.3g}, visits {self.visits:.3g}, target {self.target:.3g}, moves {self.moves:.3g}"
+        parts = (
+            f"work {self.work:.3g}, iterations {self.iterations:.3g}, target {self.target:.3g}, moves {self.moves:.3g}"
+        )
         return f"{self.total:.4g} ({parts}; {how})"
 
 
 def extent(problem: Problem, variables: tuple[IndexVar, ...]) -> int:
-    """How many coordinates the variables have together."""
+    """The size of the variables' iteration space."""
     sizes = (problem.size[v] for v in variables)
     return prod(UNKNOWN if size is None else size for size in sizes)
 
@@ -64,29 +66,31 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     """The loop to divide over threads and how, or None if the work is serial.
 
     The outermost loop is divided when its iterations own their part of the target, or when everything below it is
-    summed into registers, of which every chunk can have its own.
+    summed into registers: then every chunk has its own accumulator.
     """
-    order, kept = candidate.order, candidate.kept
+    order, free_vars = candidate.order, candidate.free_vars
     if candidate.problem.lists:
         return (order[0], "owned") if order else None
     if candidate.panel:
         return str(candidate.vector), "owned"
     if candidate.written_out:
-        return str(candidate.spread[0] if candidate.spread else candidate.vector), "owned"
+        return str(candidate.free_dense_vars[0] if candidate.free_dense_vars else candidate.vector), "owned"
     if candidate.owns_tiles and not candidate.lead:
         return str(candidate.vector), "owned"
     tiles_first = candidate.vector is not None and candidate.tile == 0
     outermost = order[0] if order else None
-    if tiles_first and candidate.vector in kept and outermost != candidate.vector and not candidate.head:
+    if tiles_first and candidate.vector in free_vars and outermost != candidate.vector and not candidate.head:
         if extent(candidate.problem, (order[-1],)) >= 1024:
             return str(candidate.vector), "owned"
-    elif outermost in kept:
+    elif outermost in free_vars:
         return str(outermost), "owned"
-    if outermost is None or outermost in kept:
+    if outermost is None or outermost in free_vars:
         return None
     summed_outermost = candidate.summed[:1] == (outermost,)
-    if summed_outermost or not any(v in kept for v in (order if candidate.vector not in kept else order[:-1])):
-        return (outermost, "reduced") if summed_outermost or tiles_first or candidate.vector not in kept else None
+    if summed_outermost or not any(
+        v in free_vars for v in (order if candidate.vector not in free_vars else order[:-1])
+    ):
+        return (outermost, "reduced") if summed_outermost or tiles_first or candidate.vector not in free_vars else None
     return None
 
 
@@ -101,12 +105,12 @@ def moved_dense(candidate: Candidate) -> tuple[str, ...]:
     return tuple(moved)
 
 
-def estimate(candidate: Candidate, patterns: tuple[Stored, ...], walked: Visits | None = None) -> Cost:
-    """Price a candidate; `walked` are the visits of its walk, where they are known."""
-    walked = walked or visits(candidate.problem, candidate.walk, patterns)
+def estimate(candidate: Candidate, patterns: tuple[Stored, ...], walked: TripCounts | None = None) -> Cost:
+    """Price a candidate; `walked` are the trip counts of its walk, if they were computed before."""
+    walked = walked or trip_counts(candidate.problem, candidate.walk, patterns)
     entries = list(walked.entries)
     work = _work(candidate, entries) + _gathers(candidate, entries)
-    visited = _visited(candidate, list(walked.looked))
+    visited = _visited(candidate, list(walked.iterations))
     serial = sharing(candidate) is None
     target = _target_traffic(candidate, patterns, entries)
     moves = _moves(candidate, patterns)
@@ -132,8 +136,11 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _chain(candidate: Candidate) -> float:
-    """Sums over a dense index wait for each other where few vectors of them are under way; the shorter, the less."""
-    if candidate.vector not in candidate.kept or not candidate.contracted:
+    """The factor by which too few independent accumulators slow a sum over a dense index down.
+
+    Each addition waits for the one before it, unless other vectors are under way; short sums overlap with the next.
+    """
+    if candidate.vector not in candidate.free_vars or not candidate.contracted:
         return 1.0
     item = np.dtype(candidate.problem.accumulator).itemsize
     waiting = REGISTER_BYTES / (candidate.lanes * item * candidate.copies)
@@ -141,7 +148,7 @@ def _chain(candidate: Candidate) -> float:
 
 
 def _gathers(candidate: Candidate, entries: list[float]) -> float:
-    """What rows of dense factors cost that are read in the order of coordinates; of panels, what copies cost."""
+    """The cost of cache lines that dense factors are read from in the order of coordinates, or of copied panels."""
     if candidate.vector is None or candidate.written_out:
         return 0.0
     if candidate.panel:
@@ -153,30 +160,32 @@ def _gathers(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
-    """Rows of a factor: a new one for each entry at which the last of its variables in the walk is bound, the same one
-    again for entries further in, and near ones for further turns of the loops around the reduction. Together with what
-    it has of the indices summed for each of them, a row is a block."""
+    """The cost of a factor's rows.
+
+    A new row is read for each entry of the level that binds the last of the factor's variables. Entries further in read
+    the same row again; further iterations of loops around the reduction read it after at most a segment of others, so
+    it is near. A row with the indices that are summed for each entry is a block.
+    """
     variables = access.variables()
     places = [n for n, v in enumerate(candidate.walk) if v in variables]
     if not places:
         return 0.0
     leaf = entries[-1]
-    located = min(entries[places[-1]], leaf)
+    bound = min(entries[places[-1]], leaf)
     block = tuple(v for v in variables if v in candidate.contracted)
     rows = (*block, *(v for v in variables if v in candidate.walk))
-    turns = extent(candidate.problem, tuple(v for v in candidate.spread if v not in variables))
-    own = extent(candidate.problem, tuple(v for v in candidate.spread if v in variables))
+    turns = extent(candidate.problem, tuple(v for v in candidate.free_dense_vars if v not in variables))
+    own = extent(candidate.problem, tuple(v for v in candidate.free_dense_vars if v in variables))
     lines = -(-extent(candidate.problem, (str(candidate.vector),)) * _itemsize(candidate, access) // LINE_BYTES)
     segment = leaf / max(entries[len(candidate.head) - 1], 1.0) if candidate.head else leaf
     again = (turns - 1) * _line(candidate, access, block, segment)
-    new = located * (_line(candidate, access, rows) + again)
-    known = (leaf - located) * turns * _line(candidate, access, block)
+    new = bound * (_line(candidate, access, rows) + again)
+    known = (leaf - bound) * turns * _line(candidate, access, block)
     return own * extent(candidate.problem, block) * lines * (new + known)
 
 
 def _summed_rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
-    """The same of a factor of which an element at a time is read, in the order in which it is stored, for all tiles of
-    the others."""
+    """The cost of a factor that is summed over a dense index without lanes: contiguous elements, once for each tile."""
     variables = access.variables()
     summed = tuple(v for v in variables if v in candidate.contracted)
     places = [n for n, v in enumerate(candidate.walk) if v in variables]
@@ -189,7 +198,7 @@ def _summed_rows(candidate: Candidate, access: Access, entries: list[float]) -> 
 
 
 def _panels(candidate: Candidate, entries: list[float]) -> float:
-    """What copies of panels cost, sums interrupted between them, and rows read in a copy."""
+    """The cost of copying panels, of adding sums in memory after each, and of reading rows in a copy."""
     problem, access = candidate.problem, candidate.gathered
     assert access is not None
     rows, columns = extent(problem, candidate.tail[-1:]), extent(problem, (str(candidate.vector),))
@@ -201,15 +210,15 @@ def _panels(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _row(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...]) -> float:
-    """A row of a dense tensor, all tiles of it, that is read anywhere among those of the variables `rows`."""
+    """The cost of one row of a dense tensor, all tiles of it, at a random place among the rows over `rows`."""
     columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
     return -(-columns * item // LINE_BYTES) * _line(candidate, access, rows)
 
 
 def _line(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...], times: float = 1.0) -> float:
-    """A line of a row that is read anywhere among those of the variables `rows`, or `times` as many."""
+    """The cost of one cache line at a random place among the rows over `rows`, or `times` as many rows."""
     columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
-    near = candidate.lanes if candidate.tile == 0 else columns  # of a row, what is read before the next one
+    near = candidate.lanes if candidate.tile == 0 else columns  # elements of a row that are read before the next row
     return gather_cost(times * extent(candidate.problem, rows) * near * item)
 
 
@@ -217,12 +226,12 @@ def _itemsize(candidate: Candidate, access: Access) -> int:
     return np.dtype(candidate.problem.type_of[access.tensor].dtype).itemsize
 
 
-def _visited(candidate: Candidate, looked: list[float]) -> float:
-    """Coordinates loaded. Loops around part of the walk make it walked again for each of their turns."""
+def _visited(candidate: Candidate, iterations: list[float]) -> float:
+    """The cost of iterations: a loop around part of the walk repeats that part."""
     if candidate.written_out:
         return 0.0
-    around = 1 if candidate.sums_all else extent(candidate.problem, candidate.spread)
-    heads, tail = sum(looked[: len(candidate.head)]), sum(looked[len(candidate.head) :])
+    around = 1 if candidate.sums_all else extent(candidate.problem, candidate.free_dense_vars)
+    heads, tail = sum(iterations[: len(candidate.head)]), sum(iterations[len(candidate.head) :])
     tiles = -(-extent(candidate.problem, (candidate.vector,)) // candidate.lanes) if candidate.vector else 1
     if candidate.owns_tiles:
         heads *= tiles
@@ -231,20 +240,22 @@ def _visited(candidate: Candidate, looked: list[float]) -> float:
 
 def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], entries: list[float]) -> float:
     problem = candidate.problem
-    written = extent(problem, tuple(v for v in candidate.dense if v in candidate.kept))
+    written = extent(problem, tuple(v for v in candidate.dense if v in candidate.free_vars))
     heads, leaf = entries[: len(candidate.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
     anywhere = 0.0
     if candidate.scatters:
         stores = max(stores, leaf * written) * MEMORY
-        rows = tuple(v for v in candidate.walk if v in candidate.kept)
-        if candidate.vector in candidate.kept:
-            anywhere = 2 * leaf * extent(problem, candidate.spread) * _row(candidate, problem.assignment.target, rows)
+        rows = tuple(v for v in candidate.walk if v in candidate.free_vars)
+        if candidate.vector in candidate.free_vars:
+            anywhere = (
+                2 * leaf * extent(problem, candidate.free_dense_vars) * _row(candidate, problem.assignment.target, rows)
+            )
     sparse = problem.type_of[problem.assignment.target.tensor].positions is None and (
         candidate.scatters or _skips(candidate, patterns)
     )
     clears = CLEAR * extent(problem, problem.assignment.target.variables()) if sparse else 0.0
-    return stores / (LANES if candidate.vector in candidate.kept else 1.0) + clears + anywhere
+    return stores / (LANES if candidate.vector in candidate.free_vars else 1.0) + clears + anywhere
 
 
 def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:
@@ -256,7 +267,7 @@ def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:
 
 
 def _moves(candidate: Candidate, patterns: tuple[Stored, ...]) -> float:
-    """Values gathered into the order in which their pattern is walked, dense tensors stored with lanes innermost."""
+    """The cost of gathering values into the walked order, and of transposing dense tensors."""
     problem = candidate.problem
     moved = 0.0
     for access in problem.assignment.accesses:

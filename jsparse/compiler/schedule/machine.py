@@ -1,21 +1,24 @@
-"""What schedules assume of a machine. The same everywhere: processes on different hosts must choose alike, since their
-programs are compared by text."""
+"""The machine that schedules assume, the same on every host: JAX compares the programs of a job's processes by text,
+so all of them must choose alike."""
 
 __all__ = ["CACHED_BYTES", "LINE_BYTES", "PREFETCH_AHEAD", "REGISTER_BYTES", "gather_cost"]
 
-LINE_BYTES = 64  # of the cache
-REGISTER_BYTES = 256  # of one register tile: 8 vectors of 32 bytes, half of AVX2's registers
-CACHED_BYTES = 1 << 18  # a tensor of this size stays in the second-level cache
-PREFETCH_AHEAD = 16  # stored entries; what they gather arrives from memory in about that time
+LINE_BYTES = 64  # a cache line
+REGISTER_BYTES = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers
+CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
+PREFETCH_AHEAD = 16  # stored entries: processing them takes about as long as a load from memory
 
 
 _CACHES = ((1 << 15, 0.3), (CACHED_BYTES, 2.25), (1 << 24, 10.0))
-"""Of each cache its bytes, and what a line that is not there costs, in multiply-adds: what products take longer than
-with all rows in the nearest one, measured on Zen 4."""
+"""(bytes, cost of a miss in multiply-adds) of each cache. The cost is the extra time of products whose rows miss it,
+against all rows in the first-level cache, measured on Zen 4."""
 
 
 def gather_cost(size: float) -> float:
-    """What a line of a tensor of that many bytes costs to read in any order: as if each cache held a part of it."""
+    """The expected cost of reading a random cache line of a tensor of `size` bytes.
+
+    Each cache holds the share cached / size of the lines; the others pay the next cache's price.
+    """
     cost = nearer = 0.0
     for cached, price in _CACHES:
         cost += (price - nearer) * max(0.0, 1.0 - cached / max(size, 1.0))

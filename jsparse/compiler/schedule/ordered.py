@@ -1,8 +1,8 @@
-"""Loops that reach the entries of a sum in the order in which its result stores them.
+"""Loop orders that produce the entries of a sparse sum in the order in which its result stores them.
 
 All terms share the loops over the target's outermost indices; inside, each has its own. Either every index of the
-target is shared, and what a term sums adds to a scalar; or all but the last, and it adds to a row (Gustavson, 1978).
-The cheaper of the two is taken, if patterns can be walked so at all and a row is not out of proportion to the work.
+target is shared, and a term adds to a scalar; or all but the last, and it adds to a row (Gustavson, 1978). The cheaper
+of the two is taken, if it is concordant with the patterns and the row's length is in proportion to the work.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from itertools import islice, permutations
 
 from jsparse.compiler.problem import Addend, Problem
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
-from jsparse.compiler.schedule.legality import is_walkable
+from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.machine import CACHED_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, visits, walked_levels
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, trip_counts, walked_levels
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["ordered_plan"]
 
-MAX_ORDERS = 120  # of a term's own loops that are priced
-SHORT_ROW = 1 << 16  # a row may always be so long
-ROW_WORK = 4  # else at most so many times the work
+MAX_ORDERS = 120  # orders of a term's own loops that are priced
+SHORT_ROW = 1 << 16  # a row of at most this length is always allowed
+ROW_WORK = 4  # a longer one may have at most this many times the work
 SEVERAL = 1.0  # a coordinate compared while merging
-ENTRY_BYTES = 8  # of a stored entry: a coordinate and a value, about
+ENTRY_BYTES = 8  # a stored entry, about: a coordinate and a value
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The loops of one term, and what they cost."""
+    """The loops of one term, and their cost."""
 
     own: tuple[IndexVar, ...]
     cost: float
-    drivers: tuple[tuple[IndexVar, int], ...]
+    merge_leaders: tuple[tuple[IndexVar, int], ...]
     walked: tuple[tuple[int, tuple[int, ...]], ...]  # pattern, its levels in the order walked
 
 
@@ -66,7 +66,7 @@ def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[I
         parallel=shared[0] if shared else None,
         grain=_grain(problem, patterns, shared, work),
         prefetch=PREFETCH_AHEAD if any(ENTRY_BYTES * p.nse > CACHED_BYTES for p in patterns) else 0,
-        drivers=tuple(dict.fromkeys(driver for order in chosen for driver in order.drivers)),
+        merge_leaders=tuple(dict.fromkeys(leader for order in chosen for leader in order.merge_leaders)),
         own=tuple(order.own for order in chosen),
     )
     cost = Cost(work, work, work, 0.0, 0.0, not shared)
@@ -92,7 +92,7 @@ def _best(
     shared: tuple[IndexVar, ...],
     rest: Sequence[IndexVar],
 ) -> _Order | None:
-    """The cheapest order of a term's own loops; None if its patterns cannot be walked behind the shared ones."""
+    """The cheapest order of a term's own loops; None if no order is concordant with its patterns."""
     names = [problem.level_variables[n] for n in term.patterns]
     own = tuple(dict.fromkeys(v for v in (*rest, *(v for of in names for v in of)) if v not in shared))
     if any(of.count(v) > 1 for of in names for v in shared):
@@ -109,17 +109,17 @@ def _best(
     found: list[_Order] = []
     for order in islice(permutations(own), MAX_ORDERS):
         walk = (*shared, *order)
-        if all(is_walkable(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
+        if all(is_concordant(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
             levels = [walked_levels(of, walk) for of in names]
-            counted = visits(part, walk, known)
-            cost = SEVERAL * sum(counted.looked) + (counted.entries[-1] if counted.entries else 1.0)
-            drivers = tuple((v, term.patterns[n]) for v, n in counted.drivers if v not in shared)
-            found.append(_Order(order, cost, drivers, tuple(zip(term.patterns, levels, strict=True))))
+            counted = trip_counts(part, walk, known)
+            cost = SEVERAL * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
+            merge_leaders = tuple((v, term.patterns[n]) for v, n in counted.merge_leaders if v not in shared)
+            found.append(_Order(order, cost, merge_leaders, tuple(zip(term.patterns, levels, strict=True))))
     return min(found, key=lambda order: order.cost, default=None)
 
 
 def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], work: float) -> int:
-    """Entries (of the patterns that the outermost loop meets) that are worth waking a thread for."""
+    """The minimum of stored entries per chunk: below, waking a thread costs more than the work."""
     if not shared:
         return 1
     met = [p.nse for p, names in zip(patterns, problem.level_variables, strict=True) if shared[0] in names]

@@ -1,4 +1,4 @@
-"""A plan: the schedule chosen, the problem as it will run, and why."""
+"""A plan: the chosen schedule, the problem as it will run, and the candidates' costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Plan:
         problem: the problem as it runs: patterns re-ordered so that the loops walk them as they are stored, dense
             tensors stored so that the vectorised index is innermost.
         schedule: the loops over `problem`.
-        patterns: the pattern behind each of `problem.patterns`; a derived one where the order differs from the given.
+        patterns: the pattern behind each of `problem.patterns`; a transposed index where the order differs.
         cost: the estimate for this plan.
         rejected: (loop order, estimate) of the other candidates, best first.
     """

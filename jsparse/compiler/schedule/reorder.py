@@ -1,4 +1,4 @@
-"""A problem restated so that its patterns are stored in the orders in which loops walk them."""
+"""Concordant problems: patterns restated in the storage orders in which loops walk them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def reordered(
     """The patterns with their levels in other orders, and the same problem over these.
 
     Args:
-        moves: for each pattern, the level that comes to stand at each place. Leading axes stay where they are.
+        moves: for each pattern, a permutation of its levels: `moves[n][place]` moves to `place`. Leading axes stay.
     """
     used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
     types = tuple(pattern_type(p, t.lead) for p, t in zip(used, problem.patterns, strict=True))

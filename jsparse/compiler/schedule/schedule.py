@@ -17,24 +17,20 @@ class Schedule:
     Attributes:
         order: the loops, outermost first, each index variable once. With `lanes`, the last one runs in vector lanes.
         lanes: elements of a register tile of the last variable; 0 for a scalar innermost loop.
-        wide: lanes of tiles that are taken instead where these are enough for all threads; 0 for none.
+        wide: lanes of wider tiles, used when there are enough of them for all threads; 0 for none.
         tile: with `lanes`, the place in `order` before which the loop over the register tiles stands.
-        summed: innermost stored variables that are summed on their own before the other factors are multiplied in.
+        summed: innermost variables that are summed before the factors that lack them are multiplied in.
         parallel: the variable whose loop is divided over threads.
-        mode: whether its iterations own their part of the target, long ones perhaps divided, or chunks are reduced (see
-            `loops.nest.Parallel`).
+        mode: how that loop is divided (`loops.nest.Parallel`).
         grain: stored entries (or iterations) a chunk should have at least.
-        drivers: where several patterns meet at a variable, which of them the loop walks; the others are searched.
+        merge_leaders: (variable, pattern) where several patterns meet: the loop walks this one and searches the others.
         prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
-        panel: with `lanes`, how many coordinates of the innermost reduction are worked on together, for all entries, in
-            a copy of the rows that are read there; 0 for all, and no copy.
-        jammed: the variable of whose loop `copies` iterations are worked on at a time.
-        short: (pattern, level) where segments are known to be short, so that their sums need no blocks
-            (`loops.blocked_sums`).
-        long_sums: whether so many terms may be added up in one element of the target's memory that it takes a copy in
-            float64.
-        own: of a sum, the loops of each term inside those of `order`, which all terms share and which run over the
-            target's outermost indices. An index of the target that is not among the latter needs a workspace.
+        panel: with `lanes`, coordinates of the innermost reduction in one panel, whose rows are copied; 0 for none.
+        jammed: the variable whose loop runs `copies` iterations at a time.
+        short: (pattern, level) of levels with short segments only, whose sums need no blocks (`loops.blocked_sums`).
+        long_sums: whether sums scattered into the target are long enough to need a copy of it in float64.
+        own: for a sum of terms, each term's loops inside the shared ones of `order`, which run over the target's
+            outermost indices. An index of the target that is not shared needs a workspace.
     """
 
     order: tuple[IndexVar, ...]
@@ -46,7 +42,7 @@ class Schedule:
     mode: Literal["owned", "split", "reduced"] = "owned"
     grain: int = 1
     prefetch: int = 0
-    drivers: tuple[tuple[IndexVar, int], ...] = ()
+    merge_leaders: tuple[tuple[IndexVar, int], ...] = ()
     own: tuple[tuple[IndexVar, ...], ...] = ()
     panel: int = 0
     jammed: IndexVar | None = None
@@ -63,7 +59,7 @@ class Schedule:
             lines.append(f"{' '.join(self.summed)} summed first")
         if self.parallel is not None:
             lines.append(f"{self.parallel} in parallel, {self.mode}, ≥ {self.grain:,} entries a chunk")
-        lines += [f"{var} walks P{pattern} and looks it up in the others" for var, pattern in self.drivers]
+        lines += [f"{var} walks P{pattern} and looks it up in the others" for var, pattern in self.merge_leaders]
         lines += [f"term {n} {' '.join(loops)}" for n, loops in enumerate(self.own) if loops]
         if self.panel:
             lines.append(f"{self.order[-2]} in panels of {self.panel} coordinates, whose rows are copied")

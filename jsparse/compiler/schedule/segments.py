@@ -1,4 +1,4 @@
-"""Which levels of known patterns have short segments only, so that their sums need no blocks."""
+"""Lengths of static patterns' segments: short ones need no blocked sums."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from jsparse.formats.level import LevelKind
 
 __all__ = ["SHORT", "longest_segments", "scatters_many", "short_levels"]
 
-SHORT = 64  # entries of a segment that are added up without any care (BLOCK of `loops.blocked_sums`)
+SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loops.blocked_sums`)
 
 
 def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
-    """(pattern, level) of those levels below the outermost in which no segment is long though its index could make it
-    so; `problem` is the one that runs, on `patterns`. Only where long sums are in blocks at all."""
+    """(pattern, level) of reduced levels below the outermost whose longest segment is short, though the index is large
+    enough for long ones; `problem` is the one that runs, on `patterns`. Empty for sums that are not in blocks."""
     if not _sums_floats(problem):
         return ()
-    kept = set(problem.assignment.target.variables())
+    free_vars = set(problem.assignment.target.variables())
     found: list[tuple[int, int]] = []
     for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True)):
         if not isinstance(pattern, Pattern):
             continue
         for level in range(1, len(names)):
             size = problem.size[names[level]]
-            if names[level] in kept or (size is not None and size <= SHORT):
+            if names[level] in free_vars or (size is not None and size <= SHORT):
                 continue
             if 0 <= longest_segments(pattern)[level] <= SHORT:
                 found.append((n, level))
@@ -39,16 +39,16 @@ def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[in
 
 
 def scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether an element of the target may get more than a few terms one by one, and a copy of the target in float64
-    stays in the cache: a larger one costs more than the sums. Known patterns are asked that bring an index of the
-    target; of any other nothing is known."""
+    """Whether an element of the target may get more than `SHORT` terms, and a copy of the target in float64 stays in
+    the cache: a larger copy costs more than the sums. Static patterns with an index of the target are counted; any
+    other pattern may add a term for each coordinate that is summed."""
     if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
         return False
-    kept = set(problem.assignment.target.variables())
-    outside = [v for v in problem.assignment.variables() if v not in kept]
+    free_vars = set(problem.assignment.target.variables())
+    outside = [v for v in problem.assignment.variables() if v not in free_vars]
     most = 1
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
-        mine = [level for level, name in enumerate(names) if name in kept]
+        mine = [level for level, name in enumerate(names) if name in free_vars]
         if len(mine) == 1 and isinstance(pattern, Pattern) and len(set(names)) == len(names):
             most *= most_of_coordinate(pattern, mine[0])
             outside = [v for v in outside if v not in names]
@@ -61,7 +61,7 @@ def scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
 
 
 def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
-    """How many elements the target has; infinitely many if that is not known."""
+    """The number of the target's elements; infinity if a size is unknown."""
     target, access = problem.tensors[0], problem.assignment.target
     count = 1.0
     for axis in target.axes:
@@ -79,14 +79,14 @@ def _sums_floats(problem: Problem) -> bool:
 
 @lru_cache(maxsize=64)
 def most_of_coordinate(pattern: Pattern, level: int) -> int:
-    """The most entries that share a coordinate of one level."""
+    """The largest number of entries that share a coordinate of one level."""
     coordinates = pattern.to_coords()[pattern.format.levels[level].dim]
     return int(np.unique(coordinates, return_counts=True)[1].max(initial=0))
 
 
 @lru_cache(maxsize=64)
 def longest_segments(pattern: Pattern) -> tuple[int, ...]:
-    """Of each level, the most positions below one of the level above; -1 where these are not looked for."""
+    """For each level, the largest number of positions below one of the level above; -1 where they are not counted."""
     found: list[int] = []
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     for n, level in enumerate(pattern.format.levels):

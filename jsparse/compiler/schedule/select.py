@@ -18,7 +18,7 @@ from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.segments import scatters_many, short_levels
 from jsparse.compiler.schedule.split import splits
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.trip_counts import Visits, visits, walked_levels
+from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_levels
 from jsparse.errors import NotYetSupportedError
 from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
@@ -27,17 +27,17 @@ __all__ = ["plan", "plan_as"]
 
 
 def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
-    """The cheapest plan for `problem`, whose patterns are stored as `patterns` say.
+    """The cheapest plan for `problem`, with `patterns` behind its pattern types.
 
-    Raises NotYetSupportedError if they cannot be walked together, because patterns whose index arrays are data store
-    indices that they share in contradicting orders. `walks.can_walk` tells before; the caller then sorts one anew.
+    Raises NotYetSupportedError if no loop order is concordant with all patterns: dynamic patterns may store the indices
+    that they share in contradicting orders. Callers ask `legality.has_legal_order` first, and sort a pattern anew.
     """
     known = tuple(patterns)
-    walked: dict[tuple[IndexVar, ...], Visits] = {}
+    walked: dict[tuple[IndexVar, ...], TripCounts] = {}
     priced: list[tuple[Cost, int, Candidate]] = []
     for n, c in enumerate(candidates(problem, known)):
         if c.walk not in walked:
-            walked[c.walk] = visits(problem, c.walk, known)
+            walked[c.walk] = trip_counts(problem, c.walk, known)
         priced.append((estimate(c, known, walked[c.walk]), n, c))
     if not priced:
         raise NotYetSupportedError(
@@ -59,15 +59,17 @@ def _name(candidate: Candidate) -> str:
 def plan_as(
     candidate: Candidate, cost: Cost, patterns: tuple[Stored, ...], rejected: tuple[tuple[str, Cost], ...]
 ) -> Plan:
-    """The plan of one candidate, whose problem's patterns are stored as `patterns` say; `rejected` as in `Plan`."""
+    """The plan of one candidate; `patterns` are behind its problem's, `rejected` is as in `Plan`."""
     moves = [walked_levels(names, candidate.walk) for names in candidate.problem.level_variables]
     used, problem = reordered(candidate.problem, patterns, moves)
     problem = _with_lanes_innermost(problem, candidate)
     if candidate.written_out:
         types = (replace(t, content=_content(p)) for t, p in zip(problem.patterns, used, strict=True))
         problem = replace(problem, patterns=tuple(types))
-    drivers = visits(candidate.problem, candidate.walk, patterns).drivers
-    schedule = replace(_schedule(candidate, problem, cost), drivers=drivers, short=short_levels(problem, used))
+    merge_leaders = trip_counts(candidate.problem, candidate.walk, patterns).merge_leaders
+    schedule = replace(
+        _schedule(candidate, problem, cost), merge_leaders=merge_leaders, short=short_levels(problem, used)
+    )
     if candidate.scatters and not candidate.panel:
         schedule = replace(schedule, long_sums=scatters_many(problem, used))
     whole = schedule.mode == "owned" and schedule.parallel == schedule.order[0]
@@ -77,7 +79,7 @@ def plan_as(
 
 
 def _content(pattern: Stored) -> tuple[tuple[int, ...], ...]:
-    """The index arrays of a pattern that is known."""
+    """The index arrays of a static pattern."""
     assert isinstance(pattern, Pattern)
     return tuple(tuple(array.tolist()) for array in pattern.arrays)
 
@@ -115,18 +117,18 @@ def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
 
 
 def _grain(candidate: Candidate, cost: Cost) -> int:
-    """How many entries (iterations of a loop that walks no pattern) are worth waking a thread for."""
+    """The minimum of stored entries (of iterations, in a dense loop) per chunk that pays for waking a thread."""
     outermost = candidate.order[0] if candidate.order else None
     if outermost in candidate.walk:
         inner = 1 if candidate.sums_all else extent(candidate.problem, candidate.dense)
         return max(1, round(CHUNK_WORK / (1 + inner / 8)))
     turns = extent(candidate.problem, candidate.order[:1])
-    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.visits + cost.target, 1)))
+    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.iterations + cost.target, 1)))
 
 
 def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
-    """Whether rows of a dense tensor too large for the cache are read, or added to, in the order of stored coordinates.
-    Of tiles shorter than a line, most are there already."""
+    """Whether stored coordinates choose rows of a dense tensor too large for the cache. Tiles shorter than a line are
+    left out: a neighbouring tile has mostly loaded the line already."""
     if candidate.vector is None or not candidate.walk:
         return False
     items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
@@ -135,7 +137,7 @@ def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> 
     rows += [problem.assignment.target] if candidate.scatters else []
     return any(
         problem.type_of[f.tensor].positions is None
-        and not candidate.located.isdisjoint(f.variables())
+        and not candidate.entry_vars.isdisjoint(f.variables())
         and (candidate.vector not in f.variables() or lanes * items[f.tensor] >= LINE_BYTES)
         and extent(problem, f.variables()) * items[f.tensor] > CACHED_BYTES
         for f in rows

@@ -1,6 +1,6 @@
-"""Whether a loop over segments, which threads share, cuts the long ones.
+"""Row splitting: whether a parallel loop over segments cuts the long ones.
 
-A pattern that is known is asked for its longest segment; of any other, segments may be of any length.
+A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from jsparse.formats.level import Level, LevelKind
 __all__ = ["splits"]
 
 CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
-PARTS_BYTES = 1 << 24  # of what is kept apart
+PARTS_BYTES = 1 << 24  # the chunks' carry-outs together, at most
 
 
 def splits(candidate: Candidate, problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether segments are cut in the loops of a candidate; `problem` is the one that runs, on `patterns`."""
+    """Whether a candidate's loops cut long segments; `problem` is the one that runs, on `patterns`."""
     return _can_split(candidate, problem) and _has_segments(patterns[0]) and _may_be_heavy(patterns[0])
 
 
 def _can_split(candidate: Candidate, problem: Problem) -> bool:
-    """Whether one loop over the target's outermost axis stands around all others, which sum in registers what is stored
-    once, and can be added to. (A target of narrow floats is unrounded then, see `compiler.exact`.)"""
-    if len(problem.patterns) != 1 or problem.lists or problem.guard is not None or candidate.lead:
+    """Whether the outermost loop runs over the target's outermost axis, the others sum in registers, and carry-outs can
+    be added to the target. (A narrow float target is widened then, see `compiler.wide_accumulation`.)"""
+    if len(problem.patterns) != 1 or problem.lists or problem.mask is not None or candidate.lead:
         return False
     if candidate.panel or candidate.written_out or candidate.summed or candidate.scatters or len(candidate.head) != 1:
         return False
@@ -51,13 +51,13 @@ def _can_split(candidate: Candidate, problem: Problem) -> bool:
 
 
 def _adds_up(dtype: str, accumulator: str) -> bool:
-    """Whether sums of a dtype can be added in another: floats without a loss, integers since they wrap."""
+    """Whether carry-outs can be added in a target of `dtype`, widened if narrow: floats exactly, integers wrap."""
     return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
 
 
 def _has_segments(pattern: Stored) -> bool:
-    """Whether entries below one coordinate of the first level stand side by side: in a segment of the second level, or
-    as a run of equal coordinates."""
+    """Whether entries below one coordinate of the first level are contiguous: a segment of the second level, or a run
+    of equal coordinates."""
     first, second = (*pattern.format.levels, None, None)[:2]
     if first is None or second is None:
         return False
@@ -73,13 +73,13 @@ def _is_run(first: Level, second: Level) -> bool:
 
 
 def _may_be_heavy(pattern: Stored) -> bool:
-    """Whether one segment may have more than half of what a chunk should have."""
+    """Whether one segment may have more than half of a chunk's share of entries."""
     return not isinstance(pattern, Pattern) or 2 * CHUNKS * _longest(pattern) > pattern.nse
 
 
 @remembered(maxsize=64)
 def _longest(pattern: Pattern) -> int:
-    """The most entries below one coordinate of the first level."""
+    """The largest number of entries below one coordinate of the first level."""
     if _is_run(*pattern.format.levels[:2]):
         coordinates = pattern.arrays[1]
         ends = np.flatnonzero(np.diff(coordinates)) + 1

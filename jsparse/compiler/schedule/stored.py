@@ -1,4 +1,4 @@
-"""What a schedule may know of the pattern behind a problem, all of it or only its room; and its levels' orders."""
+"""Patterns as schedules see them: static ones with their content, dynamic ones with their capacity and orders."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Stored", "TracedPattern", "pattern_type", "stored_as"]
 
 @dataclass(frozen=True, slots=True)
 class TracedPattern:
-    """A pattern whose index arrays are known at run time only, and its transposed indices that come along.
+    """A dynamic pattern, whose index arrays are known at run time only, and the transposed indices it brings.
 
     Attributes:
-        type: the levels and their room.
+        type: the levels and their capacities.
         derived: the same entries in other storage orders.
     """
 
@@ -38,17 +38,17 @@ class TracedPattern:
 
     @property
     def nse(self) -> int:
-        """The room for entries."""
+        """The capacity: how many entries the arrays can hold."""
         return self.type.nse
 
     @property
     def level_sizes(self) -> tuple[int, ...]:
-        """The room of each level."""
+        """The capacity of each level."""
         return self.type.capacities
 
     @property
     def orders(self) -> tuple[tuple[int, ...], ...]:
-        """The orders of levels in which it can be walked: its own, then those of its transposed indices."""
+        """The orders of levels that it is stored in: its own, then its transposed indices'."""
         own = self.format.order
         return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self.type, *self.derived))
 
@@ -70,9 +70,9 @@ def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
 
 
 def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
-    """The same entries with the levels in another order: `levels[n]` comes to stand at place `n`.
+    """The same entries with the levels in another order: `levels[n]` moves to place `n`.
 
-    Of a traced pattern it is one of its `orders`.
+    For a traced pattern the order must be one of its `orders`.
     """
     if tuple(levels) == tuple(range(len(levels))):
         return pattern

@@ -1,8 +1,8 @@
-"""How many entries a walk over one or several patterns visits, and which pattern leads where they meet.
+"""Trip counts of the loops over one or several patterns, and the merge leader where patterns meet.
 
-A variable at which several patterns have a level multiplies the visits by the entries of the one walked, and by the
-chance of finding its coordinates in each other, as if they were spread evenly. Counts of stored entries are the
-pattern's own where it is walked as stored, and bounded by nse and by the sizes otherwise.
+Where several patterns have a level of a variable, the loop walks the leader's entries; each of the others stores a
+given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored entries are
+the pattern's own where it is walked as stored, else the smaller of nse and the product of the sizes.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["UNKNOWN", "Visits", "visits", "walked_as", "walked_levels"]
+__all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
-DERIVED_DENSE = 4  # a transposed index starts with a dense level where that is at most so many times nse long
+DERIVED_DENSE = 4  # a transposed index starts with a dense level of at most this many times nse coordinates
 SEARCH = 1.0  # a step of a bisection, against a coordinate loaded in a loop
 
 
 @dataclass(frozen=True, slots=True)
-class Visits:
-    """Of each variable of the walk: coordinates looked at, entries left; and who leads where patterns meet."""
+class TripCounts:
+    """For each variable of the walk, coordinates visited and entries left; and the leader where patterns meet."""
 
-    looked: tuple[float, ...]
+    iterations: tuple[float, ...]
     entries: tuple[float, ...]
-    drivers: tuple[tuple[IndexVar, int], ...]
+    merge_leaders: tuple[tuple[IndexVar, int], ...]
 
 
 def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
-    """A pattern's levels in the order of the walk; those of a repeated variable meet unless all can stay in place."""
+    """A pattern's levels in the order of the walk. Levels of a repeated variable become neighbours, unless the stored
+    order of the levels already agrees with the walk."""
     first = list(dict.fromkeys(names))
     levels = range(len(names))
     return tuple(
@@ -48,17 +49,17 @@ def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[Inde
     return tuple(names[level] for level in walked_levels(names, walk))
 
 
-def visits(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> Visits:
-    """Count the visits of a walk in the order of `walk`."""
+def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> TripCounts:
+    """The trip counts of loops in the order `walk`."""
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
     bound: set[IndexVar] = set()
-    looked, entries, drivers = [], [], []
+    iterations, entries, merge_leaders = [], [], []
     count = 1.0
     for var in walk:
         met = [(fan, n) for n, fans in enumerate(left) if fans and fans[0][0] == var for fan in [fans[0][1:]]]
         size = max(problem.size[var] or UNKNOWN, 1)
         sparse = sorted((fan, n) for (fan, dense), n in met if not dense)
-        (fan, driver), *others = sparse or [(float(size), met[0][1] if met else 0)]
+        (fan, leader), *others = sparse or [(float(size), met[0][1] if met else 0)]
         searched = sum(SEARCH * log2(1 + other) for other, _ in others)
         here = count * fan * (1 + searched)
         count *= fan
@@ -72,17 +73,17 @@ def visits(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored
                 if not dense:
                     here += count * SEARCH * log2(1 + other)
                     count *= min(other / max(problem.size[name] or UNKNOWN, 1), 1.0)
-        looked.append(here)
+        iterations.append(here)
         entries.append(count)
         if others:
-            drivers.append((var, driver))
-    return Visits(tuple(looked), tuple(entries), tuple(drivers))
+            merge_leaders.append((var, leader))
+    return TripCounts(tuple(iterations), tuple(entries), tuple(merge_leaders))
 
 
 def _fans(
     problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored
 ) -> list[tuple[IndexVar, float, bool]]:
-    """Of each level in the order walked: its variable, the entries below one of the level above, if it is dense."""
+    """(variable, entries per entry of the level above, whether it is dense) of each level in the order walked."""
     order = walked_as(names, walk)
     if order == tuple(names):
         kinds = [level.kind is LevelKind.DENSE for level in pattern.format.levels]

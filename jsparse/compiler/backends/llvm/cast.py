@@ -1,7 +1,7 @@
-"""Casts between dtypes in LLVM, of scalars and of vectors.
+"""Casts between dtypes in LLVM, for scalars and vectors.
 
-Narrow floats are widened and narrowed by operations on their bits, so that no function of a library is called and
-vectors stay vectors; `float16` by instructions where the CPU has them.
+Narrow floats are converted by integer operations on their bits, so that vectors stay vectors and no library function
+is called; `float16` by instructions where the CPU has them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def has_half_instructions() -> bool:
 
 
 class Caster:
-    """Emits casts at the builder's place."""
+    """Emits casts at the builder's position."""
 
     def __init__(self, builder: ir.IRBuilder, half_instructions: bool | None = None) -> None:
         self.builder = builder
@@ -77,7 +77,7 @@ class Caster:
         return self.half_widened(value, source)
 
     def narrowed(self, value: Any, target: Type) -> Any:
-        """The nearest narrow float to a float32, of two the even one."""
+        """A float32 as narrow float: rounded to nearest, ties to even."""
         if target.dtype == "float16" and self.half_instructions:
             return self.builder.bitcast(self.builder.fptrunc(value, _halves(target)), llvm_type(target))
         bits = self.builder.bitcast(value, self.words(target))
@@ -88,19 +88,21 @@ class Caster:
         """The upper half of a float32, rounded; a NaN stays one."""
         build, word = self.builder, lambda value: self.word(target, value)
         upper = build.lshr(bits, word(16))
+        # Adding 0x7FFF + (last bit kept) carries into the upper half exactly when rounding to nearest even goes up.
         rounded = build.lshr(build.add(bits, build.add(word(0x7FFF), build.and_(upper, word(1)))), word(16))
         magnitude = build.and_(bits, word(0x7FFFFFFF))
         is_nan = build.icmp_unsigned(">", magnitude, word(0x7F800000))
         return build.select(is_nan, build.or_(upper, word(0x40)), rounded)
 
     def half_widened(self, value: Any, source: Type) -> Any:
-        """The exponent moves to its place and gets its new bias; tiny numbers are normalised by a subtraction."""
+        """float16 → float32: shift the exponent into place and change its bias from 15 to 127."""
         build, word = self.builder, lambda value: self.word(source, value)
         wide = build.zext(value, self.words(source))
         bits = build.shl(build.and_(wide, word(0x7FFF)), word(13))
         exponent = build.and_(bits, word(0x7C00 << 13))
         special = build.add(bits, word((255 - 31) << 23))
         normal = build.add(bits, word((127 - 15) << 23))
+        # A subnormal m·2⁻²⁴ is (1 + m·2⁻¹⁰)·2⁻¹⁴ - 2⁻¹⁴; 113 is the biased exponent of 2⁻¹⁴. The difference is exact.
         least = self.floats(word(113 << 23), source)
         tiny = build.fsub(self.floats(build.add(bits, word(113 << 23)), source), least)
         small = build.select(
@@ -111,13 +113,13 @@ class Caster:
         return self.floats(build.or_(magnitude, sign), source)
 
     def half_bits(self, value: Any, bits: Any, target: Type) -> Any:
-        """The exponent's bias and the mantissa's rounding in one addition; tiny numbers are rounded by adding one so
-        large that their last bit is its last."""
+        """float32 → float16: one integer addition changes the exponent's bias and rounds the mantissa."""
         build, word = self.builder, lambda value: self.word(target, value)
         sign = build.and_(bits, word(0x80000000))
         magnitude = build.xor(bits, sign)
         is_nan = build.icmp_unsigned(">", magnitude, word(255 << 23))
         special = build.select(is_nan, word(0x7E00), word(0x7C00))
+        # Subnormals are multiples of 2⁻²⁴, which is the spacing of float32 at 1/2: adding 1/2 rounds to them.
         last = word((127 - 15 + 23 - 10 + 1) << 23)
         shifted = build.fadd(self.floats(magnitude, target), self.floats(last, target))
         tiny = build.sub(build.bitcast(shifted, self.words(target)), last)

@@ -1,8 +1,8 @@
 """KernelIR → an LLVM module with one function, `kernel`, of the ABI of `csrc/abi.h`.
 
 The body of a parallel loop becomes a function of its own. Buffers are passed to every function as `noalias` arguments,
-because only arguments can carry that promise; the values a parallel body reads travel in a struct on the caller's
-stack.
+because only arguments can carry that promise; the values that a parallel body captures are passed in a struct on the
+caller's stack.
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ class _Function:
                 self.arrays.append(buffer.name)
 
     def on_stack(self, type_: ir.Type, name: str) -> Any:
-        """Stack memory; always made in the entry block, once, however often the place is passed."""
+        """Stack memory, allocated in the entry block: once, even if the statement is in a loop."""
         with self.builder.goto_block(self.entry):
             place = self.builder.alloca(type_, name=name)
-        place.type = POINTER  # llvmlite still types allocas by what they hold
+        place.type = POINTER  # llvmlite still types allocas by their element
         return place
 
     def store(self, stmt: Store) -> None:
@@ -230,7 +230,7 @@ class _Function:
         work.emit(loop.body)
 
     def current(self, name: str) -> Any:
-        """The value of a name now; of a register, what it holds."""
+        """The present value of a name; a register is loaded."""
         found = self.names[name]
         return self.builder.load(found, typ=found.allocated_type) if isinstance(found, ir.AllocaInstr) else found
 

@@ -18,7 +18,7 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Expr,
     Extent,
-    Fold,
+    HorizontalReduce,
     Load,
     LowestBit,
     Select,
@@ -37,14 +37,14 @@ CONTRACT = ("contract",)
 
 
 class ExprEmitter:
-    """Emits expressions at the builder's place.
+    """Emits expressions at the builder's position.
 
     Attributes:
-        names: what each bound name is: a value, or the stack slot of a register.
+        names: name → its value, or the stack slot of a register.
         buffers: the address of each buffer.
         context: the address of the call's context.
         dims: the address of the table of shapes.
-        scopes: what is known of the kernel's memory.
+        scopes: alias metadata of the kernel's memory.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ExprEmitter:
                 return self.splat(self.value(value), lanes)
             case Widen(value=value, lanes=lanes, fill=fill):
                 return self.widen(self.value(value), value.type, lanes, fill)
-            case Fold(value=value, op=op):
+            case HorizontalReduce(value=value, op=op):
                 return self.fold(self.value(value), value.type, op)
             case Extent(buffer=buffer, axis=axis):
                 shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
@@ -101,11 +101,11 @@ class ExprEmitter:
         return self.builder.gep(base, [index], source_etype=element)
 
     def address(self, buffer: Buffer, index: Any) -> Any:
-        """Where `buffer[index]` lies."""
+        """The address of `buffer[index]`."""
         return self.offset(self.buffers[buffer.name], index, memory_type(buffer.type.scalar))
 
     def loaded(self, type_: Type, buffer: Buffer, address: Any) -> Any:
-        """What lies at an address in a buffer."""
+        """The value at an address in a buffer."""
         load = self.builder.load(address, align=bytes_of(type_), typ=memory_type(type_))
         found = self.scopes.of_buffer(load, buffer.name)
         is_bool = type_.dtype == "bool"
@@ -134,12 +134,12 @@ class ExprEmitter:
         return self.integer_operators()[op](left, right)
 
     def extreme(self, order: str, type_: Type, left: Any, right: Any) -> Any:
-        """The one that stands first in an order; NaN if one is: a comparison picks the left operand, so that only the
-        right one has to be asked."""
+        """The smaller or larger value; NaN if one is NaN."""
         if type_.dtype == "bool":
             return self.builder.and_(left, right) if order == "<" else self.builder.or_(left, right)
         if not type_.is_float:
             return self.builder.select(self.builder.icmp_signed(order, left, right), left, right)
+        # An ordered comparison with NaN is false and picks `left`: only a NaN in `right` needs a test of its own.
         first = self.builder.select(self.builder.fcmp_ordered(order, right, left), right, left)
         return self.builder.select(self.builder.fcmp_unordered("uno", right, right), right, first)
 

@@ -25,7 +25,7 @@ __all__ = [
     "optimized_ir",
 ]
 
-OPTIMIZED = 3  # of the levels 0 to 3
+OPTIMIZED = 3  # LLVM's highest optimisation level
 
 _lock = threading.RLock()
 _names = count()
@@ -43,7 +43,7 @@ class CompiledKernel:
 
 @cache
 def _cpu() -> tuple[str, str]:
-    """The name of this very CPU, and every feature it has."""
+    """The name and the features of this CPU."""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
@@ -57,7 +57,7 @@ def _target_machine(level: int = OPTIMIZED) -> llvm.TargetMachine:
 
 
 def describe_target(level: int = OPTIMIZED) -> str:
-    """All that machine code depends on besides the kernel and the sources of this package."""
+    """The compiler, its version and the CPU: machine code depends on these, the kernel and this package's sources."""
     with _lock:
         machine = _target_machine(level)
     version = ".".join(map(str, llvm.llvm_version_info))

@@ -1,7 +1,7 @@
-"""What LLVM may assume of memory: that no two buffers overlap, and that shapes never change.
+"""Alias metadata: LLVM may assume that no two buffers overlap, and that shapes never change.
 
-Arguments can promise the former by themselves; memory that is borrowed while a kernel runs cannot, so every access says
-which buffer it is of. (LLVM's language reference, `alias.scope`, `noalias`, `invariant.load`.)
+`noalias` arguments promise the former; memory that is borrowed while a kernel runs is no argument, so every access
+names its buffer. (LLVM's language reference, `alias.scope`, `noalias`, `invariant.load`.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Scopes"]
 
 
 class Scopes:
-    """The memory of one kernel."""
+    """The alias scopes of one kernel's buffers."""
 
     def __init__(self, module: ir.Module, kernel: Kernel) -> None:
         names = [buffer.name for buffer in kernel.buffers]
@@ -32,12 +32,12 @@ class Scopes:
         self._nothing = module.add_metadata([])
 
     def of_buffer(self, access: Any, name: str) -> Any:
-        """A load or store that touches no other buffer than that."""
+        """Mark a load or store as touching the named buffer only."""
         access.set_metadata("alias.scope", self._scopes[name])
         access.set_metadata("noalias", self._others[name])
         return access
 
     def constant(self, load: Any) -> Any:
-        """A load of what nobody writes while the kernel runs."""
+        """Mark a load from memory that nobody writes while the kernel runs."""
         load.set_metadata("invariant.load", self._nothing)
         return load

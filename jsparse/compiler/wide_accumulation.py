@@ -1,4 +1,4 @@
-"""Plans under which a result is rounded once, whatever the schedule."""
+"""Plans that round a narrow result once: sums in memory are accumulated in the dtype of arithmetic."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.stored import Stored
 
-__all__ = ["exact_plan", "is_exact", "unrounded_target"]
+__all__ = ["accumulates_wide", "unrounded_target", "wide_accumulation_plan"]
 
 
-def exact_plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
-    """The cheapest plan. If it adds up sums in memory, where narrow floats would lose them, then one for a target in
-    the dtype of arithmetic: what it stores is to be converted."""
+def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
+    """The cheapest plan; if that accumulates a narrow float in memory, the cheapest one for a target in the dtype of
+    arithmetic. The caller then narrows the result."""
     chosen = plan(problem, patterns)
-    return chosen if is_exact(chosen) else plan(unrounded_target(problem), patterns)
+    return chosen if accumulates_wide(chosen) else plan(unrounded_target(problem), patterns)
 
 
-def is_exact(chosen: Plan) -> bool:
-    """Whether a plan loses nothing before sums are complete."""
+def accumulates_wide(chosen: Plan) -> bool:
+    """Whether a plan rounds to the target's dtype only when sums are complete."""
     target = chosen.problem.tensors[0]
     if unrounded(target.dtype) == target.dtype:
         return True
@@ -30,6 +30,6 @@ def is_exact(chosen: Plan) -> bool:
 
 
 def unrounded_target(problem: Problem) -> Problem:
-    """The problem with a target that loses nothing."""
+    """The problem with a target in the dtype of arithmetic."""
     target, *factors = problem.tensors
     return replace(problem, tensors=(replace(target, dtype=unrounded(target.dtype)), *factors))
