@@ -6,9 +6,10 @@ parser is in it.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 
+import jax
 import jax.numpy as jnp
 
 from jsparse.notation import Access
@@ -19,6 +20,11 @@ START = {"=": 0, "+=": 0, "min=": jnp.inf, "max=": -jnp.inf}
 
 def evaluate(text, shape, **tensors):
     """The target, of that shape, after the statement; where nothing is written it has what nothing reduces to."""
+    return _evaluate(text, tuple(shape), tensors)
+
+
+@partial(jax.jit, static_argnums=(0, 1))  # one program for XLA instead of one for each operation
+def _evaluate(text, shape, tensors):
     statement = parse_statement(text)
     arrays = {name: jnp.asarray(x) for name, x in tensors.items()}
     sizes = _sizes(statement, arrays, shape)
