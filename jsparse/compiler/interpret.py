@@ -36,7 +36,7 @@ COMBINE: dict[str, np.ufunc] = {
 def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
     """Write the meaning of `problem` to the target's array.
 
-    Memory is that of the whole iteration space. Sums are taken in 64 bits, guards in the target's dtype.
+    Memory is that of the whole iteration space. Sums are taken in 64 bits, masks in the target's dtype.
 
     Args:
         arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included).

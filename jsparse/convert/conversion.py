@@ -10,7 +10,7 @@ from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import room_in
 from jsparse.formats.relayout import relayout_to
-from jsparse.primitives.permute_values import regather
+from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.leaves import check_leaves
@@ -49,7 +49,7 @@ def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse
             f"Expected room for the {target.nse:,} slots that {tensor!r} has in {target.format.name}, but nse={nse:,}."
         )
     check_bytes((target.nse,), tensor.dtype, "the values in another format", "Use a format with fewer dense levels.")
-    values = tensor.values if relayout.is_identity else regather(tensor.values, relayout)
+    values = tensor.values if relayout.is_identity else permute_values(tensor.values, relayout)
     return SparseTensor._unchecked(values, target)
 
 

@@ -22,7 +22,7 @@ from jsparse.formats.shape import sizes_of
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
-from jsparse.primitives.spec import Spec, Term, Walked
+from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -177,7 +177,7 @@ def _sampled(x: Any, pattern: DynamicPattern) -> Any:
     """(nse,) the elements of a dense array where the pattern stores entries: the einsum `ij->ij` on that pattern."""
     letters, core = letters_of(x.ndim), core_type(pattern.type)
     stored = tuple(letters[dim] for dim in pattern.format.order)
-    walk = Walked(stored[: len(core.shape)], core)
+    walk = PatternAccess(stored[: len(core.shape)], core)
     result = Term((), 0, stored[len(core.shape) :])
     spec = Spec((Term(tuple(letters)),), result, (walk,), tuple(zip(letters, x.shape, strict=True)))
     return einsum_p.bind(*same_varying((x, *pattern.arrays)), spec=spec)
@@ -219,7 +219,7 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
     matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))
     inner = "t" * len(rest)
     sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
-    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), (Walked(("q", "k"), matrix, (transposed,)),), sizes)
+    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), (PatternAccess(("q", "k"), matrix, (transposed,)),), sizes)
     ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
     operands = (values, made.starts, made.order, ones, made.slots, made.slots, made.slots)
     return einsum_p.bind(*same_varying(operands), spec=spec)

@@ -19,7 +19,7 @@ from jsparse.formats.shape import LARGEST_SIZE
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
 from jsparse.planning.desugar.assignment import check_distinct, counting
-from jsparse.planning.desugar.gather_scatter import Direct, direct
+from jsparse.planning.desugar.gather_scatter import DesugaredStatement, desugared
 from jsparse.planning.desugar.min_max import as_product
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.operands import as_array
@@ -109,7 +109,7 @@ def _check_format(text: str, statement: Statement, before: Any, out_format: OutF
         )
 
 
-def _onto(text: str, written: Direct, operands: dict[str, Any], before: Any, out: Any) -> Any:
+def _onto(text: str, written: DesugaredStatement, operands: dict[str, Any], before: Any, out: Any) -> Any:
     """What a target that was there before becomes."""
     if not isinstance(before, SparseTensor):
         before = as_array(before, text)
@@ -172,7 +172,7 @@ def _checked(
 
 
 def _by_semiring(
-    text: str, written: Direct, tensors: dict[str, Any], semiring: Semiring
+    text: str, written: DesugaredStatement, tensors: dict[str, Any], semiring: Semiring
 ) -> tuple[Statement, dict[str, Any], Semiring]:
     """The statement with its tensors and relations; `min=` and `max=` as products of the semirings they mean."""
     operands = {**tensors, **written.relations}
@@ -184,7 +184,9 @@ def _by_semiring(
     return plain, {**operands, **more}, semiring
 
 
-def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None) -> Direct:
+def _direct(
+    text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None
+) -> DesugaredStatement:
     """The statement without indirect accesses. Raises ShapeError if the target's shape does not follow."""
     target = statement.target
     before = tensors.get(target.tensor)
@@ -197,7 +199,7 @@ def _direct(text: str, statement: Statement, tensors: dict[str, Any], shape: Seq
             f"Expected shape= for '{text}', since the sizes of {target.tensor} do not follow from what "
             f"{', '.join(map(str, target.nested()))} reads. Pass shape=, {len(target.indices)} sizes."
         )
-    return direct(text, statement, tensors, _target_shape(text, before, shape))
+    return desugared(text, statement, tensors, _target_shape(text, before, shape))
 
 
 def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -13,14 +13,14 @@ from typing import Any
 
 from jsparse.compiler.schedule.legality import has_legal_order
 from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
-from jsparse.planning.signature import StoredOn
+from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
-from jsparse.primitives.spec import Walked
+from jsparse.primitives.spec import PatternAccess
 
 __all__ = ["conversions"]
 
 
-def conversions(work: TypedProduct, on: StoredOn | None) -> tuple[tuple[int, Format], ...]:
+def conversions(work: TypedProduct, on: PatternRef | None) -> tuple[tuple[int, Format], ...]:
     """The operands to convert, and to which formats, so that all patterns, that of the result among them, can be walked
     together; none if they can."""
     fixed = [walk for key, walk in work.walked(on).items() if key not in work.walks or isinstance(key[0], Pattern)]
@@ -39,15 +39,15 @@ def conversions(work: TypedProduct, on: StoredOn | None) -> tuple[tuple[int, For
     raise AssertionError("patterns that are all sorted anew can be walked together")
 
 
-def _fits(walks: Sequence[Walked]) -> bool:
+def _fits(walks: Sequence[PatternAccess]) -> bool:
     return has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks])
 
 
-def _moved(walk: Walked, order: tuple[int, ...]) -> Walked:
+def _moved(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
     assert isinstance(walk.pattern, DynamicType)
     shape = tuple(walk.pattern.shape[n] for n in order)
     levels = tuple(Level(LevelKind.COMPRESSED, n) for n in range(len(order)))
-    return Walked(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
+    return PatternAccess(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
 
 
 def _format(work: TypedProduct, place: int, order: tuple[int, ...]) -> Format:

@@ -12,7 +12,7 @@ from jsparse.errors import FormatError, shortened
 from jsparse.formats import Format
 from jsparse.planning.index_relation import IndexRelation, Operand
 from jsparse.planning.request import OutFormat, OutputRequest
-from jsparse.planning.signature import Signature, StoredOn, signature, stored_on
+from jsparse.planning.signature import PatternRef, Signature, signature, stored_on
 from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -43,7 +43,7 @@ def signatures(
         check_pattern(out_format, lambda: f"out_format of '{text}'")
     *stored, requested = stored_on([*operands, out_format])
     out: Any = out_format if requested is None else requested
-    if not isinstance(out, str | Format | StoredOn | None):
+    if not isinstance(out, str | Format | PatternRef | None):
         raise FormatError(
             f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor or None, but got "
             f"{type(out).__name__}."

@@ -40,7 +40,7 @@ from jsparse.planning.plan import (
 from jsparse.planning.program import Program
 from jsparse.planning.request import NEW_PATTERN, Request
 from jsparse.planning.semiring_dtype import check_semiring_dtype
-from jsparse.planning.signature import Signature, StoredOn
+from jsparse.planning.signature import PatternRef, Signature
 from jsparse.planning.typed_product import TypedProduct
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.spec import Spec
@@ -163,7 +163,7 @@ class _Planner:
         assignment = Assignment(target, tuple(accesses[place] for place in places))
         return replace(product, assignment=assignment, operands=tuple(self.values[values[n]] for n in places))
 
-    def _concordant(self, term: _Term, provisional: StoredOn | None) -> _Term:
+    def _concordant(self, term: _Term, provisional: PatternRef | None) -> _Term:
         """The term with values converted so that all of its patterns, and the output's, can be walked together."""
         values, operands = list(term.values), list(term.product.operands)
         for place, format in conversions(term.product, provisional):
@@ -180,27 +180,27 @@ class _Planner:
             pattern = given.stored.pattern
             assert isinstance(pattern, DynamicType)
             type_ = dynamic_type(pattern.shape, format, room_in(pattern, format))
-            stored = StoredOn(type_, next(self.groups))
+            stored = PatternRef(type_, next(self.groups))
             self.converted[value, format] = self.add(Convert(value, format), replace(given, stored=stored))
         return self.converted[value, format]
 
     def _stored(
         self, terms: Sequence[_Term], output: Stored | Format, nse: int | None
-    ) -> tuple[StoredOn | None, Assembly | None]:
+    ) -> tuple[PatternRef | None, Assembly | None]:
         """What the result is stored on, None if it is dense; and how that is found, if it is a pattern of its own."""
-        if isinstance(output, StoredOn) or output is None:
+        if isinstance(output, PatternRef) or output is None:
             return output, None
         format = output if isinstance(output, Format) else None
         return assembled(self.text, [term.product for term in terms], [term.values for term in terms], format, nse)
 
-    def _product(self, term: _Term, dtypes: Dtypes, on: StoredOn | None) -> PlannedProduct:
+    def _product(self, term: _Term, dtypes: Dtypes, on: PatternRef | None) -> PlannedProduct:
         return planned_product(self.text, term.product, dtypes, on, term.values, term.coefficient)
 
     def _output(
         self,
         shape: tuple[int, ...],
         repeated: tuple[int, ...],
-        on: StoredOn | None,
+        on: PatternRef | None,
         assembly: Assembly | None,
         products: Sequence[PlannedProduct],
     ) -> Output:
@@ -210,7 +210,7 @@ class _Planner:
             return AssembledPattern(assembly, fused(assembly, products))
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
-    def _source(self, on: StoredOn) -> int | None:
+    def _source(self, on: PatternRef) -> int | None:
         """The value on whose index arrays a dynamic pattern lies; of several, one with the most transposed indices."""
         wanted = on.core
         assert wanted is not None
@@ -238,7 +238,7 @@ def planned_product(
     text: str,
     product: TypedProduct,
     dtypes: Dtypes,
-    on: StoredOn | None,
+    on: PatternRef | None,
     values: tuple[int, ...],
     coefficient: complex = 1,
 ) -> PlannedProduct:
@@ -267,7 +267,7 @@ def planned_product(
 
 
 def _index_sources(
-    product: TypedProduct, spec: Spec | None, on: StoredOn | None, values: Sequence[int]
+    product: TypedProduct, spec: Spec | None, on: PatternRef | None, values: Sequence[int]
 ) -> tuple[int, ...]:
     """Whose index arrays each dynamic pattern's are; of several values, one that brings the most."""
     if spec is None:

@@ -9,7 +9,7 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
 from jsparse.notation import Access, Assignment
 from jsparse.planning.request import Request
-from jsparse.planning.signature import Signature, StoredOn
+from jsparse.planning.signature import PatternRef, Signature
 from jsparse.planning.typed_product import TypedProduct, checked_sizes
 
 __all__ = ["Program", "ProgramTerm"]
@@ -45,7 +45,7 @@ class Program:
         for access, operand in accesses:
             _check_rank(text, access, operand)
         asked = request.output
-        pattern = (self.target, asked.pattern.shape) if isinstance(asked, StoredOn) else None
+        pattern = (self.target, asked.pattern.shape) if isinstance(asked, PatternRef) else None
         told = None if request.shape is None else (self.target, request.shape)
         sizes = checked_sizes(text, [(access, operand.shape) for access, operand in accesses], pattern, told)
         return [

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from jsparse.formats import Format, Pattern
-from jsparse.planning.signature import StoredOn
+from jsparse.planning.signature import PatternRef
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -27,7 +27,7 @@ NEW_PATTERN = NewPattern.NEW_PATTERN
 OutFormat: TypeAlias = str | Format | SparseTensor | Pattern | DynamicPattern | None
 """`out_format` as people give it."""
 
-OutputRequest: TypeAlias = str | Format | StoredOn | NewPattern | None
+OutputRequest: TypeAlias = str | Format | PatternRef | NewPattern | None
 """The same as plans are remembered by it: tensors and patterns are replaced by what is static of them."""
 
 

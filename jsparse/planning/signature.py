@@ -15,7 +15,7 @@ from jsparse.planning.index_relation import is_index_relation, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Core", "Signature", "StoredOn", "signature", "stored_on"]
+__all__ = ["Core", "PatternRef", "Signature", "signature", "stored_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Signature:
     shape: tuple[int, ...]
     dtype: np.dtype
     weak: bool
-    stored: StoredOn | None
+    stored: PatternRef | None
     is_relation: bool = False
 
     @property
@@ -45,7 +45,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredOn:
+class PatternRef:
     """A pattern. Dynamic ones are known by type and by `group`: those of one group have the same index arrays."""
 
     pattern: Pattern | DynamicType
@@ -61,7 +61,7 @@ class StoredOn:
             return Core(core_of(self.pattern), 0)
         return Core(core_type(self.pattern), self.group, self.derived)
 
-    def extended(self, sizes: Sequence[int], axes: Sequence[int]) -> StoredOn:
+    def extended(self, sizes: Sequence[int], axes: Sequence[int]) -> PatternRef:
         """With dense levels of `sizes` for added dimensions, and all dimensions then in the order of `axes`."""
         if isinstance(self.pattern, Pattern):
             return replace(self, pattern=self.pattern.extended(sizes).transposed(axes))
@@ -82,23 +82,23 @@ class Core:
         return len(self.pattern.shape)
 
 
-def stored_on(operands: Sequence[Any]) -> list[StoredOn | None]:
+def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
     """What each is stored on; dynamic patterns are grouped by the identity of their index arrays."""
     groups: list[DynamicPattern] = []
-    found: list[StoredOn | None] = []
+    found: list[PatternRef | None] = []
     for pattern in map(pattern_of, operands):
         if pattern is None:
             found.append(None)
         elif isinstance(pattern, Pattern):
-            found.append(StoredOn(pattern))
+            found.append(PatternRef(pattern))
         else:
             group = next((n for n, other in enumerate(groups) if same_entries(pattern, other)), len(groups))
             groups.append(pattern)
-            found.append(StoredOn(pattern.type, group, tuple(other.type for other in pattern.derived)))
+            found.append(PatternRef(pattern.type, group, tuple(other.type for other in pattern.derived)))
     return found
 
 
-def signature(x: Any, on: StoredOn | None) -> Signature:
+def signature(x: Any, on: PatternRef | None) -> Signature:
     """The signature of an operand that is stored so."""
     if is_index_relation(x):
         return Signature(x.shape, np.dtype(bool), False, on, True)  # bool promotes to any other

@@ -12,8 +12,8 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
-from jsparse.planning.signature import Core, Signature, StoredOn
-from jsparse.primitives.spec import Spec, Term, Walked
+from jsparse.planning.signature import Core, PatternRef, Signature
+from jsparse.primitives.spec import PatternAccess, Spec, Term
 
 __all__ = ["TypedProduct", "WalkKey", "checked_sizes", "subscripts_of"]
 
@@ -49,16 +49,16 @@ class TypedProduct:
         return tuple(self.sizes[v] for v in self.kept)
 
     @cached_property
-    def walks(self) -> dict[WalkKey, Walked]:
+    def walks(self) -> dict[WalkKey, PatternAccess]:
         """The patterns that the operands are stored on."""
         return _walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])
 
-    def walked(self, result: StoredOn | None) -> dict[WalkKey, Walked]:
+    def walked(self, result: PatternRef | None) -> dict[WalkKey, PatternAccess]:
         """These patterns, and that of the result."""
         stored = [(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)]
         return _walks([*stored, (result, self.kept)])
 
-    def walk_of(self, place: int) -> Walked:
+    def walk_of(self, place: int) -> PatternAccess:
         """How the pattern of one operand is walked."""
         (walk,) = self._walks_of(place).values()
         return walk
@@ -67,7 +67,7 @@ class TypedProduct:
         """That under which the pattern of one operand is walked; None of a dense one."""
         return next(iter(self._walks_of(place)), None)
 
-    def _walks_of(self, place: int) -> dict[WalkKey, Walked]:
+    def _walks_of(self, place: int) -> dict[WalkKey, PatternAccess]:
         return _walks([(self.operands[place].stored, self.indices[place])])
 
     @property
@@ -75,7 +75,7 @@ class TypedProduct:
         """Whether a sum that part of the factors carry, and that has something to add, can be taken before the rest."""
         return self.semiring.distributes_empty or (self.semiring.distributes and 0 not in self.sizes.values())
 
-    def extended(self, place: int) -> StoredOn:
+    def extended(self, place: int) -> PatternRef:
         """What an operand is stored on, then dense levels for the indices of the result that it lacks."""
         on, indices = self.operands[place].stored, self.indices[place]
         assert on is not None
@@ -93,7 +93,7 @@ class TypedProduct:
         left = tuple(v for v in dict.fromkeys(names) if v in others)
         return left, None if left == names else "->".join(subscripts_of(names, left))
 
-    def spec(self, result: StoredOn | None) -> Spec | None:
+    def spec(self, result: PatternRef | None) -> Spec | None:
         """What the primitive computes, its result dense or on a pattern; None if no pattern is walked."""
         on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
         walks = self.walked(result)
@@ -114,18 +114,18 @@ class TypedProduct:
         return Spec(factors, stored, tuple(walks.values()), sizes, semiring=self.semiring)
 
 
-def _walks(tensors: Sequence[tuple[StoredOn | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, Walked]:
+def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:
     """The patterns that are walked, once for every way; of tensors on one, with the most transposed indices."""
-    walks: dict[WalkKey, Walked] = {}
+    walks: dict[WalkKey, PatternAccess] = {}
     for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
-        walk = Walked(levels[: core.ndim], core.pattern, core.derived)
+        walk = PatternAccess(levels[: core.ndim], core.pattern, core.derived)
         key = (core.pattern, core.group, walk.indices)
         if len(walk.derived) >= len(walks.setdefault(key, walk).derived):
             walks[key] = walk
     return walks
 
 
-def _levels(on: StoredOn | None, indices: tuple[IndexVar, ...]) -> tuple[Core, tuple[IndexVar, ...]] | None:
+def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[Core, tuple[IndexVar, ...]] | None:
     """The core of a tensor's pattern and the index of each level; None for a dense tensor."""
     core = None if on is None else on.core
     if on is None or core is None:

@@ -11,7 +11,7 @@ import numpy as np
 from jsparse import _compat
 from jsparse.base.memo import remembered
 from jsparse.compiler.problem import Addend, Problem, TensorType
-from jsparse.compiler.runtime.assembly_call import Lists, list_term
+from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term
 from jsparse.compiler.runtime.kernel_call import OPERAND
 from jsparse.compiler.runtime.routine import parameters
 from jsparse.compiler.runtime.symbolic import listed_rows
@@ -22,15 +22,15 @@ from jsparse.formats import DynamicType
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
-from jsparse.primitives.spec import Walked
+from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["Found", "Reached", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
+__all__ = ["AssemblyPlan", "OutputPattern", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
 
 SORT = 25.0  # what sorting a column costs, against a multiply-add
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class OutputPattern:
     """The places (of the indices `kept`) that a sum of products of tensors on patterns reaches, whatever their values.
 
     Attributes:
@@ -39,7 +39,7 @@ class Reached:
     """
 
     kept: tuple[IndexVar, ...]
-    walks: tuple[Walked, ...]
+    walks: tuple[PatternAccess, ...]
     terms: tuple[tuple[int, ...], ...]
     sizes: tuple[tuple[IndexVar, int], ...]
 
@@ -57,7 +57,7 @@ class Reached:
         return [plan(_counting(self, term), tuple(self.walks[n].stored for n in term)) for term in self.terms]
 
 
-def _counting(reached: Reached, walks: Sequence[int]) -> Problem:
+def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
     taken = [reached.walks[n] for n in walks]
     named = {v for walk in taken for v in walk.indices} | set(reached.kept)
     sizes = tuple((v, size) for v, size in reached.sizes if v in named)
@@ -68,7 +68,7 @@ def _counting(reached: Reached, walks: Sequence[int]) -> Problem:
 
 
 @dataclass(frozen=True)
-class Found:
+class AssemblyPlan:
     """How the places are found: by one plan that gives them in order, or by one for each term, to be sorted."""
 
     plans: tuple[Plan, ...]
@@ -76,26 +76,28 @@ class Found:
     is_ordered: bool
 
 
-def in_order(reached: Reached, chosen: Plan) -> Found:
+def in_order(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
     """What one plan over all patterns finds."""
-    return Found((chosen,), (tuple(range(len(reached.walks))),), True)
+    return AssemblyPlan((chosen,), (tuple(range(len(reached.walks))),), True)
 
 
 @remembered(maxsize=256)
-def find_places(reached: Reached, order: tuple[IndexVar, ...]) -> Found:
+def find_places(reached: OutputPattern, order: tuple[IndexVar, ...]) -> AssemblyPlan:
     """The cheaper way to find the places of a result that stores its indices in `order`."""
     if not reached.terms:
-        return Found((), (), False)
+        return AssemblyPlan((), (), False)
     listed = reached.listings()
     columns = sum(chosen.cost.work for chosen in listed)
     unsorted = sum(chosen.cost.work + chosen.cost.iterations for chosen in listed) + SORT * columns
     ordered = ordered_plan(reached.problem(), reached.stored, order) if order else None
     if ordered is not None and ordered.cost.total <= unsorted:
         return in_order(reached, ordered)
-    return Found(tuple(listed), reached.terms, False)
+    return AssemblyPlan(tuple(listed), reached.terms, False)
 
 
-def rows_of(reached: Reached, order: tuple[IndexVar, ...], index_dtype: np.dtype) -> tuple[list[np.ndarray], bool]:
+def rows_of(
+    reached: OutputPattern, order: tuple[IndexVar, ...], index_dtype: np.dtype
+) -> tuple[list[np.ndarray], bool]:
     """The coordinates, one array for each of `kept`; and whether they are sorted by `order`, each once.
 
     All patterns are static.
@@ -108,19 +110,19 @@ def rows_of(reached: Reached, order: tuple[IndexVar, ...], index_dtype: np.dtype
     return rows, found.is_ordered
 
 
-def listed_arrays(reached: Reached, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
+def listed_arrays(reached: OutputPattern, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
     """The index arrays of a pattern of that type at all places that are reached.
 
     Args:
-        index: for each pattern its index arrays, as `Walked.array_counts` says; empty for a static one.
+        index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
     """
     found = find_places(reached, tuple(reached.kept[dim] for dim in type_.format.order))
     return list_places(reached, found, index, type_)
 
 
 def list_places(
-    reached: Reached,
-    found: Found,
+    reached: OutputPattern,
+    found: AssemblyPlan,
     index: Sequence[Sequence[Any]],
     type_: DynamicType,
     factors: Sequence[Any] = (),
@@ -135,9 +137,9 @@ def list_places(
     names = bound_names(walks, used)
     values = [] if dtype is None else [((type_.nse,), dtype)]
     results = (*array_results(type_), *values)
-    lists = Lists(
+    lists = AssemblyCall(
         params=parameters(type_),
-        terms=tuple(list_term(chosen, type_.index_dtype.name) for chosen in found.plans),
+        terms=tuple(assembly_term(chosen, type_.index_dtype.name) for chosen in found.plans),
         operands=tuple(name == OPERAND for name in names),
         results=len(results),
         is_ordered=found.is_ordered,

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jsparse import _compat
 from jsparse.compiler.schedule.legality import has_legal_order
 from jsparse.notation import IndexVar
-from jsparse.primitives.spec import Spec, Term, Walked
+from jsparse.primitives.spec import PatternAccess, Spec, Term
 
 __all__ = ["batched"]
 
@@ -32,7 +32,7 @@ def batched(
     name = _free_name(spec)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     (factors, index), (factor_axes, index_axes) = spec.split(operands), spec.split(axes)
-    walks: list[Walked] = []
+    walks: list[PatternAccess] = []
     moved_index: list[Any] = []
     for walk, arrays, places in zip(spec.walks, index, index_axes, strict=True):
         is_led = any(axis is not None for axis in places)

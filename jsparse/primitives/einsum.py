@@ -28,7 +28,7 @@ from jsparse.formats import Pattern
 from jsparse.primitives.batch import batched
 from jsparse.primitives.execute import execute
 from jsparse.primitives.multilinear import tangent, transposed
-from jsparse.primitives.semiring_jvp import changed
+from jsparse.primitives.semiring_jvp import semiring_jvp
 from jsparse.primitives.spec import Spec
 
 __all__ = ["einsum_p"]
@@ -42,7 +42,7 @@ def _abstract(*operands: Any, spec: Spec) -> Any:
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     out = einsum_p.bind(*_compat.same_varying(primals), spec=spec)
     if not spec.semiring.is_linear:
-        return out, changed(einsum_p, primals, tangents, out, spec)
+        return out, semiring_jvp(einsum_p, primals, tangents, out, spec)
     return out, tangent(einsum_p, primals, tangents, out, spec)
 
 

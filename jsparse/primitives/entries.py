@@ -30,7 +30,7 @@ from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.primitives.routine import array_results
-from jsparse.primitives.semiring_jvp import changed
+from jsparse.primitives.semiring_jvp import semiring_jvp
 
 __all__ = ["entries_p"]
 
@@ -74,7 +74,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
     factors, index = work.split(primals)
     if not work.semiring.is_linear:
         taken = term_operands(work, 0, factors[0], index, arrays)
-        tangent = changed(einsum_p, taken, work.split(tangents)[0][0], values, work.specs[0])
+        tangent = semiring_jvp(einsum_p, taken, work.split(tangents)[0][0], values, work.specs[0])
         return out, [*(_compat.add_tangents((), x) for x in arrays), tangent]
     parts = []
     for number, (own, changes) in enumerate(zip(factors, work.split(tangents)[0], strict=True)):

@@ -16,7 +16,7 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
-from jsparse.primitives.assembly import Reached, find_places
+from jsparse.primitives.assembly import OutputPattern, find_places
 from jsparse.primitives.spec import Spec, check_shape, divided
 
 __all__ = ["Entries", "entries_plan"]
@@ -35,7 +35,7 @@ class Entries:
             values; else just the values.
     """
 
-    reached: Reached
+    reached: OutputPattern
     coefficients: tuple[float, ...]
     specs: tuple[Spec, ...]
     result: Pattern | DynamicType

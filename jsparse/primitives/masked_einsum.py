@@ -9,7 +9,7 @@ only, which is piecewise constant; in each Y it is linear, so
     JVP        dR = Σₘ Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · dYₘ · …
     transpose  Ȳₘ = Σ [X₁ ⊗ … ⊗ Xₙ == T]  R̄ · ∏ₗ≠ₘ Yₗ,  summed over the indices that Yₘ lacks
 
-and so on: the term of Yₘ and that of the result change places under the same guard.
+and so on: the term of Yₘ and that of the result change places under the same mask.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jsparse.primitives.execute import execute
 from jsparse.primitives.multilinear import tangent, transposed
 from jsparse.primitives.spec import Spec
 
-__all__ = ["won_p"]
+__all__ = ["masked_einsum_p"]
 
 
 def _abstract(*operands: Any, spec: Spec) -> Any:
@@ -33,13 +33,13 @@ def _abstract(*operands: Any, spec: Spec) -> Any:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
-    assert spec.guard is not None
-    out = won_p.bind(*_compat.same_varying(primals), spec=spec)
-    return out, tangent(won_p, primals, tangents, out, spec, first=spec.guard.operands)
+    assert spec.mask is not None
+    out = masked_einsum_p.bind(*_compat.same_varying(primals), spec=spec)
+    return out, tangent(masked_einsum_p, primals, tangents, out, spec, first=spec.mask.operands)
 
 
-won_p = _compat.make_primitive("jsparse_won", _abstract)
-_compat.register_jvp(won_p, _jvp)
-_compat.register_transpose(won_p, partial(transposed, won_p))
-_compat.register_batching(won_p, partial(batched, won_p))
-_compat.register_cpu_lowering(won_p, _compat.lower_as(execute))
+masked_einsum_p = _compat.make_primitive("jsparse_masked_einsum", _abstract)
+_compat.register_jvp(masked_einsum_p, _jvp)
+_compat.register_transpose(masked_einsum_p, partial(transposed, masked_einsum_p))
+_compat.register_batching(masked_einsum_p, partial(batched, masked_einsum_p))
+_compat.register_cpu_lowering(masked_einsum_p, _compat.lower_as(execute))

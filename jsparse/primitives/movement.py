@@ -11,14 +11,14 @@ from jsparse.compiler.runtime.kernel_call import OPERAND
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
-from jsparse.primitives.permute_values import gather_slots, regather
+from jsparse.primitives.permute_values import gather_slots, permute_values
 from jsparse.primitives.routine import checked
-from jsparse.primitives.spec import Walked, divided
+from jsparse.primitives.spec import PatternAccess, divided
 
-__all__ = ["Movement", "bound_names", "index_arrays", "movements", "static_patterns"]
+__all__ = ["ValuePermutation", "bound_names", "index_arrays", "movements", "static_patterns"]
 
 
-def bound_names(walks: Sequence[Walked], used: Sequence[Stored]) -> tuple[str, ...]:
+def bound_names(walks: Sequence[PatternAccess], used: Sequence[Stored]) -> tuple[str, ...]:
     """What binds a call to each index array of the patterns that it walks, one after the other: the name of an array of
     a static pattern; `OPERAND` for one of a dynamic pattern, which is an operand.
 
@@ -34,7 +34,7 @@ def bound_names(walks: Sequence[Walked], used: Sequence[Stored]) -> tuple[str, .
     return tuple(names)
 
 
-def index_arrays(walk: Walked, used: Stored, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
     """Of a pattern's operands, the index arrays of the order in which it is walked; and, if that is not its own, how
     values are gathered into it and scattered back. A static pattern has none of them.
 
@@ -51,24 +51,26 @@ def index_arrays(walk: Walked, used: Stored, operands: Sequence[Any]) -> tuple[S
     raise ValueError(f"{used} is none of {walk}")
 
 
-def static_patterns(walks: Sequence[Walked]) -> tuple[Pattern, ...]:
+def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:
     """Those of which a call binds arrays by name, so that they have to live as long as it does."""
     return tuple(walk.pattern for walk in walks if isinstance(walk.pattern, Pattern))
 
 
-def movements(walks: Sequence[Walked], used: Sequence[Stored], index: Sequence[Sequence[Any]]) -> list[Movement]:
+def movements(
+    walks: Sequence[PatternAccess], used: Sequence[Stored], index: Sequence[Sequence[Any]]
+) -> list[ValuePermutation]:
     """Of each pattern; `used` as in `bound_names`, `index` the operands of each."""
-    return [Movement(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
+    return [ValuePermutation(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
 
 
-class Movement:
+class ValuePermutation:
     """How values move between the order in which tensors store them and the one in which the loops walk them.
 
     Attributes:
         arrays: the index arrays of a dynamic pattern that the loops walk.
     """
 
-    def __init__(self, walk: Walked, used: Stored, index: Sequence[Any]) -> None:
+    def __init__(self, walk: PatternAccess, used: Stored, index: Sequence[Any]) -> None:
         self.arrays, self.places = index_arrays(walk, used, index)
         self.relayout: Relayout | None = None
         if isinstance(used, Pattern):
@@ -88,7 +90,7 @@ class Movement:
             return x
         blocks = x.reshape(*x.shape[:axis], -1 if inner else self._slots(back), inner)
         if self.relayout is not None:
-            out = regather(blocks, self.relayout, back, axis)
+            out = permute_values(blocks, self.relayout, back, axis)
         else:
             out = gather_slots(blocks, self.places[back], axis)
         return out.reshape(*x.shape[:axis], -1)

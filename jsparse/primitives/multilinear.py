@@ -56,7 +56,7 @@ def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
             f"derivative, by jax.vjp."
         )
     places = [n for n, factor in enumerate(factors) if _compat.is_undefined(factor)]
-    compared = 0 if spec.guard is None else spec.guard.operands
+    compared = 0 if spec.mask is None else spec.mask.operands
     if len(places) > 1 or places[0] < compared:
         raise LinearityError(
             f"Expected a linear function to transpose, but it multiplies {len(places)} factors that depend on its "

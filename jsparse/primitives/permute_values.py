@@ -1,4 +1,4 @@
-"""`regather`: the values of one pattern moved to the slots of another.
+"""`permute_values`: the values of one pattern moved to the slots of another.
 
     forward   out[q] = values[gather[q]], 0 where gather[q] is -1
     inverse   out[p] = values[scatter[p]]
@@ -26,18 +26,18 @@ from jsparse.notation import Access, Assignment
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.spec import check_shape
 
-__all__ = ["gather_slots", "regather", "regather_p"]
+__all__ = ["gather_slots", "permute_values", "permute_values_p"]
 
 GRAIN = 1 << 14  # slots worth waking a thread for
 
 
-def regather(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> jax.Array:
+def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> jax.Array:
     """Move values from `relayout.source` to `relayout.target` (back, with `inverse`).
 
     Args:
         values: of any dtype; `axis` runs over the slots of the source (of the target, with `inverse`).
     """
-    result: jax.Array = regather_p.bind(values, relayout=relayout, inverse=inverse, axis=axis)
+    result: jax.Array = permute_values_p.bind(values, relayout=relayout, inverse=inverse, axis=axis)
     return result
 
 
@@ -113,26 +113,26 @@ def _run(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Ar
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     (values,), (tangent,) = primals, tangents
-    out = regather_p.bind(values, **params)
-    moved = [] if type(tangent) is _compat.Zero else [regather_p.bind(tangent, **params)]
+    out = permute_values_p.bind(values, **params)
+    moved = [] if type(tangent) is _compat.Zero else [permute_values_p.bind(tangent, **params)]
     return out, _compat.add_tangents(moved, out)
 
 
 def _transpose(cotangent: Any, values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> Any:
     if type(cotangent) is _compat.Zero:
         return (_compat.Zero(values.aval),)
-    return (regather_p.bind(cotangent, relayout=relayout, inverse=not inverse, axis=axis),)
+    return (permute_values_p.bind(cotangent, relayout=relayout, inverse=not inverse, axis=axis),)
 
 
 def _batch(operands: Any, axes: Any, *, axis: int, **params: Any) -> Any:
     """A batch axis stays where it is; the slots stay behind it or in front of it."""
     (values,), (batch,) = operands, axes
-    return regather_p.bind(values, axis=axis + (batch <= axis), **params), batch
+    return permute_values_p.bind(values, axis=axis + (batch <= axis), **params), batch
 
 
 _compat.cache_weakly(Relayout)
-regather_p = _compat.make_primitive("jsparse_regather", _abstract)
-_compat.register_jvp(regather_p, _jvp)
-_compat.register_transpose(regather_p, _transpose)
-_compat.register_batching(regather_p, _batch)
-_compat.register_cpu_lowering(regather_p, _compat.lower_as(_run))
+permute_values_p = _compat.make_primitive("jsparse_permute_values", _abstract)
+_compat.register_jvp(permute_values_p, _jvp)
+_compat.register_transpose(permute_values_p, _transpose)
+_compat.register_batching(permute_values_p, _batch)
+_compat.register_cpu_lowering(permute_values_p, _compat.lower_as(_run))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat, _native
-from jsparse.compiler.runtime.assembly_call import Lists
+from jsparse.compiler.runtime.assembly_call import AssemblyCall
 from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encoded
@@ -106,7 +106,9 @@ def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results
     return out
 
 
-def _abstract(*operands: Any, routine: Routine | Lists, results: tuple[Result, ...], held: tuple[object, ...]) -> Any:
+def _abstract(
+    *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], held: tuple[object, ...]
+) -> Any:
     given = [*((x.dtype, x.shape) for x in operands), *((dtype, shape) for shape, dtype in results)]
     described = [(element_code(dtype), shape) for dtype, shape in given]
     try:
@@ -117,7 +119,7 @@ def _abstract(*operands: Any, routine: Routine | Lists, results: tuple[Result, .
 
 
 def _lower(
-    ctx: Any, *operands: Any, routine: Routine | Lists, results: tuple[Result, ...], held: tuple[object, ...]
+    ctx: Any, *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], held: tuple[object, ...]
 ) -> Any:
     return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *held)
 
@@ -132,7 +134,7 @@ def _transpose(cotangents: Any, *operands: Any, **params: Any) -> Any:
 
 
 def _batch(
-    operands: Any, axes: Any, *, routine: Routine | Lists, results: tuple[Result, ...], held: tuple[object, ...]
+    operands: Any, axes: Any, *, routine: Routine | AssemblyCall, results: tuple[Result, ...], held: tuple[object, ...]
 ) -> Any:
     """A batch is one more leading axis; the routine knows one, into which further ones are folded."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)

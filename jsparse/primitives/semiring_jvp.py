@@ -24,44 +24,46 @@ from jsparse import _compat
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.errors import NotYetSupportedError
-from jsparse.primitives.masked_einsum import won_p
+from jsparse.primitives.masked_einsum import masked_einsum_p
 from jsparse.primitives.spec import Spec
 
-__all__ = ["changed"]
+__all__ = ["semiring_jvp"]
 
 
-def changed(einsum: _compat.Primitive, primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec) -> Any:
+def semiring_jvp(
+    einsum: _compat.Primitive, primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec
+) -> Any:
     """The tangent of `out`, which `einsum` gives of `primals`; symbolic zero if all tangents are."""
     factors, index = primals[: len(spec.factors)], primals[len(spec.factors) :]
     changes = {n: t for n, t in enumerate(tangents[: len(factors)]) if type(t) is not _compat.Zero}
     if not changes:
         return _compat.add_tangents([], out)
     if spec.semiring.is_selective:
-        return _of_winners(factors, index, changes, out, spec)
+        return _selection_jvp(factors, index, changes, out, spec)
     if spec.semiring.add == "*" and len(factors) == 1:
-        return _of_product(einsum, factors[0], index, changes[0], out, spec)
+        return _product_jvp(einsum, factors[0], index, changes[0], out, spec)
     raise NotYetSupportedError(f"einsum by {spec.semiring} has no derivative; jax.lax.stop_gradient its operands.")
 
 
-def _of_winners(factors: Sequence[Any], index: Sequence[Any], changes: dict[int, Any], out: Any, spec: Spec) -> Any:
-    guard = EqualityMask(spec.semiring.multiply, len(factors))
-    compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, guard=guard)
+def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[int, Any], out: Any, spec: Spec) -> Any:
+    mask = EqualityMask(spec.semiring.multiply, len(factors))
+    compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, mask=mask)
 
-    def won(places: Sequence[int], arrays: Sequence[Any]) -> Any:
+    def masked_sum(places: Sequence[int], arrays: Sequence[Any]) -> Any:
         stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in places)))
         taken = (*factors, out, *arrays)
         stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
-        return won_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
+        return masked_einsum_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
 
     parts = []
     for place, change in changes.items():
         others = [n for n in range(len(factors)) if n != place and spec.semiring.multiply == "*"]
-        parts.append(won((place, *others), (change, *(factors[n] for n in others))))
+        parts.append(masked_sum((place, *others), (change, *(factors[n] for n in others))))
     total = _compat.add_tangents(parts, out)  # which, like the count, may exceed what a float16 holds
-    return (total / jnp.maximum(won((), ()), 1)).astype(out.dtype)
+    return (total / jnp.maximum(masked_sum((), ()), 1)).astype(out.dtype)
 
 
-def _of_product(einsum: _compat.Primitive, x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec) -> Any:
+def _product_jvp(einsum: _compat.Primitive, x: Any, index: Sequence[Any], change: Any, out: Any, spec: Spec) -> Any:
     linear = replace(spec, semiring=PLUS_TIMES)
 
     def summed(values: Any) -> Any:

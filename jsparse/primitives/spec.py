@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
-from jsparse.compiler.schedule.stored import Stored, TracedPattern, pattern_type
+from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored, pattern_type
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
 from jsparse.formats import DynamicType, Pattern
@@ -18,7 +18,7 @@ from jsparse.formats.dynamic import index_operands
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["Spec", "Term", "Walked", "check_shape", "divided", "problem_of"]
+__all__ = ["PatternAccess", "Spec", "Term", "check_shape", "divided", "problem_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class PatternAccess:
     """A pattern and how it is walked.
 
     Attributes:
@@ -76,7 +76,7 @@ class Walked:
         """What the scheduler sees. Batched transposed indices are not used: their values would move one by one."""
         if isinstance(self.pattern, Pattern):
             return self.pattern
-        return TracedPattern(self.pattern, () if self.lead else self.derived)
+        return DynamicPatternInfo(self.pattern, () if self.lead else self.derived)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -86,16 +86,16 @@ class Spec:
     Attributes:
         dtype: the result's; None if it is that of all factors.
         semiring: how products are added up and factors multiplied.
-        guard: under which condition on the first factors the product of the others counts.
+        mask: under which condition on the first factors the product of the others counts.
     """
 
     factors: tuple[Term, ...]
     result: Term
-    walks: tuple[Walked, ...]
+    walks: tuple[PatternAccess, ...]
     sizes: tuple[tuple[IndexVar, int], ...]
     dtype: str | None = None
     semiring: Semiring = PLUS_TIMES
-    guard: EqualityMask | None = None
+    mask: EqualityMask | None = None
 
     def dtype_of(self, factors: Sequence[Any]) -> np.dtype:
         """The dtype of the result on these arrays."""
@@ -196,4 +196,4 @@ def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
     patterns = tuple(pattern_type(walk.stored, len(walk.lead)) for walk in spec.walks)
     sizes = tuple((v, known[v]) for v in variables)
-    return Problem(assignment, tensors, patterns, sizes, walks, semiring=spec.semiring, mask=spec.guard)
+    return Problem(assignment, tensors, patterns, sizes, walks, semiring=spec.semiring, mask=spec.mask)

@@ -227,7 +227,7 @@ class _Stages:
             spec,
             factors=(*spec.factors, spec.result, *(spec.factors[n] for n in linear)),
             semiring=PLUS_TIMES,
-            guard=EqualityMask(spec.semiring.multiply, count),
+            mask=EqualityMask(spec.semiring.multiply, count),
         )
         more = [case.integers(spec.factors[n], self.rng, largest, case.arrays[n].dtype) for n in linear]
         arrays = (*case.arrays, result, *more)

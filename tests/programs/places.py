@@ -13,14 +13,14 @@ from programs.padding import with_int64, with_room
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.primitives.assembly import Reached, find_places
+from jsparse.primitives.assembly import OutputPattern, find_places
 from jsparse.primitives.entries_spec import Entries
 
 __all__ = ["assemblies", "columns_of"]
 
 
 def assemblies(
-    reached: Reached,
+    reached: OutputPattern,
     entries: Entries | None,
     factors: Sequence[Sequence[np.ndarray]],
     rng: np.random.Generator,
@@ -62,7 +62,7 @@ def columns_of(run: HostRun, reached: np.ndarray, values: np.ndarray) -> list[Co
 
 def _varied(
     plan: Plan,
-    reached: Reached,
+    reached: OutputPattern,
     problem: Problem,
     arrays: dict[str, np.ndarray],
     rng: np.random.Generator,
@@ -76,7 +76,7 @@ def _varied(
     return with_room(run, rng) if rng.random() < 0.3 else run
 
 
-def _named(problem: Problem, reached: Reached, factors: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
+def _named(problem: Problem, reached: OutputPattern, factors: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
     """The factors in the shape of their storage."""
     accesses = [access for term in problem.terms for access in term.factors]
     found = {}

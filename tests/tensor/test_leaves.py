@@ -16,7 +16,7 @@ import jsparse
 from jsparse import LeafError, SparseTensor, asarray
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
-from jsparse.primitives.permute_values import regather_p
+from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
 
 DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4
@@ -164,7 +164,7 @@ def test_every_primitive_compares_its_operands() -> None:
         for eqn in jaxpr.eqns:
             for inner in jaxprs_in_params(eqn.params):
                 visit(inner)
-            if eqn.primitive not in (einsum_p, entries_p, regather_p, routine_p):
+            if eqn.primitive not in (einsum_p, entries_p, permute_values_p, routine_p):
                 continue
             seen.add(eqn.primitive)
             avals = [var.aval for var in eqn.invars]
@@ -175,4 +175,4 @@ def test_every_primitive_compares_its_operands() -> None:
 
     for closed in jaxprs:
         visit(closed.jaxpr)
-    assert seen == {einsum_p, entries_p, regather_p, routine_p}
+    assert seen == {einsum_p, entries_p, permute_values_p, routine_p}

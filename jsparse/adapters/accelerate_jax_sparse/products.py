@@ -31,7 +31,7 @@ from jsparse.planning.desugar.gather_scatter import traced_relation
 from jsparse.planning.dtypes import Dtypes, dtypes_of
 from jsparse.planning.signature import Signature
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.spec import Spec, Term, Walked
+from jsparse.primitives.spec import PatternAccess, Spec, Term
 
 __all__ = ["bcoo_product", "bcsr_product", "dtypes_for", "sampled_product"]
 
@@ -49,14 +49,14 @@ class _Entries:
     tables: dict[IndexVar, tuple[Any, tuple[IndexVar, ...]]]
     sizes: dict[IndexVar, int]
 
-    def walks(self, dims: Sequence[IndexVar]) -> list[tuple[Walked, tuple[Any, ...]]]:
+    def walks(self, dims: Sequence[IndexVar]) -> list[tuple[PatternAccess, tuple[Any, ...]]]:
         """The relation between an entry and its coordinate in each of these dimensions, and its index array."""
         found = []
         for dim in dims:
             table, axes = self.tables[dim]
             size, lead = self.sizes[dim], axes[:-1]
             pattern = traced_relation(_from_start(table, size), size, len(lead))
-            found.append((Walked((ENTRY, dim), pattern.type, (), lead), pattern.arrays))
+            found.append((PatternAccess((ENTRY, dim), pattern.type, (), lead), pattern.arrays))
         return found
 
 
@@ -164,7 +164,7 @@ def sampled_product(
 
 def _einsum(
     terms: Sequence[tuple[Any, tuple[IndexVar, ...]]],
-    walks: Sequence[tuple[Walked, tuple[Any, ...]]],
+    walks: Sequence[tuple[PatternAccess, tuple[Any, ...]]],
     result: tuple[IndexVar, ...],
     sizes: dict[IndexVar, int],
     dtype: np.dtype,

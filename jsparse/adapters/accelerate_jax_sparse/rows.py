@@ -22,7 +22,7 @@ from jsparse.adapters.accelerate_jax_sparse.names import ENTRY
 from jsparse.formats import DynamicType, Format
 from jsparse.notation import IndexVar
 from jsparse.primitives.routine import assemble
-from jsparse.primitives.spec import Walked
+from jsparse.primitives.spec import PatternAccess
 
 __all__ = ["Rows", "by_rows", "grouped", "pays"]
 
@@ -41,7 +41,7 @@ class Rows:
     """
 
     dim: IndexVar
-    walk: Walked
+    walk: PatternAccess
     arrays: tuple[Any, Any]
 
 
@@ -56,7 +56,7 @@ def pays(result: Sequence[IndexVar], sizes: Mapping[IndexVar, int], dtype: np.dt
 
 
 def _relation(dim: IndexVar, lead: tuple[IndexVar, ...], arrays: tuple[Any, Any], type_: DynamicType) -> Rows:
-    return Rows(dim, Walked((dim, ENTRY), type_, (), lead), arrays)
+    return Rows(dim, PatternAccess((dim, ENTRY), type_, (), lead), arrays)
 
 
 def _type(rows: int, nse: int) -> DynamicType:

@@ -28,13 +28,13 @@ from jsparse.compiler.semiring import PLUS_TIMES
 from jsparse.compiler.signature import BufferType, Length, fixed
 from jsparse.errors import JsparseError
 
-__all__ = ["ListTerm", "Lists", "counting", "is_lists", "list_term", "listing", "read_lists"]
+__all__ = ["AssemblyCall", "AssemblyTerm", "assembly_term", "counting", "is_assembly", "listing", "read_assembly"]
 
 VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class ListTerm:
+class AssemblyTerm:
     """The two kernels of one term, as recipes, and the bytes of an element of each index array they walk."""
 
     counts: str
@@ -43,7 +43,7 @@ class ListTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class AssemblyCall:
     """The call that finds the pattern of a sum of terms.
 
     Attributes:
@@ -56,7 +56,7 @@ class Lists:
     """
 
     params: tuple[int, ...]
-    terms: tuple[ListTerm, ...]
+    terms: tuple[AssemblyTerm, ...]
     operands: tuple[bool, ...]
     results: int
     is_ordered: bool = False
@@ -123,7 +123,7 @@ class Lists:
         """Whether operands and results have a leading axis."""
         return has_batch(self.params)
 
-    def batched(self, size: int) -> Lists:
+    def batched(self, size: int) -> AssemblyCall:
         """`size` of these at once, on operands with one leading axis."""
         return replace(self, params=with_batch(self.params, size))
 
@@ -141,7 +141,7 @@ class Lists:
         return [np.array(self.params, np.int64), np.array(table, np.int64)], alive
 
 
-def list_term(plan: Plan, index_dtype: str) -> ListTerm:
+def assembly_term(plan: Plan, index_dtype: str) -> AssemblyTerm:
     """The kernels of a plan, coordinates being written in `index_dtype`. Of a plan with terms: one that bounds how much
     each chunk writes, which takes a pass over pointers, mostly, where counting would fill every workspace; and one that
     writes levels. Of any other: one that counts columns and one that writes them."""
@@ -153,7 +153,7 @@ def list_term(plan: Plan, index_dtype: str) -> ListTerm:
     if plan.problem.terms:
         counted = replace(counted, wanted="bounds")
         written = _levels(plan.problem, index_dtype)
-    return ListTerm(write_recipe(counted, plan.schedule), write_recipe(written, plan.schedule), tuple(widths))
+    return AssemblyTerm(write_recipe(counted, plan.schedule), write_recipe(written, plan.schedule), tuple(widths))
 
 
 def counting(problem: Problem) -> Problem:
@@ -177,20 +177,22 @@ def _levels(problem: Problem, index_dtype: str) -> Problem:
     return replace(listing(problem, index_dtype), wanted="levels")
 
 
-def is_lists(recipe: str) -> bool:
-    """Whether a recipe is that of a `Lists`."""
+def is_assembly(recipe: str) -> bool:
+    """Whether a recipe is that of a `AssemblyCall`."""
     return recipe.startswith('["lists"')
 
 
-def read_lists(recipe: str) -> Lists:
+def read_assembly(recipe: str) -> AssemblyCall:
     """The call of a recipe. Raises JsparseError for any other text."""
     try:
         _, version, params, terms, operands, results, ordered, *values = json.loads(recipe)
         if version != VERSION:
             raise JsparseError(f"Expected lists of version {VERSION}, but got version {version}.")
-        read = tuple(ListTerm(str(counts), str(columns), tuple(map(int, widths))) for counts, columns, widths in terms)
+        read = tuple(
+            AssemblyTerm(str(counts), str(columns), tuple(map(int, widths))) for counts, columns, widths in terms
+        )
         flags, (factors, value_bytes) = tuple(map(bool, operands)), map(int, values)
-        return Lists(tuple(map(int, params)), read, flags, int(results), bool(ordered), "", factors, value_bytes)
+        return AssemblyCall(tuple(map(int, params)), read, flags, int(results), bool(ordered), "", factors, value_bytes)
     except (TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise

@@ -19,7 +19,7 @@ from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.runtime.assembly_call import is_lists, read_lists
+from jsparse.compiler.runtime.assembly_call import is_assembly, read_assembly
 from jsparse.compiler.runtime.bound_arrays import find_array
 from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
@@ -138,8 +138,8 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         routine = read_routine(call.recipe)
         signature = encoded(routine.buffer_types)
         return _native.bind_call(call.key, routine.address, routine.slots, [routine.table()], None, pin, signature)
-    if is_lists(call.recipe):
-        lists = read_lists(call.recipe)
+    if is_assembly(call.recipe):
+        lists = read_assembly(call.recipe)
         tables, alive = lists.tables(lambda recipe: kernel_of(recipe).code)
         arrays = [*tables, *(find_array(name) for name in call.bound.split())]
         signature = encoded(lists.buffer_types)

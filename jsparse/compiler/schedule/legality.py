@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations, product
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.stored import Stored, TracedPattern
+from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.trip_counts import walked_levels
 from jsparse.notation.assignment import IndexVar
 
@@ -32,7 +32,7 @@ def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[
 def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bool:
     """Whether loops in the order `walk` can walk a pattern whose levels have `names`. A static pattern is concordant
     with every order, since its transposed indices are made on need; a dynamic one with the orders it brings."""
-    return not isinstance(pattern, TracedPattern) or walked_levels(names, walk) in pattern.orders
+    return not isinstance(pattern, DynamicPatternInfo) or walked_levels(names, walk) in pattern.orders
 
 
 def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
@@ -44,12 +44,12 @@ def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
 def _agreeing(every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
     """Orders of all variables that are concordant with each dynamic pattern: at most `MAX_ORDERS` for each choice of
     one stored order of every dynamic pattern."""
-    legal = [_orders(names, pattern) for names, pattern in known if isinstance(pattern, TracedPattern)]
+    legal = [_orders(names, pattern) for names, pattern in known if isinstance(pattern, DynamicPatternInfo)]
     for chosen in product(*legal):
         yield from islice(_merged(every, chosen), MAX_ORDERS)
 
 
-def _orders(names: Names, pattern: TracedPattern) -> list[Names]:
+def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
     """The variables of a dynamic pattern's levels, in each order that it is stored in and can be walked in.
 
     A transposed index is left out if it exchanges levels of one repeated variable: a walk keeps their order.

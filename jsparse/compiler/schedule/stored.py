@@ -11,11 +11,11 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.level import Level
 from jsparse.formats.relayout import with_order
 
-__all__ = ["Stored", "TracedPattern", "pattern_type", "stored_as"]
+__all__ = ["DynamicPatternInfo", "Stored", "pattern_type", "stored_as"]
 
 
 @dataclass(frozen=True, slots=True)
-class TracedPattern:
+class DynamicPatternInfo:
     """A dynamic pattern, whose index arrays are known at run time only, and the transposed indices it brings.
 
     Attributes:
@@ -52,19 +52,19 @@ class TracedPattern:
         own = self.format.order
         return tuple(tuple(own.index(dim) for dim in type_.format.order) for type_ in (self.type, *self.derived))
 
-    def with_order(self, order: tuple[int, ...]) -> TracedPattern:
+    def with_order(self, order: tuple[int, ...]) -> DynamicPatternInfo:
         """The transposed index that has this storage order."""
-        return TracedPattern(next(other for other in self.derived if other.format.order == order))
+        return DynamicPatternInfo(next(other for other in self.derived if other.format.order == order))
 
 
-Stored: TypeAlias = Pattern | TracedPattern
+Stored: TypeAlias = Pattern | DynamicPatternInfo
 
 
 def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
     """The levels of a pattern as the compiler walks them: without the dense levels at the end, which are mere axes."""
     count = pattern.format.ndim - pattern.format.trailing_dense
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
-    if isinstance(pattern, TracedPattern):
+    if isinstance(pattern, DynamicPatternInfo):
         return PatternType(tuple(levels), pattern.type.index_dtype.name, True, lead)
     return PatternType(tuple(levels), pattern.index_dtype.name, False, lead)
 

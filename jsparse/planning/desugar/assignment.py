@@ -12,14 +12,14 @@ from jsparse.errors import PatternError
 from jsparse.formats import Pattern
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.statement import Product, Statement
-from jsparse.planning.desugar.gather_scatter import Direct
+from jsparse.planning.desugar.gather_scatter import DesugaredStatement
 
 __all__ = ["check_distinct", "counting"]
 
 _Relations = tuple[tuple[tuple[IndexVar, ...], Pattern], ...]  # the index variables of each dimension, and its entries
 
 
-def check_distinct(text: str, stated: Direct) -> None:
+def check_distinct(text: str, stated: DesugaredStatement) -> None:
     """That no place of the target is written twice, as far as the arrays that lead there are known.
 
     Raises PatternError naming the place.
@@ -40,7 +40,7 @@ def check_distinct(text: str, stated: Direct) -> None:
             )
 
 
-def counting(stated: Direct) -> tuple[Statement, tuple[int, ...]]:
+def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
     """How often places of the target are written: along the dimensions that tables tell of. The others come second.
 
     What reads a table out of range writes nothing, on whichever side it does.

@@ -31,11 +31,11 @@ from jsparse.planning.index_relation import IndexRelation
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Direct", "direct", "relation", "traced_relation"]
+__all__ = ["DesugaredStatement", "desugared", "relation", "traced_relation"]
 
 
 @dataclass(frozen=True, eq=False)
-class Direct:
+class DesugaredStatement:
     """A statement without indirect accesses, that means the same.
 
     Attributes:
@@ -48,7 +48,9 @@ class Direct:
     of_target: tuple[Access, ...]
 
 
-def direct(text: str, statement: Statement, tensors: Mapping[str, Any], shape: Sequence[int] | None) -> Direct:
+def desugared(
+    text: str, statement: Statement, tensors: Mapping[str, Any], shape: Sequence[int] | None
+) -> DesugaredStatement:
     """Replace the accesses that stand as indices. `shape` is the target's, and given if it has any of them.
 
     Raises DTypeError if what is indexed by holds no integers or is sparse, ShapeError if ranks do not agree.
@@ -63,7 +65,7 @@ def direct(text: str, statement: Statement, tensors: Mapping[str, Any], shape: S
             factors.append(access)
             needed += more
         terms.append(replace(term, factors=(*factors, *dict.fromkeys(needed))))
-    return Direct(replace(statement, target=target, terms=tuple(terms)), found.made, tuple(of_target))
+    return DesugaredStatement(replace(statement, target=target, terms=tuple(terms)), found.made, tuple(of_target))
 
 
 def _shape(x: Any) -> tuple[int, ...]:

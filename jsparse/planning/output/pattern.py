@@ -14,10 +14,10 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.planning.output.inferred_format import inferred_format
 from jsparse.planning.output.rules import Stored, room_for
 from jsparse.planning.output.symbolic_phase import symbolic_phase
-from jsparse.planning.signature import StoredOn
+from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct, WalkKey
-from jsparse.primitives.assembly import Reached, listed_arrays
-from jsparse.primitives.spec import Walked
+from jsparse.primitives.assembly import OutputPattern, listed_arrays
+from jsparse.primitives.spec import PatternAccess
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
 __all__ = ["Assembly", "assembled", "new_format", "provisional_output"]
@@ -34,7 +34,7 @@ class Assembly:
     """
 
     text: str
-    reached: Reached
+    reached: OutputPattern
     sources: tuple[int | None, ...]
     result: Pattern | DynamicType
 
@@ -75,7 +75,7 @@ def _known(overflowed: Any, value: bool) -> bool:
 
 def assembled(
     text: str, products: Sequence[TypedProduct], places: Sequence[Sequence[int]], format: Format | None, nse: int | None
-) -> tuple[StoredOn, Assembly]:
+) -> tuple[PatternRef, Assembly]:
     """Where a sum of products is stored, on a pattern of its own: known now, or found in the program.
 
     Args:
@@ -92,23 +92,23 @@ def assembled(
             raise PatternError(
                 f"Expected at most nse={nse:,} entries in the result of '{text}', but there are {pattern.nse:,}."
             )
-        return StoredOn(pattern), Assembly(text, reached, sources, pattern)
+        return PatternRef(pattern), Assembly(text, reached, sources, pattern)
     type_ = _dynamic(text, products, format, nse)
-    return StoredOn(type_, NEW), Assembly(text, reached, sources, type_)
+    return PatternRef(type_, NEW), Assembly(text, reached, sources, type_)
 
 
 def provisional_output(
     text: str, products: Sequence[TypedProduct], output: Stored | Format, nse: int | None
-) -> StoredOn | None:
+) -> PatternRef | None:
     """What a sum will be stored on, as far as that matters for how its dynamic patterns are walked."""
-    if output is None or isinstance(output, StoredOn):
+    if output is None or isinstance(output, PatternRef):
         return output
     if all(isinstance(walk.pattern, Pattern) for product in products for walk in product.walks.values()):
         return None
-    return StoredOn(_dynamic(text, products, output if isinstance(output, Format) else None, nse), NEW)
+    return PatternRef(_dynamic(text, products, output if isinstance(output, Format) else None, nse), NEW)
 
 
-def new_format(place: StoredOn | None) -> Format | None:
+def new_format(place: PatternRef | None) -> Format | None:
     """The format of a dynamic pattern that is made on the way; None for any other place."""
     return None if place is None or place.group != NEW else place.pattern.format
 
@@ -123,10 +123,10 @@ def _dynamic(text: str, products: Sequence[TypedProduct], format: Format | None,
 
 def _reached(
     products: Sequence[TypedProduct], places: Sequence[Sequence[int]]
-) -> tuple[Reached, tuple[int | None, ...]]:
+) -> tuple[OutputPattern, tuple[int | None, ...]]:
     """What a sum of products reaches, and for each pattern the operand it is taken from. A term with a sparse operand
     that stores nothing, since a dimension is 0, is left out."""
-    walks: dict[WalkKey, tuple[Walked, int | None]] = {}
+    walks: dict[WalkKey, tuple[PatternAccess, int | None]] = {}
     terms = []
     for product, of in zip(products, places, strict=True):
         if any(x.stored is not None and 0 in x.shape for x in product.operands):
@@ -139,11 +139,11 @@ def _reached(
     kept, sizes = products[0].kept, products[0].sizes
     taken = tuple(walk for walk, _ in walks.values())
     named = dict.fromkeys((*kept, *(v for walk in taken for v in walk.indices)))
-    reached = Reached(kept, taken, tuple(terms), tuple((v, sizes[v]) for v in named))
+    reached = OutputPattern(kept, taken, tuple(terms), tuple((v, sizes[v]) for v in named))
     return reached, tuple(source for _, source in walks.values())
 
 
-def _source(product: TypedProduct, places: Sequence[int], key: WalkKey, walk: Walked) -> int | None:
+def _source(product: TypedProduct, places: Sequence[int], key: WalkKey, walk: PatternAccess) -> int | None:
     """The operand that lies on a dynamic pattern, with as many transposed indices."""
     pattern, group, _ = key
     if isinstance(pattern, Pattern):

@@ -8,7 +8,7 @@ from jsparse.errors import PatternError
 from jsparse.formats import Format
 from jsparse.planning.output.rules import Stored, result_of
 from jsparse.planning.request import NEW_PATTERN, OutputRequest
-from jsparse.planning.signature import StoredOn
+from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["resolve_output"]
@@ -19,7 +19,7 @@ def resolve_output(text: str, products: Sequence[TypedProduct], out: OutputReque
 
     Raises FormatError for `out`, PatternError if an operand's pattern is larger than `nse`.
     """
-    if isinstance(out, StoredOn):
+    if isinstance(out, PatternRef):
         return out
     if out is NEW_PATTERN:
         return NEW_PATTERN
@@ -27,9 +27,9 @@ def resolve_output(text: str, products: Sequence[TypedProduct], out: OutputReque
     if format is not None and format.is_dense:
         return None
     found = result_of(products)
-    if format is not None and (not isinstance(found, StoredOn) or found.pattern.format != format):
+    if format is not None and (not isinstance(found, PatternRef) or found.pattern.format != format):
         return format
-    if nse is not None and isinstance(found, StoredOn) and found.pattern.nse > nse:
+    if nse is not None and isinstance(found, PatternRef) and found.pattern.nse > nse:
         raise PatternError(
             f"Expected at most nse={nse:,} entries in the result of '{text}', but it has the {found.pattern.nse:,} "
             f"of an operand."

@@ -21,14 +21,14 @@ from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.notation import IndexVar
 from jsparse.planning.request import NEW_PATTERN, NewPattern
-from jsparse.planning.signature import StoredOn
+from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["Stored", "result_of", "room_for"]
 
 
 # on a pattern that exists; on a new one; nowhere: dense
-Stored: TypeAlias = StoredOn | NewPattern | None
+Stored: TypeAlias = PatternRef | NewPattern | None
 
 
 def result_of(products: Sequence[TypedProduct]) -> Stored:
@@ -62,10 +62,10 @@ def _stores_nothing(product: TypedProduct, place: int) -> bool:
     return x.core is None and 0 in x.shape
 
 
-def _all_dense(product: TypedProduct) -> StoredOn:
+def _all_dense(product: TypedProduct) -> PatternRef:
     """A pattern that stores everything: every operand does."""
     shape = tuple(product.sizes[v] for v in product.kept)
-    return StoredOn(Pattern._trusted(shape, Format.dense(len(shape)), ()))
+    return PatternRef(Pattern._trusted(shape, Format.dense(len(shape)), ()))
 
 
 def room_for(text: str, products: Sequence[TypedProduct]) -> int:

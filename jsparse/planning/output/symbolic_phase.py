@@ -14,12 +14,12 @@ from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.planning.output.inferred_format import inferred_format, inferred_order
 from jsparse.planning.typed_product import TypedProduct
-from jsparse.primitives.assembly import Reached, rows_of
+from jsparse.primitives.assembly import OutputPattern, rows_of
 
 __all__ = ["symbolic_phase"]
 
 
-def symbolic_phase(products: Sequence[TypedProduct], reached: Reached, format: Format | None) -> Pattern:
+def symbolic_phase(products: Sequence[TypedProduct], reached: OutputPattern, format: Format | None) -> Pattern:
     """The pattern of a sum of products on static patterns, in a format, or in one that suits its number of entries."""
     kept, sizes = products[0].kept, products[0].sizes
     shape = tuple(sizes[v] for v in kept)

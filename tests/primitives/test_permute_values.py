@@ -8,7 +8,7 @@ from jax.test_util import check_grads
 
 import jsparse
 from jsparse.formats.relayout import relayout_to
-from jsparse.primitives.permute_values import regather
+from jsparse.primitives.permute_values import permute_values
 
 D = (np.arange(35).reshape(5, 7) % 3).astype(np.float32)
 A = jsparse.asarray(D)
@@ -35,7 +35,7 @@ def relayout(request):
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_moves(relayout, inverse, dtype):
     x = values_of((relayout.target if inverse else relayout.source).nse).astype(dtype)
-    found = regather(x, relayout, inverse)
+    found = permute_values(x, relayout, inverse)
     assert found.dtype == dtype
     np.testing.assert_array_equal(found, by_numpy(x, relayout, inverse))
 
@@ -45,19 +45,19 @@ def test_blocks_move_as_a_whole(relayout, axis):
     """Slots on any axis, with axes of size one and larger around them."""
     for sizes in [(2, 3), (1, 3), (0, 2)]:
         x = jnp.moveaxis(values_of(relayout.source.nse, *sizes), 0, axis)
-        np.testing.assert_array_equal(regather(x, relayout, axis=axis), by_numpy(x, relayout, axis=axis))
+        np.testing.assert_array_equal(permute_values(x, relayout, axis=axis), by_numpy(x, relayout, axis=axis))
 
 
 def test_there_and_back(relayout):
     x = values_of(A.nse)
-    np.testing.assert_array_equal(regather(regather(x, relayout), relayout, inverse=True), x)
+    np.testing.assert_array_equal(permute_values(permute_values(x, relayout), relayout, inverse=True), x)
 
 
 @pytest.mark.parametrize("inverse", [False, True])
 def test_derivatives(relayout, inverse):
     source, target = (relayout.target, relayout.source) if inverse else (relayout.source, relayout.target)
     x, weights = values_of(source.nse), values_of(target.nse)
-    moves = [lambda x, g=g: g(x, relayout, inverse) for g in (regather, by_numpy)]
+    moves = [lambda x, g=g: g(x, relayout, inverse) for g in (permute_values, by_numpy)]
     np.testing.assert_array_equal(*(jax.grad(lambda x, f=f: (f(x) * weights).sum())(x) for f in moves))
     np.testing.assert_array_equal(*(jax.linear_transpose(f, x)(weights)[0] for f in moves))
     np.testing.assert_array_equal(*(jax.jvp(f, (x,), (x,))[1] for f in moves))
@@ -71,11 +71,13 @@ def test_batches(relayout, batch, axis):
     """A batch axis before, at and behind the slots."""
     x = jnp.moveaxis(values_of(relayout.source.nse, 3, 2), (0, 1, 2), (axis, 1 - axis, 2))
     x = jnp.moveaxis(x, 2, batch)
-    found, expected = (jax.vmap(lambda x, g=g: g(x, relayout, axis=axis), batch, 1)(x) for g in (regather, by_numpy))
+    found, expected = (
+        jax.vmap(lambda x, g=g: g(x, relayout, axis=axis), batch, 1)(x) for g in (permute_values, by_numpy)
+    )
     np.testing.assert_array_equal(found, expected)
     gradients = [
         jax.vmap(jax.grad(lambda x, g=g: (g(x, relayout, axis=axis) ** 2).sum()), batch, batch)(x)
-        for g in (regather, by_numpy)
+        for g in (permute_values, by_numpy)
     ]
     np.testing.assert_array_equal(*gradients)
 
@@ -86,4 +88,4 @@ def test_many_slots_in_many_threads():
     coords = rng.permutation(10**6)[:100_000]
     big = jsparse.SparseTensor.from_coords(np.divmod(coords, 1000), rng.normal(size=100_000), (1000, 1000), "csr")
     relayout = relayout_to(big.pattern, "csc")
-    np.testing.assert_array_equal(regather(big.values, relayout), np.asarray(big.values)[relayout.gather])
+    np.testing.assert_array_equal(permute_values(big.values, relayout), np.asarray(big.values)[relayout.gather])
