@@ -11,12 +11,11 @@ a tuple of storage axes, outermost first:
 
 so that batching, blocks and storage orders are the same thing to every later stage.
 
-Where the target's pattern is what is wanted, the target is a list of coordinates, one column for every combination of
-entries that the loops reach, in the order in which they reach them, repeats included. Two problems that differ in
-`Wanted` alone tell how many columns there are, and write them.
+An assembly finds the target's pattern: a column of coordinates for every combination of entries that the loops reach,
+in the order in which they reach them, repeats included. Two problems that differ in their output kind alone count the
+columns and write them (`compiler.output`).
 
-A problem with `terms` is a sum of products whose columns come in order and each once, with their values if these are
-wanted as well.
+A problem with `terms` is a sum of products whose columns come in order and each once, perhaps with their values.
 """
 
 from __future__ import annotations
@@ -24,20 +23,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.output import Compute, Coordinates, OutputKind, Write
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.formats.level import Level, LevelKind
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "Wanted", "condition_text"]
-
-# values: the target's. counts: int64, of the columns that each chunk of the outermost loop reaches; bounds: at least so
-# many, but found without a workspace. coordinates: [dimension][column]; where the columns of each chunk begin is then
-# an operand, which becomes where they end; a chunk that begins at -1 is left out. entries: coordinates, and a value for
-# each. listed values: only the latter, each chunk's from a place that is given.
-Wanted: TypeAlias = Literal["values", "counts", "bounds", "coordinates", "levels", "entries", "listed values"]
+__all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "condition_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +114,7 @@ class TensorType:
 class Addend:
     """One of several products that are added, and the patterns that its factors lie on.
 
-    The factors are left out where values are not wanted.
+    The factors are left out where values are not computed.
     """
 
     coefficient: float
@@ -138,7 +132,7 @@ class Problem:
 
     A size of None is known only at run time, from the shape of a buffer. `walks` names, for each pattern, the index
     variables of its index arrays' leading axes and of its levels; by default those of the tensors that lie on it.
-    Unless values are `wanted`, the assignment has no factors, and the target's type no axes: a sum's are in `terms`.
+    In an assembly, the assignment has no factors, and the target's type no axes; a sum's factors are in `terms`.
     `column_dtype` is that of coordinates which are written beside values. Products are formed and added by `semiring`.
     With a `mask`, the first factors of the assignment are compared, and only the others multiplied.
     """
@@ -148,7 +142,7 @@ class Problem:
     patterns: tuple[PatternType, ...]
     sizes: tuple[tuple[IndexVar, int | None], ...]
     walks: tuple[tuple[IndexVar, ...], ...] = ()
-    wanted: Wanted = "values"
+    output: OutputKind = Compute()  # noqa: RUF009
     terms: tuple[Addend, ...] = ()
     column_dtype: str = "int32"
     semiring: Semiring = PLUS_TIMES
@@ -161,7 +155,7 @@ class Problem:
             raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {self._walked()}")
 
     def __str__(self) -> str:
-        stated = self.wanted if self.lists else ""
+        stated = str(self.output) if self.is_assembly else ""
         product = Assignment(self.assignment.target, self.product)
         lines = [f"{stated} of {self.assignment.target}" if stated else str(product)]
         lines += [f"  + {term}" for term in self.terms]
@@ -220,19 +214,19 @@ class Problem:
         return self.semiring.distributes_empty and self.mask is None
 
     @property
-    def lists(self) -> bool:
-        """Whether the target's pattern is what is wanted."""
-        return self.wanted != "values"
+    def is_assembly(self) -> bool:
+        """Whether the target's pattern is found, or values in its order."""
+        return not isinstance(self.output, Compute)
 
     @property
     def builds_levels(self) -> bool:
         """Whether the target's coordinates are written level by level, each once for all entries below it."""
-        return self.wanted in ("levels", "entries")
+        return isinstance(self.output, Write) and self.output.coordinates is Coordinates.LEVELS
 
     @property
     def wants_values(self) -> bool:
         """Whether the factors' values are read."""
-        return self.wanted in ("values", "entries", "listed values")
+        return isinstance(self.output, Compute) or (isinstance(self.output, Write) and self.output.values)
 
     def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, how the tensors on it are accessed: all alike. Empty where no tensor lies on it."""

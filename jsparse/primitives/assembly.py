@@ -10,6 +10,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.base.memo import remembered
+from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Addend, Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term
 from jsparse.compiler.runtime.kernel_call import OPERAND
@@ -64,7 +65,7 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
     target = Assignment(Access("R", reached.kept), ())
     types = tuple(pattern_type(walk.stored) for walk in taken)
     indices = tuple(walk.indices for walk in taken)
-    return Problem(target, (TensorType("R", "int64", ()),), types, sizes, indices, wanted="counts")
+    return Problem(target, (TensorType("R", "int64", ()),), types, sizes, indices, output=Count())
 
 
 @dataclass(frozen=True)

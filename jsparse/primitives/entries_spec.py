@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Addend, Problem, TensorType
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
@@ -91,8 +92,8 @@ class Entries:
         return (result.name, *(np.dtype(x.dtype).name for of_term in factors for x in of_term))
 
     def problem(self, dtypes: Sequence[str]) -> Problem:
-        """The compiler's problem; `dtypes` are those of the result and of all factors. Of a known pattern only the
-        values are wanted."""
+        """The compiler's problem; `dtypes` are those of the result and of all factors. Of a static pattern only the
+        values are written."""
         counting = self.reached.problem()
         result, *of_factors = dtypes
         left = iter(of_factors)
@@ -108,7 +109,7 @@ class Entries:
         return replace(
             counting, tensors=tuple(tensors), terms=tuple(terms), sizes=(*counting.sizes, *more.items()),
             assignment=Assignment(counting.assignment.target, ()), semiring=self.semiring,
-            wanted="listed values" if isinstance(self.result, Pattern) else "entries",
+            output=Write(Coordinates.NONE if isinstance(self.result, Pattern) else Coordinates.LEVELS, values=True),
         )  # fmt: skip
 
 

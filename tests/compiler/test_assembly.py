@@ -12,6 +12,7 @@ from programs.program import held
 
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
+from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import plan
@@ -61,7 +62,7 @@ class _Sum(Draw):
             types,
             tuple(self.sizes.items()),
             tuple(self.walks),
-            "entries",
+            Write(Coordinates.LEVELS, values=True),
             addends,
             self.choice(("int32", "int64")),
         )
@@ -258,7 +259,7 @@ def _product_of_sparse_rows(rng: np.random.Generator, size: int) -> Stated:
         tuple(pattern_type(p) for p in patterns),
         (("i", 4), ("j", 3), ("k", size)),
         (("i", "j"), ("j", "k")),
-        "entries",
+        Write(Coordinates.LEVELS, values=True),
         (Addend(1.0, (Access("A", ("i", "j")), Access("B", ("j", "k"))), (0, 1)),),
     )
     return Stated(problem, patterns, arrays)
@@ -298,7 +299,7 @@ def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
         tuple(pattern_type(p) for p in (a, b, M)),
         sizes,
         (("i",), ("j",), ("i", "j")),
-        "entries",
+        Write(Coordinates.LEVELS, values=True),
         terms,
     )
     chosen = ordered_plan(problem, (a, b, M), ("i", "j"))

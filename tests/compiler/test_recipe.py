@@ -6,6 +6,7 @@ import pytest
 from compiler.cases import CASES
 
 from jsparse import JsparseError
+from jsparse.compiler.output import Compute, Coordinates, Count, Write, read_output, write_output
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule
@@ -71,3 +72,13 @@ def test_an_unknown_kind_of_level():
     levels = [[["hashed", True]], "int32", False, 0]
     with pytest.raises(JsparseError):
         read_recipe(json.dumps({**RECIPE, "patterns": [levels]}))
+
+
+def test_output_kinds_are_read_as_they_were_written():
+    kinds = [Compute(), Count(), Count(exact=False)]
+    kinds += [Write(coordinates, values) for coordinates in Coordinates for values in (False, True)]
+    for kind in kinds:
+        assert read_output(json.loads(json.dumps(write_output(kind)))) == kind
+    for value in (None, [], ["compute", 1], ["count"], ["write", "rows", True], ["write", "levels", 1]):
+        with pytest.raises(ValueError):
+            read_output(value)

@@ -18,7 +18,8 @@ from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_listing
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
-from jsparse.compiler.problem import Addend, Problem, Wanted
+from jsparse.compiler.output import Coordinates, Count, Write
+from jsparse.compiler.problem import Addend, Problem
 from jsparse.compiler.runtime.assembly_call import counting, listing
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats.relayout import relayout_to
@@ -89,16 +90,20 @@ class ListRun(HostRun):
         return self._listed(run)
 
     @cached_property
-    def kernels(self) -> dict[Wanted, Kernel]:
+    def kernels(self) -> dict[str, Kernel]:
         """One that counts and one that writes columns; of ordered ones, another that bounds and one that writes levels,
         and if there are values one that writes these only."""
         counts, columns = counting(self.problem), listing(self.problem, self.problem.column_dtype)
-        stated: dict[Wanted, Problem] = {"counts": counts, "coordinates": columns}
+        stated = [counts, columns]
         if self.is_ordered:
-            stated |= {"bounds": replace(counts, wanted="bounds"), "levels": replace(columns, wanted="levels")}
+            stated += [
+                replace(counts, output=Count(exact=False)),
+                replace(columns, output=Write(Coordinates.LEVELS)),
+            ]
         if self.has_values:
-            stated |= {w: replace(self.problem, wanted=w) for w in ("entries", "listed values")}
-        return {w: lower(build_loops(problem, self.schedule)) for w, problem in stated.items()}
+            kinds = (Coordinates.LEVELS, Coordinates.NONE)
+            stated += [replace(self.problem, output=Write(kind, values=True)) for kind in kinds]
+        return {str(problem.output): lower(build_loops(problem, self.schedule)) for problem in stated}
 
     @cached_property
     def codes(self):
@@ -128,7 +133,7 @@ class ListRun(HostRun):
         return self._sorted([(tuple(place), value) for place, value in zip(places, values.tolist(), strict=True)])
 
     def _levels(
-        self, run: Run, wanted: Wanted, index: list[np.ndarray], counts: np.ndarray
+        self, run: Run, wanted: str, index: list[np.ndarray], counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates, from the levels that each chunk writes where bounds give it room, even chunks, then odd ones;
         and values."""

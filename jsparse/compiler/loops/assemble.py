@@ -26,6 +26,7 @@ from jsparse.compiler.loops.nest import (
     TermGuard,
     Where,
 )
+from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.notation.assignment import IndexVar
@@ -70,7 +71,7 @@ class _Assembler:
 
     @property
     def _bounds(self) -> bool:
-        return self.problem.wanted == "bounds"
+        return self.problem.output == Count(exact=False)
 
     def _reserved(self) -> Stmt:
         """An upper bound of the row's nonzeros: for each term, the entries of the row's index that its loops reach."""

@@ -42,7 +42,7 @@ class _Builder:
         self.register_at = self._register_place()
 
     def build(self) -> LoopNest:
-        if self.problem.lists:
+        if self.problem.is_assembly:
             return LoopNest(self.problem, False, self._listing(0))
         outer_reduction = any(self._reduces(loop) for loop in self.loops[: self.register_at])
         body = self._emit(0, outer_reduction, self.problem.product)

@@ -29,6 +29,7 @@ from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.lower.workspaces import new_workspace, with_memory
+from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
 
 
 def _counts(nest: LoopNest) -> bool:
-    return nest.problem.wanted in ("counts", "bounds")
+    return isinstance(nest.problem.output, Count)
 
 
 def _counted(storage: Storage, places: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
@@ -123,7 +124,7 @@ def append(stmt: AppendCoord, scope: Scope) -> Stmt:
     stores: list[Stmt] = []
     if storage.problem.builds_levels:
         stores.append(_coordinate(scope, len(stmt.target.indices) - 1, str(stmt.last), place))
-    elif storage.problem.wanted == "coordinates":
+    elif storage.problem.output == Write(Coordinates.COLUMNS):
         stores += [_coordinate(scope, row, str(var), place) for row, var in enumerate(stmt.target.indices)]
     if stmt.value is not None:
         value = cast(scope.registers[stmt.value.tensor], storage.target.type.dtype)

@@ -15,6 +15,7 @@ import numpy as np
 
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.lower.storage import Storage
+from jsparse.compiler.output import Compute, Coordinates, Count, Write
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.signature import BufferType, Length
 from jsparse.formats.level import LevelKind
@@ -61,19 +62,19 @@ class _Shapes:
         """Name → shape of the target, and of the buffers beside it where its pattern is assembled."""
         levels, chunks, room = len(access.indices), Length(MAX_CHUNKS), Length(0, "room")
         of_levels = {"starts": (Length(levels), chunks), "ends": (Length(max(levels - 1, 0)), room)}
-        match self.problem.wanted:
-            case "values":
+        match self.problem.output:
+            case Compute():
                 return {target.name: self.tensor(target, access)}
-            case "counts" | "bounds":
+            case Count():
                 return {target.name: (chunks,)}
-            case "coordinates":
-                return {"starts": (chunks,), target.name: (Length(levels), room)}
-            case "levels":
-                return {**of_levels, target.name: (Length(levels), room)}
-            case "entries":
-                return {**of_levels, "columns": (Length(levels), room), target.name: (room,)}
-            case "listed values":
+            case Write(coordinates=Coordinates.NONE):
                 return {"starts": (chunks,), target.name: (room,)}
+            case Write(coordinates=Coordinates.COLUMNS):
+                return {"starts": (chunks,), target.name: (Length(levels), room)}
+            case Write(values=False):
+                return {**of_levels, target.name: (Length(levels), room)}
+            case Write():
+                return {**of_levels, "columns": (Length(levels), room), target.name: (room,)}
 
     def index_arrays(self, number: int) -> Iterator[tuple[str, Shape]]:
         """Name and shape of each index array of a pattern."""

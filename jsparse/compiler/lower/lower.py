@@ -85,7 +85,7 @@ def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
 def lower(nest: LoopNest) -> Kernel:
     """The kernel of a loop nest."""
     storage = Storage(nest.problem)
-    if nest.problem.lists:
+    if nest.problem.is_assembly:
         return Kernel(storage.buffers, listing(nest, storage, _Lowerer(nest.problem, storage)))
     if nest.widened:
         return _widened(nest)

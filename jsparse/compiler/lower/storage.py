@@ -9,6 +9,7 @@ from functools import cached_property
 from jsparse.compiler.kernel.algebra import add, const, mul
 from jsparse.compiler.kernel.nodes import Buffer, Expr, Extent
 from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
@@ -29,14 +30,20 @@ class Storage:
         target, *factors = self.problem.tensors
         names = [(t.name, t.dtype, False) for t in factors]
         names += [(name, dtype, False) for name, dtype in self._index_arrays()]
-        starts = {"listed values": "int32"}.get(self.problem.wanted, "int64")
-        names += (
-            [] if self.problem.wanted in ("values", "counts", "bounds") else [("starts", starts, starts == "int64")]
-        )
-        names += [("ends", "int64", True)] if self.problem.builds_levels else []
-        names += [("columns", self.problem.column_dtype, True)] if self.problem.wanted == "entries" else []
+        names += self._beside_target()
         names.append((target.name, target.dtype, True))
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
+
+    def _beside_target(self) -> list[tuple[str, str, bool]]:
+        """Name and dtype of what an assembly reads and writes besides its target, and whether it writes it."""
+        output = self.problem.output
+        if not isinstance(output, Write):
+            return []
+        if output.coordinates is Coordinates.NONE:
+            return [("starts", "int32", False)]
+        found = [("starts", "int64", True)]
+        found += [("ends", "int64", True)] if self.problem.builds_levels else []
+        return [*found, ("columns", self.problem.column_dtype, True)] if output.values else found
 
     def _index_arrays(self) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
@@ -56,7 +63,7 @@ class Storage:
     @property
     def columns(self) -> Buffer:
         """The buffer of assembled coordinates: [dimension, entry], or [level, item] if levels are built."""
-        return self.by_name["columns"] if self.problem.wanted == "entries" else self.target
+        return self.by_name.get("columns", self.target)
 
     @property
     def target(self) -> Buffer:

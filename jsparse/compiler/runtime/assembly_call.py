@@ -20,6 +20,7 @@ import numpy as np
 from jsparse import _native
 from jsparse.compiler.backends.llvm import CompiledKernel
 from jsparse.compiler.lower.buffer_types import buffer_types
+from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import Parameters, has_batch, with_batch
@@ -151,7 +152,7 @@ def assembly_term(plan: Plan, index_dtype: str) -> AssemblyTerm:
     )
     counted, written = counting(plan.problem), listing(plan.problem, index_dtype)
     if plan.problem.terms:
-        counted = replace(counted, wanted="bounds")
+        counted = replace(counted, output=Count(exact=False))
         written = _levels(plan.problem, index_dtype)
     return AssemblyTerm(write_recipe(counted, plan.schedule), write_recipe(written, plan.schedule), tuple(widths))
 
@@ -161,20 +162,20 @@ def counting(problem: Problem) -> Problem:
     target = problem.tensors[0]
     terms = tuple(replace(term, coefficient=1, factors=()) for term in problem.terms)
     tensors = (TensorType(target.name, "int64", ()),)
-    return replace(problem, wanted="counts", tensors=tensors, terms=terms, column_dtype="int32", semiring=PLUS_TIMES)
+    return replace(problem, output=Count(), tensors=tensors, terms=terms, column_dtype="int32", semiring=PLUS_TIMES)
 
 
 def listing(problem: Problem, index_dtype: str) -> Problem:
     """The problem of writing the columns of another."""
     target = TensorType(problem.tensors[0].name, index_dtype, ())
-    return replace(counting(problem), wanted="coordinates", tensors=(target,))
+    return replace(counting(problem), output=Write(Coordinates.COLUMNS), tensors=(target,))
 
 
 def _levels(problem: Problem, index_dtype: str) -> Problem:
     """The problem of writing the levels of another, with values if it has these."""
-    if problem.wanted == "entries":
+    if problem.wants_values:
         return replace(problem, column_dtype=index_dtype)
-    return replace(listing(problem, index_dtype), wanted="levels")
+    return replace(listing(problem, index_dtype), output=Write(Coordinates.LEVELS))
 
 
 def is_assembly(recipe: str) -> bool:

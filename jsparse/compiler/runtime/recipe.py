@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any
 
-from jsparse.compiler.problem import Addend, Axis, Dense, PatternType, Positions, Problem, TensorType, Wanted
+from jsparse.compiler.output import read_output, write_output
+from jsparse.compiler.problem import Addend, Axis, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import EqualityMask, Semiring
 from jsparse.errors import JsparseError
@@ -20,7 +21,7 @@ from jsparse.notation.assignment import Access, Assignment, Index
 
 __all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 6
+VERSION = 7
 
 
 def write_recipe(problem: Problem, schedule: Schedule) -> str:
@@ -34,7 +35,7 @@ def write_recipe(problem: Problem, schedule: Schedule) -> str:
         "patterns": [_write_pattern(pattern) for pattern in problem.patterns],
         "walks": problem.walks,
         "sizes": problem.sizes,
-        "wanted": problem.wanted,
+        "output": write_output(problem.output),
         "columns": problem.column_dtype,
         "terms": [[t.coefficient, [_write_access(f) for f in t.factors], t.patterns] for t in problem.terms],
         "semiring": [problem.semiring.add, problem.semiring.multiply],
@@ -59,15 +60,13 @@ def read_recipe(text: str) -> tuple[Problem, Schedule]:
         schedule |= {name: tuple(schedule[name]) for name in ("order", "summed")}
         schedule |= {"short": tuple((int(pattern), int(level)) for pattern, level in schedule["short"])}
         schedule |= {"merge_leaders": tuple((str(var), int(pattern)) for var, pattern in schedule["merge_leaders"])}
-        wanted = value["wanted"]
-        if wanted not in get_args(Wanted):
-            raise JsparseError(f"Expected one of {get_args(Wanted)} to be wanted, but got {wanted!r}.")
+        output = read_output(value["output"])
         terms = tuple(_read_addend(term) for term in value["terms"])
         schedule |= {"own": tuple(map(tuple, schedule["own"]))}
         columns = str(value["columns"])
         add, multiply = value["semiring"]
         semiring, mask = Semiring(add, multiply), _read_mask(value["mask"], len(assignment.factors))
-        problem = Problem(assignment, tensors, patterns, sizes, walks, wanted, terms, columns, semiring, mask)
+        problem = Problem(assignment, tensors, patterns, sizes, walks, output, terms, columns, semiring, mask)
         return problem, Schedule(**schedule)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):

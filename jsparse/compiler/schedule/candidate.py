@@ -145,7 +145,7 @@ class Candidate:
         """Whether Σ (a·b) = (Σ a)·b saves anything in lanes: where b, which lacks the summed index, runs in them."""
         if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
             return False
-        if self.problem.lists or not self.problem.sums_first:
+        if self.problem.is_assembly or not self.problem.sums_first:
             return False
         factors = self.problem.assignment.factors
         inner = [f for f in factors if self.tail[-1] in f.variables()]
@@ -166,7 +166,7 @@ class Candidate:
         problem = self.problem
         if (
             len(problem.level_variables) != 1
-            or problem.lists
+            or problem.is_assembly
             or problem.mask is not None
             or self.lead
             or self.free_dense_vars
@@ -194,7 +194,7 @@ class Candidate:
         problem = self.problem
         if (
             self.vector not in self.free_vars
-            or problem.lists
+            or problem.is_assembly
             or problem.mask is not None
             or self.summed
             or self.factored
@@ -239,7 +239,7 @@ class Candidate:
         last = () if self.vector is None else (self.vector,)
         if self.written_out:
             return (*self.free_dense_vars, *self.walk, *self.contracted, *last)
-        if self.sums_all or self.problem.lists:
+        if self.sums_all or self.problem.is_assembly:
             return (*self.lead, *self.head, *self.tail, *self.free_dense_vars, *self.contracted, *last)
         return (*self.lead, *self.head, *self.free_dense_vars, *self.tail, *self.contracted, *last)
 
@@ -271,7 +271,7 @@ class Candidate:
 def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
     """The candidates, in the pattern's stored order first; none if no order is concordant with all patterns."""
     walked = {v for names in problem.walks for v in names}  # leading axes included
-    named = () if problem.lists else problem.assignment.variables()
+    named = () if problem.is_assembly else problem.assignment.variables()
     vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
     scalar = () if any(v is not None and _stands_innermost(problem, v) for v in vectors) else (None,)
     for walk in dict.fromkeys(legal_orders(problem, patterns)):
@@ -309,7 +309,7 @@ def _has_segments(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
 def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
     """Whether the patterns are static, small enough to write out entry by entry, and run for many coordinates."""
     problem = candidate.problem
-    if candidate.vector not in candidate.free_vars or candidate.contracted or problem.lists or not patterns:
+    if candidate.vector not in candidate.free_vars or candidate.contracted or problem.is_assembly or not patterns:
         return False
     entries = [x.nse for x in patterns if isinstance(x, Pattern)]
     turns = prod(problem.size[v] or 0 for v in (*candidate.free_dense_vars, candidate.vector) if v is not None)

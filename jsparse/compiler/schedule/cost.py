@@ -69,7 +69,7 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
     summed into registers: then every chunk has its own accumulator.
     """
     order, free_vars = candidate.order, candidate.free_vars
-    if candidate.problem.lists:
+    if candidate.problem.is_assembly:
         return (order[0], "owned") if order else None
     if candidate.panel:
         return str(candidate.vector), "owned"

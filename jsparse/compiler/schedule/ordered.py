@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
 
+from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Addend, Problem
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
 from jsparse.compiler.schedule.legality import is_concordant
@@ -103,7 +104,7 @@ def _best(
         walks=tuple(problem.walks[n] for n in term.patterns),
         tensors=problem.tensors[:1],
         terms=(),
-        wanted="counts",
+        output=Count(),
     )
     known = tuple(patterns[n] for n in term.patterns)
     found: list[_Order] = []

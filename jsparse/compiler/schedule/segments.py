@@ -74,7 +74,7 @@ def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
 
 
 def _sums_floats(problem: Problem) -> bool:
-    return not problem.lists and problem.accumulator == "float32" and problem.semiring.add == "+"
+    return not problem.is_assembly and problem.accumulator == "float32" and problem.semiring.add == "+"
 
 
 @lru_cache(maxsize=64)

@@ -31,7 +31,7 @@ def splits(candidate: Candidate, problem: Problem, patterns: Sequence[Stored]) -
 def _can_split(candidate: Candidate, problem: Problem) -> bool:
     """Whether the outermost loop runs over the target's outermost axis, the others sum in registers, and carry-outs can
     be added to the target. (A narrow float target is widened then, see `compiler.wide_accumulation`.)"""
-    if len(problem.patterns) != 1 or problem.lists or problem.mask is not None or candidate.lead:
+    if len(problem.patterns) != 1 or problem.is_assembly or problem.mask is not None or candidate.lead:
         return False
     if candidate.panel or candidate.written_out or candidate.summed or candidate.scatters or len(candidate.head) != 1:
         return False
