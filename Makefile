@@ -11,13 +11,16 @@ VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*)
 
-.PHONY: demo test test-hostile lint bench fuzz wheel clean
+.PHONY: demo test test-long test-hostile lint bench fuzz wheel clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
 
 test: $(VENV)/installed-test,lint
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+test-long: $(VENV)/installed-test,lint
+	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) tests/programs tests/compiler/test_assembly.py $(ARGS)
 
 lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff check

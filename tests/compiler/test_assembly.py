@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from programs.amount import amount
 from programs.draw import Draw
 from programs.listing import ListRun, without_values
 from programs.padding import with_int64, with_room
@@ -22,7 +23,7 @@ from jsparse.formats import Level, LevelKind
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment
 
-COUNT, BATCH = 200, 20
+COUNT, BATCH = amount(80, 200), 20
 SPACE = 400  # points of the iteration space
 OPTIMIZED = 0.03  # of the kernels
 
@@ -193,7 +194,7 @@ def _listing(problem: Problem) -> Problem:
 
 
 def test_problems_are_of_all_kinds() -> None:
-    stated = [_Sum(seed).stated() for seed in range(COUNT)]
+    stated = [_Sum(seed).stated() for seed in range(200)]
     problems = [s.problem for s in stated]
     runs = [_planned(s, np.random.default_rng((n, 12)), 0) for n, s in enumerate(stated)]
     planned = [run for run in runs if run is not None]

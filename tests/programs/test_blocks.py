@@ -1,6 +1,7 @@
 """Random programs whose sums of float32 are in blocks of three, since those of their size have no others."""
 
 import pytest
+from programs.amount import amount
 from programs.check import check_program
 from programs.generate import random_program
 from programs.indirect import random_indirect
@@ -10,7 +11,7 @@ import jsparse
 from jsparse.compiler.loops import blocked_sums
 from jsparse.compiler.schedule import segments
 
-COUNT, BATCH = 200, 50
+COUNT, BATCH = amount(50, 200), 50
 DRAW = {"products": random_program, "sums": random_sum, "tables": random_indirect}
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from programs.amount import amount
 from programs.case import Case
 from programs.padding import with_gaps, with_room
 from programs.planned import planned_product
@@ -23,7 +24,7 @@ from jsparse.compiler.schedule import Plan, candidate
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.semiring import SEMIRINGS
 
-COUNT, BATCH = 160, 20
+COUNT, BATCH = amount(80, 160), 20
 SUBSCRIPTS = ["ij,jk->ik", "ij,jk->ki", "ij,kj->ik", "ij,jk->k", "ij,j->i", "ij,ik->jk", "ij,ijk->ik", "ij,jk,k->ik"]
 DEEPER = ["aij,jk->aik", "aij,jk->ak", "aij,ik->ak", "aij,ijk->ak"]
 DTYPES = ["float32", "float32", "float64", "bfloat16", "int8", "int32"]

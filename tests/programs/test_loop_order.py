@@ -12,6 +12,7 @@ from itertools import permutations
 import jax
 import numpy as np
 import pytest
+from programs.amount import amount
 from programs.case import Case
 from programs.generate import random_program
 from programs.planned import only_product
@@ -26,7 +27,7 @@ from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
 from jsparse.planning.planned import plan_einsum
 
-COUNT, BATCH = 600, 100
+COUNT, BATCH = amount(300, 600), 100
 INDICES = 4  # of a program whose every order is tried
 TURNS = 3000  # of all loops, if they were dense
 WITHIN = 2.0  # of the fewest operations

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from programs.amount import amount
 from programs.check import check_dynamic, check_program
 from programs.draw import Draw
 from programs.generate import random_program
@@ -14,9 +15,9 @@ import jsparse
 from jsparse import Format, Pattern
 from jsparse.formats import LevelKind
 
-COUNT, BATCH = 1000, 50
-SUMS, INDIRECT = 200, 150
-DYNAMIC, DYNAMIC_BATCH = 60, 10  # each is compiled by XLA
+COUNT, BATCH = amount(300, 1000), 50
+SUMS, INDIRECT = amount(100, 200), amount(50, 150)
+DYNAMIC, DYNAMIC_BATCH = amount(20, 60), 10  # each is compiled by XLA
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
