@@ -19,7 +19,6 @@ from jsparse.errors import ShapeError as ShapeError
 from jsparse.errors import SubscriptError as SubscriptError
 from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
-from jsparse.ops import methods as methods  # SparseTensor gets them
 from jsparse.ops.caches import clear_cache as clear_cache
 from jsparse.ops.einsum import einsum as einsum
 from jsparse.ops.evaluate import evaluate as evaluate
