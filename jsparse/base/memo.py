@@ -8,6 +8,7 @@ no tensor is on (those of tables of integers, say) are kept up to a number of by
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import itertools
 import weakref
@@ -46,6 +47,13 @@ class Owner:
 
 
 _owners: weakref.WeakValueDictionary[bytes, Owner] = weakref.WeakValueDictionary()
+
+
+@atexit.register
+def _release_owners() -> None:
+    """Owners that outlive this module, as the interpreter ends, find nothing to forget."""
+    for owner in list(_owners.values()):
+        owner.entries.clear()
 
 
 class Owned:

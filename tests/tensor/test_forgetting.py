@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +19,7 @@ from jsparse import SparseTensor
 from jsparse.base import memo
 from jsparse.primitives.execute import make_plan
 
-N = 50
+N = 100  # more than a block of a sum has, so that lengths of segments are asked for
 X = jnp.ones(N, jnp.float32)
 
 OPERATIONS: dict[str, Callable[[SparseTensor], Any]] = {
@@ -56,6 +58,18 @@ def test_while_a_tensor_lives_its_plans_do() -> None:
     before = len(make_plan.known)
     B @ X
     assert len(make_plan.known) == before > 0
+
+
+def test_a_tensor_that_outlives_everything_ends_quietly() -> None:
+    """Here, the program's own modules do."""
+    program = (
+        "import numpy as np, jax.numpy as jnp, jsparse\n"
+        "from jsparse import *\n"
+        "A = jsparse.asarray(np.eye(8, dtype=np.float32))\n"
+        "A @ jnp.ones(8)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not done.stderr
 
 
 def test_clear_cache_forgets_everything() -> None:

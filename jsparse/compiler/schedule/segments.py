@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import inf
 
 import numpy as np
 
+from jsparse.base.memo import remembered
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.machine import CACHED_BYTES
 from jsparse.compiler.schedule.stored import Stored
@@ -77,14 +77,14 @@ def _sums_floats(problem: Problem) -> bool:
     return not problem.is_assembly and problem.accumulator == "float32" and problem.semiring.add == "+"
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def most_of_coordinate(pattern: Pattern, level: int) -> int:
     """The largest number of entries that share a coordinate of one level."""
     coordinates = pattern.to_coords()[pattern.format.levels[level].dim]
     return int(np.unique(coordinates, return_counts=True)[1].max(initial=0))
 
 
-@lru_cache(maxsize=64)
+@remembered(maxsize=64)
 def longest_segments(pattern: Pattern) -> tuple[int, ...]:
     """For each level, the largest number of positions below one of the level above; -1 where they are not counted."""
     found: list[int] = []
