@@ -15,7 +15,7 @@ from jsparse.formats.format import Format
 from jsparse.formats.level import LevelKind
 from jsparse.formats.pattern import Pattern
 
-__all__ = ["DynamicType", "index_operands", "pad", "room_in", "slots_dtype", "trim"]
+__all__ = ["DynamicType", "OfDynamicType", "index_operands", "pad", "room_in", "slots_dtype", "trim"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,33 @@ class DynamicType:
         """How many slots each position has that an array of pointers counts."""
         inner = self.format.levels[self.format.arrays[array][0] + 1 :]
         return prod(self.shape[level.dim] for level in inner if level.kind is LevelKind.DENSE)
+
+
+class OfDynamicType:
+    """Base of objects with a `type`, that of a dynamic pattern."""
+
+    __slots__ = ()
+    type: DynamicType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return self.type.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.type.shape)
+
+    @property
+    def format(self) -> Format:
+        """How entries are stored."""
+        return self.type.format
+
+    @property
+    def nse(self) -> int:
+        """The capacity, in slots."""
+        return self.type.nse
 
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:

@@ -9,7 +9,7 @@ one is the result. The plan of an einsum is that of a sum of one term, in most c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -155,7 +155,7 @@ class ProgramPlan:
     """All instructions; `text` says for messages what they compute."""
 
     text: str
-    instructions: tuple[Instruction, ...] = field(default=())
+    instructions: tuple[Instruction, ...]
 
     @property
     def result(self) -> SumOfProducts:

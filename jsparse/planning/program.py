@@ -41,7 +41,9 @@ class Program:
 
     def products(self, text: str, operands: Sequence[Signature], request: Request) -> list[TypedProduct]:
         """The terms with the signatures of their operands. Raises ShapeError if ranks or sizes do not agree."""
-        accesses = [(access, operands[n]) for term in self.terms for access, n in _named(term)]
+        accesses = [
+            (access, operands[n]) for term in self.terms for access, n in zip(term.factors, term.operands, strict=True)
+        ]
         for access, operand in accesses:
             _check_rank(text, access, operand)
         asked = request.output
@@ -54,10 +56,6 @@ class Program:
             )
             for term in self.terms
         ]
-
-
-def _named(term: ProgramTerm) -> list[tuple[Access, int]]:
-    return list(zip(term.factors, term.operands, strict=True))
 
 
 def _check_rank(text: str, access: Access, operand: Signature) -> None:

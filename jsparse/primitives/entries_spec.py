@@ -48,8 +48,10 @@ class Entries:
 
     @property
     def is_fused(self) -> bool:
-        """Whether there are loops that reach the result's places in its order, and no index for vector lanes; where a
-        known pattern's chunks begin is told in 32 bits."""
+        """Whether loops reach the result's entries in storage order, and leave no index variable to vector lanes.
+
+        Chunk offsets of a static pattern are int32, so that a larger result is not fused.
+        """
         if isinstance(self.result, Pattern) and self.result.nse >= 2**31:
             return False
         if (

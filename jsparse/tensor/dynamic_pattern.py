@@ -15,7 +15,7 @@ import numpy as np
 from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import pad, trim
+from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, transposed_type
 from jsparse.tensor.pickled_arrays import packed, unpacked
 
@@ -55,7 +55,7 @@ def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["arrays", "derived"], meta_fields=["type"])
 @dataclass(frozen=True, eq=False)
-class DynamicPattern:
+class DynamicPattern(OfDynamicType):
     """A pytree: shape, format and capacity are static, the index arrays are leaves. Compared by identity.
 
     Every array has the length that follows from `nse`, so one compiled program serves all patterns of that capacity.
@@ -75,26 +75,6 @@ class DynamicPattern:
     def empty(type_: DynamicType) -> DynamicPattern:
         """No entries, with the room of `type_`."""
         return DynamicPattern(type_, tuple(jnp.zeros(length, type_.index_dtype) for length in type_.array_lengths))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
-        return self.type.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.type.shape)
-
-    @property
-    def format(self) -> Format:
-        """How entries are stored."""
-        return self.type.format
-
-    @property
-    def nse(self) -> int:
-        """The room for entries, in slots."""
-        return self.type.nse
 
     @property
     def index_dtype(self) -> np.dtype:

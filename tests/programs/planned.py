@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from jsparse.planning.execute import factors_of
-from jsparse.planning.plan import AssembledPattern, PlannedProduct, SumOfProducts
+from jsparse.planning.plan import PlannedProduct, SumOfProducts
 from jsparse.planning.planned import Planned, plan_einsum
 
-__all__ = ["assembly_of", "entries_of", "only_product", "planned_product"]
+__all__ = ["only_product", "planned_product"]
 
 
 def planned_product(*args, **kwargs) -> tuple[PlannedProduct, list]:
@@ -22,13 +22,3 @@ def only_product(planned: Planned) -> PlannedProduct:
     assert isinstance(instruction, SumOfProducts)
     (work,) = instruction.terms
     return work
-
-
-def assembly_of(work: SumOfProducts):
-    """How the pattern of the result is found, if it has one of its own."""
-    return work.output.assembly if isinstance(work.output, AssembledPattern) else None
-
-
-def entries_of(work: SumOfProducts):
-    """How pattern and values are found at once, if they are."""
-    return work.output.entries if isinstance(work.output, AssembledPattern) else None

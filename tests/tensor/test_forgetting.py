@@ -61,7 +61,7 @@ def test_while_a_tensor_lives_its_plans_do() -> None:
 
 
 def test_a_tensor_that_outlives_everything_ends_quietly() -> None:
-    """Here, the program's own modules do."""
+    """The names that the program imports keep the tensor until memos are gone."""
     program = (
         "import numpy as np, jax.numpy as jnp, jsparse\n"
         "from jsparse import *\n"

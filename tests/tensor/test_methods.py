@@ -26,10 +26,9 @@ def declared():
 
 
 def parameters(function, static):
-    """(name, kind, default) of each parameter, without `self`; operators are called by position, whatever the name."""
+    """(name, kind, default) of each parameter, without `self`."""
     named = list(inspect.signature(function).parameters.values())[0 if static else 1 :]
-    operator = function.__name__.startswith("__")
-    return [("" if operator else p.name, p.kind, p.default) for p in named]
+    return [(p.name, p.kind, p.default) for p in named]
 
 
 def test_what_is_declared_is_installed():
@@ -39,7 +38,7 @@ def test_what_is_declared_is_installed():
         method = inspect.getattr_static(jsparse.SparseTensor, name)
         static = isinstance(method, staticmethod)
         got = parameters(method.__func__ if static else method, static)
-        if name.startswith("__"):
+        if name.startswith("__"):  # operators are called by position, whatever their parameters are called
             want, got = ([(kind, default) for _, kind, default in each] for each in (want, got))
         assert got == want, name
 

@@ -131,7 +131,7 @@ class Folder:
             raise RefusedError("no home directory of this user to find it in")
 
     def _is_due(self, folder: int, written: int) -> bool:
-        """Whether this process is the one to remove entries now, after so many bytes more.
+        """Whether this process has to remove entries, now that it has written more bytes.
 
         All processes add to the length of one file. The one that removes it has the task.
         """

@@ -21,7 +21,7 @@ PACKAGES = ("base", "compiler", "formats", "notation")  # that a recipe passes t
 
 
 class Sources:
-    """The code generator's files, some of which this process has loaded at a time."""
+    """The source files of the code generator, and the time at which this process loaded them."""
 
     def __init__(self, root: str, loaded: float | None = None) -> None:
         self.root, self.loaded = root, time.time() if loaded is None else loaded

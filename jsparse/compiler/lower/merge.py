@@ -124,7 +124,7 @@ class _Merge:
 
     @property
     def intersects(self) -> bool:
-        """Whether there is one term with several sparse levels, none of which repeats coordinates."""
+        """Whether a single term has several sparse levels, all without repeated coordinates."""
         return len(self.domain.terms) == 1 and len(self.sparse) > 1 and self.is_plain
 
     @property

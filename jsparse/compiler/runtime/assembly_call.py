@@ -173,13 +173,13 @@ def listing(problem: Problem, index_dtype: str) -> Problem:
 
 def _levels(problem: Problem, index_dtype: str) -> Problem:
     """The problem of writing the levels of another, with values if it has these."""
-    if problem.wants_values:
+    if problem.output == Write(Coordinates.LEVELS, values=True):
         return replace(problem, column_dtype=index_dtype)
     return replace(listing(problem, index_dtype), output=Write(Coordinates.LEVELS))
 
 
 def is_assembly(recipe: str) -> bool:
-    """Whether a recipe is that of a `AssemblyCall`."""
+    """Whether a recipe is that of an `AssemblyCall`."""
     return recipe.startswith('["lists"')
 
 

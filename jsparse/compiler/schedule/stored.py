@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jsparse.compiler.problem import PatternType
-from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats import DynamicType, Pattern
+from jsparse.formats.dynamic import OfDynamicType
 from jsparse.formats.level import Level
 from jsparse.formats.relayout import with_order
 
@@ -15,7 +16,7 @@ __all__ = ["DynamicPatternInfo", "Stored", "pattern_type", "stored_as"]
 
 
 @dataclass(frozen=True, slots=True)
-class DynamicPatternInfo:
+class DynamicPatternInfo(OfDynamicType):
     """A dynamic pattern, whose index arrays are known at run time only, and the transposed indices it brings.
 
     Attributes:
@@ -25,21 +26,6 @@ class DynamicPatternInfo:
 
     type: DynamicType
     derived: tuple[DynamicType, ...] = ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
-        return self.type.shape
-
-    @property
-    def format(self) -> Format:
-        """The levels."""
-        return self.type.format
-
-    @property
-    def nse(self) -> int:
-        """The capacity: how many entries the arrays can hold."""
-        return self.type.nse
 
     @property
     def level_sizes(self) -> tuple[int, ...]:

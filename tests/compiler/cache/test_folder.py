@@ -1,4 +1,4 @@
-"""Many processes on one folder, some of which are killed.
+"""Many processes use one folder, and some of them are killed.
 
 The processes are copies of one that has loaded the cache and nothing of JAX, whose threads do not survive copying.
 """
