@@ -9,7 +9,7 @@ N ?=
 
 VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
 .PHONY: demo test test-long test-hostile lint bench fuzz wheel clean
 

@@ -4,7 +4,7 @@ Nothing in here knows what a kernel computes. A kernel is the address of
 
     int kernel(Context* ctx, void* const* buffers, const int64_t* const* dims);
 
-(see `csrc/abi.h`). A *call* joins a kernel with the arrays bound to it and is known by its `key`.
+(see `csrc/kernel/abi.h`). A *call* joins a kernel with the arrays bound to it and is known by its `key`.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 _Resolver: TypeAlias = Callable[[str, str, str], None]
 
 ABI: int
-"""The version of what a kernel sees, `csrc/abi.h`."""
+"""The version of what a kernel sees, `csrc/kernel/abi.h`."""
 
 @final
 class Call:
@@ -54,9 +54,9 @@ def bind_call(
 
     The kernel's buffer `b` is operand `slots[b]` of (arguments, then results) of the custom call, or, where
     `slots[b] < 0`, the array `bound[-1 - slots[b]]`, which must be contiguous and aligned. `signature` says what these
-    buffers have to be (`csrc/signature.h`): bound arrays are compared with it now, operands at each call, which then
-    fails with the XLA error INVALID_ARGUMENT; without it nothing is compared. `owner`, which keeps the machine code
-    mapped, and the bound arrays live as long as the call. With `pin` the call is never retired.
+    buffers have to be (`csrc/kernel/signature.h`): bound arrays are compared with it now, operands at each call, which
+    then fails with the XLA error INVALID_ARGUMENT; without it nothing is compared. `owner`, which keeps the machine
+    code mapped, and the bound arrays live as long as the call. With `pin` the call is never retired.
 
     Binding a key again gives a further handle on the same call; the other arguments then play no part (but `pin`
     sticks), since a key is a digest of everything that defines its call.
@@ -94,7 +94,10 @@ def run(
     """
 
 def set_guard(on: bool) -> None:
-    """Run all kernels on copies of their buffers from now on, behind which no memory is: for tests (`csrc/guard.h`)."""
+    """Run all kernels on copies of their buffers from now on; no memory lies behind a copy (`csrc/kernel/guard.h`).
+
+    For tests.
+    """
 
 def last_error() -> str:
     """What the kernel last run by `run` on this thread said about its failure; empty if nothing."""
@@ -196,4 +199,4 @@ PARAMS_VERSION: int
 
 def routine(name: str) -> int:
     """The address of the kernel of that name: "assemble", "check", "expand", "nonzero", "swap" or "validate" (see
-    `csrc/params.h`), else KeyError."""
+    `csrc/routines/params.h`), else KeyError."""

@@ -2,8 +2,9 @@
 
 The extension compares them with what it is given before a kernel sees a pointer, on every way there: bound arrays when
 they are bound, operands and results when a program is lowered and at each of its calls, host arrays when a kernel runs
-on them (`csrc/signature.h`). An extent is known, or is `factor * symbol + constant` with a symbol that is the same
-number in all buffers: so lengths of index arrays follow the formulas of their format, whatever the number of entries.
+on them (`csrc/kernel/signature.h`). An extent is known, or is `factor * symbol + constant` with a symbol that is the
+same number in all buffers: so lengths of index arrays follow the formulas of their format, whatever the number of
+entries.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def element_code(dtype: str | int | np.dtype) -> int:
 
 
 def encoded(buffers: Iterable[BufferType]) -> list[int]:
-    """The numbers that `csrc/signature.h` reads."""
+    """The numbers that `csrc/kernel/signature.h` reads."""
     buffers, symbols = tuple(buffers), dict[str, int]()
 
     def axis(length: Length) -> Sequence[int]:

@@ -257,7 +257,7 @@ def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray])
     return index_dtype(shape, [*nse, *map(len, arrays)])
 
 
-_HASHED_DIRECTLY = 1 << 16  # bytes; of longer arrays, the image is hashed: see csrc/fingerprint.h
+_HASHED_DIRECTLY = 1 << 16  # bytes; of longer arrays, the image is hashed: see csrc/arrays/fingerprint.h
 
 
 def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:

@@ -62,7 +62,7 @@ def _arrays(distinct: list[tuple[int, ...]], type_: DynamicType) -> tuple[list[n
 def params(
     type_: DynamicType, inputs: int = 0, batch: int | None = None, flags: int = 0, element: tuple[int, int] = (0, 0)
 ) -> np.ndarray:
-    """The parameters of a routine, as `csrc/params.h` lays them out."""
+    """The parameters of a routine, as `csrc/routines/params.h` lays them out."""
     levels = [(KINDS[level.kind], level.dim, level.unique, type_.shape[level.dim]) for level in type_.format.levels]
     flags |= (type_.index_dtype == np.int64) | 8 * (batch is not None)
     head = [1, flags, 1 if batch is None else batch, inputs, type_.nse, *element, type_.format.ndim]

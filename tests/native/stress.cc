@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "direct.h"
-#include "params.h"
+#include "execution/host_executor.h"
+#include "routines/params.h"
 
 using namespace jsparse;
 

@@ -1,9 +1,9 @@
 """Patterns that come out of other patterns: all places that products of sparse operands reach.
 
     in order    bound what each chunk of one plan may write; run them, each of which writes its part of every level;
-                join the parts (`csrc/ordered.cc`)
+                join the parts (`csrc/routines/ordered_assembly.cc`)
     else        for each term: count the columns of coordinates, chunk by chunk; write them; then sort all, each place
-                once (`csrc/lists.cc`)
+                once (`csrc/routines/unordered_assembly.cc`)
 
 The loops that count and write are kernels like any other (`lower.assembly`). Nothing is as large as a dimension,
 whatever the formats.
@@ -129,8 +129,8 @@ class AssemblyCall:
         return replace(self, params=with_batch(self.params, size))
 
     def tables(self, kernel_of: Callable[[str], CompiledKernel]) -> tuple[list[np.ndarray], list[CompiledKernel]]:
-        """The parameters and the table of terms as the code reads them (see `csrc/term.h`), and what has to stay alive
-        for the latter."""
+        """The parameters and the table of terms as `csrc/routines/terms.h` reads them, and what has to stay alive for
+        the latter."""
         table = [self.factors, self.value_bytes, len(self.terms)]
         alive: list[CompiledKernel] = []
         operands = iter(self.operands)

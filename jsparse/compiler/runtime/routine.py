@@ -1,7 +1,7 @@
 """Calls of the extension's own routines: index work on dynamic patterns, which the compiler does not generate.
 
-A routine is a kernel like any other (`csrc/routines.cc`); what a schedule is to a generated kernel, a row of integers
-is to it (`csrc/params.h`).
+A routine is a kernel like any other (`csrc/routines/routines.cc`); what a schedule is to a generated kernel, a row of
+integers is to it (`csrc/routines/params.h`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Routine:
 
     @property
     def buffer_types(self) -> list[BufferType]:
-        """Of the parameters, and of operands and results, as `csrc/params.h` lists them."""
+        """Of the parameters, and of operands and results, as `csrc/routines/params.h` lists them."""
         given = Parameters.read(self.params)
         types = [*given.buffers(self.name)]
         if len(types) != self.operands + self.results:

@@ -1,4 +1,4 @@
-"""KernelIR → an LLVM module with one function, `kernel`, of the ABI of `csrc/abi.h`.
+"""KernelIR → an LLVM module with one function, `kernel`, of the ABI of `csrc/kernel/abi.h`.
 
 The body of a parallel loop becomes a function of its own. Buffers are passed to every function as `noalias` arguments,
 because only arguments can carry that promise; the values that a parallel body captures are passed in a struct on the

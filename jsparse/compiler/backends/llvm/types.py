@@ -11,7 +11,7 @@ __all__ = ["CONTEXT", "I1", "I32", "I64", "POINTER", "bytes_of", "llvm_type", "m
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 POINTER = ir.PointerType()
 
-# struct Context of csrc/abi.h: the fields that generated code reads
+# struct Context of csrc/kernel/abi.h: the fields that generated code reads
 CONTEXT = ir.LiteralStructType([I64, I64, POINTER, POINTER, POINTER, POINTER])
 
 # Narrow floats are their bits until they are cast.

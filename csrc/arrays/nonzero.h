@@ -1,0 +1,60 @@
+// The places of a dense array that hold something.
+#pragma once
+
+#include <cstdint>
+
+#include "threads/loops.h"
+
+namespace jsparse {
+
+// Elements of `parts` components (2 for complex numbers) of `bytes` bytes. A component counts as zero if all its bits
+// are, or, where it is `signed_zero`, all but the highest: so -0.0 is zero and NaN is not.
+struct Element {
+  int64_t bytes;  // 1, 2, 4 or 8
+  int64_t parts;
+  bool signed_zero;
+
+  bool known() const { return (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && (parts == 1 || parts == 2); }
+  int64_t size() const { return bytes * parts; }
+};
+
+// How many of n elements are not zero.
+int64_t count_nonzero(const Element& element, const void* data, int64_t n);
+
+// Calls f(first, mask) for each run of up to 64 elements from `first` on whose mask, a bit per element, is not 0.
+template <class Word, class F>
+void for_nonzero_words(const void* data, int64_t parts, Word keep, int64_t n, const F& f) {
+  const auto* words = static_cast<const Word*>(data);
+  for (int64_t first = 0; first < n; first += 64) {
+    const int64_t count = n - first < 64 ? n - first : 64;
+    uint8_t flags[64] = {0};
+    if (parts == 1) {
+      for (int64_t i = 0; i < count; ++i) flags[i] = (words[first + i] & keep) != 0;
+    } else {
+      const Word* pair = words + 2 * first;
+      for (int64_t i = 0; i < count; ++i) flags[i] = ((pair[2 * i] | pair[2 * i + 1]) & keep) != 0;
+    }
+    uint64_t mask = 0;
+    for (int byte = 0; byte < 8; ++byte) {  // gathers the lowest bits of eight bytes
+      uint64_t eight;
+      __builtin_memcpy(&eight, flags + 8 * byte, 8);
+      mask |= ((eight * 0x0102040810204080ull) >> 56) << (8 * byte);
+    }
+    if (mask != 0) f(first, mask);
+  }
+}
+
+template <class F>
+void for_nonzero(const Element& e, const void* data, int64_t n, const F& f) {
+  const auto visit = [&](auto ones) {
+    using Word = decltype(ones);
+    const Word keep = e.signed_zero ? static_cast<Word>(ones >> 1) : ones;
+    for_nonzero_words<Word>(data, e.parts, keep, n, f);
+  };
+  if (e.bytes == 1) visit(static_cast<uint8_t>(~0u));
+  else if (e.bytes == 2) visit(static_cast<uint16_t>(~0u));
+  else if (e.bytes == 4) visit(~uint32_t{0});
+  else visit(~uint64_t{0});
+}
+
+}  // namespace jsparse

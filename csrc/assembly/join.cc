@@ -1,0 +1,163 @@
+#include "assembly/join.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace jsparse {
+namespace {
+
+constexpr int64_t kFar = int64_t{1} << 62;  // beyond every array
+
+// The position of a coordinate in a dense level; what would overflow is far beyond every array.
+int64_t dense_position(int64_t parent, int64_t size, int64_t coordinate) {
+  int64_t p;
+  if (__builtin_mul_overflow(parent, size, &p) || __builtin_add_overflow(p, coordinate, &p)) return kFar;
+  return std::min(p, kFar);
+}
+
+template <class Index>
+Index narrowed(int64_t x) {
+  return static_cast<Index>(std::min<int64_t>(x, std::numeric_limits<Index>::max()));
+}
+
+// The items of a part, those of each level counted from 0.
+template <class Index>
+struct Items {
+  const Part& part;
+
+  const Index* coordinates(int level) const {
+    return reinterpret_cast<const Index*>(part.coordinates) + level * part.room + part.start;
+  }
+
+  // Items of level `to` below the first n of level `from`; of level -1 there is one item, the root.
+  int64_t below(int from, int64_t n, int to) const {
+    if (from < 0) return n > 0 ? part.count[to] : 0;
+    for (int level = from; level < to && n > 0; ++level) {
+      n = part.ends[level * part.room + part.start + n - 1] - part.start;
+    }
+    return n;
+  }
+};
+
+// The positions of the items of a dense level in a part: those of dense levels above are worked out on the way.
+template <class Index>
+std::vector<int64_t> dense_positions(const Layout& layout, const Items<Index>& items, const int64_t* before, int level) {
+  int first = level;
+  while (first > 0 && layout.at(first - 1).kind == kDense) --first;
+  std::vector<int64_t> above, here;
+  for (int l = first; l <= level; ++l) {
+    const int64_t parents = l == 0 ? 1 : items.part.count[l - 1];
+    const Index* coordinates = items.coordinates(l);
+    here.resize(static_cast<size_t>(items.part.count[l]));
+    int64_t at = 0;
+    for (int64_t parent = 0; parent < parents; ++parent) {
+      const int64_t position = l > first ? above[static_cast<size_t>(parent)] : l == 0 ? 0 : before[l - 1] + parent;
+      for (const int64_t end = items.below(l - 1, parent + 1, l); at < end; ++at) {
+        here[static_cast<size_t>(at)] = dense_position(position, layout.at(l).size, coordinates[at]);
+      }
+    }
+    std::swap(above, here);
+  }
+  return above;
+}
+
+}  // namespace
+
+Join::Join(const Layout& layout, bool wide, std::vector<IndexArray> arrays)
+    : layout_(layout), wide_(wide), pointers_(static_cast<size_t>(layout.count())), coordinates_(pointers_.size()) {
+  size_t next = 0;
+  for (int l = 0; l < layout.count(); ++l) {
+    if (layout.at(l).kind == kCompressed) pointers_[static_cast<size_t>(l)] = arrays[next++];
+    if (layout.at(l).kind != kDense) coordinates_[static_cast<size_t>(l)] = arrays[next++];
+  }
+}
+
+Join::Place Join::next(const Part& part) {
+  Place place;
+  int64_t last = 0;  // position of the last item of the level above
+  for (int l = 0; l < layout_.count(); ++l) {
+    place.items[l] = totals_[l];
+    place.pointers[l] = pointers_done_[l];
+    if (layout_.at(l).kind == kCompressed && part.count[l] > 0) pointers_done_[l] = last + 1;
+    totals_[l] += part.count[l];
+    if (layout_.at(l).kind != kDense) {
+      last = totals_[layout_.chain_end[static_cast<size_t>(l)] - 1] - 1;
+    } else if (part.count[l] > 0) {
+      const int64_t at = l * part.room + part.start + part.count[l] - 1;
+      const int64_t coordinate = wide_ ? reinterpret_cast<const int64_t*>(part.coordinates)[at]
+                                       : reinterpret_cast<const int32_t*>(part.coordinates)[at];
+      last = dense_position(last, layout_.at(l).size, coordinate);
+    }
+  }
+  return place;
+}
+
+void Join::write(const Part& part, const Place& place) const {
+  if (wide_) write_as<int64_t>(part, place);
+  else write_as<int32_t>(part, place);
+}
+
+template <class Index>
+void Join::write_as(const Part& part, const Place& place) const {
+  const Items<Index> items{part};
+  for (int begin = 0; begin < layout_.count(); ++begin) {
+    if (layout_.at(begin).kind != kCompressed) continue;
+    const int end = layout_.chain_end[static_cast<size_t>(begin)], last = end - 1;
+    const IndexArray& pointers = pointers_[static_cast<size_t>(begin)];
+    auto* const to = static_cast<Index*>(pointers.data);
+    if (begin > 0) {
+      const bool dense = layout_.at(begin - 1).kind == kDense;
+      const std::vector<int64_t> found =
+          dense ? dense_positions(layout_, items, place.items, begin - 1) : std::vector<int64_t>();
+      int64_t next = place.pointers[begin];
+      for (int64_t parent = 0; parent < part.count[begin - 1]; ++parent) {
+        const int64_t position = dense ? found[static_cast<size_t>(parent)] : place.items[begin - 1] + parent;
+        const Index start = narrowed<Index>(place.items[last] + items.below(begin - 1, parent, last));
+        for (const int64_t stop = std::min(position + 1, pointers.length); next < stop; ++next) to[next] = start;
+      }
+    }
+    // Levels of a chain have the positions of its last one: the coordinates of those before repeat.
+    for (int l = begin; l < end; ++l) {
+      const IndexArray& array = coordinates_[static_cast<size_t>(l)];
+      auto* const out = static_cast<Index*>(array.data) + place.items[last];
+      const int64_t room = std::max<int64_t>(array.length - place.items[last], 0);
+      const Index* from = items.coordinates(l);
+      if (l == last) {
+        std::memcpy(out, from, static_cast<size_t>(std::min(part.count[l], room)) * sizeof(Index));
+        continue;
+      }
+      int64_t at = 0;
+      for (int64_t item = 0; item < part.count[l]; ++item) {
+        for (const int64_t stop = std::min(items.below(l, item + 1, last), room); at < stop; ++at) out[at] = from[item];
+      }
+    }
+  }
+}
+
+void Join::finish() const {
+  if (wide_) finish_as<int64_t>();
+  else finish_as<int32_t>();
+}
+
+template <class Index>
+void Join::finish_as() const {
+  for (int l = 0; l < layout_.count(); ++l) {
+    if (layout_.at(l).kind == kDense) continue;
+    const int64_t total = totals_[layout_.chain_end[static_cast<size_t>(l)] - 1];
+    const IndexArray& pointers = pointers_[static_cast<size_t>(l)];
+    const IndexArray& coordinates = coordinates_[static_cast<size_t>(l)];
+    if (layout_.at(l).kind == kCompressed && pointers.length > 0) {
+      auto* const to = static_cast<Index*>(pointers.data);
+      // The pointer at the end of the last parent's items is the first that no parent has set.
+      for (int64_t p = l == 0 ? 1 : pointers_done_[l]; p < pointers.length; ++p) to[p] = narrowed<Index>(total);
+      if (l == 0) to[0] = 0;
+      to[pointers.length - 1] = narrowed<Index>(total);
+    }
+    auto* const to = static_cast<Index*>(coordinates.data);
+    for (int64_t p = std::min(total, coordinates.length); p < coordinates.length; ++p) to[p] = 0;
+  }
+}
+
+}  // namespace jsparse

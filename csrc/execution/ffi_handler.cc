@@ -1,0 +1,286 @@
+// Written against the C API alone, and within what version 0.1 of it offers: one binary then serves every jaxlib, where
+// a handler compiled from a newer `ffi.h` than the runtime's own is rejected. Stateless on purpose: registering a state
+// type before the CPU client exists breaks the client.
+#include "execution/ffi_handler.h"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "execution/call_table.h"
+#include "kernel/guard.h"
+#include "memory/pages.h"
+#include "threads/loops.h"
+#include "threads/parallel_for.h"
+
+namespace jsparse {
+namespace {
+
+// Newer headers give these two types other names; what they hold is the same.
+using Extension = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::extension_start)>;
+using InvokeContext = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::ctx)>;
+
+XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const std::string& message) {
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = message.c_str();
+  args.errc = code;
+  return api->XLA_FFI_Error_Create(&args);
+}
+
+// Whether an API call succeeded; its error, which is ours to destroy, tells nothing that we need.
+bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  if (error == nullptr) return true;
+  XLA_FFI_Error_Destroy_Args args{};
+  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  args.error = error;
+  api->XLA_FFI_Error_Destroy(&args);
+  return false;
+}
+
+// XLA asks every handler for its version before it registers it. The answer must not touch fields of XLA_FFI_Metadata
+// that 0.1 did not have.
+XLA_FFI_Error* describe(Extension* extension) {
+  XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+  metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
+  metadata->api_version.extension_start = nullptr;
+  metadata->api_version.major_version = 0;
+  metadata->api_version.minor_version = 1;
+  metadata->traits = 0;
+  return nullptr;
+}
+
+// ---- The intra-op pool of XLA as the pool of a kernel's parallel loops.
+
+struct FfiContext : Context {
+  const XLA_FFI_Api* api;
+  InvokeContext* ctx;
+};
+
+bool schedule(void* pool, void (*task)(void*), void* data) {
+  auto* self = static_cast<FfiContext*>(pool);
+  XLA_FFI_ThreadPool_Schedule_Args args{};
+  args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
+  args.ctx = self->ctx;
+  args.task = task;
+  args.data = data;
+  return succeeded(self->api, self->api->XLA_FFI_ThreadPool_Schedule(&args));
+}
+
+void ffi_parallel_for(Context* ctx, int64_t n, Body body, void* arg) {
+  parallel_for(n, ctx->num_threads, body, arg, schedule, static_cast<FfiContext*>(ctx));
+}
+
+int64_t pool_size(const XLA_FFI_CallFrame* frame) {
+  int64_t count = 1;
+  XLA_FFI_ThreadPool_NumThreads_Args args{};
+  args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
+  args.ctx = frame->ctx;
+  args.num_threads = &count;
+  return succeeded(frame->api, frame->api->XLA_FFI_ThreadPool_NumThreads(&args)) && count > 1 ? count : 1;
+}
+
+// ---- Attributes.
+
+struct Attributes {
+  std::string_view key, recipe, bound;
+};
+
+Attributes attributes(const XLA_FFI_Attrs& attrs) {
+  Attributes result;
+  for (int64_t i = 0; i < attrs.size; ++i) {
+    if (attrs.types[i] != XLA_FFI_AttrType_STRING) continue;
+    const std::string_view name(attrs.names[i]->ptr, attrs.names[i]->len);
+    const auto* text = static_cast<const XLA_FFI_ByteSpan*>(attrs.attrs[i]);
+    const std::string_view value(text->ptr, text->len);
+    if (name == "key") result.key = value;
+    if (name == "recipe") result.recipe = value;
+    if (name == "bound") result.bound = value;
+  }
+  return result;
+}
+
+// ---- What buffers are.
+
+// The element of a buffer as signature.h says it; 0 of what no kernel takes.
+int64_t element_of(const XLA_FFI_Buffer& buffer) {
+  using jsparse::element_of;
+  switch (buffer.dtype) {
+    case XLA_FFI_DataType_PRED: return element_of('b', 1);
+    case XLA_FFI_DataType_S8: return element_of('i', 1);
+    case XLA_FFI_DataType_S16: return element_of('i', 2);
+    case XLA_FFI_DataType_S32: return element_of('i', 4);
+    case XLA_FFI_DataType_S64: return element_of('i', 8);
+    case XLA_FFI_DataType_U8: return element_of('u', 1);
+    case XLA_FFI_DataType_U16: return element_of('u', 2);
+    case XLA_FFI_DataType_U32: return element_of('u', 4);
+    case XLA_FFI_DataType_U64: return element_of('u', 8);
+    case XLA_FFI_DataType_F16: return element_of('f', 2);
+    case XLA_FFI_DataType_F32: return element_of('f', 4);
+    case XLA_FFI_DataType_F64: return element_of('f', 8);
+    case XLA_FFI_DataType_BF16: return element_of('V', 2);
+    case XLA_FFI_DataType_C64: return element_of('c', 8);
+    case XLA_FFI_DataType_C128: return element_of('c', 16);
+    default: return 0;
+  }
+}
+
+BufferShape shape_of(const XLA_FFI_Buffer& buffer) {
+  static const int64_t none = 0;  // dims of a buffer without axes, for which XLA may have a null pointer
+  return {element_of(buffer), buffer.rank, buffer.dims != nullptr ? buffer.dims : &none};
+}
+
+// ---- The two stages.
+
+template <class T>
+void fill(Context* ctx, void* data, int64_t count, T value) {
+  slices(ctx, count, slice_count(ctx, count), [&](int64_t, int64_t begin, int64_t end) {
+    std::fill(static_cast<T*>(data) + begin, static_cast<T*>(data) + end, value);
+  });
+}
+
+// Not a number everywhere, in the dtypes that have it.
+void fill_nan(Context* ctx, const XLA_FFI_Buffer& buffer) {
+  int64_t count = 1;
+  for (int64_t axis = 0; axis < buffer.rank; ++axis) count *= buffer.dims[axis];
+  switch (buffer.dtype) {
+    case XLA_FFI_DataType_F64: return fill(ctx, buffer.data, count, std::numeric_limits<double>::quiet_NaN());
+    case XLA_FFI_DataType_F32: return fill(ctx, buffer.data, count, std::numeric_limits<float>::quiet_NaN());
+    case XLA_FFI_DataType_F16: return fill(ctx, buffer.data, count, uint16_t{0x7e00});
+    case XLA_FFI_DataType_BF16: return fill(ctx, buffer.data, count, uint16_t{0x7fc0});
+    default: return;
+  }
+}
+
+// The names of bound arrays end so where one more operand, a bool, says whether the results mean anything.
+bool has_validity(std::string_view bound) { return !bound.empty() && bound.back() == '!'; }
+
+int guarded(Context* ctx, const Entry& entry, void* const* buffers, const int64_t* const* dims,
+            const BufferShape* shapes, int64_t args) {
+  const size_t count = entry.slots.size();
+  const auto results = std::make_unique<bool[]>(count);
+  for (size_t b = 0; b < count; ++b) results[b] = entry.slots[b] >= args;
+  return run_guarded(entry.kernel, ctx, buffers, dims, shapes, results.get(), count, true);
+}
+
+XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool validity) {
+  const int64_t args = frame->args.size, operands = args + frame->rets.size;
+  if (operands < entry.operands) {
+    return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                   "jsparse: expected at least " + std::to_string(entry.operands) +
+                       " arguments and results for the call " + entry.key + ", but it has " + std::to_string(operands));
+  }
+  constexpr size_t kInline = 32;
+  std::array<void*, kInline> inline_buffers;
+  std::array<const int64_t*, kInline> inline_dims;
+  std::array<BufferShape, kInline> inline_shapes;
+  std::vector<void*> more_buffers;
+  std::vector<const int64_t*> more_dims;
+  std::vector<BufferShape> more_shapes;
+  void** buffers = inline_buffers.data();
+  const int64_t** dims = inline_dims.data();
+  BufferShape* shapes = inline_shapes.data();
+  const size_t count = entry.slots.size();
+  if (count > kInline) {
+    more_buffers.resize(count);
+    more_dims.resize(count);
+    more_shapes.resize(count);
+    buffers = more_buffers.data();
+    dims = more_dims.data();
+    shapes = more_shapes.data();
+  }
+  for (size_t b = 0; b < count; ++b) {
+    const int64_t slot = entry.slots[b];
+    if (slot < 0) {
+      const BoundArray& array = entry.bound[static_cast<size_t>(-1 - slot)];
+      buffers[b] = array.data;
+      shapes[b] = array.shape();
+    } else {
+      const auto* buffer =
+          static_cast<const XLA_FFI_Buffer*>(slot < args ? frame->args.args[slot] : frame->rets.rets[slot - args]);
+      buffers[b] = buffer->data;
+      shapes[b] = shape_of(*buffer);
+    }
+    dims[b] = shapes[b].dims;
+  }
+  const int64_t wrong = entry.signature.misfit(shapes);
+  if (wrong >= 0) {
+    return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                   "jsparse: expected buffer " + std::to_string(wrong) + " of the call " + entry.key + " to be " +
+                       entry.signature.expected(wrong) + ", but got " + shown(shapes[wrong]));
+  }
+  for (size_t b = 0; b < count; ++b) {
+    if (entry.slots[b] >= args) advise_huge_pages(buffers[b], bytes_of(shapes[b]));
+  }
+  FfiContext ctx;
+  ctx.num_threads = pool_size(frame);
+  ctx.parallel_for = ffi_parallel_for;
+  ctx.api = frame->api;
+  ctx.ctx = frame->ctx;
+  if (validity && args > 0) {
+    const auto* invalid = static_cast<const XLA_FFI_Buffer*>(frame->args.args[args - 1]);
+    if (invalid->dtype != XLA_FFI_DataType_PRED || invalid->rank != 0) {
+      return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                     "jsparse: expected a bool behind the arguments of the call " + entry.key);
+    }
+    if (*static_cast<const bool*>(invalid->data)) {
+      for (int64_t n = 0; n < frame->rets.size; ++n) fill_nan(&ctx, *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[n]));
+      return nullptr;
+    }
+  }
+  const int code = guarding() ? guarded(&ctx, entry, buffers, dims, shapes, args) : entry.kernel(&ctx, buffers, dims);
+  if (code == 0) return nullptr;
+  return failure(frame->api, XLA_FFI_Error_Code_INTERNAL,
+                 "jsparse: " + (ctx.error != nullptr ? std::string(ctx.error)
+                                                     : "a kernel failed with code " + std::to_string(code)));
+}
+
+// Finds the call and, when executing, runs it. `found` tells a miss from a failure.
+XLA_FFI_Error* serve(const XLA_FFI_CallFrame* frame, const Attributes& attrs, bool* found) {
+  const Reader reader;  // keeps what it finds until the kernel has returned
+  const Entry* entry = reader.find(attrs.key);
+  *found = entry != nullptr;
+  if (!*found || frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return nullptr;
+  return run(frame, *entry, has_validity(attrs.bound));
+}
+
+// XLA instantiates whenever it loads an executable, also one from a cache, a file or another process, where nothing has
+// bound the call yet: then Python rebuilds it from the recipe. A miss in execute is possible too, when the handles died
+// before the executable did.
+XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
+  const Attributes attrs = attributes(frame->attrs);
+  if (attrs.key.data() == nullptr) {
+    return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "jsparse: expected a string attribute `key`");
+  }
+  bool found = false;
+  XLA_FFI_Error* error = serve(frame, attrs, &found);
+  if (found) return error;
+  const std::string key(attrs.key);
+  std::string reason;
+  if (!resolve(key, std::string(attrs.recipe), std::string(attrs.bound), &reason)) {
+    return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: " + reason);
+  }
+  error = serve(frame, attrs, &found);
+  if (found) return error;
+  return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: the resolver did not bind the call " + key);
+}
+
+}  // namespace
+
+extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame) {
+  for (Extension* extension = frame->extension_start; extension != nullptr; extension = extension->next) {
+    if (extension->type == XLA_FFI_Extension_Metadata) return describe(extension);
+  }
+  try {
+    return handle(frame);
+  } catch (const std::exception& e) {  // out of memory, say: an exception must not cross into XLA
+    return failure(frame->api, XLA_FFI_Error_Code_INTERNAL, std::string("jsparse: ") + e.what());
+  }
+}
+
+}  // namespace jsparse

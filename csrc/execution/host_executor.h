@@ -1,0 +1,31 @@
+// Running a kernel on host buffers, outside any XLA program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernel/abi.h"
+#include "kernel/signature.h"
+
+namespace jsparse {
+
+// The kernel's return code; `error` receives its text, if it left one. threads = 0 takes the hardware's concurrency.
+int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error);
+
+// The same on copies of the buffers, as guard.h says; all of them are copied back.
+int run_direct_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
+                       size_t count, int64_t threads, std::string* error);
+
+// Runs f(arg, ctx) with a context whose loops start threads of their own. threads = 0 as above.
+void with_threads(int64_t threads, void (*f)(void* arg, Context* ctx), void* arg);
+
+template <class F>
+void on_host(const F& f) {
+  with_threads(0, [](void* arg, Context* ctx) { (*static_cast<const F*>(arg))(ctx); },
+               const_cast<void*>(static_cast<const void*>(&f)));
+}
+
+// How many threads this process may use; at least 1.
+int64_t hardware_threads();
+
+}  // namespace jsparse

@@ -1,0 +1,85 @@
+#include "memory/pages.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace jsparse {
+namespace {
+
+constexpr size_t kKeepFrom = size_t{1} << 20, kKeepTo = size_t{1} << 28;
+
+struct Block {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+std::mutex& kept_mutex() {
+  static auto* mutex = new std::mutex;  // never destroyed: programs may still run while the process ends
+  return *mutex;
+}
+
+constexpr size_t kKept = 4;
+Block kept[kKept];
+
+// Lets the system take the pages, contents and all, if it needs them before we write to them again.
+void offer_pages([[maybe_unused]] const Block& block) {
+#if defined(__linux__) && defined(MADV_FREE)
+  constexpr uintptr_t kPage = 1 << 12;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(block.data) + kPage - 1) & ~(kPage - 1);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(block.data) + block.bytes) & ~(kPage - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_FREE);
+#endif
+}
+
+}  // namespace
+
+void* borrow_memory(size_t* bytes) {
+  if (*bytes >= kKeepFrom) {
+    std::lock_guard<std::mutex> lock(kept_mutex());
+    Block* best = nullptr;
+    for (Block& block : kept) {
+      const bool fits = block.bytes >= *bytes && block.bytes / 4 <= *bytes;
+      if (fits && (best == nullptr || block.bytes < best->bytes)) best = &block;
+    }
+    if (best != nullptr) {
+      *bytes = best->bytes;
+      return std::exchange(*best, Block{}).data;
+    }
+  }
+  void* data = std::malloc(*bytes > 0 ? *bytes : 1);
+  if (data != nullptr) advise_huge_pages(data, *bytes);
+  return data;
+}
+
+void return_memory(void* data, size_t bytes) {
+  Block block{data, bytes};
+  if (data != nullptr && bytes >= kKeepFrom && bytes <= kKeepTo) {
+    offer_pages(block);
+    std::lock_guard<std::mutex> lock(kept_mutex());
+    Block* least = &kept[0];
+    for (Block& other : kept) {
+      if (other.bytes < least->bytes) least = &other;
+    }
+    if (least->bytes <= bytes) std::swap(*least, block);
+  }
+  std::free(block.data);
+}
+
+void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr uintptr_t kPage = uintptr_t{1} << 21;
+  constexpr size_t kWorthwhile = size_t{1} << 23;  // below, memory mostly comes from pages already touched
+  if (bytes < kWorthwhile) return;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~(kPage - 1);  // whole pages of ours only
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~(kPage - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
+
+}  // namespace jsparse

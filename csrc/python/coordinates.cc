@@ -1,0 +1,133 @@
+#include "python/coordinates.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "execution/host_executor.h"
+#include "sort/lexsort.h"
+
+namespace py = pybind11;
+
+namespace jsparse {
+namespace {
+
+template <class T>
+using Array = py::array_t<T, py::array::c_style>;
+
+std::string text(int64_t i) { return std::to_string(i); }
+
+// A contiguous vector of int32 or int64; other integers become int64.
+struct Integers {
+  explicit Integers(const py::array& given) {
+    const char kind = given.dtype().kind();
+    if (given.ndim() != 1 || (kind != 'i' && kind != 'u')) {
+      throw py::type_error("Expected a one-dimensional array of integers, but got " + text(given.ndim()) +
+                           " dimensions of " + std::string(py::str(given.dtype())));
+    }
+    wide = !(kind == 'i' && given.itemsize() == 4 && given.dtype().is(py::dtype::of<int32_t>()));
+    array = wide ? py::array(py::array_t<int64_t, py::array::c_style | py::array::forcecast>(given))
+                 : py::array(py::array_t<int32_t, py::array::c_style | py::array::forcecast>(given));
+    n = array.shape(0);
+  }
+
+  // f(data) with data of the right type, without the GIL.
+  template <class F>
+  auto visit(const F& f) const {
+    const void* data = array.data();
+    py::gil_scoped_release nogil;
+    return wide ? f(static_cast<const int64_t*>(data)) : f(static_cast<const int32_t*>(data));
+  }
+
+  py::array array;
+  bool wide;
+  int64_t n;
+};
+
+int64_t checked_size(int64_t size) {
+  if (size < 0) throw py::value_error("Expected a size of at least 0, but got " + text(size));
+  return size;
+}
+
+Array<int64_t> lexsort_arrays(const std::vector<py::array>& keys, const std::vector<int64_t>& sizes) {
+  if (keys.empty() || keys.size() != sizes.size()) {
+    throw py::value_error("Expected one size for each of at least one key, but got " + text(keys.size()) +
+                          " keys and " + text(sizes.size()) + " sizes");
+  }
+  std::vector<Integers> integers;
+  std::vector<Key> views;
+  for (size_t k = 0; k < keys.size(); ++k) {
+    integers.emplace_back(keys[k]);
+    const Integers& key = integers.back();
+    if (key.n != integers[0].n) {
+      throw py::value_error("Expected keys of one length, but got " + text(integers[0].n) + " and " + text(key.n));
+    }
+    views.push_back({key.array.data(), key.wide, checked_size(sizes[k])});
+  }
+  Array<int64_t> out(integers[0].n);
+  int64_t* data = out.mutable_data();
+  int64_t bad;
+  {
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) { bad = lexsort(ctx, views, integers[0].n, data); });
+  }
+  if (bad >= 0) throw py::value_error("Expected keys within their sizes, but entry " + text(bad) + " is outside");
+  return out;
+}
+
+// Pointers by the gaps between consecutive parents: unlike counting, this has no chain of dependent increments.
+// Returns the first entry that is out of range or out of order, or -1.
+template <class P, class T>
+int64_t fill_pointers(const P* parent, int64_t n, int64_t parents, T* pointers) {
+  int64_t next = 0;  // the first parent without a pointer
+  for (int64_t p = 0; p < n; ++p) {
+    const int64_t at = parent[p];
+    if (at < next - 1 || at < 0 || at >= parents) return p;
+    for (; next <= at; ++next) pointers[next] = static_cast<T>(p);
+  }
+  for (; next <= parents; ++next) pointers[next] = static_cast<T>(n);
+  return -1;
+}
+
+template <class T>
+py::array compress_to(const Integers& parents_of, int64_t parents) {
+  if (parents_of.n > std::numeric_limits<T>::max()) {
+    throw py::value_error("Expected pointers to fit their type, but there are " + text(parents_of.n) + " entries");
+  }
+  Array<T> out(parents + 1);
+  T* pointers = out.mutable_data();
+  const int64_t n = parents_of.n;
+  const int64_t bad = parents_of.visit([&](const auto* data) { return fill_pointers(data, n, parents, pointers); });
+  if (bad >= 0) {
+    throw py::value_error("Expected sorted parents in [0, " + text(parents) + "), but entry " + text(bad) + " is not");
+  }
+  return std::move(out);
+}
+
+py::array compress(const py::array& sorted_parents, int64_t parents, const py::object& dtype) {
+  const Integers parents_of(sorted_parents);
+  checked_size(parents);
+  const py::dtype type = py::dtype::from_args(dtype);
+  if (type.kind() == 'i' && type.itemsize() == 4) return compress_to<int32_t>(parents_of, parents);
+  if (type.kind() == 'i' && type.itemsize() == 8) return compress_to<int64_t>(parents_of, parents);
+  throw py::type_error("Expected pointers of type int32 or int64, but got " + std::string(py::str(type)));
+}
+
+int64_t out_of_range_array(const py::array& keys, int64_t size) {
+  const Integers integers(keys);
+  checked_size(size);
+  return integers.visit([&](const auto* data) { return out_of_range(data, integers.n, size); });
+}
+
+}  // namespace
+
+void define_coordinates(py::module_& m) {
+  m.def("lexsort", &lexsort_arrays, py::arg("keys"), py::arg("sizes"));
+  m.def("compress", &compress, py::arg("sorted_parents"), py::arg("parents"), py::arg("dtype"));
+  m.def("out_of_range", &out_of_range_array, py::arg("keys"), py::arg("size"));
+}
+
+}  // namespace jsparse

@@ -1,0 +1,223 @@
+// The Python face of the run time: handlers, calls, the resolver and direct runs.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "execution/call_table.h"
+#include "execution/ffi_handler.h"
+#include "execution/host_executor.h"
+#include "kernel/abi.h"
+#include "kernel/guard.h"
+#include "python/conversions.h"
+#include "python/coordinates.h"
+
+namespace py = pybind11;
+
+namespace jsparse {
+namespace {
+
+// Null or a callable. A plain pointer, so that nothing is released after the interpreter is gone.
+PyObject* resolver = nullptr;
+
+using Described = std::pair<int64_t, std::vector<int64_t>>;  // element and dims
+
+// Lives in Python, so it dies with the GIL held.
+class Call {
+ public:
+  explicit Call(Entry* entry) : entry_(entry) {}
+  ~Call() { release(entry_); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const std::string& key() const { return entry_->key; }
+
+  // Throws unless arguments and results of these elements and shapes are what the call takes.
+  void check_operands(const std::vector<Described>& operands) const;
+
+ private:
+  Entry* const entry_;
+};
+
+// The memory and the shape of an array, which a kernel reads as dense in row-major order.
+BoundArray view(const py::array& array, const char* what, size_t position) {
+  const std::string named = std::string(what) + " " + std::to_string(position);
+  if (!(array.flags() & py::array::c_style)) {
+    throw py::value_error("Expected contiguous arrays, but " + named +
+                          " is not (numpy.ascontiguousarray makes it so)");
+  }
+  const char order = array.dtype().byteorder();
+  if (order == '>' || !(array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_)) {
+    throw py::value_error("Expected aligned arrays in the machine's byte order, but " + named +
+                          " is not (numpy.array makes it so)");
+  }
+  return {const_cast<void*>(array.data()), element_of(array.dtype().kind(), array.itemsize()),
+          {array.shape(), array.shape() + array.ndim()}};
+}
+
+// Throws unless every buffer whose shape is known is one that the kernel takes.
+void check(const Signature& signature, const std::vector<BufferShape>& buffers) {
+  const int64_t b = signature.misfit(buffers.data());
+  if (b < 0) return;
+  throw py::value_error("Expected buffer " + std::to_string(b) + " of a kernel to be " + signature.expected(b) +
+                        ", but got " + shown(buffers[static_cast<size_t>(b)]));
+}
+
+BufferShape shape_of(const Described& buffer) {
+  static const int64_t none = 0;  // dims of a buffer without axes
+  const auto& dims = buffer.second;
+  return {buffer.first, static_cast<int64_t>(dims.size()), dims.empty() ? &none : dims.data()};
+}
+
+void check_buffers(const std::vector<int64_t>& signature, const std::vector<std::optional<Described>>& buffers) {
+  std::vector<BufferShape> given;
+  for (const auto& buffer : buffers) given.push_back(buffer ? shape_of(*buffer) : BufferShape{0, 0, nullptr});
+  check(Signature(signature, buffers.size()), given);
+}
+
+Signature signature_of(const py::object& code, size_t buffers) {
+  return code.is_none() ? Signature() : Signature(code.cast<std::vector<int64_t>>(), buffers);
+}
+
+// The shapes of the kernel's buffers: those of bound buffers, and those of operands where the caller gives them.
+std::vector<BufferShape> shapes(const Entry& entry, const std::vector<BufferShape>& operands) {
+  std::vector<BufferShape> found;
+  for (const int64_t slot : entry.slots) {
+    if (slot < 0) found.push_back(entry.bound[static_cast<size_t>(-1 - slot)].shape());
+    else if (static_cast<size_t>(slot) < operands.size()) found.push_back(operands[static_cast<size_t>(slot)]);
+    else found.push_back({0, 0, nullptr});
+  }
+  return found;
+}
+
+Kernel kernel_at(uintptr_t address) {
+  if (address == 0) throw py::value_error("Expected the address of a kernel, but got 0");
+  return reinterpret_cast<Kernel>(address);
+}
+
+void Call::check_operands(const std::vector<Described>& operands) const {
+  std::vector<BufferShape> given;
+  for (const Described& operand : operands) given.push_back(shape_of(operand));
+  check(entry_->signature, shapes(*entry_, given));
+}
+
+std::unique_ptr<Call> bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
+                                const std::vector<py::array>& bound, py::object owner, bool pin,
+                                const py::object& signature) {
+  auto entry = std::make_unique<Entry>();
+  entry->key = std::move(key);
+  entry->kernel = kernel_at(address);
+  entry->slots = std::move(slots);
+  for (const int64_t slot : entry->slots) {
+    entry->operands = std::max(entry->operands, slot + 1);
+    if (slot < -static_cast<int64_t>(bound.size())) {
+      throw py::value_error("Expected slots to name one of " + std::to_string(bound.size()) +
+                            " bound arrays, but got slot " + std::to_string(slot));
+    }
+  }
+  for (size_t b = 0; b < bound.size(); ++b) {
+    entry->bound.push_back(view(bound[b], "bound array", b));
+    entry->alive.push_back(bound[b]);
+  }
+  entry->alive.push_back(std::move(owner));
+  entry->signature = signature_of(signature, entry->slots.size());
+  check(entry->signature, shapes(*entry, {}));
+  return std::make_unique<Call>(bind(std::move(entry), pin));
+}
+
+std::unique_ptr<Call> find_call(const std::string& key) {
+  Entry* entry = acquire(key);
+  return entry == nullptr ? nullptr : std::make_unique<Call>(entry);
+}
+
+py::object set_resolver(const py::object& f) {
+  if (!f.is_none() && !PyCallable_Check(f.ptr())) throw py::type_error("Expected a callable or None");
+  PyObject* old = std::exchange(resolver, f.is_none() ? nullptr : f.inc_ref().ptr());
+  return old == nullptr ? py::none() : py::reinterpret_steal<py::object>(old);
+}
+
+// The text of a failed kernel, for the thread that ran it.
+thread_local std::string last_error;
+
+int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads, const py::object& signature) {
+  const Kernel kernel = kernel_at(address);
+  std::vector<BoundArray> views;
+  std::vector<void*> data;
+  std::vector<const int64_t*> dims;
+  views.reserve(buffers.size());
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    views.push_back(view(buffers[b], "buffer", b));
+    data.push_back(views.back().data);
+    dims.push_back(views.back().dims.data());
+  }
+  std::vector<BufferShape> given;
+  for (const BoundArray& array : views) given.push_back(array.shape());
+  check(signature_of(signature, buffers.size()), given);
+  last_error.clear();
+  py::gil_scoped_release nogil;
+  if (guarding()) {
+    return run_direct_guarded(kernel, data.data(), dims.data(), given.data(), data.size(), threads, &last_error);
+  }
+  return run_direct(kernel, data.data(), dims.data(), threads, &last_error);
+}
+
+py::dict handlers() {
+  const auto capsule = [] {
+    return py::capsule(reinterpret_cast<const void*>(jsparse_handler), "xla._CUSTOM_CALL_TARGET");
+  };
+  py::dict result;
+  result["instantiate"] = capsule();
+  result["execute"] = capsule();
+  return result;
+}
+
+}  // namespace
+
+bool resolve(const std::string& key, const std::string& recipe, const std::string& bound, std::string* error) {
+  if (!Py_IsInitialized()) {
+    *error = "the call " + key + " is not bound, and Python has shut down";
+    return false;
+  }
+  py::gil_scoped_acquire gil;
+  if (resolver == nullptr) {
+    *error = "the call " + key + " is not bound, and no resolver is set";
+    return false;
+  }
+  try {
+    const auto f = py::reinterpret_borrow<py::object>(resolver);  // ours, even if f replaces the resolver
+    f(key, recipe, bound);
+    return true;
+  } catch (py::error_already_set& e) {
+    *error = std::string(py::str(e.type().attr("__name__"))) + ": " + std::string(py::str(e.value()));
+    return false;
+  }
+}
+
+PYBIND11_MODULE(_native, m) {
+  m.doc() = "Runs generated kernels, inside XLA programs and on host arrays. See _native.pyi.";
+  py::class_<Call>(m, "Call").def_property_readonly("key", &Call::key)
+      .def("check_operands", &Call::check_operands, py::arg("operands"));
+  m.def("handlers", &handlers);
+  m.def("bind_call", &bind_call, py::arg("key"), py::arg("address"), py::arg("slots"), py::arg("bound"),
+        py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none());
+  m.def("check_buffers", &check_buffers, py::arg("signature"), py::arg("buffers"));
+  m.def("find_call", &find_call, py::arg("key"));
+  m.def("set_guard", &set_guard, py::arg("on"));
+  m.def("live_calls", &live_entries);
+  m.def("set_resolver", &set_resolver, py::arg("f"));
+  m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0,
+        py::arg("signature") = py::none());
+  m.def("last_error", [] { return last_error; });
+  m.attr("ABI") = kAbi;
+  define_coordinates(m);
+  define_conversions(m);
+  define_values(m);
+}
+
+}  // namespace jsparse

@@ -1,0 +1,181 @@
+// Values on host arrays: what of a dense array is not zero, permutations, and the images that digests are made of.
+#include <pybind11/pybind11.h>
+
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "arrays/fingerprint.h"
+#include "arrays/nonzero.h"
+#include "execution/host_executor.h"
+#include "python/conversions.h"
+#include "python/host_arrays.h"
+
+namespace jsparse {
+namespace {
+
+Element element_of(const py::array& x, const std::string& kind) {
+  const bool complex = kind == "complex";
+  const Element element{x.itemsize() / (complex ? 2 : 1), complex ? 2 : 1, kind != "integer"};
+  if (!element.known() || !contiguous(x)) throw py::type_error("Expected contiguous elements of 1 to 16 bytes");
+  return element;
+}
+
+// Columns and values of the nonzero elements of each of `rows` rows, which may have no elements at all, with pointers.
+template <class Index>
+py::tuple compress_rows(const py::array& x, const Element& element, int64_t rows) {
+  const int64_t width = rows == 0 ? 0 : x.size() / rows, size = element.size();
+  const auto* data = static_cast<const char*>(x.data());
+  const py::array pointers = make_array(py::dtype::of<Index>(), rows + 1);
+  auto* starts = static_cast<Index*>(const_cast<void*>(pointers.data()));
+  const int64_t parts = x.size() < kSerial ? 1 : std::min<int64_t>(std::max<int64_t>(rows, 1), 8 * hardware_threads());
+  {
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) {
+      slices(ctx, rows, parts, [&](int64_t, int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          starts[r + 1] = static_cast<Index>(count_nonzero(element, data + r * width * size, width));
+        }
+      });
+    });
+    starts[0] = 0;
+    for (int64_t r = 0; r < rows; ++r) starts[r + 1] += starts[r];
+  }
+  const int64_t count = starts[rows];
+  const py::array columns = make_array(py::dtype::of<Index>(), count), values = make_array(x.dtype(), count);
+  auto* to = static_cast<Index*>(const_cast<void*>(columns.data()));
+  auto* kept = static_cast<char*>(const_cast<void*>(values.data()));
+  const auto fill = [&](auto item) {
+    using Item = decltype(item);
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) {
+      slices(ctx, rows, parts, [&](int64_t, int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          int64_t at = starts[r];
+          const auto* row = reinterpret_cast<const Item*>(data) + r * width;
+          for_nonzero(element, row, width, [&](int64_t first, uint64_t mask) {
+            for (; mask != 0; mask &= mask - 1, ++at) {
+              const int64_t c = first + __builtin_ctzll(mask);
+              to[at] = static_cast<Index>(c);
+              std::memcpy(kept + at * static_cast<int64_t>(sizeof(Item)), row + c, sizeof(Item));
+            }
+          });
+        }
+      });
+    });
+  };
+  struct Sixteen { uint64_t a, b; };
+  if (size == 1) fill(uint8_t{});
+  else if (size == 2) fill(uint16_t{});
+  else if (size == 4) fill(uint32_t{});
+  else if (size == 8) fill(uint64_t{});
+  else fill(Sixteen{});
+  return py::make_tuple(pointers, columns, values);
+}
+
+py::tuple compress_dense(const py::array& x, int64_t rows, const std::string& kind, bool wide) {
+  const Element element = element_of(x, kind);
+  if (rows < 0 || (rows == 0 ? x.size() != 0 : x.size() % rows != 0)) throw py::value_error("Expected whole rows");
+  return wide ? compress_rows<int64_t>(x, element, rows) : compress_rows<int32_t>(x, element, rows);
+}
+
+// out[i] = values[indices[i]], or zero where the index is negative.
+template <class Item, class Index>
+void take_items(Context* ctx, const Item* values, const Index* indices, int64_t n, Item* out) {
+  constexpr int64_t kAhead = 32;
+  slices(ctx, n, slice_count(ctx, n), [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) __builtin_prefetch(values + indices[i + kAhead]);
+      out[i] = indices[i] < 0 ? Item{} : values[indices[i]];
+    }
+  });
+}
+
+py::array take(const py::array& values, const py::array& indices) {
+  const bool wide = is_wide(indices);
+  if (values.ndim() != 1 || !contiguous(values)) throw py::value_error("Expected a contiguous vector of values");
+  const int64_t n = indices.shape(0), size = values.shape(0);
+  const py::array out = make_array(values.dtype(), n);
+  const void* from = values.data();
+  void* to = const_cast<void*>(out.data());
+  const void* at = indices.data();
+  const py::ssize_t bytes = values.itemsize();
+  bool ok = true;
+  {
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) {
+      const auto with = [&](const auto* index) {
+        for (int64_t i = 0; i < n; ++i) ok &= index[i] < size;
+        if (!ok) return;
+        const auto items = [&](auto item) {
+          using Item = decltype(item);
+          take_items(ctx, static_cast<const Item*>(from), index, n, static_cast<Item*>(to));
+        };
+        struct Sixteen { uint64_t a, b; };
+        if (bytes == 1) items(uint8_t{});
+        else if (bytes == 2) items(uint16_t{});
+        else if (bytes == 4) items(uint32_t{});
+        else if (bytes == 8) items(uint64_t{});
+        else if (bytes == 16) items(Sixteen{});
+        else ok = false;
+      };
+      if (wide) with(static_cast<const int64_t*>(at));
+      else with(static_cast<const int32_t*>(at));
+    });
+  }
+  if (!ok) throw py::value_error("Expected indices below " + std::to_string(size) + " and items of up to 16 bytes");
+  return out;
+}
+
+// out[indices[i]] = i, and -1 where no index points to; of the type of the indices, which are distinct.
+py::array invert(const py::array& indices, int64_t size) {
+  const bool wide = is_wide(indices);
+  const int64_t n = indices.shape(0);
+  const py::array out = make_array(index_type(wide), size);
+  void* to = const_cast<void*>(out.data());
+  const void* at = indices.data();
+  bool ok = true;
+  {
+    py::gil_scoped_release nogil;
+    const auto with = [&](const auto* index, auto* inverse) {
+      using Index = std::remove_reference_t<decltype(*inverse)>;
+      for (int64_t i = 0; i < n; ++i) ok &= index[i] < size;
+      if (!ok) return;
+      on_host([&](Context* ctx) {
+        if (size > n) std::memset(inverse, 0xff, static_cast<size_t>(size) * sizeof(Index));
+        slices(ctx, n, slice_count(ctx, n), [&](int64_t, int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            if (index[i] >= 0) inverse[index[i]] = static_cast<Index>(i);
+          }
+        });
+      });
+    };
+    if (wide) with(static_cast<const int64_t*>(at), static_cast<int64_t*>(to));
+    else with(static_cast<const int32_t*>(at), static_cast<int32_t*>(to));
+  }
+  if (!ok) throw py::value_error("Expected indices below " + std::to_string(size));
+  return out;
+}
+
+py::bytes image_of(const py::array& x) {
+  if (!contiguous(x)) throw py::value_error("Expected a contiguous array");
+  const int64_t bytes = x.nbytes();
+  std::string out(static_cast<size_t>(image_blocks(bytes) * kImageBytes), '\0');
+  const auto* data = static_cast<const uint8_t*>(x.data());
+  {
+    py::gil_scoped_release nogil;
+    on_host([&](Context* ctx) { image(ctx, data, bytes, reinterpret_cast<uint8_t*>(out.data())); });
+  }
+  return py::bytes(out);
+}
+
+}  // namespace
+
+void define_values(py::module_& m) {
+  m.def("compress_dense", &compress_dense, py::arg("x"), py::arg("rows"), py::arg("kind"), py::arg("wide"));
+  m.def("take", &take, py::arg("values"), py::arg("indices"));
+  m.def("invert", &invert, py::arg("indices"), py::arg("size"));
+  m.def("image", &image_of, py::arg("x"));
+}
+
+}  // namespace jsparse

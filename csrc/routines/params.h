@@ -1,0 +1,75 @@
+// The parameters of the routines: one array of int64, the routine's buffer 0. Version 1:
+//
+//   [0] version     1
+//   [1] flags       1: index arrays are int64 (else int32)
+//                   2: order, starts, slots and positions are int64 (else int32)
+//                   4: the coordinates given are int64 (else int32)
+//                   8: every buffer but this has a leading batch axis
+//   [2] batch       problems, 1 without that axis
+//   [3] inputs      of each problem (assemble), else 0
+//   [4] nse         slots
+//   [5] bytes       of a component of an element: 1, 2, 4 or 8 (nonzero, swap), else 0
+//   [6] kind        of the elements: 0 integers or booleans, 1 floating, 2 complex (nonzero, swap), else 0
+//   [7] levels      L
+//   [8 + 4 l ...]   per level in storage order: kind (0 dense, 1 compressed, 2 singleton), dimension, unique, size
+//
+// Further buffers, where `arrays` are the index arrays in the flat order of the format, padded to their capacity:
+//
+//   assemble   coords [ndim, inputs]; arrays..., order [inputs], starts [nse + 1], slots [inputs]
+//   expand     arrays...; coords [ndim, nse]
+//   nonzero    elements [...]; arrays..., positions [nse]
+//   swap       elements [..., rows, columns]; elements [..., columns, rows]
+//   validate   arrays...; faults [] int32
+//   check      arrays...; faults [] int32, arrays...: fails if there are any but an overflow
+//
+// A routine takes the lengths of the index arrays from their shapes and never leaves them, whatever it is given.
+#pragma once
+
+#include "arrays/nonzero.h"
+#include "kernel/abi.h"
+#include "levels/layout.h"
+
+namespace jsparse {
+
+constexpr int64_t kParamsVersion = 1;
+constexpr int64_t kParamsHead = 8;
+
+struct Params {
+  bool wide, wide_places, wide_coordinates, batched;
+  int64_t batch, inputs, nse;
+  Element element;
+  Layout layout;
+
+  // Null, or what is wrong, for a routine that makes index arrays, or only reads them.
+  const char* read(const int64_t* p, int64_t length, bool only_read) {
+    if (length < kParamsHead || p[0] != kParamsVersion) return "expected routine parameters of version 1";
+    const int64_t flags = p[1];
+    wide = (flags & 1) != 0, wide_places = (flags & 2) != 0, wide_coordinates = (flags & 4) != 0;
+    batched = (flags & 8) != 0;
+    batch = p[2], inputs = p[3], nse = p[4];
+    if (batch < 0 || inputs < 0 || nse < 0 || (!batched && batch != 1)) return "expected counts of at least 0";
+    if (p[6] < 0 || p[6] > 2) return "expected elements that are integers, floating or complex";
+    element = {p[5], p[6] == 2 ? 2 : 1, p[6] != 0};
+    if (p[7] < 0 || p[7] > kMaxLevels || length != kParamsHead + 4 * p[7]) return "expected four parameters for each level";
+    for (int64_t l = 0; l < p[7]; ++l) {
+      const int64_t* level = p + kParamsHead + 4 * l;
+      layout.levels.push_back({level[0], level[1], level[2] != 0, level[3]});
+    }
+    return layout.prepare(only_read);
+  }
+
+  // Elements of a dense array of this shape, or -1 where 64 bits do not count them.
+  int64_t size() const {
+    int64_t size = 1;
+    for (const LevelOf& level : layout.levels) {
+      if (level.size == 0) return 0;
+      if (size >= 0 && __builtin_mul_overflow(size, level.size, &size)) size = -1;
+    }
+    return size;
+  }
+};
+
+// The routine of that name, or null.
+Kernel find_routine(const char* name);
+
+}  // namespace jsparse

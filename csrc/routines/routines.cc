@@ -1,0 +1,232 @@
+// Conversions inside XLA programs, on index arrays that only exist at run time. See params.h for what they are given.
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "arrays/swap_axes.h"
+#include "assembly/assemble.h"
+#include "levels/expand.h"
+#include "levels/validate.h"
+#include "routines/batch.h"
+#include "routines/ordered_assembly.h"
+#include "routines/unordered_assembly.h"
+
+namespace jsparse {
+namespace {
+
+void assemble_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  const int64_t n = p.inputs;
+  const char* coords = call.at(1, problem, p.layout.count() * n * (p.wide_coordinates ? 8 : 4));
+  Assembly out;
+  size_t b = 2;
+  out.wide = p.wide;
+  out.arrays = call.arrays(&b, problem);
+  out.wide_places = p.wide_places;
+  out.order = call.at(b, problem, n * call.place_bytes());
+  out.starts = {call.at(b + 1, problem, (p.nse + 1) * call.place_bytes()), p.nse + 1};
+  out.slots = call.at(b + 2, problem, n * call.place_bytes());
+  out.slot_count = slots_with_room(p, out.arrays);
+  const Ordered tuples = order(ctx, keys_of(p.layout, coords, p.wide_coordinates, n), n, 0);
+  write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
+}
+
+void expand_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  size_t b = 1;
+  const IndexArrays given{p.wide, call.arrays(&b, problem)};
+  const int64_t row = p.nse * call.index_bytes();
+  std::vector<void*> rows;
+  for (int d = 0; d < p.layout.count(); ++d) rows.push_back(call.at(b, problem, p.layout.count() * row) + d * row);
+  expand(ctx, p.layout, given, p.nse, rows);
+}
+
+// Coordinates of the elements that are not zero, [ndim][count], in row-major order.
+template <class T>
+Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, int64_t* count) {
+  const int64_t n = p.size(), parts = slice_count(ctx, n);
+  std::vector<int64_t> starts(static_cast<size_t>(parts) + 1, 0);
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+    starts[static_cast<size_t>(t) + 1] = count_nonzero(p.element, data + begin * p.element.size(), end - begin);
+  });
+  for (size_t t = 1; t < starts.size(); ++t) starts[t] += starts[t - 1];
+  const int64_t total = *count = starts.back();
+  Scratch<T> rows(p.layout.count() * total);
+  int64_t sizes[kMaxLevels];
+  for (const LevelOf& level : p.layout.levels) sizes[level.dim] = level.size;
+  const int ndim = p.layout.count();
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+    int64_t at = starts[static_cast<size_t>(t)];
+    for_nonzero(p.element, data + begin * p.element.size(), end - begin, [&](int64_t first, uint64_t mask) {
+      for (; mask != 0; mask &= mask - 1, ++at) {
+        int64_t left = begin + first + __builtin_ctzll(mask);
+        for (int d = ndim - 1; d > 0; --d) {
+          rows[d * total + at] = static_cast<T>(left % sizes[d]);
+          left /= sizes[d];
+        }
+        if (ndim > 0) rows[at] = static_cast<T>(left);
+      }
+    });
+  });
+  return rows;
+}
+
+// positions[q] = the row-major place of slot q, or the number of elements for padding.
+template <class Index, class Place>
+void write_positions(Context* ctx, const Params& p, const IndexArrays& arrays, Place* positions) {
+  const int ndim = p.layout.count();
+  const Scratch<Index> coords(ndim * p.nse);
+  std::vector<void*> rows;
+  int64_t sizes[kMaxLevels];
+  for (const LevelOf& level : p.layout.levels) sizes[level.dim] = level.size;
+  for (int d = 0; d < ndim; ++d) rows.push_back(coords.get() + d * p.nse);
+  expand(ctx, p.layout, arrays, p.nse, rows);
+  const auto elements = static_cast<Place>(p.size());
+  slices(ctx, p.nse, slice_count(ctx, p.nse), [&](int64_t, int64_t begin, int64_t end) {
+    for (int64_t q = begin; q < end; ++q) {
+      int64_t place = 0;
+      bool outside = ndim == 0 && q > 0;
+      for (int d = 0; d < ndim; ++d) {
+        const int64_t c = coords[d * p.nse + q];
+        outside |= c >= sizes[d];
+        place = place * sizes[d] + c;
+        if (outside) break;
+      }
+      positions[q] = outside ? elements : static_cast<Place>(place);
+    }
+  });
+}
+
+void nonzero_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  const char* data = call.at(1, problem, p.size() * p.element.size());
+  size_t b = 2;
+  IndexArrays arrays{p.wide, call.arrays(&b, problem)};
+  Assembly out;
+  out.wide = p.wide;
+  out.arrays = arrays.arrays;
+  out.slot_count = slots_with_room(p, out.arrays);
+  int64_t n = 0;
+  const auto assemble = [&](const auto& rows, bool wide) {
+    const auto keys = keys_of(p.layout, reinterpret_cast<const char*>(rows.get()), wide, n);
+    const Ordered tuples = order(ctx, keys, n, 0);
+    write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
+  };
+  if (p.wide) assemble(nonzero_coordinates<int64_t>(ctx, p, data, &n), true);
+  else assemble(nonzero_coordinates<int32_t>(ctx, p, data, &n), false);
+  void* positions = call.at(b, problem, p.nse * call.place_bytes());
+  if (p.wide && p.wide_places) write_positions<int64_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
+  else if (p.wide) write_positions<int64_t>(ctx, p, arrays, static_cast<int32_t*>(positions));
+  else if (p.wide_places) write_positions<int32_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
+  else write_positions<int32_t>(ctx, p, arrays, static_cast<int32_t*>(positions));
+}
+
+void validate_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  size_t b = 1;
+  const IndexArrays given{p.wide, call.arrays(&b, problem)};
+  *reinterpret_cast<int32_t*>(call.at(b, problem, 4)) = find_faults(ctx, p.layout, given, false);
+}
+
+// The faults of the index arrays, and behind them the arrays themselves.
+void check_one(Context* ctx, const Call& call, int64_t problem) {
+  validate_one(ctx, call, problem);
+  size_t b = 1;
+  const std::vector<IndexArray> given = call.arrays(&b, problem);
+  ++b;
+  const std::vector<IndexArray> copies = call.arrays(&b, problem);
+  for (size_t n = 0; n < copies.size(); ++n) {
+    const auto bytes = static_cast<size_t>(copies[n].length * call.index_bytes());
+    if (bytes > 0) std::memcpy(copies[n].data, given[n].data, bytes);
+  }
+}
+
+// The last two of the dimensions change places.
+void swap_one(Context* ctx, const Call& call, int64_t problem) {
+  const Params& p = call.params;
+  int64_t sizes[2] = {1, 1}, batch = 1;  // of the last two dimensions, and of all others
+  const int ndim = p.layout.count();
+  for (const LevelOf& level : p.layout.levels) {
+    if (level.dim >= ndim - 2) sizes[level.dim - (ndim - 2)] = level.size;
+    else batch *= level.size;
+  }
+  const int64_t bytes = p.size() * p.element.size();
+  swap_axes(ctx, call.at(1, problem, bytes), call.at(2, problem, bytes), batch, sizes[0], sizes[1], p.element.size());
+}
+
+using One = void (*)(Context*, const Call&, int64_t problem);
+
+template <One one, bool only_read, bool dense_input = false>
+int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
+  try {
+    Params params;
+    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], only_read);
+    if (ctx->error == nullptr && dense_input && (!params.element.known() || params.size() < 0)) {
+      ctx->error = "expected elements of 1, 2, 4 or 8 bytes, and no more than 64 bits count";
+    }
+    if (ctx->error != nullptr) return 1;
+    const Call call{params, buffers, dims};
+    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) { one(inner, call, problem); });
+    return 0;
+  } catch (const std::exception&) {
+    ctx->error = "no memory for converting indices";
+    return 2;
+  }
+}
+
+// Of a pattern, "5 x 7 (dense, compressed)": the levels in storage order.
+std::string shown(const Layout& layout) {
+  std::string sizes, kinds;
+  std::vector<int64_t> by_dim(static_cast<size_t>(layout.count()));
+  for (const LevelOf& level : layout.levels) {
+    by_dim[static_cast<size_t>(level.dim)] = level.size;
+    kinds += kinds.empty() ? "" : ", ";
+    kinds += level.kind == kDense ? "dense" : level.kind == kCompressed ? "compressed" : "singleton";
+  }
+  for (const int64_t size : by_dim) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
+  return sizes + " (" + kinds + ")";
+}
+
+const char* named(int32_t faults) {
+  if ((faults & kFaultPointers) != 0) return "pointers that do not start at 0, decrease, or have not their length";
+  if ((faults & kFaultCoordinates) != 0) return "coordinates outside their dimension";
+  return "coordinates that do not increase, or are repeated, below one parent";
+}
+
+// As check_one; an error if there are faults. That there are more entries than room is none: the result tells it.
+int check(Context* ctx, void* const* buffers, const int64_t* const* dims) {
+  const int code = routine<check_one, true>(ctx, buffers, dims);
+  if (code != 0) return code;
+  Params params;
+  params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], true);
+  const Call call{params, buffers, dims};
+  size_t b = 1;
+  call.arrays(&b, 0);
+  int32_t faults = 0;
+  for (int64_t n = 0; n < params.batch; ++n) faults |= *reinterpret_cast<const int32_t*>(call.at(b, n, 4));
+  faults &= ~kFaultOverflow;
+  if (faults == 0) return 0;
+  thread_local std::string message;
+  message = "expected index arrays of a pattern " + shown(params.layout) + ", but there are " + named(faults) +
+            "; SparseTensor.validate() says where";
+  ctx->error = message.c_str();
+  return 1;
+}
+
+}  // namespace
+
+Kernel find_routine(const char* name) {
+  if (std::strcmp(name, "assemble") == 0) return routine<assemble_one, false>;
+  if (std::strcmp(name, "expand") == 0) return routine<expand_one, true>;
+  if (std::strcmp(name, "nonzero") == 0) return routine<nonzero_one, false, true>;
+  if (std::strcmp(name, "swap") == 0) return routine<swap_one, true, true>;
+  if (std::strcmp(name, "check") == 0) return check;
+  if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
+  if (std::strcmp(name, "lists") == 0) return assemble_lists;
+  if (std::strcmp(name, "ordered") == 0) return assemble_ordered;
+  return nullptr;
+}
+
+}  // namespace jsparse

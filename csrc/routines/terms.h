@@ -1,0 +1,95 @@
+// A term of a sum whose pattern is to be found, and the kernels that walk it.
+//
+// The table of terms, of int64:
+//
+//   factors; bytes of a value, 0 if there are none; terms; for each: address of the kernel that counts, address of the
+//   kernel that writes, arrays; for each of these the bytes of an element if the array has the batch axis of params.h,
+//   else 0
+//
+// Both kernels take the arrays of their term; the one that writes is given the factors in front.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "routines/batch.h"
+
+namespace jsparse {
+
+constexpr int64_t kChunks = 64;  // MAX_CHUNKS of compiler/lower/chunks.py
+constexpr int64_t kRoom = int64_t{1} << 28;  // columns that are written at once, unless a chunk alone may have more
+
+struct Term {
+  Kernel count, write;
+  size_t factors, factor_count;  // buffers of values
+  size_t first;                  // buffer of its first array
+  std::vector<int64_t> widths;   // of batched arrays
+
+  // The kernel on this problem's arrays and further buffers.
+  int run(Kernel kernel, Context* ctx, const Call& call, int64_t problem,
+          std::initializer_list<std::pair<void*, const int64_t*>> more) const {
+    std::vector<void*> buffers;
+    std::vector<const int64_t*> dims;
+    for (size_t n = 0; kernel == write && n < factor_count; ++n) {
+      buffers.push_back(call.buffers[factors + n]);
+      dims.push_back(call.dims[factors + n]);
+    }
+    for (size_t n = 0; n < widths.size(); ++n) {
+      const bool batched = call.params.batched && widths[n] > 0;
+      const int64_t* shape = call.dims[first + n];
+      buffers.push_back(call.at(first + n, problem, batched ? shape[1] * widths[n] : 0));
+      dims.push_back(shape + (batched ? 1 : 0));
+    }
+    for (const auto& [data, shape] : more) {
+      buffers.push_back(data);
+      dims.push_back(shape);
+    }
+    return kernel(ctx, buffers.data(), dims.data());
+  }
+
+  // How many columns each chunk has, or may have: counts [kChunks].
+  void run_count(Context* ctx, const Call& call, int64_t problem, int64_t* counts) const {
+    const int64_t dims[1] = {kChunks};
+    if (run(count, ctx, call, problem, {{counts, dims}}) != 0) throw std::bad_alloc();
+  }
+};
+
+struct Table {
+  int64_t value_bytes;
+  std::vector<Term> terms;
+  size_t results;  // the first buffer behind factors and arrays
+
+  // `first`: the first buffer behind the table.
+  static Table read(const int64_t* table, size_t first) {
+    Table found{table[1], {}, first + static_cast<size_t>(table[0])};
+    const int64_t* at = table + 3;
+    for (int64_t n = 0; n < table[2]; ++n, at += 3 + at[2]) {
+      found.terms.push_back({reinterpret_cast<Kernel>(at[0]), reinterpret_cast<Kernel>(at[1]), first,
+                             static_cast<size_t>(table[0]), found.results, {at + 3, at + 3 + at[2]}});
+      found.results += static_cast<size_t>(at[2]);
+    }
+    return found;
+  }
+};
+
+// A routine whose buffer 0 is its parameters and 1 its table of terms: f(context, call, table, problem) for each of its
+// problems. What `f` throws is a lack of memory.
+template <class F>
+int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, const char* no_memory, const F& f) {
+  try {
+    Params params;
+    ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], false);
+    if (ctx->error != nullptr) return 1;
+    const Table table = Table::read(static_cast<const int64_t*>(buffers[1]), 2);
+    const Call call{params, buffers, dims};
+    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) { f(inner, call, table, problem); });
+    return 0;
+  } catch (const std::exception&) {
+    ctx->error = no_memory;
+    return 2;
+  }
+}
+
+}  // namespace jsparse

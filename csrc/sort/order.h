@@ -1,0 +1,81 @@
+// The tuples of coordinates of n inputs in storage order, whatever order they come in.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/scratch.h"
+#include "sort/key.h"
+#include "threads/loops.h"
+
+namespace jsparse {
+
+// Tuples with a coordinate outside its size are left out. The others are numbered s = 0, 1, … in lexicographic order,
+// equal ones in the order of the inputs.
+//
+// Usually the coordinates of a tuple and the number of its input fit one 64-bit word together: `words[s]`. If not, `perm`
+// names the inputs in order, and coordinates are read where they came from.
+struct Ordered {
+  int64_t inputs = 0;
+  int64_t count = 0;           // tuples left
+  bool in_order = false;       // they are the inputs in their own order
+  std::vector<int64_t> units;  // bounds of runs of about equal length, to be worked on in parallel
+
+  bool packed = false;
+  Scratch<uint64_t> words;
+  int index_bits = 0;
+  std::vector<int> shift;           // of each level's coordinate in a word
+  std::vector<uint64_t> mask;       // of it, once shifted
+  std::vector<int8_t> level_of_bit;  // of the word without the number
+
+  Scratch<int64_t> perm;              // among the tuples left
+  Scratch<int64_t> left;              // their inputs
+  std::vector<Scratch<int64_t>> rows;  // per level
+};
+
+// `keys`: per level. `sorted_suffix`: that many of the last levels need no sorting, since inputs equal in the levels
+// before come in their order.
+Ordered order(Context* ctx, const std::vector<Key>& keys, int64_t n, int sorted_suffix);
+
+// How the levels of an assembly see the tuples, one flavour for each of the two ways to hold them.
+struct PackedTuples {
+  const uint64_t* words;
+  const int* shift;
+  const uint64_t* mask;
+  const int8_t* level_of_bit;
+  int index_bits;
+  int levels;
+
+  explicit PackedTuples(const Ordered& o)
+      : words(o.words.get()), shift(o.shift.data()), mask(o.mask.data()), level_of_bit(o.level_of_bit.data()),
+        index_bits(o.index_bits), levels(static_cast<int>(o.shift.size())) {}
+
+  // The first level at which tuple s > 0 differs from the one before, or the number of levels.
+  int differ(int64_t s) const {
+    const uint64_t x = (words[s] ^ words[s - 1]) >> index_bits;
+    return x == 0 ? levels : level_of_bit[63 - __builtin_clzll(x)];
+  }
+  int64_t coordinate(int64_t s, int level) const { return static_cast<int64_t>((words[s] >> shift[level]) & mask[level]); }
+  int64_t input(int64_t s) const { return static_cast<int64_t>(words[s] & ((uint64_t{1} << index_bits) - 1)); }
+};
+
+struct GatheredTuples {
+  const Scratch<int64_t>* rows;
+  const int64_t* perm;
+  const int64_t* left;
+  int levels;
+
+  explicit GatheredTuples(const Ordered& o)
+      : rows(o.rows.data()), perm(o.perm.get()), left(o.left.get()), levels(static_cast<int>(o.rows.size())) {}
+
+  int differ(int64_t s) const {
+    for (int l = 0; l < levels; ++l) {
+      if (rows[l][perm[s]] != rows[l][perm[s - 1]]) return l;
+    }
+    return levels;
+  }
+  int64_t coordinate(int64_t s, int level) const { return rows[level][perm[s]]; }
+  int64_t input(int64_t s) const { return left[perm[s]]; }
+};
+
+}  // namespace jsparse

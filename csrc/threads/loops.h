@@ -1,0 +1,47 @@
+// Loops over functions, on the threads of a Context. A body must not throw: it may run on a thread of XLA's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel/abi.h"
+
+namespace jsparse {
+
+using std::size_t;
+
+constexpr int64_t kSerial = 1 << 15;  // entries below which a loop costs no more than waking a thread
+
+template <class F>
+void each(Context* ctx, int64_t n, const F& f) {
+  if (n == 1) return f(int64_t{0});
+  const auto body = [](void* arg, int64_t i) { (*static_cast<const F*>(arg))(i); };
+  ctx->parallel_for(ctx, n, body, const_cast<void*>(static_cast<const void*>(&f)));
+}
+
+// Into how many slices to divide n entries: several per thread, since other work may slow one of them down.
+inline int64_t slice_count(const Context* ctx, int64_t n) {
+  return n < kSerial || ctx->num_threads <= 1 ? 1 : std::min<int64_t>(4 * ctx->num_threads, 64);
+}
+
+inline int64_t slice_begin(int64_t n, int64_t slices, int64_t t) { return n / slices * t + std::min(t, n % slices); }
+
+// f(t, begin, end) for each of the slices of [0, n).
+template <class F>
+void slices(Context* ctx, int64_t n, int64_t count, const F& f) {
+  each(ctx, count, [&](int64_t t) { f(t, slice_begin(n, count, t), slice_begin(n, count, t + 1)); });
+}
+
+inline void serial_parallel_for(Context*, int64_t n, Body body, void* arg) {
+  for (int64_t i = 0; i < n; ++i) body(arg, i);
+}
+
+// What one of several independent problems runs in, when they are what is divided.
+inline Context serial_context() {
+  Context ctx;
+  ctx.parallel_for = serial_parallel_for;
+  return ctx;
+}
+
+}  // namespace jsparse
