@@ -133,21 +133,21 @@ def assemble(
 ):
     """The index arrays of the entries at `rows`, one contiguous int32 or int64 vector (n,) per dimension, in any order.
 
-    A level is (kind, dimension, unique, size), of kind 0 (dense), 1 (compressed) or 2 (singleton). `sorted_suffix` says
-    of how many last levels the order of the inputs is right already among inputs equal in the levels before.
+    A level is (kind, dimension, unique, size), its kind being one of `LEVEL_KINDS`. So many last levels as
+    `sorted_suffix` says need no sorting: inputs that are equal in the levels before come in the order of these.
 
-    Gives the arrays, the number of slots, and per distinct place its first input (None: the inputs as they come) and
-    its slot (None: 0, 1, 2, …), then the inputs that repeat a place and the places that they repeat (None: none do).
-    None if a coordinate is outside; OverflowError if 64 bits do not count the slots.
+    Gives the arrays and the number of slots; then of each distinct entry its first input (None: the inputs as they
+    come) and its slot (None: 0, 1, 2, …); then the inputs that repeat an entry and the numbers of the entries that they
+    repeat (None: none do). None if a coordinate is outside; OverflowError if 64 bits do not count the slots.
     """
 
 def accumulate(
     rows: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], values: NDArray[np.generic]
 ) -> tuple[tuple[NDArray[np.integer], ...], int, NDArray[Any]] | None:
     """As `assemble`, with the values of the entries: gives the arrays, the number of slots and their values, in which
-    those of one place are summed in the order of the inputs.
+    those of one slot are summed in the order of the inputs.
 
-    None where `assemble` is the way: for unlike levels and values than what is common, few or sorted entries, and
+    None where only `assemble` serves: for levels and values that are rare, few or sorted entries, range levels, and
     coordinates outside.
     """
 
@@ -163,10 +163,11 @@ def expand(
     A slot that the arrays do not reach has the dimension's size as its coordinate. Any content is safe.
     """
 
-def faults(arrays: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]]) -> int:
-    """0 if the index arrays, all int32 or all int64, are well formed.
+def faults(arrays: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], slots: int = -1) -> int:
+    """0 if the index arrays, all int32 or all int64, are well formed, and have so many slots, unless that is -1.
 
-    Else the sum of: 1 (pointers), 2 (coordinates outside), 4 (order or repeats), 8 (more entries than room).
+    Else the sum of: 1 (pointers), 2 (coordinates outside, empty runs that do not start at 0), 4 (order or repeats),
+    8 (more entries than room).
     """
 
 def transpose(
@@ -196,6 +197,12 @@ def image(x: NDArray[np.generic]) -> bytes:
     hash them."""
 
 PARAMS_VERSION: int
+
+MAX_CHUNKS: int
+"""The chunks of a parallel loop, at most."""
+
+LEVEL_KINDS: dict[str, int]
+"""The codes of the kinds of levels, by name."""
 
 def routine(name: str) -> int:
     """The address of the kernel of that name: "assemble", "check", "expand", "nonzero", "swap" or "validate" (see

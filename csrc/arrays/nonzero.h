@@ -1,4 +1,4 @@
-// The places of a dense array that hold something.
+// Which elements of a dense array are not zero.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace jsparse {
 
-// Elements of `parts` components (2 for complex numbers) of `bytes` bytes. A component counts as zero if all its bits
-// are, or, where it is `signed_zero`, all but the highest: so -0.0 is zero and NaN is not.
+// The elements of an array: each has `parts` components (2 for complex numbers) of `bytes` bytes. A component is zero
+// if all its bits are 0. With `signed_zero` the highest bit does not count, so that -0.0 is zero and NaN is not.
 struct Element {
   int64_t bytes;  // 1, 2, 4 or 8
   int64_t parts;
@@ -21,7 +21,8 @@ struct Element {
 // How many of n elements are not zero.
 int64_t count_nonzero(const Element& element, const void* data, int64_t n);
 
-// Calls f(first, mask) for each run of up to 64 elements from `first` on whose mask, a bit per element, is not 0.
+// Calls f(first, mask) for each 64 elements from `first` on, unless all are zero: `mask` has a bit for each element,
+// which says whether it is not zero.
 template <class Word, class F>
 void for_nonzero_words(const void* data, int64_t parts, Word keep, int64_t n, const F& f) {
   const auto* words = static_cast<const Word*>(data);

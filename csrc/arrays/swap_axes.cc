@@ -11,8 +11,8 @@ constexpr int64_t kLine = 64;   // bytes that memory gives and takes at once
 constexpr int64_t kRun = 8;     // lines of a row that are read before the next row's, so that they are asked for ahead
 constexpr int64_t kTall = 128;  // squares below each other that one thread takes
 
-// One matrix, in squares that have a line of memory as their side: a line is read whole and, in the other array, written
-// whole, whatever lies between its elements there.
+// One matrix, in squares that have a line of memory as their side: a line is read whole and, in the other array,
+// written whole, whatever lies between its elements there.
 template <class T>
 struct Matrix {
   static constexpr int64_t kSide = kLine / static_cast<int64_t>(sizeof(T));

@@ -1,4 +1,4 @@
-// Dense arrays in another order of storage.
+// Exchanges two axes of dense arrays.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A partition by the leading bits of the tuples, whose parts then fit the cache, are sorted there and written from there.
-// How many distinct tuples come before a part is known once all earlier ones are sorted, so parts are written in order;
-// a thread that finds none to write sorts the next one instead of waiting.
+// The entries are partitioned by the leading bits of their tuples. Each part fits the cache, where it is sorted and
+// written from. Where a part is written is known once all parts before it are sorted; a thread that finds no part to
+// write sorts the next one instead of waiting.
 #include "assembly/accumulate.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct WidePair {
   }
 };
 
-// What values that share a place are added up in: any number of floats, without losing the small ones.
+// The type in which the values of a slot are added up. It is wide enough that small floats are not lost in large sums.
 template <class Value> struct SumOf { using type = Value; };
 template <> struct SumOf<float> { using type = double; };
 template <> struct SumOf<Pair> { using type = WidePair; };
@@ -91,17 +91,17 @@ struct Accumulation::Plan {
   bool suits();
   bool seems_sorted() const;
   bool count_parts(Context* ctx);
-  template <class Word> bool fill(Context* ctx, Carried<Word>* entries);
-  template <class Value, class Word> void write(const Carried<Word>* entries, const Part& part, const Accumulated& out) const;
-  template <class Value, class Word> void order_and_write(Context* ctx, Carried<Word>* entries, Accumulated* out);
+  template <class Word> bool fill(Context* ctx, KeyValue<Word>* entries);
+  template <class Value, class Word> void write(const KeyValue<Word>* entries, const Part& part, const Accumulated& out) const;
+  template <class Value, class Word> void order_and_write(Context* ctx, KeyValue<Word>* entries, Accumulated* out);
   template <class Value, class Word> bool run(Context* ctx, Accumulated* out);
 };
 
 bool Accumulation::Plan::suits() {
   const int levels = layout.count();
   if (levels == 0 || n < kPart || n > kMost) return false;
-  while (first < levels && layout.at(first).kind == kDense) ++first;
-  if (first == levels || layout.chain_end[static_cast<size_t>(first)] != levels) return false;
+  while (first < levels && layout.at(first).traits().computed()) ++first;
+  if (first == levels || !layout.at(first).traits().coordinates || layout.chain_end[static_cast<size_t>(first)] != levels) return false;
   for (int l = 0; l < levels; ++l) {
     if (size(l) > kMost) return false;
     if (l < first && (__builtin_mul_overflow(parents, size(l), &parents) || parents > kMost)) return false;
@@ -115,7 +115,7 @@ bool Accumulation::Plan::suits() {
   return true;
 }
 
-// From a sample of neighbours; being wrong costs time only.
+// Looks at a sample of neighbours. If the guess is wrong, that costs nothing but time.
 bool Accumulation::Plan::seems_sorted() const {
   for (int64_t k = 0; k < kSamples; ++k) {
     const int64_t i = k * ((n - 2) / kSamples);
@@ -127,12 +127,12 @@ bool Accumulation::Plan::seems_sorted() const {
   return true;
 }
 
-// Whether they are of useful sizes.
+// Counts the entries of each part, and returns whether the parts have useful sizes.
 bool Accumulation::Plan::count_parts(Context* ctx) {
   int part_bits = std::min(kPartBits, bits);
   while (part_bits > 0 && (n >> part_bits) < kPart / 2) --part_bits;
   shift = bits - part_bits;
-  Packing leading;  // the levels that tell the parts apart; the others are left to the next pass
+  Packing leading;  // the levels whose bits tell the parts apart
   for (int l = 0; l < layout.count(); ++l) {
     const auto at = static_cast<size_t>(l);
     if (below(l) + bits_for(size(l)) <= shift) break;
@@ -159,7 +159,7 @@ bool Accumulation::Plan::count_parts(Context* ctx) {
 }
 
 template <class Word>
-bool Accumulation::Plan::fill(Context* ctx, Carried<Word>* entries) {
+bool Accumulation::Plan::fill(Context* ctx, KeyValue<Word>* entries) {
   const size_t total = parts.size();
   const uint64_t mask = (uint64_t{1} << shift) - 1;
   std::atomic<int64_t> inside{0};
@@ -180,7 +180,7 @@ bool Accumulation::Plan::fill(Context* ctx, Carried<Word>* entries) {
 }
 
 template <class Value, class Word>
-void Accumulation::Plan::write(const Carried<Word>* entries, const Part& part, const Accumulated& out) const {
+void Accumulation::Plan::write(const KeyValue<Word>* entries, const Part& part, const Accumulated& out) const {
   if (part.begin == part.end) return;
   const uint64_t base = static_cast<uint64_t>(&part - parts.data()) << shift;
   const int levels = layout.count(), last = levels - 1, chain_bits = below(first) + bits_for(size(first));
@@ -192,7 +192,7 @@ void Accumulation::Plan::write(const Carried<Word>* entries, const Part& part, c
   const Word* key = nullptr;
   using Sum = typename SumOf<Value>::type;
   Sum sum{};
-  for (const Carried<Word>* entry = entries + part.begin; entry != entries + part.end; ++entry) {
+  for (const KeyValue<Word>* entry = entries + part.begin; entry != entries + part.end; ++entry) {
     if (key != nullptr && *key == entry->key) {
       sum = sum + static_cast<Sum>(value_of<Value>(entry->value));
       sums[at] = static_cast<Value>(sum);
@@ -215,11 +215,11 @@ void Accumulation::Plan::write(const Carried<Word>* entries, const Part& part, c
 }
 
 template <class Value, class Word>
-void Accumulation::Plan::order_and_write(Context* ctx, Carried<Word>* entries, Accumulated* out) {
+void Accumulation::Plan::order_and_write(Context* ctx, KeyValue<Word>* entries, Accumulated* out) {
   int64_t largest = 1;
   for (const Part& part : parts) largest = std::max(largest, part.end - part.begin);
   const int64_t workers = n < kSerial ? 1 : std::min<int64_t>(std::max<int64_t>(ctx->num_threads, 1), 64);
-  const Scratch<Carried<Word>> other(workers * largest);
+  const Scratch<KeyValue<Word>> other(workers * largest);
   std::mutex mutex;
   size_t unsorted = 0, unwritten = 0, frontier = 0;  // parts before these have been given out, are sorted without a gap
   int64_t groups = 0, next_parent = 0;
@@ -233,12 +233,12 @@ void Accumulation::Plan::order_and_write(Context* ctx, Carried<Word>* entries, A
         lock.lock();
         continue;
       }
-      if (unsorted == parts.size()) return;  // who sorts the last ones will write them
+      if (unsorted == parts.size()) return;  // the threads that sort the last parts will write them
       Part& part = parts[unsorted++];
       lock.unlock();
-      Carried<Word>* mine = entries + part.begin;
+      KeyValue<Word>* mine = entries + part.begin;
       const int64_t count = part.end - part.begin;
-      sort_carried(mine, other.get() + t * largest, count, shift);
+      key_value_sort(mine, other.get() + t * largest, count, shift);
       for (int64_t i = 0; i < count; ++i) part.groups += i == 0 || mine[i].key != mine[i - 1].key;
       if (count > 0) part.last = static_cast<uint64_t>(&part - parts.data()) << shift | mine[count - 1].key;
       lock.lock();
@@ -258,7 +258,7 @@ void Accumulation::Plan::order_and_write(Context* ctx, Carried<Word>* entries, A
 
 template <class Value, class Word>
 bool Accumulation::Plan::run(Context* ctx, Accumulated* out) {
-  const Scratch<Carried<Word>> entries(n);
+  const Scratch<KeyValue<Word>> entries(n);
   if (!fill(ctx, entries.get())) return false;
   order_and_write<Value>(ctx, entries.get(), out);
   return true;

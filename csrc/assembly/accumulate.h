@@ -1,5 +1,5 @@
-// From unsorted entries with their values to the index arrays and summed values of a format, without numbering the
-// entries in between: the values travel with the coordinates, so that nothing is gathered from all over memory.
+// Makes index arrays and summed values from unsorted entries. Values are sorted together with their coordinates, so
+// that nothing has to be gathered from all over memory afterwards.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace jsparse {
 
-enum class Number { kFloat, kDouble, kWord, kLong, kComplex };  // of 4, 8, 4, 8 and 8 bytes; integers wrap around
+// The types of values. They have 4, 8, 4, 8 and 8 bytes; integers wrap around.
+enum class Number { kFloat, kDouble, kWord, kLong, kComplex };
 
 struct Accumulated {
   int32_t* pointers = nullptr;        // room for parents() + 1
   std::vector<int32_t*> coordinates;  // per level of the chain, each with room for all inputs
   void* values = nullptr;             // with the same room
-  int64_t count = 0;                  // distinct tuples; of the coordinates and values only these are written
+  int64_t count = 0;                  // of the distinct tuples; coordinates and values are written for these only
 };
 
-// For dense levels above one chain of coordinates, where 32 bits hold every index; values that share a place are added in
-// the order of the inputs, floats in 64 bits. Other problems, rare distributions, and inputs that seem to be sorted already are refused,
-// as are coordinates outside their sizes: then nothing useful is written.
+// It serves dense levels above one chain of coordinates, if 32 bits hold every index. Values of one slot are added in
+// the order of the inputs, floats in 64 bits. It refuses other formats, rare distributions, inputs that seem to be
+// sorted already, and coordinates outside their sizes. If it refuses, nothing useful is written.
 class Accumulation {
  public:
   Accumulation(const Layout& layout, const std::vector<Key>& keys, int64_t n, const void* values, Number number);

@@ -10,29 +10,29 @@
 
 namespace jsparse {
 
-// How many positions each level gets, and where each unit of the tuples starts to count.
+// How many positions each level gets, and how many of them come before each unit of the tuples.
 struct Counts {
-  std::vector<int64_t> units;  // [unit][level + 1]: positions before it, per chain at its first level; last: tuples
-  std::vector<int64_t> total;  // [level + 1]: of chains of coordinates; last: distinct tuples
+  std::vector<int64_t> units;  // [unit][level + 1]: positions before the unit, of a chain at its first level, and tuples
+  std::vector<int64_t> total;  // [level + 1]: positions in all, of a chain at its first level, and distinct tuples
   int stride = 0;
   const int64_t* before(size_t unit) const { return units.data() + unit * static_cast<size_t>(stride); }
 };
 
 Counts count_positions(Context* ctx, const Layout& layout, const Ordered& tuples);
 
-// Where an assembly is written. Nothing is written beyond the lengths, and what has no place there is dropped.
+// Where an assembly is written. Nothing is written beyond the lengths: what does not fit is dropped.
 struct Assembly {
   bool wide = false;               // the index arrays are int64
-  std::vector<IndexArray> arrays;  // in the flat order of the format
+  std::vector<IndexArray> arrays;  // level by level
 
-  bool wide_places = false;        // so are the following, each of which may be missing
-  int64_t slot_count = 0;          // slots from here on are dropped
+  bool wide_slots = false;         // the following arrays are int64; each of them may be null
+  int64_t slot_count = 0;          // slots from this one on are dropped
   void* order = nullptr;           // [inputs]: the inputs by slot, then those without one
   IndexArray starts{nullptr, 0};   // [slots + 1]: the first of a slot's inputs in `order`
   void* slots = nullptr;           // [inputs], or -1
 
-  // Shorter where few inputs share a slot: of each distinct tuple the first input and the slot, and of each other input
-  // its number and which of the distinct tuples it repeats.
+  // A shorter form, if few inputs share a slot: the first input and the slot of each distinct tuple; and for each
+  // further input, its number and that of the distinct tuple which it repeats.
   void* first = nullptr;
   void* group_slots = nullptr;
   void* extra = nullptr;

@@ -2,25 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
+
+#include "levels/dense.h"
 
 namespace jsparse {
 namespace {
-
-constexpr int64_t kFar = int64_t{1} << 62;  // beyond every array
-
-// The position of a coordinate in a dense level; what would overflow is far beyond every array.
-int64_t dense_position(int64_t parent, int64_t size, int64_t coordinate) {
-  int64_t p;
-  if (__builtin_mul_overflow(parent, size, &p) || __builtin_add_overflow(p, coordinate, &p)) return kFar;
-  return std::min(p, kFar);
-}
-
-template <class Index>
-Index narrowed(int64_t x) {
-  return static_cast<Index>(std::min<int64_t>(x, std::numeric_limits<Index>::max()));
-}
 
 // The items of a part, those of each level counted from 0.
 template <class Index>
@@ -45,7 +32,7 @@ struct Items {
 template <class Index>
 std::vector<int64_t> dense_positions(const Layout& layout, const Items<Index>& items, const int64_t* before, int level) {
   int first = level;
-  while (first > 0 && layout.at(first - 1).kind == kDense) --first;
+  while (first > 0 && layout.at(first - 1).traits().computed()) --first;
   std::vector<int64_t> above, here;
   for (int l = first; l <= level; ++l) {
     const int64_t parents = l == 0 ? 1 : items.part.count[l - 1];
@@ -67,22 +54,22 @@ std::vector<int64_t> dense_positions(const Layout& layout, const Items<Index>& i
 
 Join::Join(const Layout& layout, bool wide, std::vector<IndexArray> arrays)
     : layout_(layout), wide_(wide), pointers_(static_cast<size_t>(layout.count())), coordinates_(pointers_.size()) {
-  size_t next = 0;
-  for (int l = 0; l < layout.count(); ++l) {
-    if (layout.at(l).kind == kCompressed) pointers_[static_cast<size_t>(l)] = arrays[next++];
-    if (layout.at(l).kind != kDense) coordinates_[static_cast<size_t>(l)] = arrays[next++];
+  const std::vector<LevelArrays> levels = layout.by_level(arrays);
+  for (size_t l = 0; l < levels.size(); ++l) {
+    pointers_[l] = levels[l].pointers;
+    coordinates_[l] = levels[l].coordinates;
   }
 }
 
-Join::Place Join::next(const Part& part) {
-  Place place;
+Join::Offsets Join::next(const Part& part) {
+  Offsets offsets;
   int64_t last = 0;  // position of the last item of the level above
   for (int l = 0; l < layout_.count(); ++l) {
-    place.items[l] = totals_[l];
-    place.pointers[l] = pointers_done_[l];
-    if (layout_.at(l).kind == kCompressed && part.count[l] > 0) pointers_done_[l] = last + 1;
+    offsets.items[l] = totals_[l];
+    offsets.pointers[l] = pointers_done_[l];
+    if (layout_.at(l).traits().pointers && part.count[l] > 0) pointers_done_[l] = last + 1;
     totals_[l] += part.count[l];
-    if (layout_.at(l).kind != kDense) {
+    if (!layout_.at(l).traits().computed()) {
       last = totals_[layout_.chain_end[static_cast<size_t>(l)] - 1] - 1;
     } else if (part.count[l] > 0) {
       const int64_t at = l * part.room + part.start + part.count[l] - 1;
@@ -91,38 +78,38 @@ Join::Place Join::next(const Part& part) {
       last = dense_position(last, layout_.at(l).size, coordinate);
     }
   }
-  return place;
+  return offsets;
 }
 
-void Join::write(const Part& part, const Place& place) const {
-  if (wide_) write_as<int64_t>(part, place);
-  else write_as<int32_t>(part, place);
+void Join::write(const Part& part, const Offsets& offsets) const {
+  if (wide_) write_as<int64_t>(part, offsets);
+  else write_as<int32_t>(part, offsets);
 }
 
 template <class Index>
-void Join::write_as(const Part& part, const Place& place) const {
+void Join::write_as(const Part& part, const Offsets& offsets) const {
   const Items<Index> items{part};
   for (int begin = 0; begin < layout_.count(); ++begin) {
-    if (layout_.at(begin).kind != kCompressed) continue;
+    if (!layout_.at(begin).traits().pointers) continue;
     const int end = layout_.chain_end[static_cast<size_t>(begin)], last = end - 1;
     const IndexArray& pointers = pointers_[static_cast<size_t>(begin)];
     auto* const to = static_cast<Index*>(pointers.data);
     if (begin > 0) {
-      const bool dense = layout_.at(begin - 1).kind == kDense;
+      const bool dense = layout_.at(begin - 1).traits().computed();
       const std::vector<int64_t> found =
-          dense ? dense_positions(layout_, items, place.items, begin - 1) : std::vector<int64_t>();
-      int64_t next = place.pointers[begin];
+          dense ? dense_positions(layout_, items, offsets.items, begin - 1) : std::vector<int64_t>();
+      int64_t next = offsets.pointers[begin];
       for (int64_t parent = 0; parent < part.count[begin - 1]; ++parent) {
-        const int64_t position = dense ? found[static_cast<size_t>(parent)] : place.items[begin - 1] + parent;
-        const Index start = narrowed<Index>(place.items[last] + items.below(begin - 1, parent, last));
+        const int64_t position = dense ? found[static_cast<size_t>(parent)] : offsets.items[begin - 1] + parent;
+        const Index start = narrowed<Index>(offsets.items[last] + items.below(begin - 1, parent, last));
         for (const int64_t stop = std::min(position + 1, pointers.length); next < stop; ++next) to[next] = start;
       }
     }
     // Levels of a chain have the positions of its last one: the coordinates of those before repeat.
     for (int l = begin; l < end; ++l) {
       const IndexArray& array = coordinates_[static_cast<size_t>(l)];
-      auto* const out = static_cast<Index*>(array.data) + place.items[last];
-      const int64_t room = std::max<int64_t>(array.length - place.items[last], 0);
+      auto* const out = static_cast<Index*>(array.data) + offsets.items[last];
+      const int64_t room = std::max<int64_t>(array.length - offsets.items[last], 0);
       const Index* from = items.coordinates(l);
       if (l == last) {
         std::memcpy(out, from, static_cast<size_t>(std::min(part.count[l], room)) * sizeof(Index));
@@ -144,11 +131,11 @@ void Join::finish() const {
 template <class Index>
 void Join::finish_as() const {
   for (int l = 0; l < layout_.count(); ++l) {
-    if (layout_.at(l).kind == kDense) continue;
+    if (layout_.at(l).traits().computed()) continue;
     const int64_t total = totals_[layout_.chain_end[static_cast<size_t>(l)] - 1];
     const IndexArray& pointers = pointers_[static_cast<size_t>(l)];
     const IndexArray& coordinates = coordinates_[static_cast<size_t>(l)];
-    if (layout_.at(l).kind == kCompressed && pointers.length > 0) {
+    if (layout_.at(l).traits().pointers && pointers.length > 0) {
       auto* const to = static_cast<Index*>(pointers.data);
       // The pointer at the end of the last parent's items is the first that no parent has set.
       for (int64_t p = l == 0 ? 1 : pointers_done_[l]; p < pointers.length; ++p) to[p] = narrowed<Index>(total);

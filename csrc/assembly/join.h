@@ -1,6 +1,7 @@
-// Levels that several chunks wrote, each its part, joined to the index arrays of a format.
+// Joins the parts of an assembled result, which one chunk each has written, to the index arrays of a format.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -8,9 +9,9 @@
 
 namespace jsparse {
 
-// What one chunk wrote: for each level, in the order of storage, items one behind the other. An item is a coordinate
-// and, above the last level, where its items in the next level end; it has at least one. All items of the outermost
-// level come after those of the chunk before.
+// What one chunk has written: the items of each level, one behind the other in storage order. An item is a coordinate
+// and, above the last level, where the items below it end; there is at least one below it. In the outermost level, all
+// items of a chunk come behind those of the chunk before.
 struct Part {
   const char* coordinates;  // [level][room], int32 or int64
   const int64_t* ends;      // [level][room], but for the last level
@@ -21,28 +22,34 @@ struct Part {
 
 class Join {
  public:
+  // Whether parts can be joined to these levels: chunks write coordinates, and no runs of them.
+  static bool suits(const Layout& layout) {
+    return std::none_of(layout.levels.begin(), layout.levels.end(), [](const LevelOf& l) { return l.traits().starts; });
+  }
+
   Join(const Layout& layout, bool wide, std::vector<IndexArray> arrays);
 
-  // Where a part goes.
-  struct Place {
+  // Where a part is written.
+  struct Offsets {
     int64_t items[kMaxLevels];     // before it, of each level
     int64_t pointers[kMaxLevels];  // written before it, of each compressed level
   };
 
-  // The place behind all parts so far. To be called part by part, in order.
-  Place next(const Part& part);
+  // Where this part is written. Call it for each part, in order.
+  Offsets next(const Part& part);
 
-  // Writes a part. Several may be written at the same time. What exceeds an array is dropped.
-  void write(const Part& part, const Place& place) const;
+  // Writes a part. Several threads may write parts at the same time. What an array has no room for is dropped.
+  void write(const Part& part, const Offsets& offsets) const;
 
-  // Behind all parts: the pointers that are left, the true count in the last of each level; coordinates are padded by 0.
+  // Call it behind all parts. It writes the pointers that are left, the last one of each level being the true count,
+  // and pads coordinates by 0.
   void finish() const;
 
   int64_t total() const { return totals_[layout_.count() - 1]; }
 
  private:
   template <class Index>
-  void write_as(const Part& part, const Place& place) const;
+  void write_as(const Part& part, const Offsets& offsets) const;
   template <class Index>
   void finish_as() const;
 

@@ -1,5 +1,5 @@
-// One pass counts, one moves. Every slice of the entries counts on its own, and its share of a group lies behind those of
-// the slices before it, so that the result does not depend on their number.
+// One pass counts the entries of each group, another one moves them. Every slice of the entries counts on its own, and
+// its share of a group lies behind those of the slices before it, so that the result does not depend on their number.
 #include "assembly/transpose.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The transposed index of a matrix by counting.
+// Finds the transposed index of a matrix, by counting.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 namespace jsparse {
 
 // n entries with keys in [0, size), sorted by their rows, get grouped by key, in their order within each group.
-// The rows are listed in `rows`, or, where that is null, those of a compressed level: `row_pointers`, `row_count` of them
-// and one more. Out: pointers [size + 1], the rows and the numbers of the entries in the new order.
-// Returns false if a key is outside, or the pointers do not rise from 0 to n.
+// The rows are listed in `rows`, or, where that is null, those of a compressed level: `row_pointers`, `row_count` of
+// them and one more. Out: pointers [size + 1], the rows and the numbers of the entries in the new order. Returns false
+// if a key is outside, or the pointers do not rise from 0 to n.
 template <class Index>
 struct Transposition {
   const Index* keys;

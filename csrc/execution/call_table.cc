@@ -124,7 +124,8 @@ Reader::~Reader() {
   // Whoever retired something while we ran could not free it. The next call to be bound or released would, but that may
   // be long in coming and a bound pattern large, so the interpreter is asked to sweep soon: this thread does not hold
   // the GIL and must not wait for it. (A request that finds the interpreter's queue full is dropped; that is harmless.)
-  // `waiting` is read after counting out, as its writer reads the count after setting it: one of the two sees the other.
+  // `waiting` is read after counting out, as its writer reads the count after setting it: one of the two sees the
+  // other.
   Table& t = table();
   if (t.readers.fetch_sub(1, std::memory_order_seq_cst) == 1 && t.waiting.load(std::memory_order_seq_cst) &&
       Py_IsInitialized()) {

@@ -28,7 +28,7 @@ struct BoundArray {
   BufferShape shape() const { return {element, static_cast<int64_t>(dims.size()), dims.data()}; }
 };
 
-// Immutable once published, but for the two fields that the mutex guards.
+// A call. Once published, only the two fields that the mutex guards change.
 struct Entry {
   std::string key;
   Kernel kernel = nullptr;
@@ -55,7 +55,7 @@ class Reader {
   const Entry* find(std::string_view key) const;
 };
 
-// All of the following with the GIL held.
+// Callers of all functions below hold the GIL.
 
 // Publishes `entry`, or, if its key is known, drops it in favour of the one there. The result has one handle more.
 Entry* bind(std::unique_ptr<Entry> entry, bool pin);

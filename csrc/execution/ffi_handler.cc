@@ -33,7 +33,7 @@ XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const st
   return api->XLA_FFI_Error_Create(&args);
 }
 
-// Whether an API call succeeded; its error, which is ours to destroy, tells nothing that we need.
+// Whether an API call succeeded. The error is ours to destroy; nobody needs its text.
 bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   if (error == nullptr) return true;
   XLA_FFI_Error_Destroy_Args args{};
@@ -144,7 +144,7 @@ void fill(Context* ctx, void* data, int64_t count, T value) {
   });
 }
 
-// Not a number everywhere, in the dtypes that have it.
+// Fills a buffer with NaN, if its dtype has one.
 void fill_nan(Context* ctx, const XLA_FFI_Buffer& buffer) {
   int64_t count = 1;
   for (int64_t axis = 0; axis < buffer.rank; ++axis) count *= buffer.dims[axis];
@@ -157,7 +157,8 @@ void fill_nan(Context* ctx, const XLA_FFI_Buffer& buffer) {
   }
 }
 
-// The names of bound arrays end so where one more operand, a bool, says whether the results mean anything.
+// Whether the call has one more operand, a bool that says whether its results mean nothing. The names of its bound
+// arrays end in this letter then.
 bool has_validity(std::string_view bound) { return !bound.empty() && bound.back() == '!'; }
 
 int guarded(Context* ctx, const Entry& entry, void* const* buffers, const int64_t* const* dims,

@@ -16,17 +16,17 @@ namespace {
 // Threads live for one call. The symbolic phases and eager calls that come here are either too small to be split, or
 // large enough for the price of a thread (tens of microseconds) not to matter; a pool of our own next to XLA's would
 // compete with it for the same cores.
-struct DirectContext : Context {
+struct HostContext : Context {
   std::mutex mutex;  // a chunk may itself open a parallel loop
   std::vector<std::thread> threads;
 
-  ~DirectContext() {
+  ~HostContext() {
     for (auto& thread : threads) thread.join();
   }
 };
 
 bool launch(void* pool, void (*task)(void*), void* data) {
-  auto* ctx = static_cast<DirectContext*>(pool);
+  auto* ctx = static_cast<HostContext*>(pool);
   try {
     std::lock_guard<std::mutex> lock(ctx->mutex);
     ctx->threads.reserve(ctx->threads.size() + 1);  // so that a thread, once started, is certainly kept
@@ -37,8 +37,8 @@ bool launch(void* pool, void (*task)(void*), void* data) {
   }
 }
 
-void direct_parallel_for(Context* ctx, int64_t n, Body body, void* arg) {
-  parallel_for(n, ctx->num_threads, body, arg, launch, static_cast<DirectContext*>(ctx));
+void host_parallel_for(Context* ctx, int64_t n, Body body, void* arg) {
+  parallel_for(n, ctx->num_threads, body, arg, launch, static_cast<HostContext*>(ctx));
 }
 
 }  // namespace
@@ -49,17 +49,17 @@ int64_t hardware_threads() {
 }
 
 void with_threads(int64_t threads, void (*f)(void* arg, Context* ctx), void* arg) {
-  DirectContext ctx;
+  HostContext ctx;
   ctx.num_threads = threads > 0 ? threads : hardware_threads();
-  ctx.parallel_for = direct_parallel_for;
+  ctx.parallel_for = host_parallel_for;
   f(arg, &ctx);
 }
 
-int run_direct_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
+int run_on_host_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
                        size_t count, int64_t threads, std::string* error) {
-  DirectContext ctx;
+  HostContext ctx;
   ctx.num_threads = threads > 0 ? threads : hardware_threads();
-  ctx.parallel_for = direct_parallel_for;
+  ctx.parallel_for = host_parallel_for;
   const auto results = std::make_unique<bool[]>(count);
   std::fill_n(results.get(), count, true);
   const int code = run_guarded(kernel, &ctx, buffers, dims, shapes, results.get(), count, false);
@@ -67,10 +67,10 @@ int run_direct_guarded(Kernel kernel, void* const* buffers, const int64_t* const
   return code;
 }
 
-int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error) {
-  DirectContext ctx;
+int run_on_host(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error) {
+  HostContext ctx;
   ctx.num_threads = threads > 0 ? threads : hardware_threads();
-  ctx.parallel_for = direct_parallel_for;
+  ctx.parallel_for = host_parallel_for;
   const int code = kernel(&ctx, buffers, dims);
   if (code != 0 && ctx.error != nullptr) *error = ctx.error;
   return code;

@@ -1,4 +1,4 @@
-// Running a kernel on host buffers, outside any XLA program.
+// Runs kernels on host arrays, outside any XLA program.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace jsparse {
 
-// The kernel's return code; `error` receives its text, if it left one. threads = 0 takes the hardware's concurrency.
-int run_direct(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error);
+// Runs a kernel and returns its code; `error` receives the text that it leaves. threads = 0: as many as the hardware
+// has.
+int run_on_host(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error);
 
-// The same on copies of the buffers, as guard.h says; all of them are copied back.
-int run_direct_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
+// The same on guarded copies of the buffers (kernel/guard.h); all of them are copied back.
+int run_on_host_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
                        size_t count, int64_t threads, std::string* error);
 
 // Runs f(arg, ctx) with a context whose loops start threads of their own. threads = 0 as above.

@@ -1,4 +1,5 @@
-// What a generated kernel sees. The code generator emits against this layout, so it only changes together with kAbi.
+// What a generated kernel sees of the extension. The code generator emits code for this layout, so whoever changes the
+// layout changes kAbi as well.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,16 @@ using Body = void (*)(void* arg, int64_t i);
 
 struct Context;
 
-// Memory of zeros for a kernel to work in, asked for from any thread; null, with the context's `error` set, if there is
-// none. (workspace.cc)
+// Lends a kernel zeroed memory to work in; any thread may ask. Without memory, the result is null and the context's
+// `error` is set. (workspace.cc)
 void* lend_zeros(Context* ctx, int64_t bytes);
 void take_back(Context* ctx, void* data);
 
 struct Context {
   int64_t abi = kAbi;
-  int64_t num_threads = 1;  // how many threads may work on one parallel_for: a hint for the number of chunks
+  int64_t num_threads = 1;  // that may work on one parallel_for: kernels choose the number of chunks by it
   void (*parallel_for)(Context* ctx, int64_t n, Body body, void* arg) = nullptr;
-  const char* error = nullptr;  // set where a kernel fails, which then returns nonzero; outlives the call
+  const char* error = nullptr;  // a kernel that fails sets it and returns nonzero; the text outlives the call
   void* (*borrow)(Context* ctx, int64_t bytes) = lend_zeros;
   void (*give_back)(Context* ctx, void* data) = take_back;
 };

@@ -18,7 +18,7 @@ std::atomic<bool> on{false};
 
 #if defined(__linux__)
 
-// Memory that ends where its pages do, between two pages that nobody may touch.
+// Memory between two pages that nobody may touch. It ends where its last page ends.
 class Guarded {
  public:
   explicit Guarded(size_t bytes) : bytes_(bytes) {

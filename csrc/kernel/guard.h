@@ -1,6 +1,6 @@
-// Running kernels on copies of their buffers behind which no memory is, for tests: what reads or writes past the end of a
-// buffer ends the process, and what reads in front of it, or an element that nobody wrote, finds only bytes of 255 (NaN,
-// -1). Off unless asked for.
+// Runs kernels on copies of their buffers, for tests. No memory lies behind a copy, so a kernel that reads or writes
+// past the end ends the process. In front of a copy, and in elements that nobody wrote, all bytes are 255 (NaN, -1).
+// This is off unless somebody asks for it.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace jsparse {
 bool guarding();
 void set_guard(bool on);
 
-// Runs the kernel on copies, and copies back what it wrote to those that are results. Their content before is not copied
-// if `fresh`. Throws std::bad_alloc without memory.
+// Runs the kernel on copies, and copies the results back. If `fresh`, what is in the results before is not copied.
+// Throws std::bad_alloc if there is no memory.
 int run_guarded(Kernel kernel, Context* ctx, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
                 const bool* results, size_t count, bool fresh);
 

@@ -1,5 +1,5 @@
-// What a kernel takes: the element type and the extents of each of its buffers, so that nothing is handed to it that is
-// shorter than it believes. As one array of int64:
+// What a kernel takes: the element type and the extents of each of its buffers. Buffers are compared with it, so that a
+// kernel never gets one that is shorter than it believes. A signature is one array of int64:
 //
 //   [0] buffers, [1] symbols; for each buffer: element, rank, and for each axis (symbol, factor, constant)
 //
@@ -16,7 +16,7 @@
 
 namespace jsparse {
 
-// One buffer as it comes. Without dims nothing is known of it yet, and nothing checked.
+// A buffer that a kernel is given. If `dims` is null, nothing is known of the buffer yet, and nothing is checked.
 struct BufferShape {
   int64_t element;
   int64_t rank;
@@ -27,10 +27,10 @@ using std::size_t;
 
 class Signature {
  public:
-  // Of nothing: fits whatever comes.
+  // The signature of no kernel: all buffers fit it.
   Signature() = default;
 
-  // Throws std::invalid_argument unless `code` is what the comment above says, of that many buffers.
+  // Throws std::invalid_argument unless `code` is an array as described above, for that many buffers.
   Signature(std::vector<int64_t> code, size_t buffers);
 
   // The number of the first buffer that does not fit, or -1.

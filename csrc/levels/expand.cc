@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
-#include "levels/index_arrays.h"
+#include "levels/levels.h"
+#include "levels/pointers.h"
 #include "memory/scratch.h"
 #include "threads/loops.h"
 
 namespace jsparse {
 namespace {
 
-// parent[p] for every position p < count, or -1. A position belongs to the first parent whose range holds it and begins
-// no earlier than the ranges before it end, so garbage costs no more than pointers that rise.
+// Writes the parent of every position p < count, or -1. A segment begins no earlier than the ones before it end, and a
+// position belongs to the first segment that holds it: so garbage costs no more than pointers that rise.
 template <class Index>
 void fill_parents(Context* ctx, const Index* pointers, int64_t parents, int64_t count, Index* parent) {
   const auto clamped = [&](int64_t p) { return std::min(std::max<int64_t>(p, 0), count); };
@@ -38,55 +39,30 @@ void fill_parents(Context* ctx, const Index* pointers, int64_t parents, int64_t 
 
 template <class Index>
 void expand_with(Context* ctx, const Layout& layout, const IndexArrays& given, int64_t nse, const std::vector<void*>& rows) {
-  constexpr int64_t kBlock = 1024;
-  const int levels = layout.count();
-  const Levels<Index> in(layout, given);
-  std::vector<Scratch<Index>> parent(static_cast<size_t>(levels));
-  for (int l = 0; l < levels; ++l) {
-    if (layout.at(l).kind != kCompressed) continue;
-    parent[static_cast<size_t>(l)] = Scratch<Index>(in.positions[l]);
-    fill_parents(ctx, in.pointers[l], in.parents[l], in.positions[l], parent[static_cast<size_t>(l)].get());
+  const std::vector<LevelReader<Index>> in = read_levels<Index>(layout, given, nse);
+  std::vector<Scratch<Index>> parents(in.size());
+  for (size_t l = 0; l < in.size(); ++l) {
+    if (!in[l].level.traits().pointers) continue;
+    const int64_t positions = std::max<int64_t>(in[l].positions, 0);
+    parents[l] = Scratch<Index>(positions);
+    fill_parents(ctx, in[l].pointers, in[l].parents, positions, parents[l].get());
   }
-  const int64_t blocks = (nse + kBlock - 1) / kBlock;
+  const int64_t blocks = (nse + Block::kSize - 1) / Block::kSize;
   slices(ctx, blocks, slice_count(ctx, nse), [&](int64_t, int64_t first, int64_t last) {
+    Block block;
     for (int64_t b = first; b < last; ++b) {
-      const int64_t begin = b * kBlock, count = std::min(nse - begin, kBlock);
-      int64_t at[kBlock];
-      bool outside[kBlock];
-      for (int64_t i = 0; i < count; ++i) at[i] = begin + i, outside[i] = false;
-      for (int l = levels - 1; l >= 0; --l) {
-        const LevelOf& level = layout.at(l);
-        auto* row = static_cast<Index*>(rows[static_cast<size_t>(level.dim)]);
-        const int64_t size = level.size, room = in.positions[l];
-        if (level.kind == kDense) {
-          for (int64_t i = 0; i < count; ++i) {
-            if (at[i] < 0 || at[i] >= room) {  // size may be 0: then so is room
-              outside[i] = true, at[i] = -1;
-              continue;
-            }
-            const int64_t up = l == 0 ? 0 : at[i] / size;
-            if (row != nullptr) row[begin + i] = static_cast<Index>(at[i] - up * size);
-            at[i] = up;
-          }
-          continue;
-        }
-        const Index* up = parent[static_cast<size_t>(l)].get();
-        for (int64_t i = 0; i < count; ++i) {
-          if (at[i] < 0 || at[i] >= room) {
-            outside[i] = true, at[i] = -1;
-            continue;
-          }
-          const int64_t c = in.coordinates[l][at[i]];
-          outside[i] |= c < 0 || c >= size;
-          if (row != nullptr) row[begin + i] = static_cast<Index>(c);
-          if (level.kind == kCompressed) at[i] = up[at[i]];
-        }
-      }
-      for (int64_t i = 0; i < count; ++i) {
-        if (!outside[i] && at[i] == 0) continue;  // reached the root
-        for (int l = 0; l < levels; ++l) {
-          auto* row = static_cast<Index*>(rows[static_cast<size_t>(layout.at(l).dim)]);
-          if (row != nullptr) row[begin + i] = static_cast<Index>(layout.at(l).size);
+      const int64_t begin = b * Block::kSize;
+      block.count = std::min(nse - begin, Block::kSize);
+      for (int64_t i = 0; i < block.count; ++i) block.position[i] = begin + i, block.outside[i] = false;
+      const auto row = [&](size_t l) {
+        auto* const whole = static_cast<Index*>(rows[static_cast<size_t>(in[l].level.dim)]);
+        return whole == nullptr ? nullptr : whole + begin;
+      };
+      for (size_t l = in.size(); l-- > 0;) ascend(in[l], l == 0, parents[l].get(), &block, row(l));
+      for (int64_t i = 0; i < block.count; ++i) {
+        if (!block.outside[i] && block.position[i] == 0) continue;  // reached the root
+        for (size_t l = 0; l < in.size(); ++l) {
+          if (Index* const to = row(l)) to[i] = static_cast<Index>(in[l].level.size);
         }
       }
     }

@@ -5,39 +5,32 @@
 #include <cstdint>
 #include <vector>
 
+#include "levels/level.h"
+
 namespace jsparse {
 
 using std::size_t;
 
 constexpr int kMaxLevels = 64;  // as many as numpy has dimensions
 
-enum LevelKind : int64_t { kDense = 0, kCompressed = 1, kSingleton = 2 };
-
-struct LevelOf {
-  int64_t kind;
-  int64_t dim;
-  bool unique;
-  int64_t size;  // of dimension `dim`
-};
-
 struct Layout {
   std::vector<LevelOf> levels;
-  std::vector<int> chain_begin;  // per level: the first level of its chain (a dense level is a chain of its own)
+  std::vector<int> chain_begin;  // per level: the first level of its chain (other levels than singletons begin one)
   std::vector<int> chain_end;    // per level: behind the last level of its chain
 
   int count() const { return static_cast<int>(levels.size()); }
 
-  // Behind the last level that is not dense.
+  // Behind the last level that stores anything.
   int core() const {
     int end = count();
-    while (end > 0 && levels[static_cast<size_t>(end - 1)].kind == kDense) --end;
+    while (end > 0 && at(end - 1).traits().computed()) --end;
     return end;
   }
 
   const LevelOf& at(int level) const { return levels[static_cast<size_t>(level)]; }
 
-  // Null, or what is wrong with these levels. A singleton below a dense level can only be read: entries in general do not
-  // have one coordinate in each place.
+  // Null, or what is wrong with these levels. A singleton below a level with gaps can only be read: entries in general
+  // do not have exactly one coordinate at each position of such a level.
   const char* prepare(bool only_read) {
     const int n = count();
     if (n > kMaxLevels) return "expected at most 64 levels";
@@ -47,8 +40,11 @@ struct Layout {
       if (level.dim < 0 || level.dim >= n || stored[static_cast<size_t>(level.dim)]) return "expected each dimension once";
       stored[static_cast<size_t>(level.dim)] = true;
       if (level.size < 0 || level.size > (int64_t{1} << 62)) return "expected sizes between 0 and 2**62";
-      if (level.kind < kDense || level.kind > kSingleton) return "expected levels that are dense, compressed or singleton";
-      if (level.kind == kSingleton && (l == 0 || (at(l - 1).kind == kDense && !only_read))) {
+      if (level.kind < 0 || level.kind >= kKindCount) {
+        return "expected levels that are dense, compressed, singleton or range";
+      }
+      if (level.kind == kRange && !level.unique) return "expected range levels to be unique";
+      if (level.kind == kSingleton && (l == 0 || (at(l - 1).traits().gaps && !only_read))) {
         return "expected coordinates above a singleton";
       }
     }
@@ -63,17 +59,26 @@ struct Layout {
     }
     return nullptr;
   }
-};
 
-// An index array of int32 or int64, which nothing reads or writes beyond its length.
-struct IndexArray {
-  void* data;
-  int64_t length;
-};
+  // How many index arrays a pattern of these levels has.
+  size_t array_count() const {
+    size_t count = 0;
+    for (const LevelOf& level : levels) count += static_cast<size_t>(level.traits().arrays());
+    return count;
+  }
 
-struct IndexArrays {
-  bool wide = false;  // int64
-  std::vector<IndexArray> arrays;
+  // The index arrays of each level, from those of the pattern.
+  std::vector<LevelArrays> by_level(const std::vector<IndexArray>& arrays) const {
+    std::vector<LevelArrays> found(levels.size());
+    size_t next = 0;
+    for (size_t l = 0; l < levels.size(); ++l) {
+      const KindTraits& traits = levels[l].traits();
+      if (traits.pointers) found[l].pointers = arrays[next++];
+      if (traits.starts) found[l].starts = arrays[next++];
+      if (traits.coordinates) found[l].coordinates = arrays[next++];
+    }
+    return found;
+  }
 };
 
 }  // namespace jsparse

@@ -3,76 +3,87 @@
 #include <algorithm>
 #include <atomic>
 
-#include "levels/index_arrays.h"
+#include "levels/levels.h"
+#include "levels/pointers.h"
 #include "threads/loops.h"
 
 namespace jsparse {
 namespace {
 
-// Of the children of one parent: increasing tuples of the chain, unique where they must be.
 template <class Index>
-int32_t faults_of_parent(const Layout& layout, const Levels<Index>& in, int level, int64_t begin, int64_t end) {
-  const int stop = layout.chain_end[static_cast<size_t>(level)];
-  int32_t faults = 0;
-  for (int64_t p = begin; p < end; ++p) {
-    for (int l = level; l < stop; ++l) {
-      const int64_t c = in.coordinates[l][p];
-      if (c < 0 || c >= layout.at(l).size) faults |= kFaultCoordinates;
-    }
-    if (p == begin) continue;
-    int l = level;
-    while (l < stop && in.coordinates[l][p] == in.coordinates[l][p - 1]) ++l;
-    if (l == stop || in.coordinates[l][p] < in.coordinates[l][p - 1]) faults |= kFaultOrder;
-    for (int above = level; above < l && above < stop - 1; ++above) {
-      if (layout.at(above).unique) faults |= kFaultOrder;
-    }
-  }
-  return faults;
-}
+struct Validation {
+  Context* ctx;
+  const Layout& layout;
+  const std::vector<LevelArrays> arrays;
+  const std::vector<LevelReader<Index>> in;
+  const bool exact;
 
-template <class Index>
-int32_t faults_with(Context* ctx, const Layout& layout, const IndexArrays& given, bool exact) {
-  const Levels<Index> in(layout, given);
-  int64_t above = 1;  // positions there is room for, one level up
-  std::atomic<int32_t> faults{0};
-  for (int l = 0; l < layout.count(); ++l) {
-    const int64_t expected = above;
-    above = in.positions[l];
-    if (layout.at(l).kind == kDense) continue;
-    if (layout.at(l).kind == kSingleton) {
-      if (in.positions[l] < expected) return faults | kFaultPointers;
-      continue;
+  Validation(Context* ctx, const Layout& layout, const IndexArrays& given, int64_t slots, bool exact)
+      : ctx(ctx), layout(layout), arrays(layout.by_level(given.arrays)), in(read_levels<Index>(layout, given, slots)),
+        exact(exact) {}
+
+  // Whether the index arrays of a level are as long as so many parents require, and those of its chain agree.
+  bool lengths_fit(int l, int64_t parents) const {
+    const auto at = static_cast<size_t>(l);
+    const LevelArrays& given = arrays[at];
+    const KindTraits& traits = in[at].level.traits();
+    if (!traits.pointers) return in[at].positions >= parents;
+    if (in[at].parents != parents || in[at].pointers == nullptr) return false;
+    if (exact && (given.pointers.length != parents + 1 || (traits.starts && given.starts.length != parents))) return false;
+    for (int m = l + 1; m < layout.chain_end[at]; ++m) {
+      if (in[static_cast<size_t>(m)].positions != in[at].positions) return false;
     }
-    const Index* pointers = in.pointers[l];
-    if (in.parents[l] != expected || pointers == nullptr) return faults | kFaultPointers;
-    const int64_t parents = in.parents[l], room = in.positions[l];
-    for (int m = l + 1; m < layout.chain_end[static_cast<size_t>(l)]; ++m) {
-      if (in.positions[m] != room) return faults | kFaultPointers;
-    }
-    if ((parents > 0 || exact) && pointers[0] != 0) faults |= kFaultPointers;  // and then, as they rise, none is negative
-    if (pointers[parents] > room) faults |= kFaultOverflow;
-    if (exact && pointers[parents] != room) faults |= kFaultPointers;
-    if (!rises(ctx, pointers, parents)) {  // and then ranges may overlap, so that walking them all could take forever
-      faults |= kFaultPointers;
-      continue;
-    }
-    const int64_t work = std::max(parents, room);
-    slices(ctx, parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) {
+    return true;
+  }
+
+  int32_t faults_of_pointers(const LevelReader<Index>& level) const {
+    int32_t faults = 0;
+    const int64_t last = level.pointers[level.parents];
+    if ((level.parents > 0 || exact) && level.pointers[0] != 0) faults |= kFaultPointers;
+    if (level.positions != kUnknown && last > level.positions) faults |= kFaultOverflow;
+    if (level.positions != kUnknown && exact && last != level.positions) faults |= kFaultPointers;
+    return faults;
+  }
+
+  // The faults of what lies below each parent. The pointers rise from 0, so that no position is looked at twice.
+  int32_t faults_of_segments(int l) const {
+    const auto at = static_cast<size_t>(l);
+    const LevelReader<Index>& level = in[at];
+    const int64_t room = level.positions == kUnknown ? kFar : level.positions;
+    const int64_t work = level.level.traits().coordinates ? std::max(level.parents, room) : level.parents;
+    std::atomic<int32_t> faults{0};
+    slices(ctx, level.parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) {
       int32_t mine = 0;
-      for (int64_t q = begin; q < end; ++q) {
-        const int64_t from = pointers[q], to = pointers[q + 1];
-        if (from >= 0) mine |= faults_of_parent(layout, in, l, from, std::min(to, room));
-      }
+      for (int64_t q = begin; q < end; ++q) mine |= faults_below(&level, layout.chain_end[at] - l, q, room);
       if (mine != 0) faults |= mine;
     });
+    return faults.load();
   }
-  return faults;
-}
+
+  int32_t run(int64_t slots) const {
+    int32_t faults = 0;
+    int64_t above = 1;  // positions one level up
+    for (int l = 0; l < layout.count(); ++l) {
+      const LevelReader<Index>& level = in[static_cast<size_t>(l)];
+      const int64_t parents = above;
+      above = level.positions;
+      if (level.level.traits().computed()) continue;
+      if (!lengths_fit(l, parents)) return faults | kFaultPointers;
+      if (!level.level.traits().pointers) continue;
+      faults |= faults_of_pointers(level);
+      if (rises(ctx, level.pointers, level.parents)) faults |= faults_of_segments(l);
+      else faults |= kFaultPointers;  // and segments may overlap, so that walking them all could take forever
+    }
+    if (exact && slots != kUnknown && above != slots) faults |= kFaultPointers;
+    return faults;
+  }
+};
 
 }  // namespace
 
-int32_t find_faults(Context* ctx, const Layout& layout, const IndexArrays& given, bool exact) {
-  return given.wide ? faults_with<int64_t>(ctx, layout, given, exact) : faults_with<int32_t>(ctx, layout, given, exact);
+int32_t find_faults(Context* ctx, const Layout& layout, const IndexArrays& given, int64_t slots, bool exact) {
+  return given.wide ? Validation<int64_t>(ctx, layout, given, slots, exact).run(slots)
+                    : Validation<int32_t>(ctx, layout, given, slots, exact).run(slots);
 }
 
 }  // namespace jsparse

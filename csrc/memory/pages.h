@@ -1,4 +1,4 @@
-// The pages of a new result.
+// The pages of results, and memory to work in.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,9 @@ namespace jsparse {
 // changes no content, may be ignored, and costs about a microsecond.
 void advise_huge_pages(void* data, size_t bytes);
 
-// Memory that is worked in and given back: null if there is none. The largest blocks given back lately are handed out
-// again, since its pages need not be cleared anew (at 2 GB/s, say, where it is a virtual machine that clears them); until
-// then the system may take the pages back whenever it wants them.
-// `bytes` becomes the size of the block, which may be larger than what was asked for.
+// Lends memory to work in, or null if there is none. The largest blocks that were returned lately are lent again, since
+// the system need not clear their pages anew (a virtual machine clears about 2 GB/s); until then it may take the pages
+// back whenever it needs them. `bytes` becomes the size of the block, which may be larger than asked for.
 void* borrow_memory(size_t* bytes);
 void return_memory(void* data, size_t bytes);
 

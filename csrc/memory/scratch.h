@@ -10,7 +10,7 @@
 
 namespace jsparse {
 
-// An array of n elements that are not initialised, freed with the object.
+// An array of n elements. Nothing initialises them, and the array is freed together with the object.
 template <class T>
 class Scratch {
  public:

@@ -16,9 +16,12 @@
 #include "assembly/transpose.h"
 #include "execution/host_executor.h"
 #include "levels/expand.h"
+#include "levels/level_reader.h"
+#include "levels/positions.h"
 #include "levels/validate.h"
 #include "python/host_arrays.h"
 #include "routines/params.h"
+#include "routines/terms.h"
 
 namespace py = pybind11;
 
@@ -65,19 +68,23 @@ Sizes sizes_of(const Layout& layout, const Counts& counts) {
   for (int l = 0; l < layout.count(); ++l) {
     const LevelOf& level = layout.at(l);
     out.wide |= level.size > kNarrow;
-    if (level.kind == kDense) {
+    const KindTraits& traits = level.traits();
+    if (traits.computed()) {
       real *= static_cast<double>(level.size);
       if (real == 0) out.slots = 0;
       else if (out.slots < 0 || __builtin_mul_overflow(out.slots, level.size, &out.slots)) out.slots = -1;
       continue;
     }
     const int64_t count = counts.total[static_cast<size_t>(layout.chain_begin[static_cast<size_t>(l)])];
-    if (level.kind == kCompressed) {
+    if (traits.pointers) {
       if (out.slots < 0) too_many(real);
       if (out.slots > (int64_t{1} << 48)) throw std::bad_alloc();
       out.lengths.push_back(out.slots + 1);
     }
-    out.lengths.push_back(count);
+    if (traits.starts) out.lengths.push_back(out.slots);
+    if (traits.coordinates) out.lengths.push_back(count);
+    if (count >= kFar) too_many(static_cast<double>(count));
+    out.wide |= count > kNarrow;
     out.slots = count;
     real = static_cast<double>(count);
   }
@@ -111,19 +118,19 @@ py::object assemble(const std::vector<py::array>& rows, const std::vector<LevelT
     out.arrays.push_back({const_cast<void*>(array.data()), length});
     arrays.append(array);
   }
-  out.wide_places = std::max(n, sizes.slots) > kNarrow;
+  out.wide_slots = std::max(n, sizes.slots) > kNarrow;
   out.slot_count = sizes.slots;
-  const auto places = [&](bool needed, int64_t length, void** data) -> py::object {
+  const auto optional_array = [&](bool needed, int64_t length, void** data) -> py::object {
     if (!needed) return py::none();
-    const py::array array = make_array(index_type(out.wide_places), length);
+    const py::array array = make_array(index_type(out.wide_slots), length);
     *data = const_cast<void*>(array.data());
     return array;
   };
   const bool repeats = groups < n;
-  const py::object first = places(!tuples.in_order || repeats, groups, &out.first);
-  const py::object group_slots = places(groups < sizes.slots, groups, &out.group_slots);
-  const py::object extra = places(repeats, n - groups, &out.extra);
-  const py::object extra_group = places(repeats, n - groups, &out.extra_group);
+  const py::object first = optional_array(!tuples.in_order || repeats, groups, &out.first);
+  const py::object group_slots = optional_array(groups < sizes.slots, groups, &out.group_slots);
+  const py::object extra = optional_array(repeats, n - groups, &out.extra);
+  const py::object extra_group = optional_array(repeats, n - groups, &out.extra_group);
   {
     py::gil_scoped_release nogil;
     on_host([&](Context* ctx) { write_assembly(ctx, layout, tuples, counts, &out); });
@@ -215,8 +222,7 @@ py::object transpose(const py::array& keys, int64_t size, const py::array& rows,
 
 IndexArrays given_arrays(const Layout& layout, const std::vector<py::array>& arrays) {
   IndexArrays given;
-  size_t expected = 0;
-  for (const LevelOf& level : layout.levels) expected += level.kind == kDense ? 0 : level.kind == kCompressed ? 2 : 1;
+  const size_t expected = layout.array_count();
   if (arrays.size() != expected) throw py::value_error("Expected " + std::to_string(expected) + " index arrays");
   for (size_t a = 0; a < arrays.size(); ++a) {
     const bool wide = is_wide(arrays[a]);
@@ -246,13 +252,13 @@ py::list expand_arrays(const std::vector<py::array>& arrays, const std::vector<L
   return out;
 }
 
-int32_t faults(const std::vector<py::array>& arrays, const std::vector<LevelTuple>& levels) {
+int32_t faults(const std::vector<py::array>& arrays, const std::vector<LevelTuple>& levels, int64_t slots) {
   const Layout layout = layout_of(levels, true);
   const IndexArrays given = given_arrays(layout, arrays);
   int32_t found = 0;
   {
     py::gil_scoped_release nogil;
-    on_host([&](Context* ctx) { found = find_faults(ctx, layout, given, true); });
+    on_host([&](Context* ctx) { found = find_faults(ctx, layout, given, slots, true); });
   }
   return found;
 }
@@ -269,10 +275,14 @@ void define_conversions(py::module_& m) {
   m.def("assemble", &assemble, py::arg("rows"), py::arg("levels"), py::arg("sorted_suffix") = 0);
   m.def("accumulate", &accumulate, py::arg("rows"), py::arg("levels"), py::arg("values"));
   m.def("expand", &expand_arrays, py::arg("arrays"), py::arg("levels"), py::arg("nse"), py::arg("wanted"), py::arg("wide"));
-  m.def("faults", &faults, py::arg("arrays"), py::arg("levels"));
+  m.def("faults", &faults, py::arg("arrays"), py::arg("levels"), py::arg("slots") = kUnknown);
   m.def("transpose", &transpose, py::arg("keys"), py::arg("size"), py::arg("rows"), py::arg("pointers"));
   m.def("routine", &routine, py::arg("name"));
   m.attr("PARAMS_VERSION") = kParamsVersion;
+  m.attr("MAX_CHUNKS") = kChunks;
+  py::dict kinds;
+  for (int64_t kind = 0; kind < kKindCount; ++kind) kinds[kKinds[kind].name] = kind;
+  m.attr("LEVEL_KINDS") = kinds;
 }
 
 }  // namespace jsparse

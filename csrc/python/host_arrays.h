@@ -1,4 +1,4 @@
-// NumPy arrays as the functions of the module take and make them.
+// Checks and makes the NumPy arrays that the functions of the module take and return.
 #pragma once
 
 #include <pybind11/numpy.h>

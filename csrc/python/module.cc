@@ -1,4 +1,4 @@
-// The Python face of the run time: handlers, calls, the resolver and direct runs.
+// The Python module: handlers, calls, the resolver, and runs on host arrays.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -162,9 +162,9 @@ int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t thread
   last_error.clear();
   py::gil_scoped_release nogil;
   if (guarding()) {
-    return run_direct_guarded(kernel, data.data(), dims.data(), given.data(), data.size(), threads, &last_error);
+    return run_on_host_guarded(kernel, data.data(), dims.data(), given.data(), data.size(), threads, &last_error);
   }
-  return run_direct(kernel, data.data(), dims.data(), threads, &last_error);
+  return run_on_host(kernel, data.data(), dims.data(), threads, &last_error);
 }
 
 py::dict handlers() {

@@ -1,4 +1,5 @@
-// Values on host arrays: what of a dense array is not zero, permutations, and the images that digests are made of.
+// Functions of values on host arrays: the elements of a dense array that are not zero, permutations, and the images
+// from which digests are made.
 #include <pybind11/pybind11.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The independent problems of one call of a routine, and where the buffers of each lie.
+// The batch of one call of a routine: its members are independent of each other, and each has its part of the buffers.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,16 @@ struct Call {
   const int64_t* const* dims;
 
   int64_t length(size_t b) const { return dims[b][params.batched ? 1 : 0]; }
-  char* at(size_t b, int64_t problem, int64_t size) const { return static_cast<char*>(buffers[b]) + problem * size; }
-  int64_t place_bytes() const { return params.wide_places ? 8 : 4; }
+  char* at(size_t b, int64_t member, int64_t size) const { return static_cast<char*>(buffers[b]) + member * size; }
+  int64_t slot_bytes() const { return params.wide_slots ? 8 : 4; }
   int64_t index_bytes() const { return params.wide ? 8 : 4; }
 
-  // The index arrays of a problem from buffer `first` on, which is moved behind them.
-  std::vector<IndexArray> arrays(size_t* first, int64_t problem) const {
+  // The index arrays of a member. They are the buffers from `first` on, which becomes the buffer behind them.
+  std::vector<IndexArray> arrays(size_t* first, int64_t member) const {
     std::vector<IndexArray> found;
     for (const LevelOf& level : params.layout.levels) {
-      for (int64_t n = level.kind == kDense ? 0 : level.kind == kCompressed ? 2 : 1; n > 0; --n) {
-        found.push_back({at(*first, problem, length(*first) * index_bytes()), length(*first)});
+      for (int n = level.traits().arrays(); n > 0; --n) {
+        found.push_back({at(*first, member, length(*first) * index_bytes()), length(*first)});
         ++*first;
       }
     }
@@ -36,9 +36,10 @@ struct Call {
   }
 };
 
-// Slots that the index arrays have room for, at most nse.
+// How many slots the index arrays have room for, at most nse.
 inline int64_t slots_with_room(const Params& params, const std::vector<IndexArray>& arrays) {
   const int core = params.layout.core();
+  if (core > 0 && !params.layout.at(core - 1).traits().coordinates) return params.nse;  // nothing else bounds them
   int64_t room = core > 0 ? arrays.back().length : 1;
   for (int l = core; l < params.layout.count(); ++l) {
     if (__builtin_mul_overflow(room, params.layout.at(l).size, &room)) return params.nse;
@@ -46,22 +47,22 @@ inline int64_t slots_with_room(const Params& params, const std::vector<IndexArra
   return std::min(room, params.nse);
 }
 
-// keys[l] = the row of level l's dimension
+// keys[l]: the row of level l's dimension.
 inline std::vector<Key> keys_of(const Layout& layout, const char* rows, bool wide, int64_t n) {
   std::vector<Key> keys;
   for (const LevelOf& level : layout.levels) keys.push_back({rows + level.dim * n * (wide ? 8 : 4), wide, level.size});
   return keys;
 }
 
-// f(context, problem) for each: one problem has all threads, several have one each.
+// f(context, member) for each member. A single one has all threads, several have one thread each.
 template <class F>
-void run_problems(Context* ctx, int64_t count, const F& f) {
+void run_batch(Context* ctx, int64_t count, const F& f) {
   if (count == 1) return f(ctx, int64_t{0});
   std::atomic<bool> failed{false};
-  each(ctx, count, [&](int64_t problem) {
+  each(ctx, count, [&](int64_t member) {
     try {
       Context serial = serial_context();
-      f(&serial, problem);
+      f(&serial, member);
     } catch (const std::exception&) {
       failed.store(true, std::memory_order_relaxed);
     }

@@ -1,5 +1,5 @@
-// Chunks write into slabs, of which there are a few: as soon as all chunks before it are done as well, what a chunk wrote
-// is moved to its place in the result, mostly out of the cache, and its slab serves another chunk.
+// Chunks write into slabs. There are only a few of these: as soon as a chunk and all chunks before it are done, what it
+// wrote is moved into the result, mostly out of the cache, and its slab serves another chunk.
 #include "routines/ordered_assembly.h"
 
 #include <algorithm>
@@ -18,19 +18,19 @@ namespace {
 
 constexpr int64_t kSlabsPerThread = 4;
 
-// The context in which the kernel that writes runs: its chunks are looked after before and behind.
+// The context of the kernel that writes. Before each chunk it finds a slab for it; afterwards it moves what is written.
 class Chunks : public Context {
  public:
-  Chunks(Context* outer, const Call& call, const Term& term, int64_t value_bytes, int64_t problem, size_t results)
-      : Context(*outer), outer_(outer), call_(call), term_(term), value_bytes_(value_bytes), problem_(problem),
-        levels_(call.params.layout.count()), places_(static_cast<size_t>(levels_ * kChunks), -1), bounds_(kChunks),
-        join_(call.params.layout, call.params.wide, call.arrays(&results, problem)),
+  Chunks(Context* outer, const Call& call, const Term& term, int64_t value_bytes, int64_t member, size_t results)
+      : Context(*outer), outer_(outer), call_(call), term_(term), value_bytes_(value_bytes), member_(member),
+        levels_(call.params.layout.count()), offsets_(static_cast<size_t>(levels_ * kChunks), -1), bounds_(kChunks),
+        join_(call.params.layout, call.params.wide, call.arrays(&results, member)),
         values_(value_bytes > 0 ? static_cast<char*>(call.buffers[results]) : nullptr) {
     parallel_for = run_chunks;
   }
 
   void run() {
-    term_.run_count(outer_, call_, problem_, bounds_.data());
+    term_.run_count(outer_, call_, member_, bounds_.data());
     const int64_t largest = *std::max_element(bounds_.begin(), bounds_.end());
     slab_ = std::max<int64_t>(largest, 1);
     slabs_ = std::clamp<int64_t>(kRoom / slab_, 1, std::min(kChunks, kSlabsPerThread * std::max<int64_t>(num_threads, 1)));
@@ -38,14 +38,14 @@ class Chunks : public Context {
     coordinates_ = Scratch<char>(levels_ * room * call_.index_bytes());
     ends_ = Scratch<int64_t>(std::max<int64_t>((levels_ - 1) * room, 1));
     slab_values_ = Scratch<char>(std::max<int64_t>(room * value_bytes_, 1));
-    begin(0);  // where nothing is divided, this is the only chunk, and nobody calls
-    const int64_t place_dims[2] = {levels_, kChunks}, end_dims[2] = {levels_ - 1, room}, dims[2] = {levels_, room};
+    begin(0);  // a kernel that does not divide its loop has this one chunk, and does not call run_chunks
+    const int64_t offset_dims[2] = {levels_, kChunks}, end_dims[2] = {levels_ - 1, room}, dims[2] = {levels_, room};
     const int code = value_bytes_ > 0
-                         ? term_.run(term_.write, this, call_, problem_,
-                                     {{places_.data(), place_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims},
+                         ? term_.run(term_.write, this, call_, member_,
+                                     {{offsets_.data(), offset_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims},
                                       {slab_values_.get(), dims + 1}})
-                         : term_.run(term_.write, this, call_, problem_,
-                                     {{places_.data(), place_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims}});
+                         : term_.run(term_.write, this, call_, member_,
+                                     {{offsets_.data(), offset_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims}});
     if (code != 0 || failed_.load()) throw std::bad_alloc();
     if (done_ == 0) finish(0);
     join_.finish();
@@ -56,7 +56,7 @@ class Chunks : public Context {
   struct Ready {
     int64_t chunk;
     Part part;
-    Join::Place place;
+    Join::Offsets offsets;
   };
 
   static void run_chunks(Context* context, int64_t n, Body body, void* arg) {
@@ -68,14 +68,14 @@ class Chunks : public Context {
     });
   }
 
-  // Chunks are claimed in ascending order, so that the one which is waited for runs or has run.
+  // Threads claim chunks in ascending order, so the chunk that this one waits for runs already, or has run.
   void begin(int64_t chunk) {
     if (bounds_[static_cast<size_t>(chunk)] == 0) return;
     if (chunk >= slabs_) {
       std::unique_lock<std::mutex> lock(mutex_);
       free_.wait(lock, [&] { return moved_[chunk - slabs_]; });
     }
-    for (int64_t l = 0; l < levels_; ++l) places_[static_cast<size_t>(l * kChunks + chunk)] = chunk % slabs_ * slab_;
+    for (int64_t l = 0; l < levels_; ++l) offsets_[static_cast<size_t>(l * kChunks + chunk)] = chunk % slabs_ * slab_;
   }
 
   void finish(int64_t chunk) {
@@ -104,13 +104,13 @@ class Chunks : public Context {
   Part part_of(int64_t chunk) const {
     Part part{coordinates_.get(), ends_.get(), slab_ * slabs_, chunk % slabs_ * slab_, {0}};
     if (bounds_[static_cast<size_t>(chunk)] == 0) return part;
-    for (int64_t l = 0; l < levels_; ++l) part.count[l] = places_[static_cast<size_t>(l * kChunks + chunk)] - part.start;
+    for (int64_t l = 0; l < levels_; ++l) part.count[l] = offsets_[static_cast<size_t>(l * kChunks + chunk)] - part.start;
     return part;
   }
 
   void move(const Ready& ready) const {
-    join_.write(ready.part, ready.place);
-    const int64_t to = ready.place.items[levels_ - 1], kept = std::min(ready.part.count[levels_ - 1], call_.params.nse - to);
+    join_.write(ready.part, ready.offsets);
+    const int64_t to = ready.offsets.items[levels_ - 1], kept = std::min(ready.part.count[levels_ - 1], call_.params.nse - to);
     if (value_bytes_ > 0 && kept > 0) {
       std::memcpy(values_ + to * value_bytes_, slab_values_.get() + ready.part.start * value_bytes_,
                   static_cast<size_t>(kept * value_bytes_));
@@ -127,27 +127,31 @@ class Chunks : public Context {
   Context* const outer_;
   const Call& call_;
   const Term& term_;
-  const int64_t value_bytes_, problem_, levels_;
-  std::vector<int64_t> places_, bounds_;  // of each chunk; the former [level][chunk]
+  const int64_t value_bytes_, member_, levels_;
+  std::vector<int64_t> offsets_, bounds_;  // [level][chunk] and [chunk]
   int64_t slab_ = 0, slabs_ = 0;          // items of a slab in each level, and how many slabs there are
   Scratch<char> coordinates_, slab_values_;
   Scratch<int64_t> ends_;
   Join join_;
   char* const values_;
 
-  std::mutex mutex_;  // of what follows, and of the order of parts in `join_`
+  std::mutex mutex_;  // guards what follows, and the order of parts in `join_`
   std::condition_variable free_;
   bool finished_[kChunks] = {false}, moved_[kChunks] = {false};
-  int64_t done_ = 0;  // all chunks before have their places
+  int64_t done_ = 0;  // all chunks before this one have their offsets
   std::atomic<bool> failed_{false};
 };
+
+const char* refusal(const Layout& layout) {
+  return Join::suits(layout) ? nullptr : "expected levels without ranges, which are only assembled by sorting";
+}
 
 }  // namespace
 
 int assemble_ordered(Context* ctx, void* const* buffers, const int64_t* const* dims) {
-  return run_terms(ctx, buffers, dims, "no memory for the entries of a sparse result",
-                   [](Context* inner, const Call& call, const Table& table, int64_t problem) {
-                     Chunks(inner, call, table.terms.front(), table.value_bytes, problem, table.results).run();
+  return run_terms(ctx, buffers, dims, "no memory for the entries of a sparse result", refusal,
+                   [](Context* inner, const Call& call, const Table& table, int64_t member) {
+                     Chunks(inner, call, table.terms.front(), table.value_bytes, member, table.results).run();
                    });
 }
 

@@ -5,24 +5,24 @@
 //                   2: order, starts, slots and positions are int64 (else int32)
 //                   4: the coordinates given are int64 (else int32)
 //                   8: every buffer but this has a leading batch axis
-//   [2] batch       problems, 1 without that axis
-//   [3] inputs      of each problem (assemble), else 0
+//   [2] batch       members of the batch, 1 without that axis
+//   [3] inputs      of each member (assemble), else 0
 //   [4] nse         slots
 //   [5] bytes       of a component of an element: 1, 2, 4 or 8 (nonzero, swap), else 0
 //   [6] kind        of the elements: 0 integers or booleans, 1 floating, 2 complex (nonzero, swap), else 0
 //   [7] levels      L
-//   [8 + 4 l ...]   per level in storage order: kind (0 dense, 1 compressed, 2 singleton), dimension, unique, size
+//   [8 + 4 l ...]   per level in storage order: kind (levels/level.h), dimension, unique, size
 //
-// Further buffers, where `arrays` are the index arrays in the flat order of the format, padded to their capacity:
+// These are the further buffers. `arrays` are the index arrays, level by level, padded to their capacity:
 //
 //   assemble   coords [ndim, inputs]; arrays..., order [inputs], starts [nse + 1], slots [inputs]
 //   expand     arrays...; coords [ndim, nse]
 //   nonzero    elements [...]; arrays..., positions [nse]
 //   swap       elements [..., rows, columns]; elements [..., columns, rows]
 //   validate   arrays...; faults [] int32
-//   check      arrays...; faults [] int32, arrays...: fails if there are any but an overflow
+//   check      arrays...; faults [] int32, arrays...: fails if there is a fault other than overflow; copies the arrays
 //
-// A routine takes the lengths of the index arrays from their shapes and never leaves them, whatever it is given.
+// A routine takes the lengths of the index arrays from their shapes and never leaves the arrays, whatever is in them.
 #pragma once
 
 #include "arrays/nonzero.h"
@@ -35,16 +35,16 @@ constexpr int64_t kParamsVersion = 1;
 constexpr int64_t kParamsHead = 8;
 
 struct Params {
-  bool wide, wide_places, wide_coordinates, batched;
+  bool wide, wide_slots, wide_coordinates, batched;
   int64_t batch, inputs, nse;
   Element element;
   Layout layout;
 
-  // Null, or what is wrong, for a routine that makes index arrays, or only reads them.
+  // Null, or what is wrong. A routine that makes no index arrays is `only_read`.
   const char* read(const int64_t* p, int64_t length, bool only_read) {
     if (length < kParamsHead || p[0] != kParamsVersion) return "expected routine parameters of version 1";
     const int64_t flags = p[1];
-    wide = (flags & 1) != 0, wide_places = (flags & 2) != 0, wide_coordinates = (flags & 4) != 0;
+    wide = (flags & 1) != 0, wide_slots = (flags & 2) != 0, wide_coordinates = (flags & 4) != 0;
     batched = (flags & 8) != 0;
     batch = p[2], inputs = p[3], nse = p[4];
     if (batch < 0 || inputs < 0 || nse < 0 || (!batched && batch != 1)) return "expected counts of at least 0";

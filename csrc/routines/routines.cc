@@ -1,4 +1,4 @@
-// Conversions inside XLA programs, on index arrays that only exist at run time. See params.h for what they are given.
+// Conversions inside XLA programs, on index arrays that only exist at run time. params.h says what buffers they take.
 #include <cstring>
 #include <exception>
 #include <new>
@@ -16,34 +16,34 @@
 namespace jsparse {
 namespace {
 
-void assemble_one(Context* ctx, const Call& call, int64_t problem) {
+void assemble_one(Context* ctx, const Call& call, int64_t member) {
   const Params& p = call.params;
   const int64_t n = p.inputs;
-  const char* coords = call.at(1, problem, p.layout.count() * n * (p.wide_coordinates ? 8 : 4));
+  const char* coords = call.at(1, member, p.layout.count() * n * (p.wide_coordinates ? 8 : 4));
   Assembly out;
   size_t b = 2;
   out.wide = p.wide;
-  out.arrays = call.arrays(&b, problem);
-  out.wide_places = p.wide_places;
-  out.order = call.at(b, problem, n * call.place_bytes());
-  out.starts = {call.at(b + 1, problem, (p.nse + 1) * call.place_bytes()), p.nse + 1};
-  out.slots = call.at(b + 2, problem, n * call.place_bytes());
+  out.arrays = call.arrays(&b, member);
+  out.wide_slots = p.wide_slots;
+  out.order = call.at(b, member, n * call.slot_bytes());
+  out.starts = {call.at(b + 1, member, (p.nse + 1) * call.slot_bytes()), p.nse + 1};
+  out.slots = call.at(b + 2, member, n * call.slot_bytes());
   out.slot_count = slots_with_room(p, out.arrays);
   const Ordered tuples = order(ctx, keys_of(p.layout, coords, p.wide_coordinates, n), n, 0);
   write_assembly(ctx, p.layout, tuples, count_positions(ctx, p.layout, tuples), &out);
 }
 
-void expand_one(Context* ctx, const Call& call, int64_t problem) {
+void expand_one(Context* ctx, const Call& call, int64_t member) {
   const Params& p = call.params;
   size_t b = 1;
-  const IndexArrays given{p.wide, call.arrays(&b, problem)};
+  const IndexArrays given{p.wide, call.arrays(&b, member)};
   const int64_t row = p.nse * call.index_bytes();
   std::vector<void*> rows;
-  for (int d = 0; d < p.layout.count(); ++d) rows.push_back(call.at(b, problem, p.layout.count() * row) + d * row);
+  for (int d = 0; d < p.layout.count(); ++d) rows.push_back(call.at(b, member, p.layout.count() * row) + d * row);
   expand(ctx, p.layout, given, p.nse, rows);
 }
 
-// Coordinates of the elements that are not zero, [ndim][count], in row-major order.
+// The coordinates of the elements that are not zero, [ndim][count], in row-major order.
 template <class T>
 Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, int64_t* count) {
   const int64_t n = p.size(), parts = slice_count(ctx, n);
@@ -73,9 +73,9 @@ Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, 
   return rows;
 }
 
-// positions[q] = the row-major place of slot q, or the number of elements for padding.
-template <class Index, class Place>
-void write_positions(Context* ctx, const Params& p, const IndexArrays& arrays, Place* positions) {
+// positions[q]: where slot q is in the dense array in row-major order; for padding, the number of elements.
+template <class Index, class Slot>
+void write_positions(Context* ctx, const Params& p, const IndexArrays& arrays, Slot* positions) {
   const int ndim = p.layout.count();
   const Scratch<Index> coords(ndim * p.nse);
   std::vector<void*> rows;
@@ -83,27 +83,27 @@ void write_positions(Context* ctx, const Params& p, const IndexArrays& arrays, P
   for (const LevelOf& level : p.layout.levels) sizes[level.dim] = level.size;
   for (int d = 0; d < ndim; ++d) rows.push_back(coords.get() + d * p.nse);
   expand(ctx, p.layout, arrays, p.nse, rows);
-  const auto elements = static_cast<Place>(p.size());
+  const auto elements = static_cast<Slot>(p.size());
   slices(ctx, p.nse, slice_count(ctx, p.nse), [&](int64_t, int64_t begin, int64_t end) {
     for (int64_t q = begin; q < end; ++q) {
-      int64_t place = 0;
+      int64_t position = 0;
       bool outside = ndim == 0 && q > 0;
       for (int d = 0; d < ndim; ++d) {
         const int64_t c = coords[d * p.nse + q];
         outside |= c >= sizes[d];
-        place = place * sizes[d] + c;
+        position = position * sizes[d] + c;
         if (outside) break;
       }
-      positions[q] = outside ? elements : static_cast<Place>(place);
+      positions[q] = outside ? elements : static_cast<Slot>(position);
     }
   });
 }
 
-void nonzero_one(Context* ctx, const Call& call, int64_t problem) {
+void nonzero_one(Context* ctx, const Call& call, int64_t member) {
   const Params& p = call.params;
-  const char* data = call.at(1, problem, p.size() * p.element.size());
+  const char* data = call.at(1, member, p.size() * p.element.size());
   size_t b = 2;
-  IndexArrays arrays{p.wide, call.arrays(&b, problem)};
+  IndexArrays arrays{p.wide, call.arrays(&b, member)};
   Assembly out;
   out.wide = p.wide;
   out.arrays = arrays.arrays;
@@ -116,35 +116,35 @@ void nonzero_one(Context* ctx, const Call& call, int64_t problem) {
   };
   if (p.wide) assemble(nonzero_coordinates<int64_t>(ctx, p, data, &n), true);
   else assemble(nonzero_coordinates<int32_t>(ctx, p, data, &n), false);
-  void* positions = call.at(b, problem, p.nse * call.place_bytes());
-  if (p.wide && p.wide_places) write_positions<int64_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
+  void* positions = call.at(b, member, p.nse * call.slot_bytes());
+  if (p.wide && p.wide_slots) write_positions<int64_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
   else if (p.wide) write_positions<int64_t>(ctx, p, arrays, static_cast<int32_t*>(positions));
-  else if (p.wide_places) write_positions<int32_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
+  else if (p.wide_slots) write_positions<int32_t>(ctx, p, arrays, static_cast<int64_t*>(positions));
   else write_positions<int32_t>(ctx, p, arrays, static_cast<int32_t*>(positions));
 }
 
-void validate_one(Context* ctx, const Call& call, int64_t problem) {
+void validate_one(Context* ctx, const Call& call, int64_t member) {
   const Params& p = call.params;
   size_t b = 1;
-  const IndexArrays given{p.wide, call.arrays(&b, problem)};
-  *reinterpret_cast<int32_t*>(call.at(b, problem, 4)) = find_faults(ctx, p.layout, given, false);
+  const IndexArrays given{p.wide, call.arrays(&b, member)};
+  *reinterpret_cast<int32_t*>(call.at(b, member, 4)) = find_faults(ctx, p.layout, given, p.nse, false);
 }
 
-// The faults of the index arrays, and behind them the arrays themselves.
-void check_one(Context* ctx, const Call& call, int64_t problem) {
-  validate_one(ctx, call, problem);
+// Writes the faults of the index arrays, and copies the arrays.
+void check_one(Context* ctx, const Call& call, int64_t member) {
+  validate_one(ctx, call, member);
   size_t b = 1;
-  const std::vector<IndexArray> given = call.arrays(&b, problem);
+  const std::vector<IndexArray> given = call.arrays(&b, member);
   ++b;
-  const std::vector<IndexArray> copies = call.arrays(&b, problem);
+  const std::vector<IndexArray> copies = call.arrays(&b, member);
   for (size_t n = 0; n < copies.size(); ++n) {
     const auto bytes = static_cast<size_t>(copies[n].length * call.index_bytes());
     if (bytes > 0) std::memcpy(copies[n].data, given[n].data, bytes);
   }
 }
 
-// The last two of the dimensions change places.
-void swap_one(Context* ctx, const Call& call, int64_t problem) {
+// Exchanges the last two dimensions.
+void swap_one(Context* ctx, const Call& call, int64_t member) {
   const Params& p = call.params;
   int64_t sizes[2] = {1, 1}, batch = 1;  // of the last two dimensions, and of all others
   const int ndim = p.layout.count();
@@ -153,10 +153,10 @@ void swap_one(Context* ctx, const Call& call, int64_t problem) {
     else batch *= level.size;
   }
   const int64_t bytes = p.size() * p.element.size();
-  swap_axes(ctx, call.at(1, problem, bytes), call.at(2, problem, bytes), batch, sizes[0], sizes[1], p.element.size());
+  swap_axes(ctx, call.at(1, member, bytes), call.at(2, member, bytes), batch, sizes[0], sizes[1], p.element.size());
 }
 
-using One = void (*)(Context*, const Call&, int64_t problem);
+using One = void (*)(Context*, const Call&, int64_t member);
 
 template <One one, bool only_read, bool dense_input = false>
 int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
@@ -168,7 +168,7 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
     }
     if (ctx->error != nullptr) return 1;
     const Call call{params, buffers, dims};
-    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) { one(inner, call, problem); });
+    run_batch(ctx, params.batch, [&](Context* inner, int64_t member) { one(inner, call, member); });
     return 0;
   } catch (const std::exception&) {
     ctx->error = "no memory for converting indices";
@@ -176,14 +176,14 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   }
 }
 
-// Of a pattern, "5 x 7 (dense, compressed)": the levels in storage order.
+// A pattern in words, "5 x 7 (dense, compressed)", with the levels in storage order.
 std::string shown(const Layout& layout) {
   std::string sizes, kinds;
   std::vector<int64_t> by_dim(static_cast<size_t>(layout.count()));
   for (const LevelOf& level : layout.levels) {
     by_dim[static_cast<size_t>(level.dim)] = level.size;
     kinds += kinds.empty() ? "" : ", ";
-    kinds += level.kind == kDense ? "dense" : level.kind == kCompressed ? "compressed" : "singleton";
+    kinds += level.traits().name;
   }
   for (const int64_t size : by_dim) sizes += (sizes.empty() ? "" : " x ") + std::to_string(size);
   return sizes + " (" + kinds + ")";
@@ -195,7 +195,7 @@ const char* named(int32_t faults) {
   return "coordinates that do not increase, or are repeated, below one parent";
 }
 
-// As check_one; an error if there are faults. That there are more entries than room is none: the result tells it.
+// As check_one, but it fails if there are faults. An overflow is not a fault here, since the result is NaN then.
 int check(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   const int code = routine<check_one, true>(ctx, buffers, dims);
   if (code != 0) return code;
@@ -224,7 +224,7 @@ Kernel find_routine(const char* name) {
   if (std::strcmp(name, "swap") == 0) return routine<swap_one, true, true>;
   if (std::strcmp(name, "check") == 0) return check;
   if (std::strcmp(name, "validate") == 0) return routine<validate_one, true>;
-  if (std::strcmp(name, "lists") == 0) return assemble_lists;
+  if (std::strcmp(name, "unordered") == 0) return assemble_unordered;
   if (std::strcmp(name, "ordered") == 0) return assemble_ordered;
   return nullptr;
 }

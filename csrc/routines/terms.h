@@ -1,4 +1,4 @@
-// A term of a sum whose pattern is to be found, and the kernels that walk it.
+// The terms of a sum whose pattern a routine finds, and the kernels that walk them.
 //
 // The table of terms, of int64:
 //
@@ -6,7 +6,7 @@
 //   kernel that writes, arrays; for each of these the bytes of an element if the array has the batch axis of params.h,
 //   else 0
 //
-// Both kernels take the arrays of their term; the one that writes is given the factors in front.
+// Both kernels take the arrays of their term; the one that writes takes the factors in front of them.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace jsparse {
 
-constexpr int64_t kChunks = 64;  // MAX_CHUNKS of compiler/lower/chunks.py
-constexpr int64_t kRoom = int64_t{1} << 28;  // columns that are written at once, unless a chunk alone may have more
+constexpr int64_t kChunks = 64;  // of a parallel loop, at most; MAX_CHUNKS of compiler/lower/chunks.py
+constexpr int64_t kRoom = int64_t{1} << 28;  // so many columns are written at once, or those of one chunk if it has more
 
 struct Term {
   Kernel count, write;
@@ -27,8 +27,8 @@ struct Term {
   size_t first;                  // buffer of its first array
   std::vector<int64_t> widths;   // of batched arrays
 
-  // The kernel on this problem's arrays and further buffers.
-  int run(Kernel kernel, Context* ctx, const Call& call, int64_t problem,
+  // Runs the kernel on the arrays of a member of the batch, and on further buffers.
+  int run(Kernel kernel, Context* ctx, const Call& call, int64_t member,
           std::initializer_list<std::pair<void*, const int64_t*>> more) const {
     std::vector<void*> buffers;
     std::vector<const int64_t*> dims;
@@ -39,7 +39,7 @@ struct Term {
     for (size_t n = 0; n < widths.size(); ++n) {
       const bool batched = call.params.batched && widths[n] > 0;
       const int64_t* shape = call.dims[first + n];
-      buffers.push_back(call.at(first + n, problem, batched ? shape[1] * widths[n] : 0));
+      buffers.push_back(call.at(first + n, member, batched ? shape[1] * widths[n] : 0));
       dims.push_back(shape + (batched ? 1 : 0));
     }
     for (const auto& [data, shape] : more) {
@@ -49,10 +49,10 @@ struct Term {
     return kernel(ctx, buffers.data(), dims.data());
   }
 
-  // How many columns each chunk has, or may have: counts [kChunks].
-  void run_count(Context* ctx, const Call& call, int64_t problem, int64_t* counts) const {
+  // Writes how many columns each chunk has, or may have at most, to counts [kChunks].
+  void run_count(Context* ctx, const Call& call, int64_t member, int64_t* counts) const {
     const int64_t dims[1] = {kChunks};
-    if (run(count, ctx, call, problem, {{counts, dims}}) != 0) throw std::bad_alloc();
+    if (run(count, ctx, call, member, {{counts, dims}}) != 0) throw std::bad_alloc();
   }
 };
 
@@ -74,17 +74,19 @@ struct Table {
   }
 };
 
-// A routine whose buffer 0 is its parameters and 1 its table of terms: f(context, call, table, problem) for each of its
-// problems. What `f` throws is a lack of memory.
+// Runs a routine whose buffer 0 has its parameters and buffer 1 its table of terms: f(context, call, table, member) for
+// each member of the batch. `f` throws if there is no memory. `refusal` says why a format cannot be served, or null.
 template <class F>
-int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, const char* no_memory, const F& f) {
+int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, const char* no_memory,
+              const char* (*refusal)(const Layout&), const F& f) {
   try {
     Params params;
     ctx->error = params.read(static_cast<const int64_t*>(buffers[0]), dims[0][0], false);
+    if (ctx->error == nullptr) ctx->error = refusal(params.layout);
     if (ctx->error != nullptr) return 1;
     const Table table = Table::read(static_cast<const int64_t*>(buffers[1]), 2);
     const Call call{params, buffers, dims};
-    run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) { f(inner, call, table, problem); });
+    run_batch(ctx, params.batch, [&](Context* inner, int64_t member) { f(inner, call, table, member); });
     return 0;
   } catch (const std::exception&) {
     ctx->error = no_memory;

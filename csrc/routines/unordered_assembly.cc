@@ -10,13 +10,13 @@
 namespace jsparse {
 namespace {
 
-// Columns as kernels wrote them without gaps.
+// Columns of coordinates that kernels wrote, one behind the other.
 struct Written {
   int64_t count = 0;
   Scratch<char> rows;
 };
 
-// How many chunks from `first` on have room together.
+// The end of the chunks from `first` on that have room together.
 size_t chunks_with_room(const std::vector<int64_t>& counts, size_t first) {
   size_t last = first;
   for (int64_t sum = 0; last < counts.size(); ++last) {
@@ -26,33 +26,33 @@ size_t chunks_with_room(const std::vector<int64_t>& counts, size_t first) {
   return last;
 }
 
-struct Lists {
+struct UnorderedAssembly {
   Context* ctx;
   const Call& call;
   const std::vector<Term>& terms;
-  int64_t problem;
+  int64_t member;
 
   int64_t ndim() const { return call.params.layout.count(); }
 
   std::vector<int64_t> count() const {
     std::vector<int64_t> counts(terms.size() * kChunks);
-    for (size_t t = 0; t < terms.size(); ++t) terms[t].run_count(ctx, call, problem, counts.data() + t * kChunks);
+    for (size_t t = 0; t < terms.size(); ++t) terms[t].run_count(ctx, call, member, counts.data() + t * kChunks);
     return counts;
   }
 
   Written write(const std::vector<int64_t>& counts, size_t first, size_t last) const {
     Written out;
-    std::vector<int64_t> places(counts.size(), -1);
+    std::vector<int64_t> offsets(counts.size(), -1);
     for (size_t c = first; c < last; ++c) {
-      places[c] = out.count;
+      offsets[c] = out.count;
       out.count += counts[c];
     }
     if (out.count == 0) return out;
     const int64_t chunk_dims[1] = {kChunks}, dims[2] = {ndim(), out.count};
     out.rows = Scratch<char>(ndim() * out.count * call.index_bytes());
     for (size_t t = 0; t < terms.size(); ++t) {
-      int64_t* of_term = places.data() + t * kChunks;
-      const int code = terms[t].run(terms[t].write, ctx, call, problem, {{of_term, chunk_dims}, {out.rows.get(), dims}});
+      int64_t* of_term = offsets.data() + t * kChunks;
+      const int code = terms[t].run(terms[t].write, ctx, call, member, {{of_term, chunk_dims}, {out.rows.get(), dims}});
       if (code != 0) throw std::bad_alloc();
     }
     return out;
@@ -87,7 +87,7 @@ struct Lists {
     }
     Assembly out;
     out.wide = p.wide;
-    out.arrays = call.arrays(&results, problem);
+    out.arrays = call.arrays(&results, member);
     out.slot_count = slots_with_room(p, out.arrays);
     const Scratch<char> rows = parts.size() == 1 ? std::move(parts[0].rows) : joined(parts, total);
     parts.clear();
@@ -98,10 +98,11 @@ struct Lists {
 
 }  // namespace
 
-int assemble_lists(Context* ctx, void* const* buffers, const int64_t* const* dims) {
+int assemble_unordered(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   return run_terms(ctx, buffers, dims, "no memory for the coordinates that the terms of a sparse result reach",
-                   [](Context* inner, const Call& call, const Table& table, int64_t problem) {
-                     Lists{inner, call, table.terms, problem}.run(table.results);
+                   [](const Layout&) -> const char* { return nullptr; },
+                   [](Context* inner, const Call& call, const Table& table, int64_t member) {
+                     UnorderedAssembly{inner, call, table.terms, member}.run(table.results);
                    });
 }
 

@@ -5,7 +5,7 @@
 
 namespace jsparse {
 
-// One coordinate of every tuple: int32 or int64, each in [0, size).
+// One coordinate of every tuple. It is an int32 or int64 in [0, size).
 struct Key {
   const void* data;
   bool wide;  // int64

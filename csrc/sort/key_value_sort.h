@@ -1,4 +1,4 @@
-// Sorting keys that carry values along.
+// Sorts keys together with their values.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,25 @@
 namespace jsparse {
 
 template <class Word>
-struct Carried {
+struct KeyValue {
   Word key;
   Word value;  // its bits
 };
 
-constexpr int64_t kCarriedCached = 1 << 15;  // entries that are sorted without another partition
+constexpr int64_t kCachedEntries = 1 << 15;  // so many are sorted in the cache, without another partition
 constexpr int kDigit = 12;
 
-// Digits of one sort: few passes over many entries, narrow ones over few, whose counters would cost more than they do.
+// How many digits a sort divides its bits into. Wide digits save passes over many entries; over few entries, their
+// counters would cost more than the passes.
 inline int digits_of(int64_t n, int bits) {
   const int widest = n >= 2048 ? kDigit : n >= 256 ? 9 : 6;
   return (bits + widest - 1) / widest;
 }
 
-// Sorts by the `bits` lowest bits of the keys, which hold all that differs; stably, with room for n entries in `other`.
+// Sorts n entries by the `bits` lowest bits of their keys, stably. Higher bits are equal. `other` has room for n
+// entries.
 template <class Entry>
-void sort_carried(Entry* a, Entry* other, int64_t n, int bits) {
+void key_value_sort(Entry* a, Entry* other, int64_t n, int bits) {
   if (n <= 1 || bits <= 0) return;
   if (n <= 24) {
     for (int64_t i = 1; i < n; ++i) {
@@ -37,7 +39,7 @@ void sort_carried(Entry* a, Entry* other, int64_t n, int bits) {
     return;
   }
   const auto slot = [](uint64_t key, int shift, int width) { return (key >> shift) & ((uint64_t{1} << width) - 1); };
-  if (n > kCarriedCached && bits > 8) {  // each such step takes 8 bits, so recursion ends
+  if (n > kCachedEntries && bits > 8) {  // each such step takes 8 bits, so recursion ends
     const int shift = bits - 8;
     int64_t starts[257] = {0}, next[256];
     for (int64_t i = 0; i < n; ++i) ++starts[slot(a[i].key, shift, 8) + 1];
@@ -45,11 +47,11 @@ void sort_carried(Entry* a, Entry* other, int64_t n, int bits) {
     std::memcpy(next, starts, sizeof next);
     for (int64_t i = 0; i < n; ++i) other[next[slot(a[i].key, shift, 8)]++] = a[i];
     std::memcpy(a, other, static_cast<size_t>(n) * sizeof *a);
-    for (int b = 0; b < 256; ++b) sort_carried(a + starts[b], other, starts[b + 1] - starts[b], shift);
+    for (int b = 0; b < 256; ++b) key_value_sort(a + starts[b], other, starts[b + 1] - starts[b], shift);
     return;
   }
   const int passes = digits_of(n, bits), width = (bits + passes - 1) / passes;
-  uint32_t counts[2][1 << kDigit];  // of this digit and of the next one, counted while this one is moved by
+  uint32_t counts[2][1 << kDigit];  // of this digit, and of the next one: they are counted in the same pass
   std::memset(counts[0], 0, sizeof(uint32_t) << width);
   for (int64_t i = 0; i < n; ++i) ++counts[0][slot(a[i].key, 0, width)];
   Entry* from = a;

@@ -14,7 +14,7 @@
 namespace jsparse {
 namespace {
 
-constexpr int kDigit = 10;  // bits at most: a pass writes to 2^bits places at a time, and beyond 1024 they leave the L1
+constexpr int kDigit = 10;  // bits at most: a pass appends to 2^bits buckets, and beyond 1024 their ends leave the L1
 constexpr int64_t kParallel = 1 << 20;  // below it a pass costs no more than starting the threads
 
 int bits_for(int64_t size) {  // to tell `size` values apart

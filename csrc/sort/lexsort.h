@@ -1,4 +1,4 @@
-// The stable order of coordinate tuples.
+// Sorts coordinate tuples lexicographically: the permutation.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A partition by the leading bits of the packed tuples, whose parts then fit the cache and are sorted there. Memory is
-// crossed three times: to count the parts, to fill them, and to sort each in place.
+// crossed three times: to count the parts, to fill them, and to sort each where it is.
 #include "sort/order.h"
 
 #include <atomic>

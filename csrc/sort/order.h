@@ -1,4 +1,4 @@
-// The tuples of coordinates of n inputs in storage order, whatever order they come in.
+// Coordinate tuples in storage order, from inputs in any order.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace jsparse {
 // Tuples with a coordinate outside its size are left out. The others are numbered s = 0, 1, … in lexicographic order,
 // equal ones in the order of the inputs.
 //
-// Usually the coordinates of a tuple and the number of its input fit one 64-bit word together: `words[s]`. If not, `perm`
-// names the inputs in order, and coordinates are read where they came from.
+// Usually the coordinates of a tuple and the number of its input fit one 64-bit word together: `words[s]`. If not,
+// `perm` names the inputs in order, and coordinates are read where they came from.
 struct Ordered {
   int64_t inputs = 0;
-  int64_t count = 0;           // tuples left
-  bool in_order = false;       // they are the inputs in their own order
-  std::vector<int64_t> units;  // bounds of runs of about equal length, to be worked on in parallel
+  int64_t count = 0;           // of the tuples that are not left out
+  bool in_order = false;       // whether these were in order already
+  std::vector<int64_t> units;  // bounds of parts of about equal length; threads work on one part each
 
   bool packed = false;
   Scratch<uint64_t> words;
@@ -33,11 +33,11 @@ struct Ordered {
   std::vector<Scratch<int64_t>> rows;  // per level
 };
 
-// `keys`: per level. `sorted_suffix`: that many of the last levels need no sorting, since inputs equal in the levels
-// before come in their order.
+// `keys`: one for each level. `sorted_suffix`: so many of the last levels need no sorting, since inputs that are equal
+// in the levels before come in the order of these.
 Ordered order(Context* ctx, const std::vector<Key>& keys, int64_t n, int sorted_suffix);
 
-// How the levels of an assembly see the tuples, one flavour for each of the two ways to hold them.
+// The tuples as an assembly reads them. There are two kinds, one for each way to hold the tuples.
 struct PackedTuples {
   const uint64_t* words;
   const int* shift;

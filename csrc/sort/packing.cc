@@ -10,7 +10,8 @@
 namespace jsparse {
 namespace {
 
-// words[i] |= data[i] << shift, and all ones where data[i] is outside [0, size). A negative number is a huge unsigned one.
+// words[i] |= data[i] << shift, and all ones where data[i] is outside [0, size). A negative number is a huge unsigned
+// one.
 template <class Unsigned, class T>
 inline void append(const T* data, int64_t count, int64_t size, int shift, uint64_t* words) {
   const auto limit = static_cast<Unsigned>(size);

@@ -1,4 +1,4 @@
-// Coordinate tuples packed into words, whose order is the lexicographic one.
+// Coordinate tuples packed into words. The order of the words is the lexicographic order of the tuples.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace jsparse {
 
-constexpr uint64_t kOutside = ~uint64_t{0};  // marks a tuple that is left out; no packed tuple has 64 bits
+constexpr uint64_t kOutside = ~uint64_t{0};  // stands for a tuple that is left out; no packed tuple has 64 bits
 constexpr int64_t kPackedBlock = 512;        // tuples packed at a time, level by level
 
 inline int bits_for(int64_t size) {  // to tell `size` values apart

@@ -11,7 +11,7 @@ namespace jsparse {
 
 using std::size_t;
 
-constexpr int64_t kSerial = 1 << 15;  // entries below which a loop costs no more than waking a thread
+constexpr int64_t kSerial = 1 << 15;  // a loop over fewer entries costs no more than waking a thread
 
 template <class F>
 void each(Context* ctx, int64_t n, const F& f) {
@@ -20,7 +20,7 @@ void each(Context* ctx, int64_t n, const F& f) {
   ctx->parallel_for(ctx, n, body, const_cast<void*>(static_cast<const void*>(&f)));
 }
 
-// Into how many slices to divide n entries: several per thread, since other work may slow one of them down.
+// How many slices n entries are divided into: several for each thread, since other work may slow a thread down.
 inline int64_t slice_count(const Context* ctx, int64_t n) {
   return n < kSerial || ctx->num_threads <= 1 ? 1 : std::min<int64_t>(4 * ctx->num_threads, 64);
 }
@@ -37,7 +37,7 @@ inline void serial_parallel_for(Context*, int64_t n, Body body, void* arg) {
   for (int64_t i = 0; i < n; ++i) body(arg, i);
 }
 
-// What one of several independent problems runs in, when they are what is divided.
+// A context without threads, for a member of a batch whose members are divided among the threads.
 inline Context serial_context() {
   Context ctx;
   ctx.parallel_for = serial_parallel_for;

@@ -21,8 +21,8 @@ inline void pause() {
 #endif
 }
 
-// One loop. Shared by the caller and its helpers through `refs`, since a helper may start long after the loop is over:
-// it then finds no chunk left, and only drops its reference.
+// One loop. The caller and its helpers share it and `refs` counts them, since a helper may start long after the loop is
+// over: it then finds no chunk left, and only drops its reference.
 struct Region {
   const int64_t n;
   const Body body;
@@ -41,8 +41,8 @@ struct Region {
     int64_t mine = 0;
     for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n; ++mine) body(arg, i);
     if (mine == 0) return;
-    // Sequentially consistent, as is the caller's store to `asleep`: either we see that it sleeps, or it sees our count.
-    // The release half publishes what the chunks wrote.
+    // Sequentially consistent, as is the caller's store to `asleep`: either we see that it sleeps, or it sees our
+    // count. The release half publishes what the chunks wrote.
     if (done.fetch_add(mine, std::memory_order_seq_cst) + mine == n && asleep.load(std::memory_order_seq_cst)) {
       std::lock_guard<std::mutex> lock(mutex);
       finished.notify_one();

@@ -53,10 +53,11 @@ void run_one(const char* name) {
   int64_t elements = 1, above = 0;
   const bool dense = name == std::string("nonzero") || name == std::string("swap"), huge = !dense && below(8) == 0;
   for (int64_t l = 0; l < levels; ++l) {
-    const int64_t level = l == 0 || above == kDense ? below(2) : below(3), size = huge ? int64_t{1} << below(63) : below(6 * (scale > 1 ? 12 : 1));
-    params.insert(params.end(), {level, dims[static_cast<size_t>(l)], below(2), size});
+    const int64_t top[] = {kDense, kCompressed, kRange};
+    const int64_t level = l == 0 || kKinds[above].gaps ? top[below(3)] : below(kKindCount), size = huge ? int64_t{1} << below(63) : below(6 * (scale > 1 ? 12 : 1));
+    params.insert(params.end(), {level, dims[static_cast<size_t>(l)], level == kRange ? 1 : below(2), size});
     elements = huge ? 0 : elements * size;
-    for (int64_t a = level == kDense ? 0 : level == kCompressed ? 2 : 1; a > 0; --a) arrays.push_back(buffer(below(25 * scale), wide ? 8 : 4));
+    for (int a = kKinds[level].arrays(); a > 0; --a) arrays.push_back(buffer(below(25 * scale), wide ? 8 : 4));
     above = level;
   }
   buffers[0].bytes.resize(params.size() * 8);
@@ -79,7 +80,7 @@ void run_one(const char* name) {
   std::vector<const int64_t*> shapes;
   for (Buffer& b : buffers) data.push_back(b.bytes.data()), shapes.push_back(b.dims);
   std::string error;
-  const int code = run_direct(find_routine(name), data.data(), shapes.data(), 2, &error);
+  const int code = run_on_host(find_routine(name), data.data(), shapes.data(), 2, &error);
   if (code != 0 && !huge) std::printf("%s: %d %s\n", name, code, error.c_str()), std::exit(1);
 }
 

@@ -216,7 +216,7 @@ def test_garbage_is_safe() -> None:
         ({0: 2}, "version 1"),
         ({2: -1}, "at least 0"),
         ({7: 65}, "four parameters"),
-        ({8: 3}, "dense, compressed"),
+        ({8: 4}, "dense, compressed"),
         ({9: 1}, "once"),
     ],
 )

@@ -87,7 +87,7 @@ class AssemblyCall:
     @property
     def address(self) -> int:
         """Where the code that runs the terms lies in this process."""
-        return _native.routine("ordered" if self.is_ordered else "lists")
+        return _native.routine("ordered" if self.is_ordered else "unordered")
 
     @property
     def slots(self) -> list[int]:

@@ -1,0 +1,27 @@
+// A dense level has all coordinates below each parent: the position is parent * size + coordinate, and nothing is
+// stored.
+#pragma once
+
+#include "levels/block.h"
+#include "levels/level_reader.h"
+#include "levels/positions.h"
+
+namespace jsparse {
+
+// Far beyond every array where 64 bits do not hold it.
+inline int64_t dense_position(int64_t parent, int64_t size, int64_t coordinate) {
+  return add_positions(multiply_positions(parent, size), coordinate);
+}
+
+// From positions to those of the parents, with the coordinates in `row`, unless it is null.
+template <class Index>
+void ascend_dense(const LevelReader<Index>& in, bool outermost, Block* block, Index* row) {
+  const int64_t size = in.level.size;  // may be 0, and then there is no room
+  block->for_each(in.positions, [&](int64_t i, int64_t position) {
+    const int64_t parent = outermost ? 0 : position / size;
+    if (row != nullptr) row[i] = static_cast<Index>(position - parent * size);
+    block->position[i] = parent;
+  });
+}
+
+}  // namespace jsparse

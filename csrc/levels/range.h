@@ -1,0 +1,68 @@
+// A range level has a run of consecutive coordinates below each parent. It stores pointers to the first position below
+// each parent, and where each run starts; coordinates within a run follow from that. Coordinates between the first and
+// the last entry of a run that have no entry are gaps: they have a position, and levels below are empty there. A parent
+// without entries has an empty run that starts at 0, so that equal patterns have equal arrays.
+#pragma once
+
+#include "levels/block.h"
+#include "levels/level_reader.h"
+#include "levels/level_writer.h"
+#include "levels/validate.h"
+
+namespace jsparse {
+
+// How many positions a tuple adds behind one that has the same parent, and a smaller coordinate.
+inline int64_t positions_added_to_run(int64_t before, int64_t coordinate) { return coordinate - before; }
+
+// Gives a tuple its position: behind the one of the tuple before, or at the start of the run of a further parent.
+// `before()`: the coordinate of the tuple before.
+template <class Index, class Before>
+int64_t enter_range(LevelWriter<Index>* out, const Step& step, const Before& before) {
+  int64_t position = out->next;
+  if (step.same_parent) {
+    position = add_positions(step.last, positions_added_to_run(before(), step.coordinate));
+  } else {
+    out->pointers.fill(step.parent, position);
+    out->starts.fill(step.parent - 1, 0);
+    out->starts.fill(step.parent, step.coordinate);
+  }
+  out->next = add_positions(position, 1);
+  return position;
+}
+
+template <class Index>
+int64_t resume_range(LevelWriter<Index>* out, int64_t parent, int64_t before) {
+  out->next = before;
+  out->pointers.next = parent + 1;
+  out->starts.next = parent + 1;
+  return before - 1;
+}
+
+template <class Index>
+void finish_range(LevelWriter<Index>* out, int64_t total) {
+  out->finish_pointers(total);
+  out->starts.fill(out->starts.length - 1, 0);
+}
+
+// From positions to those of the parents, `parents[position]`, with the coordinates in `row`, unless it is null.
+template <class Index>
+void ascend_range(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
+  const int64_t size = in.level.size;
+  block->for_each(in.positions, [&](int64_t i, int64_t position) {
+    const int64_t parent = block->position[i] = parents[position];
+    if (parent < 0) return;
+    int64_t offset, c;
+    const bool wrapped = __builtin_sub_overflow(position, int64_t{in.pointers[parent]}, &offset) ||
+                         __builtin_add_overflow(int64_t{in.starts[parent]}, offset, &c);
+    block->outside[i] |= wrapped || c < 0 || c >= size;
+    if (row != nullptr && !block->outside[i]) row[i] = static_cast<Index>(c);
+  });
+}
+
+// The faults of the run below one parent, of which `length` positions have room.
+inline int32_t faults_of_run(int64_t start, int64_t length, int64_t size, bool empty) {
+  const bool inside = start >= 0 && length <= size && start <= size - length;
+  return inside && (!empty || start == 0) ? 0 : kFaultCoordinates;
+}
+
+}  // namespace jsparse

@@ -1,0 +1,27 @@
+// A singleton level stores one coordinate for each position of the level above, and has the same positions.
+#pragma once
+
+#include "levels/block.h"
+#include "levels/level_reader.h"
+#include "levels/level_writer.h"
+
+namespace jsparse {
+
+template <class Index>
+int64_t enter_singleton(LevelWriter<Index>* out, const Step& step) {
+  out->write_coordinate(step.parent, step.coordinate);
+  return step.parent;
+}
+
+// Leaves the positions, which are the parents', and writes the coordinates to `row`, unless it is null.
+template <class Index>
+void ascend_singleton(const LevelReader<Index>& in, Block* block, Index* row) {
+  const int64_t size = in.level.size;
+  block->for_each(in.positions, [&](int64_t i, int64_t position) {
+    const int64_t c = in.coordinates[position];
+    block->outside[i] |= c < 0 || c >= size;
+    if (row != nullptr) row[i] = static_cast<Index>(c);
+  });
+}
+
+}  // namespace jsparse
