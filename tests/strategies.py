@@ -2,7 +2,8 @@
 
 from hypothesis import strategies as st
 
-from jsparse.formats import Format, Level, LevelKind
+from jsparse.formats import Format, Level
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON
 
 __all__ = ["formats"]
 
@@ -12,11 +13,11 @@ def formats(draw: st.DrawFn, ndim: int) -> Format:
     """Any format that holds any entries: what is above a singleton is nonunique."""
     levels: list[Level] = []
     for dim in draw(st.permutations(range(ndim))):
-        kinds = [LevelKind.DENSE, LevelKind.COMPRESSED]
-        if levels and levels[-1].kind is not LevelKind.DENSE:
-            kinds.append(LevelKind.SINGLETON)
+        kinds = [DENSE, COMPRESSED, RANGE]
+        if levels and not levels[-1].kind.has_gaps:
+            kinds.append(SINGLETON)
         kind = draw(st.sampled_from(kinds))
-        if kind is LevelKind.SINGLETON:
+        if kind is SINGLETON:
             levels[-1] = Level(levels[-1].kind, levels[-1].dim, unique=False)
-        levels.append(Level(kind, dim, unique=kind is LevelKind.DENSE or draw(st.booleans())))
+        levels.append(Level(kind, dim, unique=not kind.may_repeat or draw(st.booleans())))
     return Format(tuple(levels))

@@ -123,16 +123,16 @@ void write_unit(const Layout& layout, const Ordered& ordered, const Tuples& tupl
   auto* const group_slots = static_cast<Slot*>(out.group_slots);
   auto* const extra = static_cast<Slot*>(out.extra);
   auto* const extra_group = static_cast<Slot*>(out.extra_group);
-  // Most tuples only differ in the last level. If that has pointers and coordinates, they add a coordinate and no more.
-  const int last = levels - 1;
-  const bool plain = levels > 0 && layout.at(last).traits().pointers && layout.at(last).traits().coordinates;
+  // Most tuples only differ in the last chain. If it has pointers and coordinates, they add coordinates and no more.
+  const int chain = levels > 0 ? layout.chain_begin[static_cast<size_t>(levels - 1)] : 0;
+  const bool plain = levels > 0 && layout.at(chain).traits().pointers && layout.at(chain).traits().coordinates;
   for (; s < end; ++s) {
     const int level = s == 0 ? 0 : tuples.differ(s);
     const int64_t input = tuples.input(s);
     if (level < levels || s == 0) {
-      if (plain && level == last && s > 0) {
-        const int64_t position = walk.position[levels] = walk.writers[last].next++;
-        walk.writers[last].write_coordinate(position, tuples.coordinate(s, last));
+      if (plain && level >= chain && s > 0) {
+        const int64_t position = walk.position[levels] = walk.writers[chain].next++;
+        for (int l = chain; l < levels; ++l) walk.writers[l].write_coordinate(position, tuples.coordinate(s, l));
       } else if (levels > 0) {
         walk.enter(tuples, s, level);
       }

@@ -14,9 +14,11 @@ struct Block {
   // f(i, position) for those that exist in a level with room for so many.
   template <class F>
   void for_each(int64_t room, const F& f) {
-    for (int64_t i = 0; i < count; ++i) {
-      if (position[i] < 0 || position[i] >= room) outside[i] = true, position[i] = -1;
-      else f(i, position[i]);
+    const int64_t n = count;  // a copy, which no write to the arrays can change
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t p = position[i];
+      if (p < 0 || p >= room) outside[i] = true, position[i] = -1;
+      else f(i, p);
     }
   }
 };

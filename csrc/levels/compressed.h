@@ -35,8 +35,9 @@ void finish_compressed(LevelWriter<Index>* out, int64_t total) {
 template <class Index>
 void ascend_compressed(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
   const int64_t size = in.level.size;
+  const Index* const coordinates = in.coordinates;
   block->for_each(in.positions, [&](int64_t i, int64_t position) {
-    const int64_t c = in.coordinates[position];
+    const int64_t c = coordinates[position];
     block->outside[i] |= c < 0 || c >= size;
     if (row != nullptr) row[i] = static_cast<Index>(c);
     block->position[i] = parents[position];

@@ -48,12 +48,14 @@ void finish_range(LevelWriter<Index>* out, int64_t total) {
 template <class Index>
 void ascend_range(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
   const int64_t size = in.level.size;
+  const Index* const pointers = in.pointers;
+  const Index* const starts = in.starts;
   block->for_each(in.positions, [&](int64_t i, int64_t position) {
     const int64_t parent = block->position[i] = parents[position];
     if (parent < 0) return;
     int64_t offset, c;
-    const bool wrapped = __builtin_sub_overflow(position, int64_t{in.pointers[parent]}, &offset) ||
-                         __builtin_add_overflow(int64_t{in.starts[parent]}, offset, &c);
+    const bool wrapped = __builtin_sub_overflow(position, int64_t{pointers[parent]}, &offset) ||
+                         __builtin_add_overflow(int64_t{starts[parent]}, offset, &c);
     block->outside[i] |= wrapped || c < 0 || c >= size;
     if (row != nullptr && !block->outside[i]) row[i] = static_cast<Index>(c);
   });

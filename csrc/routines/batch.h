@@ -36,15 +36,19 @@ struct Call {
   }
 };
 
-// How many slots the index arrays have room for, at most nse.
+// How many slots the index arrays have room for, at most nse. Positions of a range level need no room in an array: there
+// are as many as nse slots have place for.
 inline int64_t slots_with_room(const Params& params, const std::vector<IndexArray>& arrays) {
   const int core = params.layout.core();
-  if (core > 0 && !params.layout.at(core - 1).traits().coordinates) return params.nse;  // nothing else bounds them
-  int64_t room = core > 0 ? arrays.back().length : 1;
+  int64_t inner = 1;
   for (int l = core; l < params.layout.count(); ++l) {
-    if (__builtin_mul_overflow(room, params.layout.at(l).size, &room)) return params.nse;
+    if (__builtin_mul_overflow(inner, params.layout.at(l).size, &inner)) return params.nse;
   }
-  return std::min(room, params.nse);
+  if (core == 0) return std::min(inner, params.nse);
+  const bool counted = params.layout.at(core - 1).traits().coordinates;
+  const int64_t positions = counted ? arrays.back().length : inner > 0 ? params.nse / inner : 0;
+  int64_t room;
+  return __builtin_mul_overflow(positions, inner, &room) ? params.nse : std::min(room, params.nse);
 }
 
 // keys[l]: the row of level l's dimension.

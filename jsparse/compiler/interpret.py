@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jsparse.compiler.levels import functions_of
 from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem
 from jsparse.compiler.semiring import Multiply, identity
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 __all__ = ["COMBINE", "as_stored", "interpret_listing", "interpret_problem"]
@@ -221,17 +221,13 @@ class _Space:
 def _entries(type_: PatternType, arrays: Sequence[Array], sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:
     """The coordinates and the position of each entry, level by level; those out of range are padding."""
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
-    rest = list(arrays)
-    for level, size in zip(type_.levels, sizes, strict=True):
-        if level.kind is LevelKind.DENSE:
-            found = [((*above, n), p * size + n) for above, p in found for n in range(size)]
-            continue
-        segments = [(above, p, p + 1) for above, p in found]
-        if level.kind is LevelKind.COMPRESSED:
-            pointers = np.clip(rest[0], 0, len(rest[1]))
-            segments = [(above, int(pointers[p]), int(pointers[p + 1])) for above, p in found]
-            del rest[0]
-        coordinates = rest.pop(0)
-        placed = [((*above, int(coordinates[p])), p) for above, lo, hi in segments for p in range(lo, hi)]
-        found = [entry for entry in placed if 0 <= entry[0][-1] < size]
+    for depth, (level, size) in enumerate(zip(type_.levels, sizes, strict=True)):
+        own, functions = type_.arrays_of(depth, arrays), functions_of(level.kind)
+        capacity = type_.capacities[depth] if type_.capacities else None
+        found = [
+            ((*above, coordinate), p)
+            for above, parent in found
+            for coordinate, p in functions.entries(own, parent, parent + 1, size, capacity)
+            if 0 <= coordinate < size
+        ]
     return found

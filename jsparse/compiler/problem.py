@@ -23,15 +23,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.output import Compute, Coordinates, OutputKind, Write
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
-from jsparse.formats.level import Level, LevelKind
+from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
 __all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "condition_text"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class PatternType:
             is sorted, as in every pattern; whatever the arrays hold, nothing outside them is read or written.
         lead: how many leading axes the index arrays have: as many patterns as these axes have places, walked alike.
         content: the index arrays themselves, of a small pattern whose loops are written out, entry by entry.
+        capacities: the number of positions of each level (the capacity of a dynamic one), if the lengths of index
+            arrays do not determine that of every level; else empty.
     """
 
     levels: tuple[Level, ...]
@@ -75,6 +79,11 @@ class PatternType:
     padded: bool = False
     lead: int = 0
     content: tuple[tuple[int, ...], ...] = ()
+    capacities: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.capacities and not all(level.kind.counts_positions for level in self.levels):
+            raise ValueError(f"expected the number of positions of each level of {self}")
 
     def __str__(self) -> str:
         extras = [self.index_dtype, *(["padded"] if self.padded else []), *([f"lead {self.lead}"] if self.lead else [])]
@@ -84,12 +93,16 @@ class PatternType:
     def repeats(self, level: int) -> bool:
         """Whether one coordinate of `level` may stand at several positions: a nonunique level above a singleton."""
         below = self.levels[level + 1 : level + 2]
-        return not self.levels[level].unique and any(b.kind is LevelKind.SINGLETON for b in below)
+        return not self.levels[level].unique and any(b.kind.is_branchless for b in below)
 
     def is_single(self, level: int) -> bool:
         """Whether `level` has one entry for each of the level above."""
-        is_singleton = level > 0 and self.levels[level].kind is LevelKind.SINGLETON
-        return is_singleton and self.levels[level - 1].unique
+        return level > 0 and self.levels[level].kind.is_branchless and self.levels[level - 1].unique
+
+    def arrays_of(self, level: int, arrays: Sequence[T]) -> Sequence[T]:
+        """The level's own index arrays among those of the pattern."""
+        before = sum(len(above.kind.arrays) for above in self.levels[:level])
+        return arrays[before : before + len(self.levels[level].kind.arrays)]
 
 
 @dataclass(frozen=True, slots=True)

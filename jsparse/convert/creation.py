@@ -18,9 +18,10 @@ from jsparse.convert.array_kinds import is_jax_sparse, is_scipy
 from jsparse.convert.jax_sparse import from_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
-from jsparse.formats import Format, LevelKind, Pattern, default_format
+from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import Built
 from jsparse.formats.coordinates import split_coordinates
+from jsparse.formats.levels import COMPRESSED
 from jsparse.formats.shape import sizes_of
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import dynamic_type
@@ -160,7 +161,7 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
         return _make(x.transpose(layout.order).reshape(-1), pattern, dtype)
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
-    if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind is LevelKind.COMPRESSED and _dense_above(layout):
+    if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind is COMPRESSED and _dense_above(layout):
         rows = prod(x.shape[:-1])  # not what the number of elements says: a row may have none
         wide = max(x.size, rows, x.shape[-1]) >= 2**31
         pointers, columns, values = _native.compress_dense(x, rows, _kind(x.dtype), wide)
@@ -171,7 +172,7 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
 
 
 def _dense_above(layout: Format) -> bool:
-    return all(level.kind is LevelKind.DENSE for level in layout.levels[:-1])
+    return all(level.kind.is_full for level in layout.levels[:-1])
 
 
 def _kind(dtype: np.dtype) -> str:

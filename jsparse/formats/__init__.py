@@ -2,7 +2,8 @@
 
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format
-from jsparse.formats.level import Level, LevelKind
+from jsparse.formats.level import Level
+from jsparse.formats.levels import LevelKind
 from jsparse.formats.pattern import Pattern
 from jsparse.formats.relayout import Relayout, derived_format
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import prod
 
 import numpy as np
@@ -11,7 +11,6 @@ from jsparse import _native
 from jsparse.base.limits import check_bytes
 from jsparse.errors import FormatError, PatternError, shortened
 from jsparse.formats.format import Format, dimension_name
-from jsparse.formats.level import LevelKind
 
 __all__ = [
     "Built",
@@ -29,7 +28,6 @@ _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _SUMMED_IN = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
-_KINDS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 1, LevelKind.SINGLETON: 2}
 
 
 class OutsideError(Exception):
@@ -117,7 +115,7 @@ def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
 
 def level_tuples(shape: Sequence[int], format: Format) -> list[tuple[int, int, int, int]]:
     """The levels as the extension takes them: (kind, dimension, unique, size)."""
-    return [(_KINDS[level.kind], level.dim, int(level.unique), shape[level.dim]) for level in format.levels]
+    return [(level.kind.code, level.dim, int(level.unique), shape[level.dim]) for level in format.levels]
 
 
 def build(
@@ -153,7 +151,7 @@ def build(
 
 def _without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
     """What to raise where memory is short: if it is for the pointers below dense levels, that is said."""
-    outer = takewhile(lambda level: level.kind is LevelKind.DENSE, format.levels)
+    outer = takewhile(lambda level: level.kind.is_full, format.levels)
     parents = prod(shape[level.dim] for level in outer)
     if parents < _MANY:
         return error
@@ -207,7 +205,9 @@ def _check_unique(format: Format, arrays: Sequence[np.ndarray]) -> None:
     """Each unique level above a singleton must have different coordinates at different positions of a parent."""
     stored = iter(arrays)
     for chain in format.chains:
-        if format.levels[chain[0]].kind is LevelKind.DENSE:
+        kind = format.levels[chain[0]].kind
+        if not kind.has_coordinates:
+            list(islice(stored, len(kind.arrays)))
             continue
         pointers = next(stored)
         rows = [next(stored) for _ in chain]

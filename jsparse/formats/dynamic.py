@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from math import prod
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
-from jsparse.formats.level import LevelKind
+from jsparse.formats.levels import array_length
 from jsparse.formats.pattern import Pattern
 
 __all__ = ["DynamicType", "OfDynamicType", "index_operands", "pad", "room_in", "slots_dtype", "trim"]
@@ -34,26 +35,22 @@ class DynamicType:
         found: list[int] = []
         parents = reached = 1
         levels = self.format.levels
-        for level, below in zip(levels, (*levels[1:], None), strict=True):
-            reached *= self.shape[level.dim]
-            if level.kind is LevelKind.DENSE:
-                parents *= self.shape[level.dim]
-            elif level.kind is LevelKind.COMPRESSED:
-                shares = below is not None and below.kind is LevelKind.SINGLETON  # its positions with all of the chain
-                parents = min(core, reached) if level.unique and not shares else core
+        for number, (level, below) in enumerate(zip(levels, (*levels[1:], None), strict=True)):
+            extent = self.shape[level.dim]
+            reached *= extent
+            shares = below is not None and below.kind.is_branchless  # its positions with all of the chain
+            entries = min(core, reached) if level.unique and not shares else core
+            last = number + 1 == len(levels) - self.format.trailing_dense
+            parents = level.kind.capacity(parents, extent, entries, last=last)
             found.append(parents)
         return tuple(found)
 
     @cached_property
     def array_lengths(self) -> tuple[int, ...]:
         """The length of each index array, in the order of `Format.arrays`."""
-        lengths = []
-        for level, role in self.format.arrays:
-            if role == "pointers":
-                lengths.append((self.capacities[level - 1] if level else 1) + 1)
-            else:
-                lengths.append(self.capacities[level])
-        return tuple(lengths)
+        before = (1, *self.capacities)
+        arrays = self.format.arrays
+        return tuple(array_length(role, before[level], self.capacities[level]) for level, role in arrays)
 
     @cached_property
     def index_dtype(self) -> np.dtype:
@@ -76,7 +73,7 @@ class DynamicType:
     def slots_below(self, array: int) -> int:
         """How many slots each position has that an array of pointers counts."""
         inner = self.format.levels[self.format.arrays[array][0] + 1 :]
-        return prod(self.shape[level.dim] for level in inner if level.kind is LevelKind.DENSE)
+        return prod(self.shape[level.dim] for level in inner if level.kind.is_full)
 
 
 class OfDynamicType:
@@ -142,18 +139,18 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
 
 def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
     """The static pattern of the entries in use. Raises PatternError if there were more than there is room for."""
-    left, kept, positions = list(arrays), [], 1
+    left, kept, positions = iter(arrays), list[np.ndarray](), 1
     for level, capacity in zip(type_.format.levels, type_.capacities, strict=True):
-        if level.kind is LevelKind.DENSE:
-            positions *= type_.shape[level.dim]
-            continue
-        if level.kind is LevelKind.COMPRESSED:
-            kept.append(left.pop(0)[: positions + 1])
-            positions = int(kept[-1][-1])
-            if positions > capacity:
-                raise PatternError(
-                    f"Expected at most {capacity:,} entries in a level, as nse={type_.nse:,} allows, but there are "
-                    f"{positions:,}. Give a larger nse."
-                )
-        kept.append(left.pop(0)[:positions])
+        parents, extent = positions, type_.shape[level.dim]
+        own = list(islice(left, len(level.kind.arrays)))
+        if level.kind.has_pointers:
+            own[0] = own[0][: parents + 1]
+        positions = level.kind.positions(parents, extent, own)
+        if positions > capacity:
+            raise PatternError(
+                f"Expected at most {capacity:,} entries in a level, as nse={type_.nse:,} allows, but there are "
+                f"{positions:,}. Give a larger nse."
+            )
+        roles = zip(level.kind.arrays, own, strict=True)
+        kept += [array[: array_length(role, parents, positions)] for role, array in roles]
     return Pattern(type_.shape, type_.format, kept)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jsparse.errors import FormatError, NotYetSupportedError, represented, shortened
-from jsparse.formats.level import Level, LevelKind, check_dimensions
+from jsparse.formats.level import Level, check_dimensions
+from jsparse.formats.levels import DENSE
 from jsparse.formats.named import NAMES, default_levels, has_name, named_levels
 from jsparse.formats.parse import read_levels
 
 __all__ = ["Format", "default_format", "dimension_name", "permutation"]
 
-_DENSE, _COMPRESSED, _SINGLETON = LevelKind.DENSE, LevelKind.COMPRESSED, LevelKind.SINGLETON
 _LATER = {"auto", "block_group_coo", "bsr", "dbsr", "ell", "group_coo", "hyb"}
 _KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : compressed)'"
 
@@ -23,9 +23,9 @@ _KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : 
 class Format:
     """The levels of a tensor in storage order, each dimension stored by exactly one of them.
 
-    A singleton has one entry at each position of the level above. Below a dense level that is one at every coordinate,
-    which entries in general do not have: no tensor is stored so (see `check_storable`), but what a table of integers
-    says is: coordinate p leads to table[p].
+    A singleton has one entry at each position of the level above. A dense level has a position at every coordinate, so
+    a singleton below it has an entry at every coordinate. Tensors in general do not (see `check_storable`), but a table
+    of integers does: coordinate p leads to table[p].
 
     Raises FormatError if a dimension is missing or stored twice, if there are more than `MOST_DIMENSIONS`, or if a
     singleton is outermost.
@@ -41,13 +41,13 @@ class Format:
                 f"Expected {self.ndim} levels to store each of the dimensions 0 to {self.ndim - 1} exactly once, "
                 f"but they store {shortened(', '.join(map(str, self.order)))}."
             )
-        if self.levels and self.levels[0].kind is _SINGLETON:
+        if self.levels and self.levels[0].kind.is_branchless:
             raise FormatError(_orphan(None, self.levels[0]))
 
     def check_storable(self) -> None:
-        """That any entries can be stored so. Raises FormatError for a singleton below a dense level."""
+        """Raises FormatError unless any entries can be stored so: not with a singleton below a level with gaps."""
         for parent, child in pairwise(self.levels):
-            if child.kind is _SINGLETON and parent.kind is _DENSE:
+            if child.kind.is_branchless and parent.kind.has_gaps:
                 raise FormatError(_orphan(parent, child))
 
     @staticmethod
@@ -69,7 +69,7 @@ class Format:
     @staticmethod
     def dense(ndim: int, order: Sequence[int] | None = None) -> "Format":
         """All levels dense, storing the dimensions in `order` (by default as they come: C order)."""
-        return Format(tuple(Level(_DENSE, dim) for dim in (range(ndim) if order is None else order)))
+        return Format(tuple(Level(DENSE, dim) for dim in (range(ndim) if order is None else order)))
 
     @property
     def ndim(self) -> int:
@@ -84,23 +84,28 @@ class Format:
     @property
     def is_dense(self) -> bool:
         """Whether every level is dense."""
-        return all(level.kind is _DENSE for level in self.levels)
+        return all(level.kind.is_full for level in self.levels)
 
     @property
     def trailing_dense(self) -> int:
         """How many of the last levels are dense."""
-        sparse = [index for index, level in enumerate(self.levels) if level.kind is not _DENSE]
+        sparse = [index for index, level in enumerate(self.levels) if not level.kind.is_full]
         return self.ndim - 1 - sparse[-1] if sparse else self.ndim
 
     @property
+    def appends(self) -> bool:
+        """Whether entries can be appended one after the other, in storage order."""
+        return all(level.kind.appends for level in self.levels)
+
+    @property
     def arrays(self) -> tuple[tuple[int, str], ...]:
-        """(level, "pointers" or "coordinates") of each index array of a pattern, in their flat order."""
+        """(level, role) of each index array of a pattern, in their flat order; the role is "pointers", say."""
         return _arrays(self.levels)
 
     @property
     def chains(self) -> tuple[range, ...]:
-        """The levels in runs that share their positions: a dense level, or a compressed one with its singletons."""
-        starts = [index for index, level in enumerate(self.levels) if level.kind is not _SINGLETON]
+        """The levels in chains that share their positions: a level and the singletons below it."""
+        starts = [index for index, level in enumerate(self.levels) if not level.kind.is_branchless]
         return tuple(map(range, starts, [*starts[1:], self.ndim]))
 
     @property
@@ -117,7 +122,7 @@ class Format:
 
     def repeats(self, level: int) -> bool:
         """Whether coordinates may repeat in `level`: it is nonunique and a singleton follows."""
-        followed = level + 1 < self.ndim and self.levels[level + 1].kind is _SINGLETON
+        followed = level + 1 < self.ndim and self.levels[level + 1].kind.is_branchless
         return followed and not self.levels[level].unique
 
     def transposed(self, axes: Sequence[int]) -> "Format":
@@ -128,7 +133,7 @@ class Format:
     def with_dense(self, dim_count: int) -> "Format":
         """This format with a dense level for each of `dim_count` added trailing dimensions."""
         added = range(self.ndim, self.ndim + dim_count)
-        return Format(self.levels + tuple(Level(_DENSE, dim) for dim in added))
+        return Format(self.levels + tuple(Level(DENSE, dim) for dim in added))
 
     def __str__(self) -> str:
         return self.name
@@ -178,8 +183,7 @@ def dimension_name(dim: int, ndim: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _arrays(levels: tuple[Level, ...]) -> tuple[tuple[int, str], ...]:
-    stored = {_DENSE: (), _COMPRESSED: ("pointers", "coordinates"), _SINGLETON: ("coordinates",)}
-    return tuple((index, role) for index, level in enumerate(levels) for role in stored[level.kind])
+    return tuple((index, role) for index, level in enumerate(levels) for role in level.kind.arrays)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,28 +1,21 @@
 """One storage level of a format."""
 
-import enum
 from dataclasses import dataclass
 
 from jsparse.errors import FormatError
+from jsparse.formats.levels import LevelKind
 
-__all__ = ["MOST_DIMENSIONS", "Level", "LevelKind", "check_dimensions"]
+__all__ = ["MOST_DIMENSIONS", "Level", "check_dimensions"]
 
 MOST_DIMENSIONS = 64  # as many as numpy's arrays have, and the extension's layouts
-
-
-class LevelKind(enum.Enum):
-    """What a level stores: nothing, pointers and coordinates, or coordinates only."""
-
-    DENSE = "dense"
-    COMPRESSED = "compressed"
-    SINGLETON = "singleton"
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     """A storage level: its kind, the dimension it stores, and whether its coordinates are unique within their parent.
 
-    Raises FormatError for a negative dimension and for a nonunique dense level.
+    Raises FormatError for a negative dimension, and for a nonunique level of a kind that has each coordinate at most
+    once.
     """
 
     kind: LevelKind
@@ -32,14 +25,14 @@ class Level:
     def __post_init__(self) -> None:
         if self.dim < 0:
             raise FormatError(f"Expected a level to store a dimension >= 0, but it stores dimension {self.dim}.")
-        if self.kind is LevelKind.DENSE and not self.unique:
+        if not self.unique and not self.kind.may_repeat:
             raise FormatError(
-                f"Expected the dense level of dimension {self.dim} to be unique, but it is nonunique: "
-                "a dense level has each coordinate exactly once. Leave nonunique out."
+                f"Expected the {self.kind} level of dimension {self.dim} to be unique, but it is nonunique: "
+                f"a {self.kind} level has each coordinate at most once. Leave nonunique out."
             )
 
     def __str__(self) -> str:
-        return self.kind.value if self.unique else f"{self.kind.value}(nonunique)"
+        return self.kind.name if self.unique else f"{self.kind}(nonunique)"
 
 
 def check_dimensions(ndim: int) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from jsparse.errors import FormatError
-from jsparse.formats.level import Level, LevelKind, check_dimensions
+from jsparse.formats.level import Level, check_dimensions
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 
 __all__ = ["NAMES", "default_levels", "has_name", "named_levels"]
 
 NAMES = ("csr", "csc", "dcsr", "dcsc", "coo", "csf")
-_DENSE, _COMPRESSED, _SINGLETON = LevelKind.DENSE, LevelKind.COMPRESSED, LevelKind.SINGLETON
 _MATRICES = {
-    "csr": (Level(_DENSE, 0), Level(_COMPRESSED, 1)),
-    "csc": (Level(_DENSE, 1), Level(_COMPRESSED, 0)),
-    "dcsr": (Level(_COMPRESSED, 0), Level(_COMPRESSED, 1)),
-    "dcsc": (Level(_COMPRESSED, 1), Level(_COMPRESSED, 0)),
+    "csr": (Level(DENSE, 0), Level(COMPRESSED, 1)),
+    "csc": (Level(DENSE, 1), Level(COMPRESSED, 0)),
+    "dcsr": (Level(COMPRESSED, 0), Level(COMPRESSED, 1)),
+    "dcsc": (Level(COMPRESSED, 1), Level(COMPRESSED, 0)),
 }
 
 
@@ -26,7 +26,7 @@ def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
     """The levels of a short name ("dense": all levels dense). Raises FormatError if it has no such rank."""
     check_dimensions(ndim)
     if name == "dense":
-        return tuple(Level(_DENSE, dim) for dim in range(ndim))
+        return tuple(Level(DENSE, dim) for dim in range(ndim))
     if name in _MATRICES:
         if ndim != 2:
             raise FormatError(
@@ -49,9 +49,9 @@ def default_levels(ndim: int) -> tuple[Level, ...]:
 def _coo(ndim: int) -> tuple[Level, ...]:
     if ndim == 1:
         return _compressed(1)
-    inner = (Level(_SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
-    return (Level(_COMPRESSED, 0, unique=False), *inner, Level(_SINGLETON, ndim - 1))
+    inner = (Level(SINGLETON, dim, unique=False) for dim in range(1, ndim - 1))
+    return (Level(COMPRESSED, 0, unique=False), *inner, Level(SINGLETON, ndim - 1))
 
 
 def _compressed(ndim: int) -> tuple[Level, ...]:
-    return tuple(Level(_COMPRESSED, dim) for dim in range(ndim))
+    return tuple(Level(COMPRESSED, dim) for dim in range(ndim))

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from jsparse.errors import FormatError, NotYetSupportedError, SubscriptError, pointed, shortened
-from jsparse.formats.level import MOST_DIMENSIONS, Level, LevelKind
+from jsparse.formats.level import MOST_DIMENSIONS, Level
+from jsparse.formats.levels import KINDS, LevelKind, kind_words
 
 __all__ = ["read_levels"]
 
 _T = TypeVar("_T")
-_KINDS = {kind.value: kind for kind in LevelKind}
 _LATER_WORDS = {"batch", "loose_compressed", "structured", "nonordered", "soa", "high"}
 _TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
 
@@ -99,11 +99,11 @@ class _Notation:
         return Level(kind, dim, unique=not self.nonunique(kind))
 
     def kind(self) -> LevelKind:
-        token = self.name("dense, compressed or singleton")
+        token = self.name(kind_words())
         self.refuse_later(token)
-        if token.text not in _KINDS:
-            raise self.error(token, f"Expected dense, compressed or singleton, but got {token}")
-        return _KINDS[token.text]
+        if token.text not in KINDS:
+            raise self.error(token, f"Expected {kind_words()}, but got {token}")
+        return KINDS[token.text]
 
     def nonunique(self, kind: LevelKind) -> bool:
         if self.peek().text != "(":
@@ -113,14 +113,16 @@ class _Notation:
         self.refuse_later(word)
         if word.text != "nonunique":
             raise self.error(word, f"Expected nonunique, but got {word}")
-        if kind is LevelKind.DENSE:
-            raise self.error(word, "Expected a dense level without nonunique: it has each coordinate exactly once")
+        if not kind.may_repeat:
+            raise self.error(
+                word, f"Expected a {kind} level without nonunique, as it has each coordinate exactly once or not at all"
+            )
         self.expect(")", "')'")
         return True
 
     def refuse_later(self, token: _Token) -> None:
         if token.text in _LATER_WORDS:
-            message = f"{token.text} is not supported yet: use dense, compressed, singleton, nonunique"
+            message = f"{token.text} is not supported yet: use {kind_words()}, or nonunique"
             raise NotYetSupportedError(self.point(token, message))
 
     def name(self, what: str) -> _Token:

@@ -12,7 +12,8 @@ from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import build, index_dtype
 from jsparse.formats.format import Format, permutation
-from jsparse.formats.level import Level, LevelKind
+from jsparse.formats.level import Level
+from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import Pattern
 
 __all__ = ["Relayout", "derived_format", "relayout_to", "with_order"]
@@ -161,9 +162,7 @@ def _is_transposition(source: Format, target: Format) -> bool:
     """Whether the entries of a matrix get grouped by their last coordinate, which a dense level then stores."""
     kinds = tuple(level.kind for level in target.levels)
     return (
-        kinds == (LevelKind.DENSE, LevelKind.COMPRESSED)
-        and source.order == target.order[::-1]
-        and source.trailing_dense == 0
+        kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates
     )
 
 
@@ -187,16 +186,14 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
     levels = []
     for at, dim in enumerate(order):
         cheap = at == 0 and pattern.shape[dim] <= 4 * pattern.nse + 64
-        kind = LevelKind.DENSE if cheap or at >= len(order) - stay else LevelKind.COMPRESSED
+        kind = DENSE if cheap or at >= len(order) - stay else COMPRESSED
         levels.append(Level(kind, dim))
     return Format(tuple(levels))
 
 
 def _nonrepeating(format: Format) -> Format:
     """A format of the same slots that holds any entries: order and dense levels stay, the rest is compressed."""
-    levels = (
-        level if level.kind is LevelKind.DENSE else Level(LevelKind.COMPRESSED, level.dim) for level in format.levels
-    )
+    levels = (level if level.kind.is_full else Level(COMPRESSED, level.dim) for level in format.levels)
     return Format(tuple(levels))
 
 

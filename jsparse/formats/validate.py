@@ -1,6 +1,7 @@
 """Checks that index arrays given by a user describe a tensor."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from jsparse import _native
 from jsparse.errors import PatternError, shortened
 from jsparse.formats.build import check_nse, compare_neighbours, level_tuples
 from jsparse.formats.format import Format
-from jsparse.formats.level import LevelKind
+from jsparse.formats.levels import array_length
 from jsparse.formats.shape import sizes_of
 
 __all__ = ["check_arrays", "checked_shape"]
@@ -33,17 +34,18 @@ def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
     stored = iter(arrays)
     size = 1
     for chain in format.chains:
+        own = [list(islice(stored, len(format.levels[level].kind.arrays))) for level in chain]
         first = format.levels[chain[0]]
-        if first.kind is LevelKind.DENSE:
-            size = check_nse(size * shape[first.dim], format, shape)
-            continue
-        pointers = next(stored)
-        rows = [next(stored) for _ in chain]
-        _check_pointers(chain[0], pointers, size, rows[0])
-        for level, row in zip(chain, rows, strict=True):
-            _check_coordinates(level, row, len(rows[0]), shape[format.levels[level].dim])
-        _check_order(format, chain, pointers, rows)
-        size = len(rows[0])
+        fault = first.kind.fault(size, shape[first.dim], own[0])
+        if fault is not None:
+            raise PatternError(f"Expected the {fault[0]} of level {chain[0]} {fault[1]}.")
+        size = check_nse(first.kind.positions(size, shape[first.dim], own[0]), format, shape)
+        stored_levels = [n for n in chain if format.levels[n].kind.has_coordinates]
+        rows = [own[n - chain[0]][-1] for n in stored_levels]
+        for level, row in zip(stored_levels, rows, strict=True):
+            _check_coordinates(level, row, size, shape[format.levels[level].dim])
+        if first.kind.has_coordinates:
+            _check_order(format, chain, own[0][0], rows)
 
 
 def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> bool:
@@ -51,16 +53,15 @@ def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
     stored = iter(arrays)
     size = 1
     for level in format.levels:
-        if level.kind is LevelKind.DENSE:
-            size *= shape[level.dim]
-            continue
-        if level.kind is LevelKind.COMPRESSED and len(next(stored)) != size + 1:
+        parents, own = size, list(islice(stored, len(level.kind.arrays)))
+        size = level.kind.positions(parents, shape[level.dim], own)
+        roles = zip(level.kind.arrays, own, strict=True)
+        if any(len(array) != array_length(role, parents, size) for role, array in roles):
             return False
-        size = len(next(stored))
     check_nse(size, format, shape)
     dtype = np.int32 if all(array.dtype == np.int32 for array in arrays) else np.int64
     return not arrays or not _native.faults(
-        [np.ascontiguousarray(a, dtype) for a in arrays], level_tuples(shape, format)
+        [np.ascontiguousarray(a, dtype) for a in arrays], level_tuples(shape, format), size
     )
 
 
@@ -77,26 +78,6 @@ def _check_kinds(format: Format, arrays: Sequence[np.ndarray]) -> None:
                 f"Expected the {word} to be a one-dimensional array of integers, "
                 f"but got shape {array.shape} of {array.dtype}."
             )
-
-
-def _check_pointers(level: int, pointers: np.ndarray, parents: int, coordinates: np.ndarray) -> None:
-    what = f"the pointers of level {level}"
-    if len(pointers) != parents + 1:
-        raise PatternError(
-            f"Expected {what} to be {parents + 1} long, one more than its {parents} parents, but got {len(pointers)}."
-        )
-    if pointers[0] != 0:
-        raise PatternError(f"Expected {what} to start at 0, but they start at {pointers[0]}.")
-    falling = pointers[:-1] > pointers[1:]
-    if falling.any():
-        at = int(np.argmax(falling))
-        raise PatternError(
-            f"Expected {what} never to decrease, but {pointers[at]} is followed by {pointers[at + 1]} at {at + 1}."
-        )
-    if pointers[-1] != len(coordinates):
-        raise PatternError(
-            f"Expected the last of {what} to be the number of coordinates, {len(coordinates)}, but got {pointers[-1]}."
-        )
 
 
 def _check_coordinates(level: int, row: np.ndarray, count: int, extent: int) -> None:

@@ -1,13 +1,13 @@
 """Reads the coordinates back from index arrays."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 
 from jsparse import _native
 from jsparse.formats.build import level_tuples
 from jsparse.formats.format import Format
-from jsparse.formats.level import LevelKind
 
 __all__ = ["coordinate_rows", "level_sizes"]
 
@@ -15,14 +15,11 @@ __all__ = ["coordinate_rows", "level_sizes"]
 def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
     """The number of positions after each level."""
     sizes: list[int] = []
-    stored = iter(arrays)
+    stored, positions = iter(arrays), 1
     for level in format.levels:
-        if level.kind is LevelKind.DENSE:
-            sizes.append((sizes[-1] if sizes else 1) * shape[level.dim])
-            continue
-        if level.kind is LevelKind.COMPRESSED:
-            next(stored)
-        sizes.append(len(next(stored)))
+        own = list(islice(stored, len(level.kind.arrays)))
+        positions = level.kind.positions(positions, shape[level.dim], own)
+        sizes.append(positions)
     return tuple(sizes)
 
 
@@ -44,6 +41,6 @@ def coordinate_rows(
 def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
     """Per dimension, the index array that is its row already: those of the last chain, if it holds coordinates."""
     last = format.chains[-1]
-    if format.levels[last[0]].kind is LevelKind.DENSE:
+    if not format.levels[last[0]].kind.has_coordinates:
         return {}
     return {format.levels[level].dim: row for level, row in zip(last, arrays[len(arrays) - len(last) :], strict=True)}

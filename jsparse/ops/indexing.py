@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.errors import NotYetSupportedError, ShapeError, shortened
-from jsparse.formats import Format, Level, LevelKind, Pattern
+from jsparse.formats import Format, Level, Pattern
+from jsparse.formats.levels import COMPRESSED
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -139,12 +140,12 @@ def _left_format(format: Format, dims: list[int]) -> Format:
         return format
     kept = [level for level in format.levels if level.dim in dims]
     kinds = [level.kind for level in kept]
-    if not format.is_dense and all(kind is LevelKind.DENSE for kind in kinds):
+    if not format.is_dense and all(kind.is_full for kind in kinds):
         return Format.of("coo", len(dims))
     for n, kind in enumerate(kinds):
-        if kind is LevelKind.SINGLETON and (n == 0 or kinds[n - 1] is LevelKind.DENSE):
-            kinds[n] = LevelKind.COMPRESSED
-    followed = [kind is LevelKind.SINGLETON for kind in (*kinds[1:], LevelKind.DENSE)]
+        if kind.is_branchless and (n == 0 or kinds[n - 1].has_gaps):
+            kinds[n] = COMPRESSED
+    followed = [*(kind.is_branchless for kind in kinds[1:]), False]
     levels = (
         Level(kind, dims.index(level.dim), unique=not below)
         for kind, level, below in zip(kinds, kept, followed, strict=True)

@@ -12,7 +12,8 @@ from itertools import product as choices
 from typing import Any
 
 from jsparse.compiler.schedule.legality import has_legal_order
-from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
+from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats.levels import COMPRESSED
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
 from jsparse.primitives.spec import PatternAccess
@@ -46,7 +47,7 @@ def _fits(walks: Sequence[PatternAccess]) -> bool:
 def _moved(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
     assert isinstance(walk.pattern, DynamicType)
     shape = tuple(walk.pattern.shape[n] for n in order)
-    levels = tuple(Level(LevelKind.COMPRESSED, n) for n in range(len(order)))
+    levels = tuple(Level(COMPRESSED, n) for n in range(len(order)))
     return PatternAccess(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
 
 
@@ -54,5 +55,5 @@ def _format(work: TypedProduct, place: int, order: tuple[int, ...]) -> Format:
     """The operand's levels in another order, compressed but for the dense ones at the end."""
     on: Any = work.operands[place].stored
     levels = on.pattern.format.levels
-    walked = tuple(Level(LevelKind.COMPRESSED, levels[n].dim) for n in order)
+    walked = tuple(Level(COMPRESSED, levels[n].dim) for n in order)
     return Format((*walked, *levels[len(order) :]))

@@ -117,7 +117,8 @@ def listed_arrays(reached: OutputPattern, index: Sequence[Sequence[Any]], type_:
     Args:
         index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
     """
-    found = find_places(reached, tuple(reached.kept[dim] for dim in type_.format.order))
+    order = tuple(reached.kept[dim] for dim in type_.format.order) if type_.format.appends else ()
+    found = find_places(reached, order)
     return list_places(reached, found, index, type_)
 
 

@@ -57,6 +57,7 @@ class Entries:
         if (
             any(self._sums_dense(n) for n in range(len(self.specs)))
             or self.result.format.trailing_dense
+            or not self.result.format.appends
             or not self.reached.walks
         ):
             return False

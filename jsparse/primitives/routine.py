@@ -16,7 +16,7 @@ from jsparse.compiler.runtime.kernel_call import KernelCall
 from jsparse.compiler.runtime.routine import Routine, parameters, swap_parameters
 from jsparse.compiler.signature import element_code, encoded
 from jsparse.errors import DTypeError, LeafError
-from jsparse.formats import DynamicType, LevelKind
+from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.kernel import custom_call
 from jsparse.primitives.multilinear import pattern_is_unknown
@@ -58,7 +58,7 @@ def assemble(coords: Any, type_: DynamicType) -> Assembled:
 def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
     """The index arrays of a pattern, of a batch of patterns if they have leading axes. If `config.bounds` asks for it,
     the program fails where they are none; not those that have no pointers, of which nothing is expected."""
-    if config.bounds != "check" or all(level.kind is not LevelKind.COMPRESSED for level in type_.format.levels):
+    if config.bounds != "check" or all(not level.kind.has_pointers for level in type_.format.levels):
         return tuple(arrays)
 
     def check(*arrays: Any) -> tuple[Any, ...]:

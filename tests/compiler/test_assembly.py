@@ -19,7 +19,8 @@ from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule import plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import pattern_type
-from jsparse.formats import Level, LevelKind
+from jsparse.formats import Level
+from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment
 
@@ -244,7 +245,7 @@ def test_long_rows(size: int, padded: bool) -> None:
 
 def _product_of_sparse_rows(rng: np.random.Generator, size: int) -> Stated:
     """R[i, k] = A[i, j] * B[j, k], rows of B being nearly empty but for their ends."""
-    csr = Format((Level(LevelKind.DENSE, 0), Level(LevelKind.COMPRESSED, 1)))
+    csr = Format((Level(DENSE, 0), Level(COMPRESSED, 1)))
     left = np.argwhere(rng.random((4, 3)) < 0.7)
     right = np.argwhere(rng.random((3, 12)) < 0.6)
     right[:, 1] = np.array([0, 31, 32, 63, 1023, 1024, 2047, 4000, 4064, size - 33, size - 2, size - 1])[right[:, 1]]
@@ -281,8 +282,8 @@ def _columns_by_numpy(run: ListRun, size: int) -> list:
 def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
     """b[j] * a[i] + M[i, j], where a lacks most i: b is merged with M's columns there all the same."""
     sizes = (("i", 6), ("j", 5))
-    vector = Format((Level(LevelKind.COMPRESSED, 0),))
-    csr = Format((Level(LevelKind.DENSE, 0), Level(LevelKind.COMPRESSED, 1)))
+    vector = Format((Level(COMPRESSED, 0),))
+    csr = Format((Level(DENSE, 0), Level(COMPRESSED, 1)))
     coords = np.argwhere(np.tri(6, 5, dtype=bool)).T
     a, b, M = (
         Pattern.from_coordinates(np.asarray(given), shape, format)[0]

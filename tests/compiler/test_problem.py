@@ -6,11 +6,12 @@ from compiler.cases import CASES, dense, planned, sparse
 
 from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
-from jsparse.formats import Level, LevelKind
+from jsparse.formats import Level
+from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import core_of
 from jsparse.notation import Access, Assignment, parse_einsum
 
-CSR = PatternType((Level(LevelKind.DENSE, 0), Level(LevelKind.COMPRESSED, 1)), "int32")
+CSR = PatternType((Level(DENSE, 0), Level(COMPRESSED, 1)), "int32")
 
 
 def test_a_problem_prints_every_tensor_pattern_and_size():

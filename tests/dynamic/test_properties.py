@@ -11,7 +11,8 @@ from strategies import formats
 from jsparse import einsum
 from jsparse.convert.creation import asarray
 from jsparse.errors import FormatError
-from jsparse.formats import Format, Level, LevelKind
+from jsparse.formats import Format, Level
+from jsparse.formats.levels import COMPRESSED, SINGLETON
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 SHAPES = st.sampled_from([(3,), (4, 3), (3, 4, 2), (1, 5), (0, 3)])
@@ -93,7 +94,7 @@ def test_inside_jit(case, shuffled):
 
 
 def test_a_unique_level_above_a_singleton_is_refused_where_it_repeats():
-    format = Format((Level(LevelKind.COMPRESSED, 0), Level(LevelKind.SINGLETON, 1)))
+    format = Format((Level(COMPRESSED, 0), Level(SINGLETON, 1)))
     try:
         asarray(np.ones((2, 2)), format)
     except FormatError as error:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from jsparse import Format, Pattern, SparseTensor
-from jsparse.formats import Level, LevelKind
+from jsparse.formats import Level
+from jsparse.formats.levels import DENSE, KINDS, RANGE, SINGLETON
 
 __all__ = ["MATRIX_FORMATS", "all_formats", "check_stored", "drawn", "integers", "reached", "stored_in", "whole"]
 
@@ -27,15 +28,15 @@ MATRIX_FORMATS = [
 
 @cache
 def all_formats(ndim: int) -> list[Format]:
-    """Every storage order with dense, compressed and coordinate levels, repeats only where singletons need them."""
+    """Every storage order with levels of all kinds, repeats only where singletons need them."""
     found = []
     for order in itertools.permutations(range(ndim)):
-        for kinds in itertools.product(LevelKind, repeat=ndim):
-            above = [LevelKind.DENSE, *kinds][:ndim]
-            if any(k is LevelKind.SINGLETON and a is LevelKind.DENSE for k, a in zip(kinds, above, strict=True)):
+        for kinds in itertools.product(KINDS.values(), repeat=ndim):
+            above = [DENSE, *kinds][:ndim]
+            if any(k is SINGLETON and a.has_gaps for k, a in zip(kinds, above, strict=True)):
                 continue
             below = [*kinds, None][1:]
-            unique = [b is not LevelKind.SINGLETON for b in below]
+            unique = [b is not SINGLETON for b in below]
             found.append(Format(tuple(map(Level, kinds, order, unique))))
     return found
 
@@ -87,16 +88,26 @@ def reached(f: Callable[..., np.ndarray], operands: Sequence[Any]) -> np.ndarray
 
 
 def closure(mask: np.ndarray, format: Format) -> np.ndarray:
-    """The slots that `format` stores for these places: a dense level stores every coordinate below each parent."""
+    """The slots that `format` stores for these places: a dense level stores every coordinate below each parent, a range
+    level every coordinate between the first and the last one."""
     order = format.order
     turned = np.transpose(mask, order) if mask.ndim else mask
     stored = np.ones((1,) * mask.ndim, bool)
     for depth, level in enumerate(format.levels):
         below = tuple(range(depth + 1, mask.ndim))
         here = np.ones(turned.shape[depth], bool).reshape([-1 if n == depth else 1 for n in range(mask.ndim)])
-        stored = stored & (here if level.kind is LevelKind.DENSE else turned.any(below, keepdims=True))
+        stored = stored & (here if level.kind is DENSE else _of_level(turned.any(below, keepdims=True), level, depth))
     stored = np.broadcast_to(stored, turned.shape)
     return np.transpose(stored, np.argsort(order)) if mask.ndim else stored
+
+
+def _of_level(mask: np.ndarray, level: Level, axis: int) -> np.ndarray:
+    """The coordinates that a level stores: of a range level all from the first to the last."""
+    if level.kind is not RANGE:
+        return mask
+    behind = np.logical_or.accumulate(mask, axis)
+    before = np.flip(np.logical_or.accumulate(np.flip(mask, axis), axis), axis)
+    return behind & before
 
 
 def check_stored(result: Any, mask: np.ndarray, format: str | Format | None = None) -> None:

@@ -3,9 +3,8 @@ import pickle
 import pytest
 
 from jsparse.errors import FormatError
-from jsparse.formats import Format, Level, LevelKind, default_format
-
-DENSE, COMPRESSED, SINGLETON = LevelKind.DENSE, LevelKind.COMPRESSED, LevelKind.SINGLETON
+from jsparse.formats import Format, Level, default_format
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 
 NOTATIONS = {
     ("csr", 2): "(i, j) -> (i : dense, j : compressed)",

@@ -4,9 +4,8 @@ from itertools import groupby
 
 import numpy as np
 
-from jsparse.formats import DynamicType, LevelKind
-
-KINDS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 1, LevelKind.SINGLETON: 2}
+from jsparse.formats import DynamicType
+from jsparse.formats.levels import DENSE, RANGE
 
 
 def slot_count(type_: DynamicType) -> int:
@@ -41,9 +40,19 @@ def _arrays(distinct: list[tuple[int, ...]], type_: DynamicType) -> tuple[list[n
     lengths = iter(type_.array_lengths)
     for chain in type_.format.chains:
         level = type_.format.levels[chain[0]]
-        if level.kind is LevelKind.DENSE:
+        if level.kind is DENSE:
             size = type_.shape[level.dim]
             positions = [p * size + entry[chain[0]] for p, entry in zip(positions, distinct, strict=True)]
+            continue
+        if level.kind is RANGE:
+            runs = [(p, entry[chain[0]]) for p, entry in zip(positions, distinct, strict=True)]
+            first = {p: min(c for q, c in runs if q == p) for p, _ in runs}
+            widths = {p: max(c for q, c in runs if q == p) - first[p] + 1 for p in first}
+            begin = {p: sum(widths[q] for q in widths if q < p) for p in first}
+            pointers = np.array([sum(widths[q] for q in widths if q < p) for p in range(next(lengths))])
+            pointers[-1] = sum(widths.values())
+            arrays += [pointers, np.array([first.get(p, 0) for p in range(next(lengths))], int)]
+            positions = [begin[p] + c - first[p] for p, c in runs]
             continue
         entries = [(p, *entry[chain[0] : chain[-1] + 1]) for p, entry in zip(positions, distinct, strict=True)]
         stored = [entry for entry, _ in groupby(entries)]
@@ -63,7 +72,7 @@ def params(
     type_: DynamicType, inputs: int = 0, batch: int | None = None, flags: int = 0, element: tuple[int, int] = (0, 0)
 ) -> np.ndarray:
     """The parameters of a routine, as `csrc/routines/params.h` lays them out."""
-    levels = [(KINDS[level.kind], level.dim, level.unique, type_.shape[level.dim]) for level in type_.format.levels]
+    levels = [(level.kind.code, level.dim, level.unique, type_.shape[level.dim]) for level in type_.format.levels]
     flags |= (type_.index_dtype == np.int64) | 8 * (batch is not None)
     head = [1, flags, 1 if batch is None else batch, inputs, type_.nse, *element, type_.format.ndim]
     return np.array([*head, *(value for level in levels for value in level)], np.int64)

@@ -2,8 +2,7 @@
 
 from jsparse import _native
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
-from jsparse.compiler.runtime import routine
-from jsparse.formats import LevelKind, build
+from jsparse.formats.levels import KINDS
 
 
 def test_chunks() -> None:
@@ -11,7 +10,4 @@ def test_chunks() -> None:
 
 
 def test_level_kinds() -> None:
-    assert _native.LEVEL_KINDS == {"dense": 0, "compressed": 1, "singleton": 2, "range": 3}
-    for codes in (build._KINDS, routine._KINDS):
-        assert {kind.value: code for kind, code in codes.items()}.items() <= _native.LEVEL_KINDS.items()
-        assert set(codes) == set(LevelKind)
+    assert {name: kind.code for name, kind in KINDS.items()} == _native.LEVEL_KINDS

@@ -9,7 +9,8 @@ import numpy as np
 from programs.program import DenseOperand, SparseOperand, held
 
 from jsparse import Format, FormatError, Pattern
-from jsparse.formats import Level, LevelKind
+from jsparse.formats import Level
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON
 
 __all__ = ["Draw"]
 
@@ -97,7 +98,7 @@ class Draw:
             format = self.format(len(term))
             mask = self.rng.random(shape) < self.choice(DENSITIES, DENSITY_WEIGHTS)
             coords = self.rng.permutation(np.argwhere(mask), axis=0)
-            if self.chance(0.2) and any(level.kind is LevelKind.SINGLETON for level in format.levels):
+            if self.chance(0.2) and any(level.kind is SINGLETON for level in format.levels):
                 coords = _thinned(coords, format)
             try:
                 Pattern.from_coordinates(coords.T, shape, format)
@@ -111,11 +112,11 @@ class Draw:
         """Any levels that may follow each other, in any storage order; `any_entries`: none that cannot hold some."""
         levels: list[Level] = []
         for dim in self.rng.permutation(order).tolist():
-            kinds = [(LevelKind.DENSE, True), (LevelKind.COMPRESSED, True), (LevelKind.COMPRESSED, False)]
-            if levels and levels[-1].kind is not LevelKind.DENSE:
-                kinds += [(LevelKind.SINGLETON, True), (LevelKind.SINGLETON, False)]
+            kinds = [(DENSE, True), (COMPRESSED, True), (COMPRESSED, False), (RANGE, True)]
+            if levels and not levels[-1].kind.has_gaps:
+                kinds += [(SINGLETON, True), (SINGLETON, False)]
             kind, unique = self.choice(kinds)
-            if any_entries and kind is LevelKind.SINGLETON:
+            if any_entries and kind is SINGLETON:
                 levels[-1] = Level(levels[-1].kind, levels[-1].dim, unique=False)
             levels.append(Level(kind, dim, unique))
         return Format(tuple(levels))
@@ -139,7 +140,7 @@ class Draw:
 
 def _thinned(coords: np.ndarray, format: Format) -> np.ndarray:
     """One entry for each coordinate of the first level that has a singleton below: some formats hold nothing else."""
-    level = next(n for n, level in enumerate(format.levels) if level.kind is LevelKind.SINGLETON) - 1
+    level = next(n for n, level in enumerate(format.levels) if level.kind is SINGLETON) - 1
     dims = [above.dim for above in format.levels[: level + 1]]
     _, first = np.unique(coords[:, dims], axis=0, return_index=True)
     return coords[first]

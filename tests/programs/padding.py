@@ -8,7 +8,7 @@ import numpy as np
 from programs.host import HostRun, place_of
 
 from jsparse.compiler.problem import PatternType, Problem
-from jsparse.formats import LevelKind
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON
 
 __all__ = ["in_use", "with_gaps", "with_int64", "with_room"]
 
@@ -28,8 +28,10 @@ def with_room(run: HostRun, rng: np.random.Generator) -> HostRun:
     patterns, positions, types = list(run.patterns), {}, list(run.problem.patterns)
     for n in chosen:
         sizes = [run.problem.size[var] for var in run.problem.level_variables[n]]
-        patterns[n], positions[n] = _padded(types[n], sizes, run.patterns[n], rng)
-        types[n] = replace(types[n], padded=True, content=())
+        patterns[n], capacities = _padded(types[n], sizes, run.patterns[n], rng)
+        positions[n] = capacities[-1]
+        counted = all(level.kind.counts_positions for level in types[n].levels)
+        types[n] = replace(types[n], padded=True, content=(), capacities=() if counted else tuple(capacities))
     grown = {}
     for tensor in run.problem.tensors[1:]:
         place, values = place_of(tensor), run.arrays[tensor.name]
@@ -60,7 +62,7 @@ def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]
         exact[n] = (np.append(0, np.cumsum(~out)), coordinates[~out])
         types[n] = replace(types[n], padded=True, content=())
         *above, last = types[n].levels
-        compressed = (*above, replace(last, kind=LevelKind.COMPRESSED))
+        compressed = (*above, replace(last, kind=COMPRESSED))
         stored[n] = replace(types[n], padded=False, levels=compressed)
     exact_problem = replace(run.problem, patterns=tuple(stored))
     problem = replace(run.problem, patterns=tuple(types))
@@ -73,7 +75,7 @@ def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]
 def _is_full(type_: PatternType) -> bool:
     """Whether there is one entry below every coordinate of dense levels."""
     *above, last = [level.kind for level in type_.levels]
-    return last is LevelKind.SINGLETON and all(kind is LevelKind.DENSE for kind in above)
+    return last is SINGLETON and all(kind is DENSE for kind in above)
 
 
 def in_use(run: HostRun, result: np.ndarray) -> np.ndarray:
@@ -95,15 +97,23 @@ def _some(count: int, rng: np.random.Generator) -> set[int]:
 
 def _padded(
     type_: PatternType, sizes: list[int], pattern: tuple[np.ndarray, ...], rng: np.random.Generator
-) -> tuple[list[np.ndarray], int]:
-    """Index arrays with room, and the positions of the last level."""
-    rest, arrays, parents = list(pattern), [], 1
+) -> tuple[list[np.ndarray], list[int]]:
+    """Index arrays with room, and the capacity of each level."""
+    rest, arrays, parents, capacities = list(pattern), [], 1, []
     for level, size in zip(type_.levels, sizes, strict=True):
-        if level.kind is LevelKind.DENSE:
+        if level.kind is DENSE:
             parents *= size
+            capacities.append(parents)
             continue
         room = int(rng.integers(0, 4))
-        if level.kind is LevelKind.COMPRESSED:
+        if level.kind is RANGE:  # parents out of use have empty runs that start anywhere
+            pointers, starts = rest.pop(0), rest.pop(0)
+            unused = parents - len(starts)
+            arrays += [np.append(pointers, [pointers[-1]] * unused), np.append(starts, rng.integers(-9, 9, unused))]
+            parents = int(pointers[-1]) + room
+            capacities.append(parents)
+            continue
+        if level.kind is COMPRESSED:
             pointers = np.array(rest.pop(0))
             if len(pointers) > 1 and rng.random() < 0.5:
                 pointers[-1] += room
@@ -112,7 +122,8 @@ def _padded(
         coordinates = rest.pop(0)
         # In use, coordinates are sorted, so that those too large stand at the end; out of use they are anything.
         garbage = np.sort(rng.choice([size, size + 5], parents - len(coordinates)))
-        if level.kind is LevelKind.COMPRESSED and arrays[-1][-1] == len(coordinates):
+        if level.kind is COMPRESSED and arrays[-1][-1] == len(coordinates):
             garbage = rng.choice([-1, 0, size, size + 5], len(garbage))
         arrays.append(np.append(coordinates, garbage))
-    return arrays, parents
+        capacities.append(parents)
+    return arrays, capacities

@@ -13,7 +13,7 @@ from programs.sums import random_sum
 
 import jsparse
 from jsparse import Format, Pattern
-from jsparse.formats import LevelKind
+from jsparse.formats.levels import SINGLETON
 
 COUNT, BATCH = amount(300, 1000), 50
 SUMS, INDIRECT = amount(100, 200), amount(50, 150)
@@ -99,7 +99,7 @@ def test_formats_for_any_entries_hold_them():
         coords = np.argwhere(draw.rng.random((3, 4, 2)) < 0.7).T
         assert Pattern.from_coordinates(coords, (3, 4, 2), format)[0].format == format
     drawn = [Draw((5, n)).format(3) for n in range(100)]
-    assert any(level.kind is LevelKind.SINGLETON for format in drawn for level in format.levels)
+    assert any(level.kind is SINGLETON for format in drawn for level in format.levels)
 
 
 def test_assembled_results_are_checked():

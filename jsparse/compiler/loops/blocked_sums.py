@@ -39,7 +39,6 @@ from jsparse.compiler.loops.nest import (
     Workspace,
 )
 from jsparse.compiler.problem import Problem
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access
 
 __all__ = ["BLOCK", "TOTAL", "blocked_sums"]
@@ -117,7 +116,7 @@ class _Blocking:
         domain = loop.domain
         if not isinstance(domain, LevelIteration):
             return False
-        return self.problem.patterns[domain.pattern].levels[domain.level].kind is not LevelKind.DENSE
+        return not self.problem.patterns[domain.pattern].levels[domain.level].kind.is_full
 
     def turns(self, loop: Forall) -> int | None:
         """An upper bound of a loop's trip count; None if there is none."""

@@ -13,7 +13,6 @@ from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
 from jsparse.compiler.loops.nest import AppendCoord, Assign, Forall, LoopNest, Pack, Parallel, Stmt, Where, Workspace
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access
 
 __all__ = ["build_loops"]
@@ -112,7 +111,7 @@ class _Builder:
         if not isinstance(loop.domain, LevelIteration) or self._reduces(loop):
             return True
         level = self.problem.patterns[loop.domain.pattern].levels[loop.domain.level]
-        return level.kind is LevelKind.DENSE or (loop.domain.pattern == own and not loop.domain.bound)
+        return level.kind.is_full or (loop.domain.pattern == own and not loop.domain.bound)
 
     @property
     def _in_registers(self) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.compiler.interpret import COMBINE, as_stored
+from jsparse.compiler.levels import functions_of
 from jsparse.compiler.loops.domain import (
     Coiteration,
     HorizontalReduce,
@@ -39,7 +42,6 @@ from jsparse.compiler.loops.nest import (
 from jsparse.compiler.loops.nest import Sequence as Sequence_
 from jsparse.compiler.problem import Dense, Positions
 from jsparse.compiler.semiring import Multiply, identity
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access
 
 __all__ = ["count_operations", "interpret_listing", "interpret_loops"]
@@ -190,29 +192,24 @@ class _Machine:
 
     def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
         """Visit the entries of one level below the present positions, runs of equal coordinates together."""
-        kind = self.nest.problem.patterns[pattern].levels[level].kind
+        type_, size = self.nest.problem.patterns[pattern], self.size(var)
         lo, hi = self.positions.get((pattern, level - 1), (0, 1))
-        if kind is LevelKind.DENSE:
-            size = self.size(var)
-            for n in [self.env[var]] if bound else range(size):
-                self.env[var] = n
-                self.positions[pattern, level] = (lo * size + n, lo * size + n + 1)
-                yield
+        if type_.levels[level].kind.is_full and bound:
+            here = lo * size + self.env[var]
+            self.positions[pattern, level] = (here, here + 1)
+            yield
             return
-        pointers, coordinates = self.level_arrays(pattern, level)
-        if kind is LevelKind.COMPRESSED:
-            lo, hi = (min(max(int(pointers[p]), 0), len(coordinates)) for p in (lo, hi))
-        while lo < hi:
-            coordinate, end = int(coordinates[lo]), lo + 1
-            if self.nest.problem.patterns[pattern].repeats(level):
-                while end < hi and int(coordinates[end]) == coordinate:
-                    end += 1
-            in_range = not self.nest.problem.patterns[pattern].padded or 0 <= coordinate < self.size(var)
+        capacity = type_.capacities[level] if type_.capacities else None
+        functions = functions_of(type_.levels[level].kind)
+        found = functions.entries(self.level_arrays(pattern, level), lo, hi, size, capacity)
+        runs = groupby(found, itemgetter(0)) if type_.repeats(level) else ((c, [(c, p)]) for c, p in found)
+        for coordinate, run in runs:
+            positions = [p for _, p in run]
+            in_range = not type_.padded or 0 <= coordinate < size
             if coordinate == self.env[var] if bound else in_range:
                 self.env[var] = coordinate
-                self.positions[pattern, level] = (lo, end)
+                self.positions[pattern, level] = (positions[0], positions[-1] + 1)
                 yield
-            lo = end
 
     def packed(self, source: Access) -> Array:
         """The part of a tensor that is in the present panel and tile; poison elsewhere. Indexed by the access."""
@@ -257,15 +254,11 @@ class _Machine:
     def row_place(self, access: Access) -> tuple[int, ...]:
         return tuple(self.env[str(v)] for v in access.indices)
 
-    def level_arrays(self, pattern: int, level: int) -> tuple[Array, Array]:
-        """Pointers and coordinates of a level that has coordinates; the former are empty for a singleton."""
+    def level_arrays(self, pattern: int, level: int) -> list[Array]:
+        """The index arrays of a level, in the batch member that the leading indices choose."""
         chosen = tuple(self.env[v] for v in self.nest.problem.lead_variables[pattern])
-        arrays = [array[chosen] for array in self.patterns[pattern]]
-        for above in self.nest.problem.patterns[pattern].levels[:level]:
-            del arrays[: {LevelKind.DENSE: 0, LevelKind.SINGLETON: 1, LevelKind.COMPRESSED: 2}[above.kind]]
-        if self.nest.problem.patterns[pattern].levels[level].kind is LevelKind.SINGLETON:
-            return np.zeros(0, np.int64), arrays[0]
-        return arrays[0], arrays[1]
+        own = self.nest.problem.patterns[pattern].arrays_of(level, self.patterns[pattern])
+        return [array[chosen] for array in own]
 
     def size(self, var: str) -> int:
         size = self.nest.problem.size[var]

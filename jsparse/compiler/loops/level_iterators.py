@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from jsparse.compiler.loops.domain import Domain, LevelIteration, Range
 from jsparse.compiler.problem import Problem
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["LevelIterators", "Loop"]
@@ -49,10 +48,11 @@ class LevelIterators:
     def bind(self, var: IndexVar) -> list[Loop]:
         """One loop over `var`, then the lookups in all levels whose variable is bound.
 
-        The loop walks one of the levels that meet `var`: a sparse one if there is one, since a dense one can be
-        located; of several, the merge leader's. Without any level, it runs over every coordinate.
+        The loop walks one of the levels that meet `var`. A full one is located instead if there is another, and so is
+        one that locates by arithmetic; of several, the merge leader's is walked. Without any level, the loop runs over
+        every coordinate.
         """
-        met = sorted(self._met(var), key=lambda n: (self._is_dense(n), (var, n) not in self.merge_leaders))
+        met = sorted(self._met(var), key=lambda n: (self._is_located(n), (var, n) not in self.merge_leaders))
         loops = [Loop(var, self._next(met[0]) if met else Range())]
         self.bound.add(var)
         for n, levels in self.left.items():
@@ -78,6 +78,8 @@ class LevelIterators:
         level, _ = self.left[pattern].pop(0)
         return LevelIteration(pattern, level, bound)
 
-    def _is_dense(self, pattern: int) -> bool:
+    def _is_located(self, pattern: int) -> int:
+        """0: only by a search; 1: by arithmetic, though coordinates may be absent; 2: by arithmetic, always."""
         level, _ = self.left[pattern][0]
-        return self.problem.patterns[pattern].levels[level].kind is LevelKind.DENSE
+        kind = self.problem.patterns[pattern].levels[level].kind
+        return 2 if kind.is_full else 0 if kind.has_coordinates else 1

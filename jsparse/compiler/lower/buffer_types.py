@@ -18,7 +18,6 @@ from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.output import Compute, Coordinates, Count, Write
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.signature import BufferType, Length
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["buffer_types"]
@@ -82,14 +81,16 @@ class _Shapes:
         lead = tuple(self.size(var) for var in self.problem.lead_variables[number])
         positions = Length(1)
         for depth, (level, var) in enumerate(zip(type_.levels, self.problem.level_variables[number], strict=True)):
-            name, size = f"P{number}_{depth}", self.problem.size[var]
-            if level.kind is LevelKind.DENSE:
-                positions = Length(0, name) if size is None else positions.times(size)
-                continue
-            if level.kind is LevelKind.COMPRESSED:
-                yield f"{name}_pointers", (*lead, positions.plus(1))
+            name, size, parents = f"P{number}_{depth}", self.problem.size[var], positions
+            if level.kind.is_full:
+                positions = Length(0, name) if size is None else parents.times(size)
+            elif not level.kind.counts_positions:
+                positions = Length(type_.capacities[depth])
+            elif not level.kind.is_branchless:
                 positions = Length(0, name)
-            yield f"{name}_coordinates", (*lead, positions)
+            lengths = {"pointers": parents.plus(1), "starts": parents, "coordinates": positions}
+            for role in level.kind.arrays:
+                yield f"{name}_{role}", (*lead, lengths[role])
         self.positions[number] = positions
 
     def tensor(self, tensor: TensorType, access: Access) -> Shape:

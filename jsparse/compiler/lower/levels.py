@@ -1,15 +1,17 @@
-"""Loops over the entries of a pattern's level, for each kind of level (the level functions of Chou et al., 2018)."""
+"""Loops over the entries of a pattern's level, by the level functions of its kind (`compiler.levels`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
 from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul, sub
 from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import (
     Binary,
-    Buffer,
     Compare,
     Const,
     Declare,
@@ -18,20 +20,19 @@ from jsparse.compiler.kernel.nodes import (
     For,
     If,
     Let,
-    Select,
     Set,
     Stmt,
     Var,
     While,
 )
 from jsparse.compiler.kernel.types import BOOL
+from jsparse.compiler.levels import PositionRange, Segment, functions_of
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.runs import counted, in_run
-from jsparse.compiler.lower.scope import PositionRange, Run, Scope
+from jsparse.compiler.lower.scope import Run, Scope
 from jsparse.compiler.problem import PatternType
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["Entry", "LevelWalk", "each_entry"]
@@ -46,8 +47,6 @@ class Entry:
     positions: PositionRange
     position: Expr | None = None
 
-
-_ARRAYS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 2, LevelKind.SINGLETON: 1}
 
 Body = Callable[[Entry], Stmt]
 
@@ -69,53 +68,45 @@ class LevelWalk:
         self.scope, self.domain, self.var, self.jam, self.run = scope, domain, var, jam, run
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
+        self.functions = functions_of(self.kind)
         self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))
 
     def serial(self, body: Body) -> Stmt:
         written = None if self.domain.bound else self.written_out()
         if written is not None:
             return block(*(counted(self.run, body(entry)) for entry in written))
-        if self.kind is LevelKind.DENSE:
+        if self.kind.is_full:
             if self.domain.bound:
-                return body(self.dense_entry(self.scope.indices[self.var]))
-            return self.dense_loop(const(0), self.scope.storage.size(self.var), body)
-        if self.kind is LevelKind.SINGLETON and self.above.stop is None and self.above.present is None:
+                return body(self.full_entry(self.scope.indices[self.var]))
+            return self.full_loop(const(0), self.extent(), body)
+        if self.kind.is_branchless and self.above.stop is None and self.above.present is None:
             return self.one(self.above.first, body)
-        first, stop, prelude = self.bounds()
+        found = self.segment
         if self.domain.bound:
-            return block(*prelude, self.lookup(first, stop, body))
-        return block(*prelude, self.stored_loop(first, stop, body))
+            return block(*found.prelude, self.lookup(found, body))
+        return block(*found.prelude, self.stored_loop(found.first, found.stop, body))
 
     def written_out(self) -> list[Entry] | None:
         """All entries, if the pattern's content and the position above are compile-time constants; else None."""
         above = self.above.stop or self.above.first
         if not self.type.content or not isinstance(self.above.first, Const) or not isinstance(above, Const):
             return None
-        parent, arrays = int(self.above.first.value), self.arrays()
-        if self.kind is LevelKind.DENSE:
-            size = self.scope.storage.problem.size[self.var]
-            assert size is not None
-            return [Entry(const(n), PositionRange(const(parent * size + n))) for n in range(size)]
+        parent, size = int(self.above.first.value), self.scope.storage.problem.size[self.var]
         end = parent + 1 if self.above.stop is None else int(above.value)
-        first, stop = (parent, end) if self.kind is LevelKind.SINGLETON else (arrays[0][parent], arrays[0][end])
-        coordinates = arrays[-1]
-        runs = [p for p in range(first, stop) if p == first or coordinates[p] != coordinates[p - 1]]
+        arrays = self.type.arrays_of(self.domain.level, self.type.content)
+        found = list(self.functions.entries(arrays, parent, end, size or 0))
         if not self.repeats:
-            return [Entry(const(coordinates[p]), PositionRange(const(p))) for p in range(first, stop)]
-        ends = [*runs, stop][1:]
-        return [
-            Entry(const(coordinates[p]), PositionRange(const(p), const(e))) for p, e in zip(runs, ends, strict=True)
-        ]
+            return [Entry(const(coordinate), PositionRange(const(p))) for coordinate, p in found]
+        runs = [list(run) for _, run in groupby(found, itemgetter(0))]
+        return [Entry(const(run[0][0]), PositionRange(const(run[0][1]), const(run[-1][1] + 1))) for run in runs]
 
-    def arrays(self) -> list[tuple[int, ...]]:
-        """The content of the level's index arrays."""
-        kinds = [level.kind for level in self.type.levels]
-        before = sum(_ARRAYS[kind] for kind in kinds[: self.domain.level])
-        return list(self.type.content[before : before + _ARRAYS[self.kind]])
-
-    def lookup(self, first: Expr, stop: Expr, body: Body) -> Stmt:
-        """Locate the entry of the bound coordinate, by bisection of the sorted segment."""
-        wanted = self.scope.indices[self.var]
+    def lookup(self, segment: Segment, body: Body) -> Stmt:
+        """Locate the entry of the bound coordinate: by arithmetic, or by bisection of the sorted segment."""
+        wanted, first, stop = self.scope.indices[self.var], segment.first, segment.stop
+        if segment.position is not None:
+            place = self.scope.fresh("at")
+            inside = both(Compare("<=", first, place), less(place, stop))
+            return block(Let(place, segment.position(wanted)), If(inside, body(Entry(wanted, PositionRange(place)))))
         search, found = lower_bound(self.scope, first, stop, lambda n: Compare("<=", wanted, self.coordinate(n)))
         end = self.scope.fresh("end")
         here = Compare("==", self.coordinate(found), wanted)
@@ -125,20 +116,18 @@ class LevelWalk:
         run = block(rest, Let(end, behind), body(Entry(wanted, PositionRange(found, end))))
         return block(search, If(less(found, stop), If(here, run)))
 
-    def bounds(self) -> tuple[Expr, Expr, list[Stmt]]:
-        """(first, stop, statements before) of the positions below the positions above."""
-        if self.kind is LevelKind.SINGLETON:
-            first = self.above.first
-            stop = add(first, const(1)) if self.above.stop is None else self.above.stop
-            return first, stop if self.above.present is None else Select(self.above.present, stop, first), []
-        pointers = self.scope.storage.pointers(self.domain.pattern, self.domain.level)
-        first, stop = self.scope.fresh("first"), self.scope.fresh("stop")
-        here, below = self.load(pointers, self.above.first), self.load(pointers, add(self.above.first, const(1)))
-        if self.above.present is None:
-            lo, hi = self.limited(self.clamped(here), self.clamped(below))
-            return first, stop, [Let(first, lo), Let(stop, hi)]
-        read = block(Set(first, self.clamped(here)), Set(stop, self.clamped(below)))
-        return first, stop, [Declare(first, const(0)), Declare(stop, const(0)), If(self.above.present, read)]
+    @cached_property
+    def segment(self) -> Segment:
+        """The positions below the position above."""
+        return self.functions.segment(self, self.above)
+
+    def fresh(self, base: str) -> Var:
+        """A name used nowhere else in the kernel."""
+        return self.scope.fresh(base)
+
+    def extent(self) -> Expr:
+        """The size of the level's dimension."""
+        return self.scope.storage.size(self.var)
 
     def limited(self, first: Expr, stop: Expr) -> tuple[Expr, Expr]:
         """The part of a segment inside the chunk's position bounds."""
@@ -149,22 +138,26 @@ class LevelWalk:
 
     def length(self) -> tuple[list[Stmt], Expr]:
         """An upper bound of the number of entries below the positions above."""
-        if self.kind is LevelKind.DENSE:
-            return [], self.scope.storage.size(self.var)
-        first, stop, prelude = self.bounds()
-        return prelude, Binary("max", sub(stop, first), const(0))
+        if self.kind.is_full:
+            return [], self.extent()
+        found = self.segment
+        return found.prelude, Binary("max", sub(found.stop, found.first), const(0))
 
-    def load(self, array: Buffer, place: Expr) -> Expr:
-        """An element of an index array, in the batch member that the leading indices choose."""
+    def load(self, role: str, index: Expr) -> Expr:
+        """An element of one of the level's index arrays, in the batch member that the leading indices choose."""
+        array = self.scope.storage.index_array(self.domain.pattern, self.domain.level, role)
         lead = self.scope.storage.problem.lead_variables[self.domain.pattern]
         offset: Expr = const(0)
         for axis, var in enumerate(lead, start=1):
             offset = mul(add(offset, self.scope.indices[var]), Extent(array, axis))
-        return self.scope.load_index(array, add(offset, place))
+        return self.scope.load_index(array, add(offset, index))
 
     def capacity(self) -> Expr:
         """The capacity of the level: how many positions its arrays can hold."""
-        return Extent(self.scope.storage.coordinates(self.domain.pattern, self.domain.level), self.type.lead)
+        if not self.kind.counts_positions:
+            return const(self.type.capacities[self.domain.level])
+        coordinates = self.scope.storage.index_array(self.domain.pattern, self.domain.level, "coordinates")
+        return Extent(coordinates, self.type.lead)
 
     def clamped(self, position: Expr) -> Expr:
         """A position read from memory. Dynamic patterns may hold any number, so theirs is clamped to the capacity."""
@@ -173,21 +166,25 @@ class LevelWalk:
         return Binary("max", minimum(position, self.capacity()), const(0))
 
     def coordinate(self, position: Expr) -> Expr:
-        return self.load(self.scope.storage.coordinates(self.domain.pattern, self.domain.level), position)
+        """The coordinate of a position of the level, which is not a full one."""
+        return self.load("coordinates", position) if self.kind.has_coordinates else self.segment.coordinate(position)
 
-    def dense_entry(self, coordinate: Expr) -> Entry:
-        size = self.scope.storage.size(self.var)
-        return Entry(coordinate, PositionRange(add(mul(self.above.first, size), coordinate), None, self.above.present))
+    def full_entry(self, coordinate: Expr) -> Entry:
+        """The entry of a full level at a coordinate."""
+        position = add(mul(self.above.first, self.extent()), coordinate)
+        return Entry(coordinate, PositionRange(position, None, self.above.present))
 
-    def dense_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
+    def full_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
         n = self.scope.fresh(self.var)
-        inner = body(self.dense_entry(n))
+        inner = body(self.full_entry(n))
         return in_run(self.scope, self.run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), self.jam))
 
     def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
         """The body at one position (or run of positions), if the coordinate is in range, and the bound one."""
         coordinate = self.scope.fresh(self.var)
-        entry = Entry(coordinate, PositionRange(position, stop), position if plain else None)
+        entry = Entry(
+            coordinate, PositionRange(position, stop), position if plain and self.kind.has_coordinates else None
+        )
         wanted: Expr = Const(1, BOOL)
         if self.domain.bound:
             wanted = Compare("==", coordinate, self.scope.indices[self.var])
@@ -227,17 +224,16 @@ class LevelWalk:
         if self.domain.level != 0 or self.domain.bound:
             raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
         size, prelude, loop = self.whole()
-        if not any(level.kind is LevelKind.COMPRESSED for level in self.type.levels[1:]) and not self.repeats:
+        if not any(level.kind.has_pointers for level in self.type.levels[1:]) and not self.repeats:
             parts = in_chunks(self.scope, size, grain, lambda start, stop: loop(start, stop, body), partials)
             return block(*prelude, parts)
         return block(*prelude, self.weighted(size, grain, lambda start, stop: loop(start, stop, body), partials))
 
     def whole(self) -> tuple[Expr, list[Stmt], Callable[[Expr, Expr, Body], Stmt]]:
         """(number of positions, statements before, loop over a range of them) of the whole outermost level."""
-        if self.kind is LevelKind.DENSE:
-            return self.scope.storage.size(self.var), [], self.dense_loop
-        _, stop, prelude = self.bounds()
-        return stop, prelude, self.stored_loop
+        if self.kind.is_full:
+            return self.extent(), [], self.full_loop
+        return self.segment.stop, self.segment.prelude, self.stored_loop
 
     @property
     def repeats(self) -> bool:
@@ -279,10 +275,6 @@ class LevelWalk:
         leaf = position
         variables = self.scope.storage.problem.level_variables[self.domain.pattern]
         for depth in range(first, len(self.type.levels) if stop is None else stop):
-            kind = self.type.levels[depth].kind
-            if kind is LevelKind.DENSE:
-                leaf = mul(leaf, self.scope.storage.size(variables[depth]))
-            elif kind is LevelKind.COMPRESSED:
-                leaf = self.load(self.scope.storage.pointers(self.domain.pattern, depth), leaf)
-                leaf = LevelWalk(self.scope, replace(self.domain, level=depth), self.var).clamped(leaf)
+            level = LevelWalk(self.scope, replace(self.domain, level=depth), variables[depth])
+            leaf = level.functions.below(level, leaf)
         return leaf

@@ -27,12 +27,12 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import BOOL
+from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.levels import LevelWalk
-from jsparse.compiler.lower.scope import PositionRange, Scope
-from jsparse.formats.level import LevelKind
+from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["merged_loop"]
 
@@ -63,7 +63,7 @@ class _Merge:
         self.scope, self.var, self.domain, self.body = scope, loop.var, domain, body
         self.levels = list(dict.fromkeys(level for term in domain.terms for level in term))
         self.walks = {level: LevelWalk(scope, level, loop.var) for level in self.levels}
-        self.sparse = [level for level in self.levels if self.walks[level].kind is not LevelKind.DENSE]
+        self.sparse = [level for level in self.levels if not self.walks[level].kind.is_full]
         self.full = any(all(level not in self.sparse for level in term) for term in domain.terms)
         self.size = scope.storage.size(loop.var)
 
@@ -92,7 +92,7 @@ class _Merge:
     def cursor(self, level: LevelIteration, between: tuple[Expr, Expr] | None) -> tuple[list[Stmt], _Cursor]:
         """The level's segment, or the part of it between two coordinates, and the registers to run through it."""
         walk = self.walks[level]
-        first, stop, start = walk.bounds()
+        first, stop, start = walk.segment.first, walk.segment.stop, list(walk.segment.prelude)
         if between is not None:
             search, first, stop = self.part(walk, first, stop, *between)
             start.append(search)
@@ -203,7 +203,7 @@ class _Merge:
         """The scope with the positions of the dense levels that meet."""
         for level in self.levels:
             if level not in self.sparse:
-                scope = scope.with_positions(level, self.walks[level].dense_entry(here).positions)
+                scope = scope.with_positions(level, self.walks[level].full_entry(here).positions)
         return scope
 
     def run_end(self, cursor: _Cursor, position: Var, stop: Var, there: Expr) -> list[Stmt]:
@@ -228,7 +228,7 @@ class _Merge:
         leader = self.sparse[0] if self.sparse else self.levels[0]
         walk = self.walks[leader]
         summed = [self.walks[level] for level in self.levels] if not self.sparse else [walk]
-        _, last, prelude = (const(0), self.size, list[Stmt]()) if not self.sparse else walk.bounds()
+        last, prelude = (self.size, list[Stmt]()) if not self.sparse else (walk.segment.stop, walk.segment.prelude)
 
         def weight(n: Expr) -> Expr:
             return reduce(add, (of.weight(n) for of in summed))

@@ -27,12 +27,13 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.types import I64, Type
+from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Panels
 from jsparse.compiler.loops.nest import Forall, Pack, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
-from jsparse.compiler.lower.scope import Panel, PositionRange, Run, Scope
+from jsparse.compiler.lower.scope import Panel, Run, Scope
 from jsparse.notation.assignment import Access
 
 __all__ = ["pack", "packed", "panel_entries", "panels"]
@@ -41,7 +42,7 @@ __all__ = ["pack", "packed", "panel_entries", "panels"]
 def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
     """The body for each panel. Borrowed memory holds how many entries of each segment have been walked."""
     level = _level(loop.body)
-    pointers = scope.storage.pointers(level.pattern, level.level)
+    pointers = scope.storage.index_array(level.pattern, level.level, "pointers")
     done, start, stop = Buffer(scope.fresh("done").name, I64, -1, True), scope.fresh("start"), scope.fresh("stop")
     size = scope.storage.size(loop.var)
     inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, done)))
@@ -66,7 +67,7 @@ def panel_entries(
 ) -> Stmt:
     """The loop over the entries of the present segment in the present panel."""
     walk, panel = LevelWalk(scope, domain, var), scope.panels[var]
-    first, stop, prelude = walk.bounds()
+    first, stop, prelude = walk.segment.first, walk.segment.stop, walk.segment.prelude
     parent, position = walk.above.first, scope.fresh("p")
     last = add(stop, const(-1))
     one = walk.one(position, lambda entry: body(Entry(entry.coordinate, PositionRange(position))))

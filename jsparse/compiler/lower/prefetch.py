@@ -12,13 +12,13 @@ import numpy as np
 
 from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
+from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.scope import PositionRange, Scope
+from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.problem import Dense, Positions, TensorType
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["prefetches"]
@@ -55,9 +55,9 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scop
             case _:
                 return found, there
         level, above = LevelWalk(there, domain, var), there.positions.get((domain.pattern, domain.level - 1))
-        if domain.bound and level.kind is LevelKind.DENSE:
-            there = there.with_positions(domain, level.dense_entry(there.indices[var]).positions)
-        elif level.kind is LevelKind.SINGLETON and above is not None and above.stop is None and not level.type.padded:
+        if domain.bound and level.kind.is_full:
+            there = there.with_positions(domain, level.full_entry(there.indices[var]).positions)
+        elif level.kind.is_branchless and above is not None and above.stop is None and not level.type.padded:
             there = there.with_positions(domain, PositionRange(above.first))
             if not domain.bound:
                 ahead = there.fresh("ahead")
@@ -123,15 +123,15 @@ def _segments(loop: Forall, there: Scope, padded: bool) -> Iterator[Stmt]:
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
-        if len(levels) < 2 or levels[1].kind is not LevelKind.COMPRESSED:
+        if len(levels) < 2 or not (levels[1].kind.has_pointers and levels[1].kind.has_coordinates):
             continue
         place: Expr = there.indices[loop.var]
         if padded:  # a coordinate out of range has no segment
             place = Binary("max", minimum(place, add(size, const(-1))), const(0))
         inner = LevelWalk(there, LevelIteration(pattern, 1), loop.var)
         first = there.fresh("segment")
-        yield Let(first, inner.load(storage.pointers(pattern, 1), place))
-        yield _request(storage.coordinates(pattern, 1), first)
+        yield Let(first, inner.load("pointers", place))
+        yield _request(storage.index_array(pattern, 1, "coordinates"), first)
         for tensor in problem.tensors[1:] if problem.wants_values else ():
             if tensor.axes == (Positions(pattern, (0, 1)),):
                 yield _request(storage.by_name[tensor.name], first)

@@ -9,24 +9,13 @@ from itertools import count
 from jsparse.compiler.kernel.algebra import both
 from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
+from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CarryIn", "Panel", "PositionRange", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
-
-
-@dataclass(frozen=True, slots=True)
-class PositionRange:
-    """The positions `first <= p < stop` of a level at the present coordinates; only `first` if `stop` is None.
-
-    `present`: whether there are any; None if that is certain. Below an absent level, all levels are absent.
-    """
-
-    first: Expr
-    stop: Expr | None = None
-    present: Expr | None = None
+__all__ = ["CarryIn", "Panel", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
 
 
 @dataclass(frozen=True, slots=True)

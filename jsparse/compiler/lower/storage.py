@@ -11,7 +11,6 @@ from jsparse.compiler.kernel.nodes import Buffer, Expr, Extent
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Dense, Positions, Problem
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Storage"]
@@ -49,10 +48,7 @@ class Storage:
         found: list[tuple[str, str]] = []
         for n, pattern in enumerate(self.problem.patterns):
             for depth, level in enumerate(pattern.levels):
-                if level.kind is LevelKind.COMPRESSED:
-                    found.append((f"P{n}_{depth}_pointers", pattern.index_dtype))
-                if level.kind is not LevelKind.DENSE:
-                    found.append((f"P{n}_{depth}_coordinates", pattern.index_dtype))
+                found += [(f"P{n}_{depth}_{role}", pattern.index_dtype) for role in level.kind.arrays]
         return found
 
     @cached_property
@@ -71,13 +67,9 @@ class Storage:
         last = self.buffers[-1]
         return Buffer(f"{last.name} in float64", Type("float64"), -1, True) if self.widened else last
 
-    def pointers(self, pattern: int, level: int) -> Buffer:
-        """The pointers of a compressed level."""
-        return self.by_name[f"P{pattern}_{level}_pointers"]
-
-    def coordinates(self, pattern: int, level: int) -> Buffer:
-        """The coordinates of a level."""
-        return self.by_name[f"P{pattern}_{level}_coordinates"]
+    def index_array(self, pattern: int, level: int, role: str) -> Buffer:
+        """A level's index array of that role."""
+        return self.by_name[f"P{pattern}_{level}_{role}"]
 
     def size(self, var: IndexVar) -> Expr:
         """The size of an index variable; one not known at compile time is read from a buffer's shape."""

@@ -1,10 +1,10 @@
 """Names of the index arrays that are bound to a call: what they are derived from, and how.
 
-    name   := digest ["@" format] "/" role        format := (kind dim)*       kind := d | c | n | s | m
+    name   := digest ["@" format] "/" role        format := (kind dim)*       kind := d | c | n | s | m | r
     role   := place in Pattern.arrays | "gather" | "scatter"
 
-`digest` names a pattern, `@d1c0` the same entries in another format (here csc: dense, compressed; n and m are
-compressed and singleton that are nonunique). `gather` and `scatter` move the values from the pattern to that format and
+`digest` names a pattern, `@d1c0` the same entries in another format (here csc; the letters are
+the kinds' `LevelKind.letters`). `gather` and `scatter` move the values from the pattern to that format and
 back. A process that knows the pattern can make any of these arrays anew.
 """
 
@@ -15,20 +15,16 @@ import re
 import numpy as np
 
 from jsparse.errors import PatternError
-from jsparse.formats import Format, Level, LevelKind, Pattern
+from jsparse.formats import Format, Level, Pattern
+from jsparse.formats.levels import KINDS
 from jsparse.formats.pattern import find_pattern
 from jsparse.formats.relayout import relayout_to
 
 __all__ = ["array_names", "find_array", "movement_name"]
 
-_KINDS = {
-    (LevelKind.DENSE, True): "d",
-    (LevelKind.COMPRESSED, True): "c",
-    (LevelKind.COMPRESSED, False): "n",
-    (LevelKind.SINGLETON, True): "s",
-    (LevelKind.SINGLETON, False): "m",
-}
-_NAME = re.compile(r"(?P<digest>[0-9a-f]{64})(@(?P<format>([dcnsm]\d+)*))?/(?P<role>\d+|gather|scatter)")
+_KINDS = {letter: (kind, not at) for kind in KINDS.values() for at, letter in enumerate(kind.letters)}
+_LEVEL = rf"([{''.join(_KINDS)}])(\d+)"
+_NAME = re.compile(rf"(?P<digest>[0-9a-f]{{64}})(@(?P<format>({_LEVEL})*))?/(?P<role>\d+|gather|scatter)")
 
 
 def array_names(pattern: Pattern, source: Pattern) -> tuple[str, ...]:
@@ -44,7 +40,7 @@ def movement_name(source: Pattern, target: Pattern, inverse: bool) -> str:
 def _stem(pattern: Pattern, source: Pattern) -> str:
     if pattern is source or pattern == source:
         return source.digest
-    levels = (f"{_KINDS[level.kind, level.unique]}{level.dim}" for level in pattern.format.levels)
+    levels = (f"{level.kind.letters[not level.unique]}{level.dim}" for level in pattern.format.levels)
     return f"{source.digest}@{''.join(levels)}"
 
 
@@ -67,6 +63,5 @@ def find_array(name: str) -> np.ndarray:
 
 
 def _read_format(text: str) -> Format:
-    kinds = {letter: kind for kind, letter in _KINDS.items()}
-    read = re.findall(r"([dcnsm])(\d+)", text)
-    return Format(tuple(Level(kinds[letter][0], int(dim), kinds[letter][1]) for letter, dim in read))
+    read = re.findall(_LEVEL, text)
+    return Format(tuple(Level(_KINDS[letter][0], int(dim), _KINDS[letter][1]) for letter, dim in read))

@@ -11,17 +11,19 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from jsparse.base.memo import remembered
 from jsparse.compiler.output import read_output, write_output
 from jsparse.compiler.problem import Addend, Axis, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import EqualityMask, Semiring
 from jsparse.errors import JsparseError
-from jsparse.formats.level import Level, LevelKind
+from jsparse.formats.level import Level
+from jsparse.formats.levels import KINDS
 from jsparse.notation.assignment import Access, Assignment, Index
 
 __all__ = ["VERSION", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 7
+VERSION = 8
 
 
 def write_recipe(problem: Problem, schedule: Schedule) -> str:
@@ -45,6 +47,7 @@ def write_recipe(problem: Problem, schedule: Schedule) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+@remembered(maxsize=256)
 def read_recipe(text: str) -> tuple[Problem, Schedule]:
     """The problem and the schedule of a recipe. Raises JsparseError for text that is none of this version."""
     try:
@@ -118,12 +121,12 @@ def _read_axis(value: Any) -> Axis:
 
 
 def _write_pattern(pattern: PatternType) -> list[Any]:
-    levels = [[level.kind.value, level.unique] for level in pattern.levels]
-    return [levels, pattern.index_dtype, pattern.padded, pattern.lead, pattern.content]
+    levels = [[level.kind.name, level.unique] for level in pattern.levels]
+    return [levels, pattern.index_dtype, pattern.padded, pattern.lead, pattern.content, pattern.capacities]
 
 
 def _read_pattern(value: Any) -> PatternType:
-    levels, dtype, padded, lead, content = value
-    read = (Level(LevelKind(kind), n, bool(unique)) for n, (kind, unique) in enumerate(levels))
+    levels, dtype, padded, lead, content, capacities = value
+    read = (Level(KINDS[kind], n, bool(unique)) for n, (kind, unique) in enumerate(levels))
     arrays = tuple(tuple(map(int, array)) for array in content)
-    return PatternType(tuple(read), str(dtype), bool(padded), int(lead), arrays)
+    return PatternType(tuple(read), str(dtype), bool(padded), int(lead), arrays, tuple(map(int, capacities)))

@@ -16,8 +16,9 @@ import numpy as np
 from jsparse import _native
 from jsparse.compiler.signature import BufferType, fixed
 from jsparse.errors import JsparseError
-from jsparse.formats import DynamicType, Format, Level, LevelKind
+from jsparse.formats import DynamicType, Format, Level
 from jsparse.formats.dynamic import slots_dtype
+from jsparse.formats.levels import DENSE, kind_of_code
 
 __all__ = [
     "Routine",
@@ -37,8 +38,6 @@ VERSION = 1
 WIDE_INDEX, WIDE_PLACES, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
 FLAGS_AT, BATCH_AT = 1, 2
 HEAD = 8  # numbers in front of those of the levels
-_KINDS = {LevelKind.DENSE: 0, LevelKind.COMPRESSED: 1, LevelKind.SINGLETON: 2}
-_KIND_OF = {code: kind for kind, code in _KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +104,14 @@ def parameters(
     levels = (
         value
         for level in type_.format.levels
-        for value in (_KINDS[level.kind], level.dim, int(level.unique), type_.shape[level.dim])
+        for value in (level.kind.code, level.dim, int(level.unique), type_.shape[level.dim])
     )
     return (*head, *levels)
 
 
 def swap_parameters(shape: tuple[int, ...], element: np.dtype) -> tuple[int, ...]:
     """The parameters for an array of that shape and dtype, whose last two dimensions change places."""
-    levels = (value for dim, size in enumerate(shape) for value in (_KINDS[LevelKind.DENSE], dim, 1, size))
+    levels = (value for dim, size in enumerate(shape) for value in (DENSE.code, dim, 1, size))
     return (VERSION, 0, 1, 0, 0, *_element(element), len(shape), *levels)
 
 
@@ -138,9 +137,12 @@ class Parameters:
             raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
         _, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
         rows = [params[n : n + 4] for n in range(HEAD, len(params), 4)]
-        if min((batch, inputs, nse, *(size for *_, size in rows))) < 0 or {row[0] for row in rows} - set(_KIND_OF):
+        kinds = [kind for kind in (kind_of_code(row[0]) for row in rows) if kind is not None]
+        if min((batch, inputs, nse, *(size for *_, size in rows))) < 0 or len(kinds) < len(rows):
             raise JsparseError(f"Expected sizes >= 0 and known levels, but got the parameters {tuple(params)}.")
-        format = Format(tuple(Level(_KIND_OF[code], dim, bool(unique)) for code, dim, unique, _ in rows))
+        format = Format(
+            tuple(Level(kind, dim, bool(unique)) for kind, (_, dim, unique, _) in zip(kinds, rows, strict=True))
+        )
         sizes = {dim: size for _, dim, _, size in rows}
         type_ = DynamicType(tuple(sizes[dim] for dim in range(len(rows))), format, nse)
         return Parameters(flags, batch, inputs, type_, width * (2 if kind == 2 else 1))

@@ -20,7 +20,6 @@ from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
 from jsparse.formats import Pattern
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Candidate", "candidates"]
@@ -302,8 +301,8 @@ def _has_segments(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
     (names,) = candidate.problem.level_variables
     levels = patterns[0].format.levels[: len(names)]
     own_order = walked_levels(names, candidate.walk) == tuple(range(len(names)))
-    unique = all(level.kind is not LevelKind.SINGLETON and level.unique for level in levels)
-    return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind is LevelKind.COMPRESSED))
+    unique = all(not level.kind.is_branchless and level.unique for level in levels)
+    return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind.has_pointers))
 
 
 def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:

@@ -17,7 +17,6 @@ from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.machine import LINE_BYTES, REGISTER_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
@@ -263,7 +262,7 @@ def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:
     if not patterns:
         return False
     outermost = patterns[0].format.levels[:1]
-    return len(candidate.head) > 1 or any(level.kind is not LevelKind.DENSE for level in outermost)
+    return len(candidate.head) > 1 or any(not level.kind.is_full for level in outermost)
 
 
 def _moves(candidate: Candidate, patterns: tuple[Stored, ...]) -> float:

@@ -12,7 +12,6 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.machine import CACHED_BYTES
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
-from jsparse.formats.level import LevelKind
 
 __all__ = ["SHORT", "longest_segments", "scatters_many", "short_levels"]
 
@@ -90,11 +89,11 @@ def longest_segments(pattern: Pattern) -> tuple[int, ...]:
     found: list[int] = []
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     for n, level in enumerate(pattern.format.levels):
-        if level.kind is LevelKind.COMPRESSED:
+        if level.kind.has_pointers:
             found.append(int(np.diff(arrays[n, "pointers"]).max(initial=0)))
-        elif n > 0 and level.kind is LevelKind.SINGLETON and pattern.format.levels[n - 1].unique:
+        elif n > 0 and level.kind.is_branchless and pattern.format.levels[n - 1].unique:
             found.append(1)
-        elif n == 1 and level.kind is LevelKind.SINGLETON:  # below a run of equal coordinates
+        elif n == 1 and level.kind.is_branchless:  # below a run of equal coordinates
             above = arrays[0, "coordinates"]
             found.append(int(np.diff([0, *np.flatnonzero(np.diff(above)) + 1, len(above)]).max(initial=0)))
         else:

@@ -15,7 +15,7 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
-from jsparse.formats.level import Level, LevelKind
+from jsparse.formats.level import Level
 
 __all__ = ["splits"]
 
@@ -61,15 +61,15 @@ def _has_segments(pattern: Stored) -> bool:
     first, second = (*pattern.format.levels, None, None)[:2]
     if first is None or second is None:
         return False
-    return _is_run(first, second) or (_is_divisible(first) and second.kind is LevelKind.COMPRESSED and second.unique)
+    return _is_run(first, second) or (_is_divisible(first) and second.kind.has_pointers and second.unique)
 
 
 def _is_divisible(level: Level) -> bool:
-    return level.kind is LevelKind.DENSE or (level.kind is LevelKind.COMPRESSED and level.unique)
+    return level.kind.is_full or (level.kind.has_pointers and level.unique)
 
 
 def _is_run(first: Level, second: Level) -> bool:
-    return first.kind is LevelKind.COMPRESSED and not first.unique and second.kind is LevelKind.SINGLETON
+    return first.kind.has_pointers and not first.unique and second.kind.is_branchless
 
 
 def _may_be_heavy(pattern: Stored) -> bool:

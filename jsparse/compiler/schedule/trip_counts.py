@@ -15,7 +15,6 @@ from operator import mul
 
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.formats.level import LevelKind
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
@@ -86,7 +85,7 @@ def _fans(
     """(variable, entries per entry of the level above, whether it is dense) of each level in the order walked."""
     order = walked_as(names, walk)
     if order == tuple(names):
-        kinds = [level.kind is LevelKind.DENSE for level in pattern.format.levels]
+        kinds = [level.kind.is_full for level in pattern.format.levels]
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]

@@ -22,8 +22,9 @@ import numpy as np
 
 from jsparse.base.arrays import is_integer
 from jsparse.errors import DTypeError, ShapeError, shortened
-from jsparse.formats import DynamicType, Format, Level, LevelKind, Pattern
+from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype
+from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.assignment import Index
 from jsparse.notation.statement import Statement
@@ -167,5 +168,5 @@ def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
 
 def _format(ndim: int, gaps: bool) -> Format:
     """Dense in the dimensions of an array; below each of its elements one entry, or, with gaps, at most one."""
-    kinds = [LevelKind.DENSE] * ndim + [LevelKind.COMPRESSED if gaps else LevelKind.SINGLETON]
+    kinds = [DENSE] * ndim + [COMPRESSED if gaps else SINGLETON]
     return Format(tuple(Level(kind, dim) for dim, kind in enumerate(kinds)))

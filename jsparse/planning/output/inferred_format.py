@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from jsparse.formats import Format, Level, LevelKind
+from jsparse.formats import Format, Level
+from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.notation import IndexVar
 from jsparse.planning.typed_product import TypedProduct
 
@@ -36,9 +37,9 @@ def inferred_format(products: Sequence[TypedProduct], places: int) -> Format:
     inner = 0
     while inner < len(order) - 1 and order[-1 - inner] not in walked:
         inner += 1
-    levels = [LevelKind.COMPRESSED] * (len(order) - inner) + [LevelKind.DENSE] * inner
+    levels = [COMPRESSED] * (len(order) - inner) + [DENSE] * inner
     if len(order) - inner > 1 and sizes[order[0]] <= SPARE_POINTERS * places + SMALL:
-        levels[0] = LevelKind.DENSE
+        levels[0] = DENSE
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
 
 
