@@ -18,7 +18,9 @@ void take_back(Context* ctx, void* data);
 
 struct Context {
   int64_t abi = kAbi;
-  int64_t num_threads = 1;  // how many threads may work on one parallel_for: a hint for the number of chunks
+  // How many threads may work on one parallel_for: a hint for the number of chunks. A kernel that sets it to 1 for the
+  // time of a loop has its chunks run one after the other on its own thread.
+  int64_t num_threads = 1;
   void (*parallel_for)(Context* ctx, int64_t n, Body body, void* arg) = nullptr;
   const char* error = nullptr;  // set where a kernel fails, which then returns nonzero; outlives the call
   void* (*borrow)(Context* ctx, int64_t bytes) = lend_zeros;

@@ -27,8 +27,8 @@ struct Term {
   size_t first;                  // buffer of its first array
   std::vector<int64_t> widths;   // of batched arrays
 
-  // The kernel on this problem's arrays and further buffers.
-  int run(Kernel kernel, Context* ctx, const Call& call, int64_t problem,
+  // The kernel on this problem's arrays and further buffers. It throws what says why the kernel failed.
+  void run(Kernel kernel, Context* ctx, const Call& call, int64_t problem,
           std::initializer_list<std::pair<void*, const int64_t*>> more) const {
     std::vector<void*> buffers;
     std::vector<const int64_t*> dims;
@@ -46,13 +46,15 @@ struct Term {
       buffers.push_back(data);
       dims.push_back(shape);
     }
-    return kernel(ctx, buffers.data(), dims.data());
+    if (kernel(ctx, buffers.data(), dims.data()) == 0) return;
+    if (ctx->error != nullptr) throw KernelError(ctx->error);
+    throw std::bad_alloc();
   }
 
   // How many columns each chunk has, or may have: counts [kChunks].
   void run_count(Context* ctx, const Call& call, int64_t problem, int64_t* counts) const {
     const int64_t dims[1] = {kChunks};
-    if (run(count, ctx, call, problem, {{counts, dims}}) != 0) throw std::bad_alloc();
+    run(count, ctx, call, problem, {{counts, dims}});
   }
 };
 
@@ -75,7 +77,7 @@ struct Table {
 };
 
 // A routine whose buffer 0 is its parameters and 1 its table of terms: f(context, call, table, problem) for each of its
-// problems. What `f` throws is a lack of memory.
+// problems. What `f` throws is a KernelError or a lack of memory.
 template <class F>
 int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, const char* no_memory, const F& f) {
   try {
@@ -86,6 +88,9 @@ int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, co
     const Call call{params, buffers, dims};
     run_problems(ctx, params.batch, [&](Context* inner, int64_t problem) { f(inner, call, table, problem); });
     return 0;
+  } catch (const KernelError& error) {
+    ctx->error = error.reason;
+    return 2;
   } catch (const std::exception&) {
     ctx->error = no_memory;
     return 2;

@@ -24,6 +24,7 @@ from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import PatternAccess
+from jsparse.settings import config
 
 __all__ = ["AssemblyPlan", "OutputPattern", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
 
@@ -104,7 +105,7 @@ def rows_of(
     All patterns are static.
     """
     found = find_places(reached, order)
-    parts = [listed_rows(chosen, index_dtype.name) for chosen in found.plans]
+    parts = [listed_rows(chosen, index_dtype.name, config.backend) for chosen in found.plans]
     if not parts:
         return [np.empty(0, index_dtype) for _ in reached.kept], True
     rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
@@ -140,7 +141,7 @@ def list_places(
     results = (*array_results(type_), *values)
     lists = AssemblyCall(
         params=parameters(type_),
-        terms=tuple(assembly_term(chosen, type_.index_dtype.name) for chosen in found.plans),
+        terms=tuple(assembly_term(chosen, type_.index_dtype.name, config.backend) for chosen in found.plans),
         operands=tuple(name == OPERAND for name in names),
         results=len(results),
         is_ordered=found.is_ordered,

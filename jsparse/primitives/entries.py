@@ -31,6 +31,7 @@ from jsparse.primitives.movement import bound_names, movements, static_patterns
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.primitives.routine import array_results
 from jsparse.primitives.semiring_jvp import semiring_jvp
+from jsparse.settings import config
 
 __all__ = ["entries_p"]
 
@@ -61,9 +62,9 @@ def _execute(*operands: Any, work: Entries) -> list[Any]:
 
 def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: Pattern, dtype: np.dtype) -> jax.Array:
     """The values only, of patterns that are all known: so is where the values of each chunk begin."""
-    walks, counts = work.reached.walks, chunk_counts(chosen)
+    walks, counts = work.reached.walks, chunk_counts(chosen, config.backend)
     starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
-    call = call_of(chosen.problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND))
+    call = call_of(chosen.problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND), config.backend)
     held = (*static_patterns(walks), result)
     return call_kernel(call, (*factors, starts), (result.nse,), dtype, held)
 

@@ -25,6 +25,7 @@ from jsparse.formats import Pattern, Relayout
 from jsparse.notation import Access, Assignment
 from jsparse.primitives.kernel import call_kernel
 from jsparse.primitives.spec import check_shape
+from jsparse.settings import config
 
 __all__ = ["gather_slots", "permute_values", "permute_values_p"]
 
@@ -80,14 +81,14 @@ def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCa
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
-    return call_of(problem, schedule, (movement_name(relayout.source, relayout.target, inverse),))
+    return call_of(problem, schedule, (movement_name(relayout.source, relayout.target, inverse),), config.backend)
 
 
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
     """`out[q] = values[index[q]]` along `axis`, 0 where the index is out of range. Only for lowerings."""
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
-    return _called(call_of(problem, schedule, ()), values, (index,), index.shape[0], axis, ())
+    return _called(call_of(problem, schedule, (), config.backend), values, (index,), index.shape[0], axis, ())
 
 
 def _called(
