@@ -1,4 +1,4 @@
-"""The pattern that products of sparse operands reach: found now where theirs are known, else in the program."""
+"""The pattern that products of sparse operands reach: by which loops it is found, now or in a program."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import PatternAccess
 from jsparse.settings import config
 
-__all__ = ["AssemblyPlan", "OutputPattern", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
+__all__ = ["AssemblyPlan", "OutputPattern", "find_places", "in_order", "list_places", "rows_of"]
 
 SORT = 25.0  # what sorting a column costs, against a multiply-add
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OutputPattern:
     """The places (of the indices `kept`) that a sum of products of tensors on patterns reaches, whatever their values.
 
@@ -112,16 +112,6 @@ def rows_of(
     return rows, found.is_ordered
 
 
-def listed_arrays(reached: OutputPattern, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
-    """The index arrays of a pattern of that type at all places that are reached.
-
-    Args:
-        index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
-    """
-    found = find_places(reached, tuple(reached.kept[dim] for dim in type_.format.order))
-    return list_places(reached, found, index, type_)
-
-
 def list_places(
     reached: OutputPattern,
     found: AssemblyPlan,
@@ -131,7 +121,8 @@ def list_places(
     dtype: np.dtype | None = None,
 ) -> tuple[Any, ...]:
     """The index arrays of a pattern of that type at all places that the loops of `found` reach; `index` is as in
-    `listed_arrays`. With `factors`, whose products the loops compute: then their values (nse,), of that dtype."""
+    `places.listed_arrays`. With `factors`, whose products the loops compute: then their values (nse,), of that dtype.
+    Only for lowerings."""
     numbers = [n for walked in found.walks for n in walked]
     walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
