@@ -32,9 +32,10 @@ __all__ = [
     "make_primitive",
     "named",
     "output_aval",
+    "platforms_of",
     "register_batching",
-    "register_cpu_lowering",
     "register_jvp",
+    "register_lowering",
     "register_split",
     "register_transpose",
     "replace_cpu_lowering",
@@ -175,9 +176,14 @@ def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
     return total
 
 
-def register_cpu_lowering(primitive: Primitive, rule: Callable[..., Any]) -> None:
-    """`rule(ctx, *operands, **params)` in terms of MLIR."""
-    mlir.register_lowering(primitive, rule, platform="cpu")
+def register_lowering(primitive: Primitive, rule: Callable[..., Any], platform: str | None) -> None:
+    """`rule(ctx, *operands, **params)` in terms of MLIR; with None, for platforms that have no rule of their own."""
+    mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def platforms_of(ctx: Any) -> tuple[str, ...]:
+    """What a rule lowers for."""
+    return tuple(ctx.platforms or ctx.module_context.platforms)
 
 
 def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Callable[..., Any]:
@@ -204,7 +210,7 @@ def replace_cpu_lowering(
     """Register `make(rule)` in place of the rule by which another's primitive is lowered on CPU; what undoes it."""
     own = _platform_specific_lowerings["cpu"]
     before = own.get(primitive)
-    register_cpu_lowering(primitive, make((before or _lowerings[primitive]).rule))
+    register_lowering(primitive, make((before or _lowerings[primitive]).rule), "cpu")
 
     def undo() -> None:
         if before is None:

@@ -93,6 +93,10 @@ def run(
     kernel opens a parallel loop of more than one chunk.
     """
 
+def run_python(function: Callable[[int, int, int], int], context: int, buffers: int, dims: int) -> int:
+    """What `function` returns of these addresses, as a kernel does. Whatever it raises becomes the context's error and
+    the code 1, also before its first instruction."""
+
 def set_guard(on: bool) -> None:
     """Run all kernels on copies of their buffers from now on; no memory lies behind a copy (`csrc/kernel/guard.h`).
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from jsparse._compat import make_context
+from jsparse.compiler.backends.table import BACKENDS, DEFAULT
 from jsparse.compiler.cache import place
 from jsparse.errors import ConfigError, represented
 
 __all__ = ["Config", "Settings", "config"]
 
-CHOICES = {"bounds": ("clamp", "check")}
+CHOICES = {"bounds": ("clamp", "check"), "backend": tuple(BACKENDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Settings:
     """What `config` holds; part of the key under which JAX remembers what it has traced."""
 
     bounds: str = "clamp"
+    backend: str = DEFAULT
 
 
 def _path(value: Any, shown: str) -> str | None:
@@ -60,14 +62,17 @@ class Config:
         with jsparse.config(bounds="check"): ...      # in this thread, inside the block
 
     They take effect at the next call, also of functions that are jitted already: JAX remembers a program for each
-    value of `bounds`. `cache_dir` and `cache_bytes` are of the whole process: they change no program, and are assigned
-    but not set for a block. At import all are read from the environment, as JSPARSE_BOUNDS=check.
+    value of `bounds` and `backend`. `cache_dir` and `cache_bytes` are of the whole process: they change no program, and
+    are assigned but not set for a block. At import all are read from the environment, as JSPARSE_BOUNDS=check.
 
     Attributes:
         bounds: what a program does with the index arrays of dynamic tensors. "clamp": kernels stay within the arrays
             whatever these hold; what is out of range contributes nothing, and of arrays that are no pattern's
             (unsorted, say) the result means nothing. "check": they are checked in full by each operation, which fails
             if they are wrong. That costs about as much as reading them a few times.
+        backend: what makes kernels run. "llvm": machine code for this CPU. "interpret": Python executes them, statement
+            by statement, thousands of times slower; to compare with where machine code is in doubt. The extension's own
+            routines run as ever, and so does what XLA computes.
         cache_dir: the folder in which compiled kernels are kept for later processes (docs/cache.md). It is made when
             the first kernel is, and must be one that only this user can write to, since it holds machine code. None,
             or "", also in the environment: kernels are kept in memory only. Else, an absolute path; before it is set,
@@ -76,6 +81,7 @@ class Config:
     """
 
     bounds: str
+    backend: str
     cache_dir: str | os.PathLike[str] | None
     cache_bytes: int
 

@@ -19,7 +19,9 @@ void take_back(Context* ctx, void* data);
 
 struct Context {
   int64_t abi = kAbi;
-  int64_t num_threads = 1;  // that may work on one parallel_for: kernels choose the number of chunks by it
+  // How many threads may work on one parallel_for: a hint for the number of chunks. A kernel that sets it to 1 for the
+  // time of a loop has its chunks run one after the other on its own thread.
+  int64_t num_threads = 1;
   void (*parallel_for)(Context* ctx, int64_t n, Body body, void* arg) = nullptr;
   const char* error = nullptr;  // a kernel that fails sets it and returns nonzero; the text outlives the call
   void* (*borrow)(Context* ctx, int64_t bytes) = lend_zeros;

@@ -167,6 +167,17 @@ int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t thread
   return run_on_host(kernel, data.data(), dims.data(), threads, &last_error);
 }
 
+// What a kernel that Python runs does: it calls `function`, which says itself why it fails. No frame of Python's is around
+// this, so that nothing gets lost, as an interrupt would that comes before the function's first instruction.
+int run_python(const py::object& function, uintptr_t context, uintptr_t buffers, uintptr_t dims) {
+  try {
+    return function(context, buffers, dims).cast<int>();
+  } catch (const std::exception&) {
+    reinterpret_cast<Context*>(context)->error = "the function of a kernel that Python runs was interrupted";
+    return 1;
+  }
+}
+
 py::dict handlers() {
   const auto capsule = [] {
     return py::capsule(reinterpret_cast<const void*>(jsparse_handler), "xla._CUSTOM_CALL_TARGET");
@@ -213,6 +224,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("set_resolver", &set_resolver, py::arg("f"));
   m.def("run", &run, py::arg("address"), py::arg("buffers"), py::arg("threads") = 0,
         py::arg("signature") = py::none());
+  m.def("run_python", &run_python, py::arg("function"), py::arg("context"), py::arg("buffers"), py::arg("dims"));
   m.def("last_error", [] { return last_error; });
   m.attr("ABI") = kAbi;
   define_coordinates(m);

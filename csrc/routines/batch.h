@@ -58,19 +58,31 @@ inline std::vector<Key> keys_of(const Layout& layout, const char* rows, bool wid
   return keys;
 }
 
-// f(context, member) for each member. A single one has all threads, several have one thread each.
+// The failure of a kernel that says why; the text outlives the kernel's call.
+struct KernelError : std::exception {
+  explicit KernelError(const char* reason) : reason(reason) {}
+  const char* what() const noexcept override { return reason; }
+  const char* const reason;
+};
+
+// f(context, member) for each member. A single one has all threads, several have one thread each. It throws KernelError,
+// or another exception if there is no memory.
 template <class F>
 void run_batch(Context* ctx, int64_t count, const F& f) {
   if (count == 1) return f(ctx, int64_t{0});
   std::atomic<bool> failed{false};
+  std::atomic<const char*> reason{nullptr};
   each(ctx, count, [&](int64_t member) {
     try {
       Context serial = serial_context();
       f(&serial, member);
+    } catch (const KernelError& error) {
+      reason.store(error.reason, std::memory_order_relaxed);
     } catch (const std::exception&) {
       failed.store(true, std::memory_order_relaxed);
     }
   });
+  if (reason.load() != nullptr) throw KernelError(reason.load());
   if (failed.load()) throw std::bad_alloc();
 }
 

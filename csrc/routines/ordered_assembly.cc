@@ -7,7 +7,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "assembly/join.h"
@@ -40,13 +42,16 @@ class Chunks : public Context {
     slab_values_ = Scratch<char>(std::max<int64_t>(room * value_bytes_, 1));
     begin(0);  // a kernel that does not divide its loop has this one chunk, and does not call run_chunks
     const int64_t offset_dims[2] = {levels_, kChunks}, end_dims[2] = {levels_ - 1, room}, dims[2] = {levels_, room};
-    const int code = value_bytes_ > 0
-                         ? term_.run(term_.write, this, call_, member_,
-                                     {{offsets_.data(), offset_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims},
-                                      {slab_values_.get(), dims + 1}})
-                         : term_.run(term_.write, this, call_, member_,
-                                     {{offsets_.data(), offset_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims}});
-    if (code != 0 || failed_.load()) throw std::bad_alloc();
+    const auto write = [&](std::initializer_list<std::pair<void*, const int64_t*>> buffers) {
+      term_.run(term_.write, this, call_, member_, buffers);
+    };
+    if (value_bytes_ > 0) {
+      write({{offsets_.data(), offset_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims},
+             {slab_values_.get(), dims + 1}});
+    } else {
+      write({{offsets_.data(), offset_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims}});
+    }
+    if (failed_.load()) throw std::bad_alloc();
     if (done_ == 0) finish(0);
     join_.finish();
     pad_values();
@@ -61,11 +66,14 @@ class Chunks : public Context {
 
   static void run_chunks(Context* context, int64_t n, Body body, void* arg) {
     auto* const self = static_cast<Chunks*>(context);
+    // A kernel may have changed how many threads work on a loop.
+    const int64_t threads = std::exchange(self->outer_->num_threads, self->num_threads);
     each(self->outer_, n, [&](int64_t chunk) {
       self->begin(chunk);
       body(arg, chunk);
       self->finish(chunk);
     });
+    self->outer_->num_threads = threads;
   }
 
   // Threads claim chunks in ascending order, so the chunk that this one waits for runs already, or has run.

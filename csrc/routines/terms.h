@@ -27,8 +27,8 @@ struct Term {
   size_t first;                  // buffer of its first array
   std::vector<int64_t> widths;   // of batched arrays
 
-  // Runs the kernel on the arrays of a member of the batch, and on further buffers.
-  int run(Kernel kernel, Context* ctx, const Call& call, int64_t member,
+  // Runs the kernel on the arrays of a member of the batch, and on further buffers. Throws why the kernel failed.
+  void run(Kernel kernel, Context* ctx, const Call& call, int64_t member,
           std::initializer_list<std::pair<void*, const int64_t*>> more) const {
     std::vector<void*> buffers;
     std::vector<const int64_t*> dims;
@@ -46,13 +46,15 @@ struct Term {
       buffers.push_back(data);
       dims.push_back(shape);
     }
-    return kernel(ctx, buffers.data(), dims.data());
+    if (kernel(ctx, buffers.data(), dims.data()) == 0) return;
+    if (ctx->error != nullptr) throw KernelError(ctx->error);
+    throw std::bad_alloc();
   }
 
   // Writes how many columns each chunk has, or may have at most, to counts [kChunks].
   void run_count(Context* ctx, const Call& call, int64_t member, int64_t* counts) const {
     const int64_t dims[1] = {kChunks};
-    if (run(count, ctx, call, member, {{counts, dims}}) != 0) throw std::bad_alloc();
+    run(count, ctx, call, member, {{counts, dims}});
   }
 };
 
@@ -75,7 +77,8 @@ struct Table {
 };
 
 // Runs a routine whose buffer 0 has its parameters and buffer 1 its table of terms: f(context, call, table, member) for
-// each member of the batch. `f` throws if there is no memory. `refusal` says why a format cannot be served, or null.
+// each member of the batch. `f` throws KernelError, or another exception if there is no memory. `refusal` says why a
+// format cannot be served, or null.
 template <class F>
 int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, const char* no_memory,
               const char* (*refusal)(const Layout&), const F& f) {
@@ -88,6 +91,9 @@ int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, co
     const Call call{params, buffers, dims};
     run_batch(ctx, params.batch, [&](Context* inner, int64_t member) { f(inner, call, table, member); });
     return 0;
+  } catch (const KernelError& error) {
+    ctx->error = error.reason;
+    return 2;
   } catch (const std::exception&) {
     ctx->error = no_memory;
     return 2;

@@ -52,8 +52,7 @@ struct UnorderedAssembly {
     out.rows = Scratch<char>(ndim() * out.count * call.index_bytes());
     for (size_t t = 0; t < terms.size(); ++t) {
       int64_t* of_term = offsets.data() + t * kChunks;
-      const int code = terms[t].run(terms[t].write, ctx, call, member, {{of_term, chunk_dims}, {out.rows.get(), dims}});
-      if (code != 0) throw std::bad_alloc();
+      terms[t].run(terms[t].write, ctx, call, member, {{of_term, chunk_dims}, {out.rows.get(), dims}});
     }
     return out;
   }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from jsparse.base.limits import checked_nse
-from jsparse.compiler.backends.llvm.jit import optimized_ir
+from jsparse.compiler.backends.backend import Backend
+from jsparse.compiler.backends.table import BACKENDS, DEFAULT
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest, build_loops
 from jsparse.compiler.lower import lower
@@ -26,6 +27,7 @@ from jsparse.planning.request import OutFormat
 from jsparse.primitives.assembly import find_places
 from jsparse.primitives.entries_spec import entries_plan
 from jsparse.primitives.execute import make_plan
+from jsparse.settings import config
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Explanation", "Part", "explain"]
@@ -94,7 +96,7 @@ def _of_term(work: PlannedProduct, values: Sequence[Any]) -> Part:
     title = _title(work, values)
     if work.spec is None:
         return Part(f"{title}: no sparse level is left to walk, XLA computes it", work, None, ())
-    plan, _ = make_plan(work.spec, work.kernel_dtypes)
+    plan, _ = make_plan(work.spec, work.kernel_dtypes, config.backend)
     return Part(title, work, plan, _named(work.spec.walks))
 
 
@@ -130,12 +132,14 @@ class Part:
     Attributes:
         plan: None where no sparse loop is left and XLA does the work.
         patterns: what the plan's patterns are given as.
+        backend: the name of the one that is set.
     """
 
     title: str
     work: PlannedProduct
     plan: Plan | None
     patterns: tuple[str, ...]
+    backend: str = field(default_factory=lambda: config.backend)
 
     @cached_property
     def loops(self) -> LoopNest | None:
@@ -144,13 +148,16 @@ class Part:
 
     @cached_property
     def kernel(self) -> Kernel | None:
-        """The kernel before LLVM."""
+        """The kernel before code is generated."""
         return None if self.loops is None else lower(self.loops)
 
     @cached_property
     def llvm(self) -> str:
-        """The LLVM IR after all passes, for this machine."""
-        return "" if self.kernel is None else optimized_ir(self.kernel)
+        """The LLVM IR after all passes, for this machine, whatever the backend."""
+        return self._listing(BACKENDS["llvm"])
+
+    def _listing(self, backend: Backend) -> str:
+        return "" if self.kernel is None else backend.listing(self.kernel)
 
     @cached_property
     def summary(self) -> str:
@@ -162,6 +169,7 @@ class Part:
             self.title,
             f"\nproblem\n{_indented(str(plan.problem))}",
             f"\npatterns\n{_indented(self._patterns(plan))}",
+            *([] if self.backend == DEFAULT else [f"\nbackend\n{_indented(self.backend)}"]),
             f"\nschedule, of estimated cost {plan.cost}\n{_indented(str(plan.schedule))}",
         ]
         if plan.rejected:
@@ -183,7 +191,10 @@ class Part:
     def __str__(self) -> str:
         if self.plan is None:
             return self.summary
-        return f"{self.summary}\n\nkernel\n{_indented(str(self.kernel))}\n\nLLVM IR\n{_indented(self.llvm)}"
+        backend = BACKENDS[self.backend]
+        listing = self._listing(backend)
+        shown = f"{self.summary}\n\nkernel\n{_indented(str(self.kernel))}"
+        return f"{shown}\n\n{backend.title} IR\n{_indented(listing)}" if listing else shown
 
 
 @dataclass(frozen=True)

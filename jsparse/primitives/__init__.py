@@ -1,1 +1,3 @@
-"""The JAX primitives of jsparse, one file each with all its rules."""
+"""The JAX primitives of jsparse, one file each with all of their rules, but for lowerings (`lowerings.py`)."""
+
+import jsparse.primitives.lowerings  # noqa: F401  no primitive without them

@@ -16,10 +16,10 @@ import numpy as np
 from jsparse import _compat
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.formats import Pattern
-from jsparse.primitives.assembly import listed_arrays
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.multilinear import transposed
+from jsparse.primitives.places import listed_arrays
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["apart", "pattern_arrays", "term", "term_operands", "term_transposed"]

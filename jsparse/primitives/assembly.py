@@ -1,4 +1,4 @@
-"""The pattern that products of sparse operands reach: found now where theirs are known, else in the program."""
+"""The pattern that products of sparse operands reach: by which loops it is found, now or in a program."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import PatternAccess
+from jsparse.settings import config
 
-__all__ = ["AssemblyPlan", "OutputPattern", "find_places", "in_order", "list_places", "listed_arrays", "rows_of"]
+__all__ = ["AssemblyPlan", "OutputPattern", "find_places", "in_order", "list_places", "rows_of"]
 
 SORT = 25.0  # what sorting a column costs, against a multiply-add
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OutputPattern:
     """The places (of the indices `kept`) that a sum of products of tensors on patterns reaches, whatever their values.
 
@@ -104,22 +105,11 @@ def rows_of(
     All patterns are static.
     """
     found = find_places(reached, order)
-    parts = [listed_rows(chosen, index_dtype.name) for chosen in found.plans]
+    parts = [listed_rows(chosen, index_dtype.name, config.backend) for chosen in found.plans]
     if not parts:
         return [np.empty(0, index_dtype) for _ in reached.kept], True
     rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
     return rows, found.is_ordered
-
-
-def listed_arrays(reached: OutputPattern, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
-    """The index arrays of a pattern of that type at all places that are reached.
-
-    Args:
-        index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
-    """
-    order = tuple(reached.kept[dim] for dim in type_.format.order) if type_.format.appends else ()
-    found = find_places(reached, order)
-    return list_places(reached, found, index, type_)
 
 
 def list_places(
@@ -131,7 +121,8 @@ def list_places(
     dtype: np.dtype | None = None,
 ) -> tuple[Any, ...]:
     """The index arrays of a pattern of that type at all places that the loops of `found` reach; `index` is as in
-    `listed_arrays`. With `factors`, whose products the loops compute: then their values (nse,), of that dtype."""
+    `places.listed_arrays`. With `factors`, whose products the loops compute: then their values (nse,), of that dtype.
+    Only for lowerings."""
     numbers = [n for walked in found.walks for n in walked]
     walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
@@ -141,7 +132,7 @@ def list_places(
     results = (*array_results(type_), *values)
     lists = AssemblyCall(
         params=parameters(type_),
-        terms=tuple(assembly_term(chosen, type_.index_dtype.name) for chosen in found.plans),
+        terms=tuple(assembly_term(chosen, type_.index_dtype.name, config.backend) for chosen in found.plans),
         operands=tuple(name == OPERAND for name in names),
         results=len(results),
         is_ordered=found.is_ordered,

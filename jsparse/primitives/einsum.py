@@ -26,7 +26,6 @@ from typing import Any
 from jsparse import _compat
 from jsparse.formats import Pattern
 from jsparse.primitives.batch import batched
-from jsparse.primitives.execute import execute
 from jsparse.primitives.multilinear import tangent, transposed
 from jsparse.primitives.semiring_jvp import semiring_jvp
 from jsparse.primitives.spec import Spec
@@ -51,4 +50,3 @@ einsum_p = _compat.make_primitive("jsparse_einsum", _abstract)
 _compat.register_jvp(einsum_p, _jvp)
 _compat.register_transpose(einsum_p, partial(transposed, einsum_p))
 _compat.register_batching(einsum_p, partial(batched, einsum_p))
-_compat.register_cpu_lowering(einsum_p, _compat.lower_as(execute))

@@ -14,20 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
-from jsparse.compiler.runtime.kernel_call import OPERAND, call_of
-from jsparse.compiler.runtime.symbolic import chunk_counts
-from jsparse.compiler.schedule import Plan
 from jsparse.formats import Pattern
 from jsparse.primitives.apart import apart, pattern_arrays, term, term_operands, term_transposed
-from jsparse.primitives.assembly import in_order, list_places
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.entries_spec import Entries, entries_plan
-from jsparse.primitives.kernel import call_kernel
-from jsparse.primitives.movement import bound_names, movements, static_patterns
+from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.primitives.routine import array_results
 from jsparse.primitives.semiring_jvp import semiring_jvp
@@ -40,32 +33,6 @@ def _abstract(*operands: Any, work: Entries) -> Any:
     results = () if isinstance(work.result, Pattern) else array_results(work.result)
     avals = [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
     return [*avals, _compat.output_aval((work.result.nse,), np.dtype(work.dtypes(operands)[0]), operands)]
-
-
-def _execute(*operands: Any, work: Entries) -> list[Any]:
-    """Values to the order in which their patterns are walked, then one call."""
-    dtypes = work.dtypes(operands)
-    chosen = entries_plan(work, dtypes)
-    factors, index = work.split(operands)
-    moves = movements(work.reached.walks, chosen.patterns, index)
-    moved = []
-    for arrays, spec, patterns in zip(factors, work.specs, work.reached.terms, strict=True):
-        for x, of in zip(arrays, spec.factors, strict=True):
-            move = None if of.on is None else moves[patterns[of.on]]
-            moved.append(x if move is None else move.apply(x, 0, spec.slot_size(of), back=False))
-    if isinstance(work.result, Pattern):
-        return [_known_places(work, chosen, moved, work.result, np.dtype(dtypes[0]))]
-    found = in_order(work.reached, chosen)
-    return list(list_places(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
-
-
-def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: Pattern, dtype: np.dtype) -> jax.Array:
-    """The values only, of patterns that are all known: so is where the values of each chunk begin."""
-    walks, counts = work.reached.walks, chunk_counts(chosen)
-    starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
-    call = call_of(chosen.problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND))
-    held = (*static_patterns(walks), result)
-    return call_kernel(call, (*factors, starts), (result.nse,), dtype, held)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> Any:
@@ -118,4 +85,3 @@ _compat.register_jvp(entries_p, _jvp)
 _compat.register_transpose(entries_p, _transpose)
 _compat.register_split(entries_p, _has_known_pattern, apart)
 _compat.register_batching(entries_p, _batch)
-_compat.register_cpu_lowering(entries_p, _compat.lower_as(_execute, multiple_results=True))

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.backends.table import DEFAULT
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Dense, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
@@ -21,16 +22,17 @@ from jsparse.primitives.overflow import overflowed, poisoned
 from jsparse.primitives.parts import by_parts
 from jsparse.primitives.spec import Spec, Term, problem_of
 from jsparse.primitives.storage import stored_in
+from jsparse.settings import config
 
 __all__ = ["execute", "make_plan"]
 
 
 @remembered(maxsize=256)
-def make_plan(spec: Spec, dtypes: tuple[str, ...]) -> tuple[Plan, KernelCall]:
-    """The plan for `spec` and its call; `dtypes` are those of the result and of the factors."""
+def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tuple[Plan, KernelCall]:
+    """The plan for `spec` and its call, by a backend's kernel; `dtypes` are those of the result and of the factors."""
     with stage("schedule"):
         chosen = wide_accumulation_plan(problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks))
-    return chosen, call_of(chosen.problem, chosen.schedule, bound_names(spec.walks, chosen.patterns))
+    return chosen, call_of(chosen.problem, chosen.schedule, bound_names(spec.walks, chosen.patterns), backend)
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
@@ -40,7 +42,7 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
         arrays = operands[len(factors) :]
         return by_parts(factors, dtype, lambda x, real: execute(*x, *arrays, spec=replace(spec, dtype=real.name)))
-    chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)))
+    chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)), config.backend)
     moves = movements(spec.walks, chosen.patterns, index)
 
     def moved(x: Any, term: Term, back: bool) -> Any:

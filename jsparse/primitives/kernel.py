@@ -13,7 +13,7 @@ from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
 
-__all__ = ["call_kernel", "custom_call", "kernel_p"]
+__all__ = ["call_kernel", "custom_call", "kernel_p", "lower_kernel"]
 
 
 jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
@@ -43,9 +43,10 @@ def _abstract(
     return _compat.output_aval(shape, dtype, operands)
 
 
-def _lower(
+def lower_kernel(
     ctx: Any, *operands: Any, call: KernelCall, shape: tuple[int, ...], dtype: np.dtype, patterns: tuple[Pattern, ...]
 ) -> Any:
+    """On CPU."""
     return custom_call(ctx, operands, call, patterns)
 
 
@@ -71,4 +72,3 @@ class _Held:
 
 
 kernel_p = _compat.make_primitive("jsparse_kernel", _abstract)
-_compat.register_cpu_lowering(kernel_p, _lower)

@@ -20,7 +20,6 @@ from typing import Any
 
 from jsparse import _compat
 from jsparse.primitives.batch import batched
-from jsparse.primitives.execute import execute
 from jsparse.primitives.multilinear import tangent, transposed
 from jsparse.primitives.spec import Spec
 
@@ -42,4 +41,3 @@ masked_einsum_p = _compat.make_primitive("jsparse_masked_einsum", _abstract)
 _compat.register_jvp(masked_einsum_p, _jvp)
 _compat.register_transpose(masked_einsum_p, partial(transposed, masked_einsum_p))
 _compat.register_batching(masked_einsum_p, partial(batched, masked_einsum_p))
-_compat.register_cpu_lowering(masked_einsum_p, _compat.lower_as(execute))

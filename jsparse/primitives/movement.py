@@ -11,7 +11,8 @@ from jsparse.compiler.runtime.kernel_call import OPERAND
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
-from jsparse.primitives.permute_values import gather_slots, permute_values
+from jsparse.primitives.execute_permutation import gather_slots
+from jsparse.primitives.permute_values import permute_values
 from jsparse.primitives.routine import checked
 from jsparse.primitives.spec import PatternAccess, divided
 

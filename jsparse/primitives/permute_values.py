@@ -9,26 +9,15 @@ are each other's transpose, and both are gathers, which threads share without co
 
 from __future__ import annotations
 
-from functools import lru_cache
-from math import prod
 from typing import Any
 
 import jax
-import numpy as np
 
 from jsparse import _compat
-from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.runtime.bound_arrays import movement_name
-from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
-from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.formats import Pattern, Relayout
-from jsparse.notation import Access, Assignment
-from jsparse.primitives.kernel import call_kernel
+from jsparse.formats import Relayout
 from jsparse.primitives.spec import check_shape
 
-__all__ = ["gather_slots", "permute_values", "permute_values_p"]
-
-GRAIN = 1 << 14  # slots worth waking a thread for
+__all__ = ["permute_values", "permute_values_p"]
 
 
 def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> jax.Array:
@@ -52,63 +41,6 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
         values, (*values.shape[:axis], source.nse, *values.shape[axis + 1 :]), None, f"values moved from {source}"
     )
     return _compat.output_aval(_shape(values, relayout, inverse, axis), values.dtype, (values,))
-
-
-@lru_cache(maxsize=256)
-def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
-    """`R[b, q, t] = V[b, G[q], t]`, without b and t where they have size 1; the number of slots is not part of it."""
-    before = ("b",) if outer != 1 else ()
-    behind = ("t",) if inner != 1 else ()
-    access = Access("R", (*before, "q", *behind))
-    source = Access("V", (*before, Access("G", ("q",)), *behind))
-    axes = tuple(Dense(n) for n in range(len(access.indices)))
-    tensors = (TensorType("R", dtype, axes), TensorType("V", dtype, axes), TensorType("G", index_dtype, (Dense(0),)))
-    sizes = (*(("b", outer) for _ in before), ("q", None), *(("t", inner) for _ in behind))
-    problem = Problem(Assignment(access, (source,)), tensors, (), sizes)
-    return problem, Schedule(
-        (*before, "q", *behind), parallel="q" if not before else "b", grain=GRAIN if not before else 1
-    )
-
-
-def _moved_as(dtype: Any) -> str:
-    """The dtype as which a kernel moves elements, none of whose bits changes. complex128 is moved in two parts."""
-    dtype = np.dtype(np.float64 if dtype == np.complex128 else dtype)
-    return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
-
-
-def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCall:
-    index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
-    outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
-    return call_of(problem, schedule, (movement_name(relayout.source, relayout.target, inverse),))
-
-
-def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
-    """`out[q] = values[index[q]]` along `axis`, 0 where the index is out of range. Only for lowerings."""
-    outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-    problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
-    return _called(call_of(problem, schedule, ()), values, (index,), index.shape[0], axis, ())
-
-
-def _called(
-    call: KernelCall, values: Any, index: tuple[Any, ...], slots: int, axis: int, held: tuple[Pattern, ...]
-) -> jax.Array:
-    """Run a gathering kernel on values with any number of axes before and behind the slots."""
-    if values.dtype == np.complex128:  # no kernel moves 16 bytes at a time
-        parts = (_called(call, x, index, slots, axis, held) for x in (values.real, values.imag))
-        return jax.lax.complex(*parts)
-    outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
-
-    def flat(count: int) -> tuple[int, ...]:
-        return (*((outer,) if outer != 1 else ()), count, *((inner,) if inner != 1 else ()))
-
-    moved = call_kernel(call, (values.reshape(flat(values.shape[axis])), *index), flat(slots), values.dtype, held)
-    return moved.reshape(*values.shape[:axis], slots, *values.shape[axis + 1 :])
-
-
-def _run(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> jax.Array:
-    slots = _shape(values, relayout, inverse, axis)[axis]
-    return _called(_call(values, relayout, inverse, axis), values, (), slots, axis, (relayout.source,))
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -135,4 +67,3 @@ permute_values_p = _compat.make_primitive("jsparse_permute_values", _abstract)
 _compat.register_jvp(permute_values_p, _jvp)
 _compat.register_transpose(permute_values_p, _transpose)
 _compat.register_batching(permute_values_p, _batch)
-_compat.register_cpu_lowering(permute_values_p, _compat.lower_as(_run))

@@ -22,7 +22,17 @@ from jsparse.primitives.kernel import custom_call
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.settings import config
 
-__all__ = ["Assembled", "array_results", "assemble", "checked", "expand", "nonzero", "routine_p", "swapped"]
+__all__ = [
+    "Assembled",
+    "array_results",
+    "assemble",
+    "checked",
+    "expand",
+    "lower_routine",
+    "nonzero",
+    "routine_p",
+    "swapped",
+]
 
 Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
@@ -118,9 +128,10 @@ def _abstract(
     return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
 
 
-def _lower(
+def lower_routine(
     ctx: Any, *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], held: tuple[object, ...]
 ) -> Any:
+    """On CPU."""
     return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *held)
 
 
@@ -154,4 +165,3 @@ routine_p = _compat.make_primitive("jsparse_routine", _abstract, multiple_result
 _compat.register_jvp(routine_p, _jvp)
 _compat.register_transpose(routine_p, _transpose)
 _compat.register_batching(routine_p, _batch)
-_compat.register_cpu_lowering(routine_p, _lower)

@@ -47,6 +47,7 @@ def test_bounds_of_all_formats(a, b):
         check(contraction, x @ y, N * N)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("a, b", [("csr", "coo"), ("csc", "dcsc")])
 def test_formats_of_results(a, b):
     A, B = pair(a, b)
@@ -77,6 +78,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("text, nse", EXPRESSIONS, ids=[text for text, _ in EXPRESSIONS])
 def test_tensors(text, nse):
     rng = np.random.default_rng(len(text))
@@ -177,6 +179,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients(name):
     f, g = PROGRAMS[name]
@@ -225,6 +228,7 @@ def test_one_program_serves_many_patterns(name):
     assert len(traces) == 1
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_batches_of_patterns(name):
     f, g = PROGRAMS[name]

@@ -20,6 +20,7 @@ def loss(A, x):
     return ((A @ x) ** 2).sum() / 2
 
 
+@pytest.mark.semantics
 def test_gradients_lie_on_the_pattern(tensor, dense):
     x = np.arange(7, dtype=np.float32)
     value, (dA, dx) = jsparse.value_and_grad(loss, argnums=(0, 1))(tensor, x)

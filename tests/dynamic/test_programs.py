@@ -7,7 +7,7 @@ import pytest
 from jax.experimental import sparse
 
 import jsparse
-from jsparse.compiler.runtime import kernel_call as runtime
+from jsparse.compiler.backends.llvm import backend, jit
 from jsparse.convert.creation import asarray
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -21,8 +21,8 @@ def patterns(count, format="csr", nse=30):
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
 def test_one_trace_and_one_set_of_kernels(format, monkeypatch):
     compiled, traces = [], []
-    compile_kernel = runtime.compile_kernel
-    monkeypatch.setattr(runtime, "compile_kernel", lambda kernel: compiled.append(kernel) or compile_kernel(kernel))
+    compile_kernel = jit.compile_kernel
+    monkeypatch.setattr(backend, "compile_kernel", lambda *given: compiled.append(given) or compile_kernel(*given))
 
     @jax.jit
     def step(A, x):

@@ -32,6 +32,7 @@ def check(text, operands, out_format=None):
     return found
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("format", MATRIX_FORMATS[:-1])
 def test_products_of_matrices_in_all_formats(format):
     for other in MATRIX_FORMATS[:-1]:
@@ -151,6 +152,7 @@ def test_sizes_of_zero_and_one(text, shapes):
                 check(text, operands, out_format)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("text", ["ij,jk->ik", "ij,ij->ij", "ii->i", "ijk,k->ij", "i,j->ij"])
 def test_empty_patterns(text):
     terms = text.split("->")[0].split(",")

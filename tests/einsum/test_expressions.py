@@ -93,6 +93,7 @@ def test_ellipses():
             check(text, shapes, rng, [False, True])
 
 
+@pytest.mark.semantics
 def test_sublists():
     """The same as letters, which come in the order of the integers."""
     rng = np.random.default_rng(0)

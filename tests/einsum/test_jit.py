@@ -57,6 +57,7 @@ def test_eager_calls_compile_once(A, x):
         assert jsparse._native.live_calls() <= before  # fewer if other tests' programs go meanwhile
 
 
+@pytest.mark.semantics
 def test_tensors_are_results(A):
     found = jax.jit(lambda A: {"scaled": A * 2, "turned": A.T, "pair": (A, A.values.sum())})(A)
     assert found["scaled"].pattern is A.pattern
@@ -64,6 +65,7 @@ def test_tensors_are_results(A):
     np.testing.assert_array_equal(found["pair"][0].values, A.values)
 
 
+@pytest.mark.semantics
 def test_closures(A, x):
     np.testing.assert_array_equal(jax.jit(lambda x: A @ x)(x), A.todense() @ x)
     text = compiled_text(lambda v, x: A.with_values(v) @ x, A.values, x)
@@ -96,6 +98,7 @@ def test_donated_values(A, x):
     np.testing.assert_array_equal(scale(given, jnp.full(5, 3.0)).values, 3 * A.values)
 
 
+@pytest.mark.semantics
 def test_training_the_values(A, x):
     target = jnp.arange(5.0)
     optimizer = optax.adam(0.1)

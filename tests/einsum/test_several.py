@@ -47,6 +47,7 @@ def test_dense_results(text, formats):
     np.testing.assert_array_equal(np.asarray(result), np.einsum(text, *dense))
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("formats", [("csr", "csr"), ("coo", "csc"), ("csc", "dcsr")], ids="-".join)
 def test_sampled_results(formats):
     (D, E), (A, B) = operands("ij,jk->ik", formats)
@@ -59,6 +60,7 @@ def test_sampled_results(formats):
     np.testing.assert_array_equal(np.asarray(product.todense()), D * G)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_gradients_live_on_the_patterns(text):
     dense, sparse = operands(text, ("csr", "coo", "csc"))
@@ -73,6 +75,7 @@ def test_gradients_live_on_the_patterns(text):
         np.testing.assert_array_equal(np.asarray(values), np.asarray(whole)[tuple(A.to_coords()[0])])
 
 
+@pytest.mark.semantics
 def test_with_dense_operands_and_batches():
     (D, E), (A, B) = operands("ij,jk->ik", ("csr", "coo"))
     X = jnp.asarray(np.random.default_rng(3).integers(-4, 5, (2, 7, 3)).astype(np.float32))
@@ -83,6 +86,7 @@ def test_with_dense_operands_and_batches():
     np.testing.assert_array_equal(np.asarray(result), np.stack([D @ E, 2 * D @ E]))
 
 
+@pytest.mark.semantics
 def test_static_and_dynamic_patterns_meet():
     (D, E), (A, B) = operands("ij,jk->ik", ("csr", "csr"))
     multiply = jax.jit(lambda a, b: jsparse.einsum("ij,jk->ik", a, b, out_format="dense"))
@@ -101,6 +105,7 @@ def test_large_dimensions_cost_nothing():
     assert float(jsparse.einsum("ij,ij->", A, B)) == 0
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("text", ["iji,jij->", "iji,jij->ij", "iji,kij->jk", "edcba,abcdea->ce"])
 def test_diagonals_stored_in_contradicting_orders(text):
     terms = text.split("->")[0].split(",")

@@ -72,6 +72,7 @@ def test_jvp_of_one_operand(case):
         agree(*(jax.grad(lambda x, g=g: bent(lambda x: one(g, x))(x))(operand) for g in (f, reference)))  # noqa: B023
 
 
+@pytest.mark.semantics
 @each_case
 def test_linear_transpose(case):
     f, reference, operands = both(case)

@@ -31,12 +31,14 @@ def test_result_and_gradients(case):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_eager_is_jitted(case):
     f, operands = case.function(), case.operands()
     np.testing.assert_array_equal(f(*operands), jax.jit(f)(*operands))
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : compressed, j : dense)"])
 def test_gradient_is_a_tensor_on_the_same_pattern(format):
     """The dense gradient, read where A is stored: nothing is said about positions that aren't."""
@@ -69,6 +71,7 @@ def test_python_scalars_and_lists_are_operands():
     assert jsparse.einsum("ij,->ij", A, 3).dtype == np.float32
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("format", ["csr", "coo", "dcsr"])
 def test_empty_operands(format):
     """No entries, and dimensions of size zero."""

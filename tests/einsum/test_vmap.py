@@ -95,6 +95,7 @@ def test_nested(dynamic):
         one_call(transform(f), values, dense, moved=not dynamic)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("columns", [None, 0, 1])
 def test_patterns_that_differ(axis, columns):

@@ -194,6 +194,7 @@ def test_gradients_of_all_factors(program):
         np.testing.assert_array_equal(traced[name], wanted[name])
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("program", [spmm_coo, spmm_group_coo, mttkrp, nested], ids=lambda program: program.__name__)
 def test_batches_of_tables_and_tensors(program):
     text, shape, _, tables = _case(program)
@@ -250,6 +251,7 @@ def test_a_table_may_lead_to_more_places_than_its_dtype_counts():
     assert np.nonzero(out)[0].tolist() == [100]
 
 
+@pytest.mark.semantics
 def test_sparse_tensors_meet_tables():
     rng = np.random.default_rng(3)
     dense = rng.integers(0, 3, (6, 5)) * rng.integers(0, 2, (6, 5)).astype(np.float32)
@@ -271,6 +273,7 @@ def test_sparse_tensors_meet_tables():
         )
 
 
+@pytest.mark.semantics
 def test_what_was_there_before():
     rng = np.random.default_rng(4)
     V, C, D = _values(rng, 4, 3), _values(rng, 5, 3), _values(rng, 4, 3)
@@ -379,6 +382,7 @@ EXTREMES = [
 ]
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("text, shape", EXTREMES)
 def test_the_smallest_or_the_largest_of_what_comes(text, shape):
     rng = np.random.default_rng(7)

@@ -100,6 +100,7 @@ def check_rule(statement, function, tensors):
             check_stored(jsparse.evaluate(statement, out_format=out_format, **tensors), mask, out_format)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("statement, function", STATEMENTS, ids=[text for text, _ in STATEMENTS])
 def test_statements(statement, function):
     names = named(function)
@@ -123,6 +124,7 @@ def test_statements(statement, function):
             assert out_format != "coo" or isinstance(found, SparseTensor)
 
 
+@pytest.mark.semantics
 def test_what_the_documentation_shows():
     rng = np.random.default_rng(0)
     b, x, A, B, E, F = (integers(rng, SHAPES[name], 0.5) for name in ("y", "x", "A", "B", "E", "E"))

@@ -31,6 +31,7 @@ def relayout(request):
     return relayout_to(A.pattern, request.param)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_moves(relayout, inverse, dtype):
@@ -48,6 +49,7 @@ def test_blocks_move_as_a_whole(relayout, axis):
         np.testing.assert_array_equal(permute_values(x, relayout, axis=axis), by_numpy(x, relayout, axis=axis))
 
 
+@pytest.mark.semantics
 def test_there_and_back(relayout):
     x = values_of(A.nse)
     np.testing.assert_array_equal(permute_values(permute_values(x, relayout), relayout, inverse=True), x)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 
 import jax
@@ -23,10 +22,10 @@ from programs.variants import batched
 
 import jsparse
 from jsparse import Pattern
-from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.backends.llvm.backend import Llvm
+from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.interpret import as_stored
-from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import plan_einsum
@@ -276,7 +275,7 @@ class _Stages:
 def unoptimised() -> Iterator[None]:
     """Kernels that run a few times, as those that find the pattern of a result, are not optimised."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "compile_kernel", partial(compile_kernel, level=0))
+        patch.setitem(BACKENDS, "llvm", Llvm(level=0))
         yield
 
 

@@ -67,6 +67,7 @@ def test_gradients(name, format, ties):
         close(one, other)
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("name", NAMES)
 def test_tangents(name):
     A, X = drawn(ties=True)
@@ -80,6 +81,7 @@ def test_tangents(name):
     close(got[filled], want[filled])
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("name", NAMES)
 def test_second_derivatives(name):
     A, X = drawn()

@@ -77,6 +77,7 @@ def test_three_sparse_operands(name):
     same(jsparse.einsum("ij,jk,kl->il", V, V, A, semiring=name), reference(name, "ij,jk,kl->il", V, V, A))
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("name", ["min_plus", "max_plus", "max_times", "or_and"])
 @pytest.mark.parametrize("format", FORMATS[:4])
 def test_integers(name, format):
@@ -106,6 +107,7 @@ def test_empty_fibres_are_no_part_of_a_product():
     same(jsparse.einsum("ij,ik->ik", F, nan, semiring="max_plus")[2], np.full(4, -np.inf))
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("name", FLOATS)
 def test_dynamic_patterns(name):
     A, B = matrix(), matrix(seed=1)
@@ -129,6 +131,7 @@ def test_dynamic_patterns(name):
         assert not np.asarray(result.values)[int(result.pattern.count) :].any()
 
 
+@pytest.mark.semantics
 @pytest.mark.parametrize("name", FLOATS)
 def test_batches(name):
     A, B = matrix(), matrix(seed=1)

@@ -55,12 +55,15 @@ def test_values_and_their_errors():
         assert config.bounds == "check"
         with config(bounds="clamp"):
             assert config.bounds == "clamp"
-        assert repr(config).startswith("jsparse.config(bounds='check', cache_dir=")
+        assert repr(config).startswith("jsparse.config(bounds='check', backend='llvm', cache_dir=")
     with pytest.raises(ConfigError, match=r"config.bounds to be 'clamp' or 'check', but got 'both'"):
         config.bounds = "both"
     with pytest.raises(ConfigError, match="got None"):
         config(bounds=None)
-    with pytest.raises(ConfigError, match="settings bounds, cache_dir, cache_bytes of jsparse.config, but .* 'bound'"):
+    with pytest.raises(ConfigError, match=r"config.backend to be 'llvm' or 'interpret', but got 'gcc'"):
+        config(backend="gcc")
+    known = "settings bounds, backend, cache_dir, cache_bytes of jsparse.config"
+    with pytest.raises(ConfigError, match=f"{known}, but .* 'bound'"):
         config(bound="check")
     for wrong in (lambda: config.bound, lambda: setattr(config, "bound", 1)):
         with pytest.raises(AttributeError, match="one of the settings"):
@@ -136,14 +139,15 @@ def test_overflows_and_tables_are_no_faults():
 def test_settings_come_from_the_environment():
     def printed(**variables):
         code = "import jsparse; print(jsparse.config)"
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JSPARSE_BOUNDS": "", **variables}
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JSPARSE_BOUNDS": "", "JSPARSE_BACKEND": "", **variables}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         return done.stdout.strip() or done.stderr
 
-    found = printed(JSPARSE_BOUNDS="check", JSPARSE_CACHE_DIR="/some/where", JSPARSE_CACHE_BYTES="1000")
-    assert found == "jsparse.config(bounds='check', cache_dir='/some/where', cache_bytes=1000)"
+    cache = {"JSPARSE_CACHE_DIR": "/some/where", "JSPARSE_CACHE_BYTES": "1000"}
+    found = printed(JSPARSE_BOUNDS="check", JSPARSE_BACKEND="interpret", **cache)
+    assert found == "jsparse.config(bounds='check', backend='interpret', cache_dir='/some/where', cache_bytes=1000)"
     found = printed(JSPARSE_CACHE_DIR="", JSPARSE_CACHE_BYTES="")
-    assert found == f"jsparse.config(bounds='clamp', cache_dir=None, cache_bytes={1 << 28})"
+    assert found == f"jsparse.config(bounds='clamp', backend='llvm', cache_dir=None, cache_bytes={1 << 28})"
     assert "Expected the environment variable JSPARSE_BOUNDS to be 'clamp' or 'check'" in printed(JSPARSE_BOUNDS="yes")
     message = "Expected the environment variable JSPARSE_CACHE_BYTES to be a positive number of bytes, but got '-1'"
     assert message in printed(JSPARSE_CACHE_BYTES="-1")

@@ -1,1 +1,1 @@
-"""Code generators: KernelIR → machine code in this process, one folder each."""
+"""KernelIR → an address, by one of several code generators (`table.py`)."""

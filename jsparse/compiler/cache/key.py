@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jsparse import _native
 from jsparse._version import __version__
-from jsparse.compiler.backends.llvm.jit import OPTIMIZED, describe_target
+from jsparse.compiler.backends.backend import Linker
 from jsparse.compiler.cache.entry import FORMAT, Key
 
 __all__ = ["Sources", "environment", "key_of"]
@@ -61,21 +61,21 @@ class Sources:
 _sources = Sources(str(Path(__file__).parents[2]))
 
 
-def key_of(recipe: str, level: int = OPTIMIZED) -> Key | None:
-    """The key of a kernel that is compiled at an optimisation level; None if it cannot be known."""
-    found = environment(level)
+def key_of(recipe: str, linker: Linker) -> Key | None:
+    """The key of a kernel whose object code a linker takes; None if it cannot be known."""
+    found = environment(linker)
     if found is None or not _sources.are_those_loaded():
         return None
     return Key(_digest(found), hashlib.sha256(recipe.encode()).digest())
 
 
 @cache
-def environment(level: int = OPTIMIZED) -> str | None:
-    """The versions, the sources, the target and the optimisation level, as text; None if there are no sources."""
+def environment(linker: Linker) -> str | None:
+    """The versions, the sources and a linker's target as text; None if there are no sources."""
     if _sources.digest is None:
         return None
     own = f"entry {FORMAT}\njsparse {__version__}\nsources {_sources.digest}\nabi {_native.ABI}"
-    return f"{own}\n{describe_target(level)}"
+    return f"{own}\n{linker.target()}"
 
 
 @cache

@@ -6,7 +6,8 @@ import struct
 import warnings
 from typing import NamedTuple
 
-from jsparse.compiler.backends.llvm.jit import OPTIMIZED
+from jsparse.compiler.backends.backend import Linker
+from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel, environment_of, read_entry, write_entry
 from jsparse.compiler.cache.folder import Folder
 from jsparse.compiler.cache.key import environment, key_of
@@ -18,10 +19,10 @@ __all__ = ["Report", "clear", "load", "report", "save"]
 _warned: list[str] = []  # the one warning of this process
 
 
-def load(recipe: str, level: int = OPTIMIZED) -> StoredKernel | None:
-    """The kernel of a recipe that some process saved on a machine of this kind, or None."""
+def load(recipe: str, linker: Linker) -> StoredKernel | None:
+    """The kernel of a recipe that some process saved for such a linker on a machine of this kind, or None."""
     folder = place.folder()
-    if folder is None or (key := key_of(recipe, level)) is None:
+    if folder is None or (key := key_of(recipe, linker)) is None:
         return None
     try:
         data = folder.read(key.name)
@@ -31,10 +32,10 @@ def load(recipe: str, level: int = OPTIMIZED) -> StoredKernel | None:
     return None if data is None else read_entry(key, data)
 
 
-def save(recipe: str, kernel: StoredKernel, level: int = OPTIMIZED) -> None:
-    """Keep a kernel that was compiled at an optimisation level."""
+def save(recipe: str, kernel: StoredKernel, linker: Linker) -> None:
+    """Keep a kernel for a linker."""
     folder = place.folder()
-    if folder is None or (key := key_of(recipe, level)) is None:
+    if folder is None or (key := key_of(recipe, linker)) is None:
         return
     try:
         folder.write(key.name, write_entry(key, kernel))
@@ -67,15 +68,17 @@ class Report(NamedTuple):
 def report() -> Report:
     """What is in the folder. Raises CacheError if it cannot be read."""
     folder = place.folder()
-    wanted = environment() or "no sources"
+    linkers = [backend.linker for backend in BACKENDS.values() if backend.linker is not None]
+    wanted = "\n\n".join(environment(linker) or "no sources" for linker in linkers)
     if folder is None:
         return Report(0, 0, 0, wanted)
     try:
         nbytes, headers = folder.summary()
     except OSError as error:
         raise _failed("look at compiled kernels in", folder, error) from error
-    key = key_of("")
-    usable = sum(key is not None and environment_of(header) == key.environment for header in headers)
+    keys = [key_of("", linker) for linker in linkers]
+    ours = {key.environment for key in keys if key is not None}
+    usable = sum(environment_of(header) in ours for header in headers)
     return Report(len(headers), usable, nbytes, wanted)
 
 

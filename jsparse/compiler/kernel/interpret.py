@@ -1,11 +1,15 @@
-"""An interpreter of KernelIR on numpy arrays, statement by statement: the tests' reference for code generation."""
+"""An interpreter of KernelIR on numpy arrays, statement by statement.
+
+It is what tests compare machine code with, and, behind the kernels' ABI, a backend (`compiler.backends.interpret`).
+Scalar integers are Python's, brought back into the range of their type after each operation; other scalars are numpy's.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +47,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import Type
 
-__all__ = ["interpret_kernel"]
+__all__ = ["RunChunks", "execute", "interpret_kernel"]
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -51,8 +55,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "*": operator.mul,
     "//": operator.floordiv,
     "%": operator.mod,
-    "min": np.minimum,
-    "max": np.maximum,
+    "min": lambda left, right: min(left, right) if type(left) is type(right) is int else np.minimum(left, right),
+    "max": lambda left, right: max(left, right) if type(left) is type(right) is int else np.maximum(left, right),
     "&": operator.and_,
     "|": operator.or_,
     "<<": operator.lshift,
@@ -66,6 +70,9 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 MANY = 1 << 10  # the number of threads that kernels see
 
+RunChunks: TypeAlias = Callable[[int, Callable[[int], None]], None]
+"""Calls a function with all numbers below another: a parallel loop."""
+
 
 def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
     """Execute `kernel` on arrays in the order of its buffers; written ones change in place.
@@ -78,21 +85,50 @@ def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: b
     for buffer, array in zip(kernel.buffers, buffers, strict=True):
         if buffer.written and not np.shares_memory(flat[buffer.name], array) and array.size:
             raise ValueError(f"written buffer {buffer.name} must be contiguous")
-    _Machine(flat, shapes, reverse).run(kernel.body, {})
+
+    def run_chunks(count: int, body: Callable[[int], None]) -> None:
+        for n in reversed(range(count)) if reverse else range(count):
+            body(n)
+
+    execute(kernel, flat, shapes, 1 if reverse else MANY, run_chunks)
+
+
+def execute(
+    kernel: Kernel,
+    flat: Mapping[str, NDArray[Any]],
+    shapes: Mapping[str, Sequence[int]],
+    threads: int,
+    run_chunks: RunChunks,
+) -> None:
+    """Execute `kernel` on the memory and the shapes of its buffers, by name. `run_chunks` calls one body at a time."""
+    with np.errstate(all="ignore"):
+        _Machine(dict(flat), shapes, threads, run_chunks).run(kernel.body, {})
 
 
 def _is_float(type_: Type) -> bool:
     return type_.is_float or type_.is_narrow_float
 
 
-def _wrapped(result: Any) -> Any:
-    """An integer modulo 2⁶⁴, in two's complement."""
-    return (result + 2**63) % 2**64 - 2**63 if type(result) is int else result
+def _wrapped(result: Any, type_: Type) -> Any:
+    """What an integer type holds of a Python integer, in two's complement."""
+    if type(result) is not int:
+        return result
+    half = _HALF[type_.dtype]
+    return result if -half <= result < half else (result + half) % (2 * half) - half
+
+
+_HALF = {"int32": 1 << 31, "int64": 1 << 63}
 
 
 class _Machine:
-    def __init__(self, flat: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]], reverse: bool) -> None:
-        self.flat, self.shapes, self.reverse = flat, shapes, reverse
+    def __init__(
+        self,
+        flat: dict[str, NDArray[Any]],
+        shapes: Mapping[str, Sequence[int]],
+        threads: int,
+        run_chunks: RunChunks,
+    ) -> None:
+        self.flat, self.shapes, self.threads, self.run_chunks = flat, shapes, threads, run_chunks
 
     def run(self, stmt: Stmt, env: dict[str, Any]) -> None:
         match stmt:
@@ -115,9 +151,7 @@ class _Machine:
                 if chosen is not None:
                     self.run(chosen, env)
             case Parallel(var=var, count=count, body=body):
-                chunks = range(self.value(count, env))
-                for n in reversed(chunks) if self.reverse else chunks:
-                    self.run(body, env | {var.name: n})
+                self.run_chunks(self.value(count, env), lambda n: self.run(body, env | {var.name: n}))
             case LocalArray(buffer=buffer, length=length):
                 self.flat[buffer.name] = np.full(length, -77, buffer.type.dtype)
             case Borrow(buffer=buffer, length=length, body=body):
@@ -143,19 +177,19 @@ class _Machine:
             case Const(value=value):
                 if expr.type.lanes:
                     return np.full(expr.type.lanes, value, expr.type.dtype)
-                return value if expr.type.is_float else int(value)
+                return value if expr.type.is_float else bool(value) if expr.type.dtype == "bool" else int(value)
             case Var(name=name):
                 return env[name]
             case Binary(op=op, left=left, right=right):
-                return _wrapped(_OPERATORS[op](self.value(left, env), self.value(right, env)))
+                return _wrapped(_OPERATORS[op](self.value(left, env), self.value(right, env)), left.type)
             case Compare(op=op, left=left, right=right):
                 return _OPERATORS[op](self.value(left, env), self.value(right, env))
             case LowestBit(value=value):
                 bits = self.value(value, env)
                 return (bits & -bits).bit_length() - 1
             case Select(condition=condition, then=then, otherwise=otherwise):
-                chosen = np.where(self.value(condition, env), self.value(then, env), self.value(otherwise, env))
-                return chosen if chosen.ndim else chosen[()]
+                chosen, one, other = (self.value(x, env) for x in (condition, then, otherwise))
+                return np.where(chosen, one, other) if condition.type.lanes else one if chosen else other
             case Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.place(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
@@ -169,8 +203,9 @@ class _Machine:
                 narrow = self.value(value, env)
                 return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
             case HorizontalReduce(value=value, op=op):
-                return reduce(_OPERATORS[op], self.value(value, env))
+                folded = reduce(_OPERATORS[op], self.value(value, env))
+                return folded if _is_float(expr.type) else folded.item()
             case Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]
             case Threads():
-                return 1 if self.reverse else MANY
+                return self.threads

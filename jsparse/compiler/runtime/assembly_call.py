@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jsparse import _native
-from jsparse.compiler.backends.llvm import CompiledKernel
+from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem, TensorType
@@ -142,10 +142,10 @@ class AssemblyCall:
         return [np.array(self.params, np.int64), np.array(table, np.int64)], alive
 
 
-def assembly_term(plan: Plan, index_dtype: str) -> AssemblyTerm:
-    """The kernels of a plan, coordinates being written in `index_dtype`. Of a plan with terms: one that bounds how much
-    each chunk writes, which takes a pass over pointers, mostly, where counting would fill every workspace; and one that
-    writes levels. Of any other: one that counts columns and one that writes them."""
+def assembly_term(plan: Plan, index_dtype: str, backend: str) -> AssemblyTerm:
+    """The kernels of a plan by a backend, coordinates being written in `index_dtype`. Of a plan with terms: one that
+    bounds how much each chunk writes, which takes a pass over pointers, mostly, where counting would fill every
+    workspace; and one that writes levels. Of any other: one that counts columns and one that writes them."""
     dtypes = (pattern.index_dtype for pattern in plan.problem.patterns)
     widths = (
         np.dtype(dtype).itemsize for dtype, used in zip(dtypes, plan.patterns, strict=True) for _ in used.format.arrays
@@ -154,7 +154,8 @@ def assembly_term(plan: Plan, index_dtype: str) -> AssemblyTerm:
     if plan.problem.terms:
         counted = replace(counted, output=Count(exact=False))
         written = _levels(plan.problem, index_dtype)
-    return AssemblyTerm(write_recipe(counted, plan.schedule), write_recipe(written, plan.schedule), tuple(widths))
+    counts, columns = (write_recipe(problem, plan.schedule, backend) for problem in (counted, written))
+    return AssemblyTerm(counts, columns, tuple(widths))
 
 
 def counting(problem: Problem) -> Problem:

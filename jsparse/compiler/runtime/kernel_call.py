@@ -12,8 +12,8 @@ import numpy as np
 
 from jsparse import _native
 from jsparse.compiler import cache
-from jsparse.compiler.backends.llvm import CompiledKernel, compile_kernel
-from jsparse.compiler.backends.llvm.jit import link_object
+from jsparse.compiler.backends.backend import Backend, CompiledKernel
+from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
@@ -21,7 +21,7 @@ from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import is_assembly, read_assembly
 from jsparse.compiler.runtime.bound_arrays import find_array
-from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
+from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.signature import encoded
@@ -52,7 +52,7 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunnableKernel:
-    """Machine code, and what buffers it takes (see `compiler.signature`)."""
+    """A compiled kernel, and what buffers it takes (see `compiler.signature`)."""
 
     code: CompiledKernel
     signature: list[int]
@@ -91,41 +91,52 @@ class KernelCall:
         return [name for name in self.bound.split() if name != INVALID]
 
 
-def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...]) -> KernelCall:
-    """The call that runs `problem` by `schedule` on the named index arrays."""
-    return KernelCall(write_recipe(problem, schedule), " ".join(bound))
+def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...], backend: str) -> KernelCall:
+    """The call that runs `problem` by `schedule` on the named index arrays, by the kernel of a backend."""
+    return KernelCall(write_recipe(problem, schedule, backend), " ".join(bound))
 
 
 def kernel_of(recipe: str) -> RunnableKernel:
     """The compiled kernel of a recipe: from memory, from disk, or compiled now."""
     name = digest(recipe)
     with _lock:
-        found = _kernels.pop(name, None) or _loaded(recipe) or _compiled(recipe)
+        found = _kernels.pop(name, None) or _made(recipe)
         _kernels[name] = found
         while len(_kernels) > KEPT_KERNELS:
             _kernels.popitem(last=False)
         return found
 
 
-def _loaded(recipe: str) -> RunnableKernel | None:
+def _made(recipe: str) -> RunnableKernel:
+    backend = BACKENDS[backend_of(recipe)]
+    return _loaded(recipe, backend) or _compiled(recipe, backend)
+
+
+def _loaded(recipe: str, backend: Backend) -> RunnableKernel | None:
+    linker = backend.linker
+    if linker is None:
+        return None
     with stage("disk cache"):
-        found = cache.load(recipe)
+        found = cache.load(recipe, linker)
         if found is None:
             return None
         try:
-            return RunnableKernel(link_object(found.object_code), found.signature)
+            return RunnableKernel(linker.link(found.object_code), found.signature)
         except RuntimeError:  # it calls a function that this machine's C library lacks, say
             return None
 
 
-def _compiled(recipe: str) -> RunnableKernel:
+def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
     with stage("code generation"):
         problem, schedule = read_recipe(recipe)
         kernel = lower(build_loops(problem, schedule))
-    with stage("LLVM"):
-        code, signature = compile_kernel(kernel), encoded(buffer_types(problem))
-    with stage("disk cache"):
-        cache.save(recipe, StoredKernel(code.object_code, signature), code.level)
+    buffers = buffer_types(problem)
+    signature = encoded(buffers)
+    with stage(backend.title):
+        code = backend.compile(kernel, buffers)
+    if backend.linker is not None and code.object_code is not None:
+        with stage("disk cache"):
+            cache.save(recipe, StoredKernel(code.object_code, signature), backend.linker)
     return RunnableKernel(code, signature)
 
 

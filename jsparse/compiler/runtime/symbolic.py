@@ -14,20 +14,20 @@ from jsparse.formats import Pattern
 __all__ = ["chunk_counts", "listed_rows"]
 
 
-def chunk_counts(plan: Plan) -> np.ndarray:
+def chunk_counts(plan: Plan, backend: str) -> np.ndarray:
     """(MAX_CHUNKS,) int64: how many columns each chunk of the outermost loop reaches; all patterns are known."""
     counts = np.zeros(MAX_CHUNKS, np.int64)
-    run_recipe(write_recipe(counting(plan.problem), plan.schedule), [*_index(plan), counts])
+    run_recipe(write_recipe(counting(plan.problem), plan.schedule, backend), [*_index(plan), counts])
     return counts
 
 
-def listed_rows(plan: Plan, index_dtype: str) -> list[np.ndarray]:
+def listed_rows(plan: Plan, index_dtype: str, backend: str) -> list[np.ndarray]:
     """The coordinates that a plan over known patterns reaches, one array for each dimension of the target."""
-    counts = chunk_counts(plan)
+    counts = chunk_counts(plan, backend)
     total = int(counts.sum())
     rows = np.empty((len(plan.problem.assignment.target.indices), total), index_dtype)
     if total:
-        recipe = write_recipe(listing(plan.problem, index_dtype), plan.schedule)
+        recipe = write_recipe(listing(plan.problem, index_dtype), plan.schedule, backend)
         run_recipe(recipe, [*_index(plan), np.cumsum(counts) - counts, rows])
     return list(rows)
 

@@ -16,7 +16,8 @@ from jsparse.planning.output.rules import Stored, room_for
 from jsparse.planning.output.symbolic_phase import symbolic_phase
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct, WalkKey
-from jsparse.primitives.assembly import OutputPattern, listed_arrays
+from jsparse.primitives.assembly import OutputPattern
+from jsparse.primitives.places import listed_arrays
 from jsparse.primitives.spec import PatternAccess
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 

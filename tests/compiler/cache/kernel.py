@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import jsparse
+from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.runtime import kernel_call as runtime
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.timing import collect
@@ -16,6 +17,7 @@ X = np.arange(15, dtype=np.float32).reshape(5, 3)
 EXPECTED = np.arange(1, 6, dtype=np.float32)[:, None] * X
 (PART,) = jsparse.explain("ij,jk->ik", A, X).parts
 RECIPE = write_recipe(PART.plan.problem, PART.plan.schedule)
+LINKER = BACKENDS["llvm"].linker
 
 
 def compiled() -> bool:

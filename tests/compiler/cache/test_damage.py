@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from compiler.cache.kernel import RECIPE, compiled, files
+from compiler.cache.kernel import LINKER, RECIPE, compiled, files
 
 import jsparse
 from jsparse.compiler.cache import entry, key, store
@@ -29,7 +29,7 @@ def test_a_truncated_entry_is_compiled_again(folder, length):
 def test_a_flipped_bit_anywhere_is_found(folder):
     assert compiled()
     (file,) = files(folder)
-    whole, found = file.read_bytes(), key.key_of(RECIPE)
+    whole, found = file.read_bytes(), key.key_of(RECIPE, LINKER)
     assert entry.read_entry(found, whole)
     for place in [*range(FIXED + 40), *range(FIXED + 40, len(whole), 7)]:
         flipped = bytearray(whole)
@@ -66,16 +66,16 @@ def test_other_things_in_the_place_of_an_entry(folder, tmp_path):
 def test_an_entry_under_another_name_is_not_taken(folder):
     assert compiled()
     (file,) = files(folder)
-    other = key.key_of(RECIPE + " ")
+    other = key.key_of(RECIPE + " ", LINKER)
     file.rename(folder / f"{other.name}.kernel")
-    assert store.load(RECIPE + " ") is None
+    assert store.load(RECIPE + " ", LINKER) is None
     assert compiled()
 
 
 def test_object_code_that_does_not_link_is_compiled_again(folder):
     assert compiled()
     whole = files(folder)[0].read_bytes()
-    code = store.load(RECIPE).object_code
-    store.save(RECIPE, entry.StoredKernel(code.replace(b"\0kernel\0", b"\0lenrek\0"), [1]))
+    code = store.load(RECIPE, LINKER).object_code
+    store.save(RECIPE, entry.StoredKernel(code.replace(b"\0kernel\0", b"\0lenrek\0"), [1]), LINKER)
     assert compiled()
     assert files(folder)[0].read_bytes() == whole

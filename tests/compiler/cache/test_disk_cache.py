@@ -11,10 +11,12 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from compiler.cache.kernel import EXPECTED, RECIPE, A, X, compiled, files
+from compiler.cache.kernel import EXPECTED, LINKER, RECIPE, A, X, compiled, files
 
 import jsparse
-from jsparse.compiler.backends.llvm import compile_kernel, jit
+from jsparse.compiler.backends.llvm import jit
+from jsparse.compiler.backends.llvm.backend import Llvm
+from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache import key, store
 from jsparse.compiler.runtime import kernel_call as runtime
 
@@ -89,22 +91,22 @@ def test_entries_of_others_stay_beside(folder, monkeypatch, module, name, value)
         if name == "_sources":
             vars(value)["digest"] = "another"
         runtime.clear_cache()
-        assert store.load(RECIPE) is None
+        assert store.load(RECIPE, LINKER) is None
         kernel = runtime.kernel_of(RECIPE)
-        assert store.load(RECIPE).signature == kernel.signature
+        assert store.load(RECIPE, LINKER).signature == kernel.signature
     key.environment.cache_clear()
     assert len(files(folder)) == 2
     assert not compiled()
 
 
 def test_another_level_of_optimisation_is_another_kernel(folder, monkeypatch):
-    monkeypatch.setattr(runtime, "compile_kernel", lambda kernel: compile_kernel(kernel, level=0))
+    monkeypatch.setitem(BACKENDS, "llvm", Llvm(level=0))
     assert compiled()
     monkeypatch.undo()
-    assert store.load(RECIPE, level=0)
+    assert store.load(RECIPE, Llvm(level=0))
     jsparse.config.cache_dir = folder
     assert compiled()
-    assert store.load(RECIPE).object_code != store.load(RECIPE, level=0).object_code
+    assert store.load(RECIPE, LINKER).object_code != store.load(RECIPE, Llvm(level=0)).object_code
 
 
 def test_sources_that_change_while_a_process_runs(folder, tmp_path, monkeypatch):

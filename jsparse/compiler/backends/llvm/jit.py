@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import Any
 
 import llvmlite
 from llvmlite import binding as llvm
 from llvmlite import ir
 
+from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.backends.llvm.emit import ENTRY, emit_module
 from jsparse.compiler.kernel.kernel import Kernel
 
 __all__ = [
     "OPTIMIZED",
-    "CompiledKernel",
     "assembly",
     "compile_kernel",
     "describe_target",
@@ -29,16 +27,6 @@ OPTIMIZED = 3  # LLVM's highest optimisation level
 
 _lock = threading.RLock()
 _names = count()
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledKernel:
-    """Machine code in memory, for as long as this object lives, and the level at which it was optimised."""
-
-    address: int
-    object_code: bytes
-    library: Any
-    level: int = OPTIMIZED
 
 
 @cache
@@ -88,15 +76,15 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
 def compile_kernel(kernel: Kernel, level: int = OPTIMIZED) -> CompiledKernel:
     """Compile a kernel for this machine: about 10 to 40 ms; at optimisation level 0 a fifth of that, for tests."""
     with _lock:
-        return link_object(_target_machine(level).emit_object(_optimize(emit_module(kernel), level)), level)
+        return link_object(_target_machine(level).emit_object(_optimize(emit_module(kernel), level)))
 
 
-def link_object(object_code: bytes, level: int = OPTIMIZED) -> CompiledKernel:
+def link_object(object_code: bytes) -> CompiledKernel:
     """Link object code that `compile_kernel` made on a machine of this kind: under 1 ms."""
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(object_code).export_symbol(ENTRY).add_current_process()
         library = builder.link(_linker(), f"kernel{next(_names)}")
-        return CompiledKernel(library[ENTRY], object_code, library, level)
+        return CompiledKernel(library[ENTRY], library, object_code)
 
 
 def optimized_ir(kernel: Kernel) -> str:

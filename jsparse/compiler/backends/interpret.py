@@ -1,0 +1,144 @@
+"""The interpreter of KernelIR as a backend: a function of the kernels' ABI that Python runs. It is slow, and needs no
+compiler; what LLVM makes of a kernel can be compared with it wherever kernels run.
+
+The function takes the GIL. Chunks of parallel loops run one after the other on the caller's thread, but the context
+hands them out, since it may look after them (`csrc/ordered.cc`). Whatever goes wrong is the kernel's error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jsparse import _native
+from jsparse.compiler.backends.backend import CompiledKernel
+from jsparse.compiler.kernel.interpret import execute
+from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.kernel.nodes import Buffer
+from jsparse.compiler.signature import BufferType
+from jsparse.errors import shortened
+
+__all__ = ["Interpreter"]
+
+
+class _Context(ctypes.Structure):
+    """struct Context of csrc/abi.h"""
+
+
+_Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+_ParallelFor = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Context), ctypes.c_int64, _Body, ctypes.c_void_p)
+_Function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_Addresses = ctypes.POINTER(ctypes.c_void_p)
+_Shapes = ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))
+_Context._fields_ = [
+    ("abi", ctypes.c_int64),
+    ("num_threads", ctypes.c_int64),
+    ("parallel_for", _ParallelFor),
+    ("error", ctypes.c_void_p),
+    ("borrow", ctypes.c_void_p),
+    ("give_back", ctypes.c_void_p),
+]
+
+FAILED = 1
+_no_memory = ctypes.create_string_buffer(b"the interpreter has no memory to say why it failed")
+
+
+class Interpreter:
+    """KernelIR as it is, executed statement by statement."""
+
+    name = "interpret"
+    title = "interpreter"
+    linker = None
+
+    def compile(self, kernel: Kernel, buffers: Sequence[BufferType]) -> CompiledKernel:
+        function = _Interpreted(kernel, [len(buffer.shape) for buffer in buffers])
+        thunk = _Function(partial(_native.run_python, function))
+        address = ctypes.cast(thunk, ctypes.c_void_p).value
+        assert address is not None
+        return CompiledKernel(address, thunk)
+
+    def listing(self, kernel: Kernel) -> str:
+        return ""
+
+
+class _Interpreted:
+    """The function of one kernel.
+
+    Attributes:
+        messages: what it failed with. They have to outlive the call, which may be one of several at the same time.
+    """
+
+    def __init__(self, kernel: Kernel, ranks: Sequence[int]) -> None:
+        self.kernel, self.ranks = kernel, ranks
+        self.messages: dict[bytes, Any] = {}
+
+    def __call__(self, context_at: int, buffers_at: int, dims_at: int) -> int:
+        context = _Context.from_address(context_at)
+        try:
+            buffers, dims = (ctypes.cast(x, type_) for x, type_ in ((buffers_at, _Addresses), (dims_at, _Shapes)))
+            shapes = [tuple(dims[n][axis] for axis in range(rank)) for n, rank in enumerate(self.ranks)]
+            given = list(zip(self.kernel.buffers, shapes, strict=True))
+            flat = {buffer.name: _view(buffers[n], buffer, prod(shape)) for n, (buffer, shape) in enumerate(given)}
+            extents = {buffer.name: shape for buffer, shape in given}
+            execute(self.kernel, flat, extents, context.num_threads, partial(_run_chunks, context))
+        except BaseException as error:  # nothing is above but C++
+            context.error = self.message(error)
+            return FAILED
+        return 0
+
+    def message(self, error: BaseException) -> int:
+        """The address of what is said of an error."""
+        try:
+            text = shortened(f"{type(error).__name__}: {error}", 300).replace("\0", " ")
+            said = f"the interpreter of kernels failed with {text}".encode(errors="replace")
+            return ctypes.addressof(self.messages.setdefault(said, ctypes.create_string_buffer(said)))
+        except MemoryError:
+            return ctypes.addressof(_no_memory)
+
+
+def _run_chunks(context: _Context, count: int, body: Callable[[int], None]) -> None:
+    """A parallel loop of the context by one thread. An error in a chunk, which C++ cannot pass on, is raised behind it;
+    the chunks after it are left out."""
+    errors: list[BaseException] = []
+    done: list[int] = []
+
+    def run(_: Any, chunk: int) -> None:
+        try:
+            if not errors:
+                body(chunk)
+                done.append(chunk)
+        except BaseException as error:
+            errors.append(error)
+
+    before = context.num_threads
+    context.num_threads = 1
+    try:
+        context.parallel_for(ctypes.byref(context), count, _Body(run), None)
+    finally:
+        context.num_threads = before
+    if errors:
+        raise errors[0]
+    if len(done) < count:  # an interrupt came before the first instruction of `run`
+        raise KeyboardInterrupt
+
+
+class _Memory:
+    """Bytes at an address, as numpy asks for them."""
+
+    def __init__(self, address: int, size: int, written: bool) -> None:
+        self.__array_interface__ = {"data": (address, not written), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def _view(address: int | None, buffer: Buffer, length: int) -> NDArray[Any]:
+    """The memory of a buffer, which XLA may leave without an address if there is none."""
+    dtype = np.dtype(buffer.type.dtype)
+    if not length:
+        return np.empty(0, dtype)
+    assert address is not None
+    return np.asarray(_Memory(address, length * dtype.itemsize, buffer.written)).view(dtype)

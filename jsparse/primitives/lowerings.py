@@ -1,0 +1,59 @@
+"""What each primitive becomes on each platform, in one table. All other rules of a primitive are in its own file.
+
+A rule takes the primitive's operands and parameters: for `einsum` a `Spec`, which says what is computed and knows
+nothing of loops. On CPU a rule has the scheduler make a plan of them, and calls the plan's kernel. Where a platform has
+no rule, lowering fails with an error that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+from jsparse import _compat
+from jsparse._compat import Primitive, lower_as
+from jsparse.errors import NotYetSupportedError
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.entries import entries_p
+from jsparse.primitives.execute import execute
+from jsparse.primitives.execute_entries import execute_entries
+from jsparse.primitives.execute_permutation import execute_permutation
+from jsparse.primitives.kernel import kernel_p, lower_kernel
+from jsparse.primitives.masked_einsum import masked_einsum_p
+from jsparse.primitives.permute_values import permute_values_p
+from jsparse.primitives.places import execute_places, places_p
+from jsparse.primitives.routine import lower_routine, routine_p
+
+__all__ = ["LOWERINGS"]
+
+Rule: TypeAlias = Callable[..., Any]
+"""`rule(ctx, *operands, **params)` in terms of MLIR; `lower_as` makes one of a function of arrays."""
+
+LOWERINGS: dict[Primitive, dict[str, Rule]] = {
+    einsum_p: {"cpu": lower_as(execute)},
+    masked_einsum_p: {"cpu": lower_as(execute)},
+    entries_p: {"cpu": lower_as(execute_entries, multiple_results=True)},
+    places_p: {"cpu": lower_as(execute_places, multiple_results=True)},
+    permute_values_p: {"cpu": lower_as(execute_permutation)},
+    # calls of the extension, which lowerings of the others make
+    routine_p: {"cpu": lower_routine},
+    kernel_p: {"cpu": lower_kernel},
+}
+
+
+def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> NoReturn:
+    """The rule of all other platforms."""
+    missing = [name for name in _compat.platforms_of(ctx) if name not in LOWERINGS[primitive]]
+    raise NotYetSupportedError(
+        f"Expected a program for {' or '.join(LOWERINGS[primitive])}, but {primitive.name} is lowered for "
+        f"{' and '.join(missing)}, where jsparse has no kernels yet. Run it on CPU: put its arguments there, by "
+        "jax.device_put(x, jax.devices('cpu')[0]), or call it inside `with jax.default_device(jax.devices('cpu')[0])`; "
+        "for jax.export, pass platforms=['cpu']."
+    )
+
+
+for _primitive, _rules in LOWERINGS.items():
+    for _platform, _rule in _rules.items():
+        _compat.register_lowering(_primitive, _rule, _platform)
+    _compat.register_lowering(_primitive, partial(_refuse, primitive=_primitive), None)

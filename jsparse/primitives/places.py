@@ -1,0 +1,78 @@
+"""`places`: the pattern that products of sparse operands reach, from index arrays to index arrays. No derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse import _compat
+from jsparse.formats import DynamicType
+from jsparse.primitives.assembly import OutputPattern, find_places, list_places
+from jsparse.primitives.multilinear import pattern_is_unknown
+from jsparse.primitives.routine import array_results
+from jsparse.primitives.spec import divided
+
+__all__ = ["execute_places", "listed_arrays", "places_p"]
+
+
+def listed_arrays(reached: OutputPattern, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
+    """The index arrays of a pattern of that type at all places that are reached.
+
+    Args:
+        index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
+    """
+    operands = _compat.same_varying([array for arrays in index for array in arrays])
+    return tuple(places_p.bind(*operands, reached=reached, result=type_, lead=()))
+
+
+def execute_places(*operands: Any, reached: OutputPattern, result: DynamicType, lead: tuple[int, ...]) -> list[Any]:
+    """On CPU: loops that list places, which are sorted if they come in another order."""
+
+    def found(*operands: Any) -> tuple[Any, ...]:
+        order = tuple(reached.kept[dim] for dim in result.format.order) if result.format.appends else ()
+        places = find_places(reached, order)
+        return list_places(reached, places, _split(operands, reached), result)
+
+    for _ in lead:
+        found = jax.vmap(found)
+    return list(found(*operands))
+
+
+def _split(operands: Sequence[Any], reached: OutputPattern) -> list[Sequence[Any]]:
+    return divided(operands, [walk.operand_count for walk in reached.walks])
+
+
+def _abstract(*operands: Any, reached: OutputPattern, result: DynamicType, lead: tuple[int, ...]) -> Any:
+    for walk, arrays in zip(reached.walks, _split(operands, reached), strict=True):
+        walk.check_index(arrays, lead, f"the entries of a result {result!r}")
+    return [_compat.output_aval((*lead, *shape), dtype, operands) for shape, dtype in array_results(result)]
+
+
+def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    out = places_p.bind(*primals, **params)
+    return out, [_compat.add_tangents((), x) for x in out]
+
+
+def _transpose(cotangents: Any, *operands: Any, **params: Any) -> Any:
+    raise pattern_is_unknown()
+
+
+def _batch(operands: Any, axes: Any, *, lead: tuple[int, ...], **params: Any) -> Any:
+    """One more leading axis."""
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    moved = [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
+    ]
+    out = places_p.bind(*moved, lead=(size, *lead), **params)
+    return out, [0] * len(out)
+
+
+_compat.cache_weakly(OutputPattern)
+places_p = _compat.make_primitive("jsparse_places", _abstract, multiple_results=True)
+_compat.register_jvp(places_p, _jvp)
+_compat.register_transpose(places_p, _transpose)
+_compat.register_batching(places_p, _batch)
