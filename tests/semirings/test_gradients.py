@@ -40,15 +40,15 @@ def dense(name, A):
     return f
 
 
+@jax.jit
+def weighted(y):
+    y = jnp.where(jnp.isfinite(y), y, 0)
+    return y * jnp.arange(1, 1 + y.size, dtype=y.dtype).reshape(y.shape) / y.size
+
+
 def finite(f):
     """`f` without what is not finite, weighted, so that it can be summed."""
-
-    def g(*operands):
-        y = f(*operands)
-        y = jnp.where(jnp.isfinite(y), y, 0)
-        return y * jnp.arange(1, 1 + y.size, dtype=y.dtype).reshape(y.shape) / y.size
-
-    return g
+    return lambda *operands: weighted(f(*operands))
 
 
 def close(got, want):
