@@ -17,10 +17,10 @@ demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
 
 test: $(VENV)/installed-test,lint
-	$(BIN)/pytest -n $(JOBS) $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-long: $(VENV)/installed-test,lint
-	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) tests/programs tests/compiler/test_assembly.py $(ARGS)
+	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/programs tests/compiler/test_assembly.py $(ARGS)
 
 # The tests of what operations mean, by the interpreter of kernels in place of machine code.
 test-interpret: $(VENV)/installed-test,lint

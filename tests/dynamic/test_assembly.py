@@ -52,10 +52,9 @@ def test_bounds_of_all_formats(a, b):
 def test_formats_of_results(a, b):
     A, B = pair(a, b)
     expected = whole(A) @ whole(B)
-    for out_format in MATRIX_FORMATS:
-        f = jax.jit(lambda A, B, out=out_format: jsparse.einsum("ij,jk->ik", A, B, out_format=out, nse=36))
-        for operands in [(A.dynamic(20), B.dynamic(25)), (A, B.dynamic(25))]:
-            found = f(*operands)
+    f = jax.jit(lambda A, B: [jsparse.einsum("ij,jk->ik", A, B, out_format=f, nse=36) for f in MATRIX_FORMATS])
+    for operands in [(A.dynamic(20), B.dynamic(25)), (A, B.dynamic(25))]:
+        for out_format, found in zip(MATRIX_FORMATS, f(*operands), strict=True):
             check(found, expected, 36)
             assert found.format == jsparse.Format.of(out_format, 2)
 
@@ -184,12 +183,12 @@ PROGRAMS = {
 def test_gradients(name):
     f, g = PROGRAMS[name]
     A, B = pair("csr", "coo")
-    weights = jnp.asarray(np.random.default_rng(0).integers(-3, 4, np.shape(g(whole(A), whole(B)))), jnp.float32)
+    weights = np.random.default_rng(0).integers(-3, 4, np.shape(g(whole(A), whole(B)))).astype(np.float32)
 
     def dense(x):
         return x.todense() if isinstance(x, jsparse.SparseTensor) else x
 
-    expected = jax.grad(lambda a, b: (weights * g(a, b) ** 2).sum(), (0, 1))(whole(A), whole(B))
+    expected = jax.jit(jax.grad(lambda a, b: (weights * g(a, b) ** 2).sum(), (0, 1)))(whole(A), whole(B))
     gradient = jax.jit(jsparse.grad(lambda A, B: (weights * dense(f(A, B)) ** 2).sum(), (0, 1)))
     for operands in [(A.dynamic(20), B.dynamic(25)), (A, B.dynamic(30)), (A.dynamic(30).with_transpose(), B)]:
         for found, want, X in zip(gradient(*operands), expected, (A, B), strict=True):
@@ -200,7 +199,7 @@ def test_gradients(name):
         (A.dynamic(20).values, B.dynamic(25).values),
         (tangents[0].dynamic(20).values, tangents[1].dynamic(25).values),
     )
-    wanted = jax.jvp(g, (whole(A), whole(B)), tuple(map(whole, tangents)))
+    wanted = jax.jit(lambda *o: jax.jvp(g, o, tuple(map(whole, tangents))))(whole(A), whole(B))
     np.testing.assert_array_equal(value, wanted[0])
     np.testing.assert_array_equal(tangent, wanted[1])
 
@@ -243,7 +242,9 @@ def test_batches_of_patterns(name):
         found = jax.vmap(program, in_axes=(None, 0))(one, Bs)
         np.testing.assert_array_equal(found, [g(whole(A), whole(other)) for _, other in made])
     gradient = jax.vmap(jax.grad(lambda v, A, B: program(A.with_values(v), B).sum()))
-    want = jax.vmap(jax.grad(lambda a, b: g(a, b).sum()))(*(jax.vmap(lambda X: X.todense())(Xs) for Xs in (As, Bs)))
+    want = jax.jit(jax.vmap(jax.grad(lambda a, b: g(a, b).sum())))(
+        *(jax.vmap(lambda X: X.todense())(Xs) for Xs in (As, Bs))
+    )
     found = gradient(As.values, As, Bs)
     for n in range(4):
         coords = made[n][0].to_coords()[0]

@@ -67,7 +67,7 @@ def pair(request):
     rng = np.random.default_rng(len(request.param))
     arrays = [integers(rng, (4,) * order, 0.5 if format else 1) for order, format in zip(orders, formats, strict=True)]
     operands = [x if f is None else stored_in(x, f, zeros=1) for x, f in zip(arrays, formats, strict=True)]
-    leaves = [x.values if isinstance(x, SparseTensor) else jnp.asarray(x) for x in operands]
+    leaves = [x.values if isinstance(x, SparseTensor) else jax.device_put(x) for x in operands]
     result = by_jsparse(*operands)
     where = tuple(result.to_coords()[0]) if isinstance(result, SparseTensor) else ...
 
@@ -76,6 +76,7 @@ def pair(request):
         out = by_jsparse(*given)
         return out.values if isinstance(out, SparseTensor) else out
 
+    @jax.jit
     def g(*leaves):
         given = [dense_of(x, v) if isinstance(x, SparseTensor) else v for x, v in zip(operands, leaves, strict=True)]
         return by_numpy(*given)[where]
@@ -91,29 +92,31 @@ def close(found, expected):
 def test_derivatives(pair):
     f, g, leaves = pair
     every = tuple(range(len(leaves)))
-    weights = jnp.asarray(np.random.default_rng(0).integers(-3, 4, f(*leaves).shape).astype(np.float32))
+    weights = jax.device_put(np.random.default_rng(0).integers(-3, 4, f(*leaves).shape).astype(np.float32))
     loss = lambda h: lambda *leaves: (weights * h(*leaves) ** 2).sum()  # noqa: E731
-    close(jax.jit(jax.grad(loss(f), every))(*leaves), jax.grad(loss(g), every)(*leaves))
-    tangents = [jnp.asarray(np.random.default_rng(n).integers(-3, 4, x.shape), x.dtype) for n, x in enumerate(leaves)]
-    close(jax.jvp(f, leaves, tangents), jax.jvp(g, leaves, tangents))
-    close(jax.vjp(f, *leaves)[1](weights), jax.vjp(g, *leaves)[1](weights))
+    close(*(jax.jit(jax.grad(loss(h), every))(*leaves) for h in (f, g)))
+    tangents = [
+        jax.device_put(np.random.default_rng(n).integers(-3, 4, x.shape).astype(x.dtype)) for n, x in enumerate(leaves)
+    ]
+    close(jax.jvp(f, leaves, tangents), jax.jit(lambda *o: jax.jvp(g, list(o), tangents))(*leaves))
+    close(jax.vjp(f, *leaves)[1](weights), jax.jit(lambda *o: jax.vjp(g, *o)[1](weights))(*leaves))
 
 
 def test_second_derivatives(pair):
     f, g, leaves = pair
     loss = lambda h: lambda leaves: (h(*leaves) ** 2).sum()  # noqa: E731
-    directions = [jnp.ones_like(x) for x in leaves]
-    forward = [jax.jvp(jax.grad(loss(h)), (leaves,), (directions,))[1] for h in (f, g)]
-    close(*forward)
+    directions = [jax.device_put(np.ones(x.shape, x.dtype)) for x in leaves]
+    forward = lambda h: jax.jvp(jax.grad(loss(h)), (leaves,), (directions,))[1]  # noqa: E731
+    close(forward(f), jax.jit(lambda: forward(g))())
 
 
 def test_batches(pair):
     f, g, leaves = pair
-    stacked = [jnp.stack([x, 2 * x, 0 * x]) for x in leaves]
-    close(jax.jit(jax.vmap(f))(*stacked), jax.vmap(g)(*stacked))
+    stacked = [jax.device_put(np.stack([x, 2 * x, 0 * x])) for x in map(np.asarray, leaves)]
+    close(*(jax.jit(jax.vmap(h))(*stacked) for h in (f, g)))
     axes = (0, *[None] * (len(leaves) - 1))
-    gradient = lambda h: jax.vmap(jax.grad(lambda *o: h(*o).sum()), in_axes=axes)(stacked[0], *leaves[1:])  # noqa: E731
-    close(gradient(f), gradient(g))
+    gradient = lambda h: jax.vmap(jax.grad(lambda *o: h(*o).sum()), in_axes=axes)  # noqa: E731
+    close(gradient(f)(stacked[0], *leaves[1:]), jax.jit(gradient(g))(stacked[0], *leaves[1:]))
 
 
 def test_hessians_and_jacobians():
@@ -121,7 +124,7 @@ def test_hessians_and_jacobians():
     B = stored_in(integers(np.random.default_rng(1), (4, 3), 0.5), "coo", zeros=0)
     f = lambda a, b: ((A.with_values(a) @ B.with_values(b)).values ** 2).sum()  # noqa: E731
     g = lambda a, b: ((dense_of(A, a) @ dense_of(B, b)) ** 2).sum()  # noqa: E731
-    close(jax.hessian(f, (0, 1))(A.values, B.values), jax.hessian(g, (0, 1))(A.values, B.values))
+    close(jax.hessian(f, (0, 1))(A.values, B.values), jax.jit(jax.hessian(g, (0, 1)))(A.values, B.values))
 
 
 def test_gradients_are_tensors_on_the_operands_patterns():

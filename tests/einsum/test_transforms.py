@@ -27,14 +27,24 @@ def agree(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@jax.jit
+def sum_of_sines(out):
+    return jnp.sin(out + jnp.arange(out.size, dtype=out.dtype).reshape(out.shape)).sum()
+
+
 def bent(f):
     """A scalar function of `f` all of whose derivatives differ from zero."""
+    return lambda *operands: sum_of_sines(f(*operands))
 
-    def loss(*operands):
-        out = f(*operands)
-        return jnp.sin(out + jnp.arange(out.size, dtype=out.dtype).reshape(out.shape)).sum()
 
-    return loss
+def waves(x):
+    """Numbers between -1 and 1, as many as `x` has."""
+    return jax.device_put(np.cos(np.arange(x.size, dtype=x.dtype)).reshape(x.shape))
+
+
+def stack(arrays, axis=0):
+    """What jnp.stack gives, of numpy's numbers: XLA compiles nothing."""
+    return jax.device_put(np.stack([np.asarray(x) for x in arrays], axis))
 
 
 def both(case):
@@ -45,20 +55,20 @@ def both(case):
 def test_derivatives_by_differences(case):
     """On small operands: the error of a difference quotient grows with the third derivative."""
     f, _, operands = both(case)
-    small = [x / 10 for x in operands]
+    small = [jax.device_put(np.asarray(x) / 10) for x in operands]
     check_grads(jax.jit(bent(f)), small, order=2, modes=("fwd", "rev"), rtol=1e-5, atol=1e-5)
 
 
 @each_case
 def test_jvp_linearize_vjp(case):
     f, reference, operands = both(case)
-    tangents = [jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape) for x in operands]
-    expected, expected_tangent = jax.jvp(reference, operands, tangents)
+    tangents = [waves(x) for x in operands]
+    expected, expected_tangent = jax.jit(lambda o, t: jax.jvp(reference, o, t))(operands, tangents)
     agree(jax.jvp(f, operands, tangents), (expected, expected_tangent))
     out, push = jax.linearize(f, *operands)
     agree((out, push(*tangents)), (expected, expected_tangent))
-    cotangent = jnp.cos(jnp.arange(expected.size, dtype=expected.dtype)).reshape(expected.shape)
-    agree(jax.vjp(f, *operands)[1](cotangent), jax.vjp(reference, *operands)[1](cotangent))
+    cotangent = waves(expected)
+    agree(jax.vjp(f, *operands)[1](cotangent), jax.jit(lambda *o: jax.vjp(reference, *o)[1](cotangent))(*operands))
 
 
 @each_case
@@ -66,10 +76,10 @@ def test_jvp_of_one_operand(case):
     """The others have symbolic zeros as tangents."""
     f, reference, operands = both(case)
     for place, operand in enumerate(operands):
-        one = lambda g, x, at=place: g(*operands[:at], x, *operands[at + 1 :])  # noqa: E731
-        tangent = jnp.ones_like(operand)
-        agree(*(jax.jvp(lambda x, g=g: one(g, x), (operand,), (tangent,)) for g in (f, reference)))  # noqa: B023
-        agree(*(jax.grad(lambda x, g=g: bent(lambda x: one(g, x))(x))(operand) for g in (f, reference)))  # noqa: B023
+        one = lambda g, at=place: lambda x: g(*operands[:at], x, *operands[at + 1 :])  # noqa: E731
+        tangent = lambda g: lambda x: jax.jvp(one(g), (x,), (jnp.ones_like(x),))  # noqa: B023, E731
+        agree(tangent(f)(operand), jax.jit(tangent(reference))(operand))
+        agree(jax.grad(bent(one(f)))(operand), jax.jit(jax.grad(bent(one(reference))))(operand))
 
 
 @pytest.mark.semantics
@@ -77,16 +87,17 @@ def test_jvp_of_one_operand(case):
 def test_linear_transpose(case):
     f, reference, operands = both(case)
     for place in range(len(operands)):
-        linear = [lambda x, g=g, at=place: g(*operands[:at], x, *operands[at + 1 :]) for g in (f, reference)]
-        cotangent = jnp.ones_like(linear[1](operands[place]))
-        agree(*(jax.linear_transpose(g, operands[place])(cotangent) for g in linear))
+        ours, linear = (lambda x, g=g, at=place: g(*operands[:at], x, *operands[at + 1 :]) for g in (f, reference))
+        cotangent = jnp.ones_like(linear(operands[place]))
+        transposed = jax.jit(jax.linear_transpose(linear, operands[place]))
+        agree(jax.linear_transpose(ours, operands[place])(cotangent), transposed(cotangent))
 
 
 @some_cases
 def test_jacobians_and_hessian(case):
     f, reference, operands = both(case)
     places = tuple(range(len(operands)))
-    expected = jax.jacrev(reference, places)(*operands)
+    expected = jax.jit(jax.jacrev(reference, places))(*operands)
     agree(jax.jit(jax.jacfwd(f, places))(*operands), expected)
     agree(jax.jit(jax.jacrev(f, places))(*operands), expected)
     agree(*(jax.jit(jax.hessian(bent(g), places))(*operands) for g in (f, reference)))
@@ -98,7 +109,9 @@ def test_vmap(case, batched, axis):
     f, reference, operands = both(case)
     axes = [axis if batched == "all" or n == (0 if batched == "first" else len(operands) - 1) else None
             for n in range(len(operands))]  # fmt: skip
-    stacked = [x if a is None else jnp.stack([x, -x, 3 * x + 1], a) for x, a in zip(operands, axes, strict=True)]
+    stacked = [
+        x if a is None else stack([x, -x, 3 * x + 1], a) for x, a in zip(map(np.asarray, operands), axes, strict=True)
+    ]
     agree(*(jax.jit(jax.vmap(g, axes, out_axes=axis))(*stacked) for g in (f, reference)))
 
 
@@ -107,7 +120,9 @@ def test_vmap_of_grad_and_grad_of_vmap(case):
     f, reference, operands = both(case)
     places = tuple(range(len(operands)))
     for axes in [(0,) * len(operands), (*[None] * (len(operands) - 1), 0)]:
-        stacked = [x if a is None else jnp.stack([x, 2 - x], a) for x, a in zip(operands, axes, strict=True)]
+        stacked = [
+            x if a is None else stack([x, 2 - x], a) for x, a in zip(map(np.asarray, operands), axes, strict=True)
+        ]
         agree(*(jax.jit(jax.vmap(jax.grad(bent(g), places), axes))(*stacked) for g in (f, reference)))
         agree(*(jax.jit(jax.grad(bent(jax.vmap(g, axes)), places))(*stacked) for g in (f, reference)))
 
@@ -117,19 +132,21 @@ def test_nested_vmap(case):
     f, reference, operands = both(case)
     inner = (0, *[None] * (len(operands) - 1))
     outer = (0,) * len(operands)
-    values = jnp.stack([jnp.stack([operands[0] * a + b for a in range(3)]) for b in range(2)])
-    dense = [jnp.stack([x, x + 1]) for x in operands[1:]]
+    first, *others = map(np.asarray, operands)
+    values = stack([np.stack([first * a + b for a in range(3)]) for b in range(2)])
+    dense = [stack([x, x + 1]) for x in others]
     agree(*(jax.jit(jax.vmap(jax.vmap(g, inner), outer))(values, *dense) for g in (f, reference)))
     if dense:
-        swapped = jnp.moveaxis(values, 0, 2)
-        agree(*(jax.vmap(jax.vmap(g, inner), (2, *outer[1:]))(swapped, *dense) for g in (f, reference)))
+        swapped = jax.device_put(np.moveaxis(np.asarray(values), 0, 2))
+        doubly = [jax.vmap(jax.vmap(g, inner), (2, *outer[1:])) for g in (f, reference)]
+        agree(doubly[0](swapped, *dense), jax.jit(doubly[1])(swapped, *dense))
 
 
 @some_cases
 def test_checkpoint(case):
     f, reference, operands = both(case)
     places = tuple(range(len(operands)))
-    expected = jax.grad(bent(reference), places)(*operands)
+    expected = jax.jit(jax.grad(bent(reference), places))(*operands)
     for policy in [None, jax.checkpoint_policies.nothing_saveable, jax.checkpoint_policies.dots_saveable]:
         agree(jax.jit(jax.grad(bent(jax.checkpoint(f, policy=policy)), places))(*operands), expected)
     agree(jax.grad(jax.checkpoint(bent(f)), places)(*operands), expected)

@@ -17,7 +17,7 @@ BATCH = 3
 
 def stacked(x, axis):
     """Members that differ, along `axis`; the array itself if it is None."""
-    return x if axis is None else jnp.stack([x, 2 * x - 1, -x], axis)
+    return x if axis is None else jax.device_put(np.stack([x, 2 * np.asarray(x) - 1, -np.asarray(x)], axis))
 
 
 def places(x):
@@ -103,7 +103,7 @@ def test_patterns_that_differ(axis, columns):
     members = (rng.random((BATCH, 5, 7)) < 0.4) * rng.integers(-3, 4, (BATCH, 5, 7)).astype(np.float32)
     tensors = [jsparse.asarray(x, format="csr", dynamic=True, nse=20) for x in members]
     A = jax.tree.map(lambda *x: jnp.stack(x, axis), *tensors)
-    X = jnp.asarray(rng.integers(-3, 4, (7, 4)).astype(np.float32))
+    X = jax.device_put(rng.integers(-3, 4, (7, 4)).astype(np.float32))
     given = stacked(X, columns)
     f, axes = jax.vmap(lambda A, x: A @ x, (axis, columns), 1), (0, columns)
     expected = jax.vmap(lambda a, x: a @ x, axes, 1)(members, given)
@@ -120,7 +120,7 @@ def test_values_and_patterns_batched_apart():
     members = (rng.random((2, 4, 6)) < 0.5).astype(np.float32)
     tensors = [jsparse.asarray(x, format="csr", dynamic=True, nse=24) for x in members]
     patterns = jax.tree.map(lambda *x: jnp.stack(x), *(A.pattern for A in tensors))
-    values = jnp.asarray(rng.integers(1, 5, (3, 24)).astype(np.float32))
+    values = jax.device_put(rng.integers(1, 5, (3, 24)).astype(np.float32))
     x = jnp.arange(6.0)
 
     def f(values, pattern):

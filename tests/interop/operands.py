@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import product
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax.experimental import sparse
 
@@ -54,7 +54,7 @@ def bcoo(rng, shape, layout, nse, dtype=np.float32, data=None):
     indices = coordinates(rng, outer_shape(shape, layout.n_batch, layout.thin_indices), sizes, nse)
     block = shape[layout.n_batch + n_sparse :]
     data = integers(rng, (*outer_shape(shape, layout.n_batch, layout.thin_data), nse, *block), dtype)
-    return sparse.BCOO((jnp.asarray(data), jnp.asarray(indices)), shape=shape), dense_of(data, indices, shape)
+    return sparse.BCOO(jax.device_put((data, indices)), shape=shape), dense_of(data, indices, shape)
 
 
 def bcsr(rng, shape, layout, nse, dtype=np.float32):
@@ -69,7 +69,7 @@ def bcsr(rng, shape, layout, nse, dtype=np.float32):
     places = np.arange(nse)
     rows = (places[:, None] >= indptr[..., None, 1:]).sum(-1)
     data = integers(rng, (*outer_shape(shape, b, layout.thin_data), nse, *shape[b + 2 :]), dtype)
-    arrays = (jnp.asarray(data), jnp.asarray(columns), jnp.asarray(indptr.astype(np.int32)))
+    arrays = jax.device_put((data, columns, indptr.astype(np.int32)))
     return sparse.BCSR(arrays, shape=shape), dense_of(data, np.stack([rows, columns], -1), shape)
 
 

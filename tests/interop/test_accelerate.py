@@ -44,7 +44,18 @@ def drawn_numbers(rng, ndim, n_batch, n_dense):
 
 
 def dense_product(lhs, rhs, numbers, **options):
-    return np.asarray(lax.dot_general(jnp.asarray(lhs), jnp.asarray(rhs), numbers, **options))
+    """What `lax.dot_general` gives of integers, in its dtype: by numpy, since XLA would compile a program for each."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = numbers
+    lhs_term, rhs_term = list(range(lhs.ndim)), list(range(lhs.ndim, lhs.ndim + rhs.ndim))
+    for ours, theirs in zip((*lhs_batch, *lhs_contract), (*rhs_batch, *rhs_contract), strict=True):
+        rhs_term[theirs] = lhs_term[ours]
+    free = [v for v in lhs_term if v not in rhs_term], [v for v in rhs_term if v not in lhs_term]
+    like = jax.eval_shape(partial(lax.dot_general, dimension_numbers=numbers, **options), lhs, rhs)
+    wide = complex if like.dtype.kind == "c" else float if jnp.issubdtype(like.dtype, np.floating) else int
+    kept = [*(lhs_term[d] for d in lhs_batch), *free[0], *free[1]]
+    exact = np.einsum(np.asarray(lhs).astype(wide), lhs_term, np.asarray(rhs).astype(wide), rhs_term, kept)
+    assert exact.shape == like.shape
+    return exact.astype(like.dtype)
 
 
 @pytest.mark.parametrize("ndim", range(1, 5))
@@ -70,7 +81,7 @@ def check_product(rng, make, shape, layout, nse):
     rhs = integers(rng, rhs_shape, np.float32)
     run = partial(PRODUCTS[make], dimension_numbers=numbers)
     expected = dense_product(dense, rhs, numbers)
-    found = run(x, jnp.asarray(rhs))
+    found = run(x, jax.device_put(rhs))
     np.testing.assert_array_equal(found, expected, err_msg=f"{layout} {nse} {numbers} {rhs_shape}")
 
 
@@ -90,7 +101,7 @@ def test_batch_axes_of_size_1_stand_for_all_coordinates(make, thin_data, thin_in
     rng = np.random.default_rng(0)
     x, dense = make(rng, SIZES, Layout(2, 0, thin_data, thin_indices), 6)
     rhs = integers(rng, rhs_shape, np.float32)
-    found = PRODUCTS[make](x, jnp.asarray(rhs), dimension_numbers=numbers)
+    found = PRODUCTS[make](x, jax.device_put(rhs), dimension_numbers=numbers)
     np.testing.assert_array_equal(found, dense_product(dense, rhs, numbers))
 
 
@@ -113,8 +124,8 @@ def test_entries_sorted_by_row(monkeypatch, n_batch, thin, in_order, contract):
     dense = dense_of(data, np.where(indices < 0, indices + shape[n_batch:], indices), shape)
     numbers = (((n_batch + contract,), (0,)), ((), ()))
     rhs = integers(rng, (shape[n_batch + contract], 3), np.float32)
-    x = sparse.BCOO((jnp.asarray(data), jnp.asarray(indices)), shape=shape)
-    found = sparse.bcoo_dot_general(x, jnp.asarray(rhs), dimension_numbers=numbers)
+    x = sparse.BCOO(jax.device_put((data, indices)), shape=shape)
+    found = sparse.bcoo_dot_general(x, jax.device_put(rhs), dimension_numbers=numbers)
     np.testing.assert_array_equal(found, dense_product(dense, rhs, numbers))
 
 
@@ -136,7 +147,7 @@ def test_dtypes(make, dtype):
     rng = np.random.default_rng(0)
     with jax.enable_x64(True):
         x, dense = make(rng, (4, 5), Layout(0, 0), 9, dtype)
-        rhs = jnp.asarray(integers(rng, (5, 3), dtype))
+        rhs = jax.device_put(integers(rng, (5, 3), dtype))
         found = x @ rhs
         expected = dense_product(dense, rhs, (((1,), (0,)), ((), ())))
         assert found.dtype == expected.dtype == dtype
@@ -160,7 +171,7 @@ def test_mixed_and_preferred_dtypes(dtypes, preferred):
     numbers = (((1,), (0,)), ((), ()))
     with jax.enable_x64(True):
         x, dense = bcoo(rng, (4, 5), Layout(0, 0), 9, dtypes[0])
-        rhs = jnp.asarray(integers(rng, (5, 3), dtypes[1]))
+        rhs = jax.device_put(integers(rng, (5, 3), dtypes[1]))
         found = sparse.bcoo_dot_general(x, rhs, dimension_numbers=numbers, preferred_element_type=preferred)
         expected = dense_product(dense, rhs, numbers, preferred_element_type=preferred)
         assert found.dtype == expected.dtype
@@ -189,20 +200,20 @@ def test_gradients(make, shape, layout, numbers, rhs_shape):
     """JAX's own rules on our lowerings, against the dense product of the dense array that the entries make."""
     rng = np.random.default_rng(0)
     x, _ = make(rng, shape, layout, 9)
-    rhs = jnp.asarray(integers(rng, rhs_shape, np.float32))
-    to_dense = jax.jit(lambda data: type(x)((data, *leaves(x)[1:]), shape=shape).todense())
+    rhs = jax.device_put(integers(rng, rhs_shape, np.float32))
+    to_dense = lambda data: type(x)((data, *leaves(x)[1:]), shape=shape).todense()  # noqa: E731
     product = partial(PRODUCTS[make], dimension_numbers=numbers)
     run = lambda data, rhs: product(type(x)((data, *leaves(x)[1:]), shape=shape), rhs)  # noqa: E731
     other = lambda data, rhs: lax.dot_general(to_dense(data), rhs, numbers)  # noqa: E731
-    changes = (jnp.asarray(integers(rng, x.data.shape, np.float32)), jnp.asarray(integers(rng, rhs_shape, np.float32)))
+    changes = jax.device_put(tuple(integers(rng, shape, np.float32) for shape in (x.data.shape, rhs_shape)))
+    pushed = jax.jit(lambda *primals: jax.jvp(other, primals, changes))(x.data, rhs)
+    pulled = jax.jit(lambda cotangent: jax.vjp(other, x.data, rhs)[1](cotangent))
     for at in (run, jax.jit(run)):
-        for found, expected in zip(
-            jax.jvp(at, (x.data, rhs), changes), jax.jvp(other, (x.data, rhs), changes), strict=True
-        ):
+        for found, expected in zip(jax.jvp(at, (x.data, rhs), changes), pushed, strict=True):
             np.testing.assert_array_equal(found, expected)
         out, back = jax.vjp(at, x.data, rhs)
-        cotangent = jnp.asarray(integers(rng, out.shape, np.float32))
-        for found, expected in zip(back(cotangent), jax.vjp(other, x.data, rhs)[1](cotangent), strict=True):
+        cotangent = jax.device_put(integers(rng, out.shape, np.float32))
+        for found, expected in zip(back(cotangent), pulled(cotangent), strict=True):
             np.testing.assert_array_equal(found, expected)
 
 
@@ -218,7 +229,7 @@ def test_vmap(make, mapped):
     rhs = integers(rng, (3, 5, 2), np.float32)
     arrays = [array if mapped[0] else array[0] for array in leaves(x)]
     run = lambda arrays, rhs: type(x)(tuple(arrays), shape=(4, 5)) @ rhs  # noqa: E731
-    found = jax.vmap(run, tuple(0 if m else None for m in mapped))(arrays, jnp.asarray(rhs if mapped[1] else rhs[0]))
+    found = jax.vmap(run, tuple(0 if m else None for m in mapped))(arrays, jax.device_put(rhs if mapped[1] else rhs[0]))
     expected = (dense if mapped[0] else dense[:1]) @ (rhs if mapped[1] else rhs[:1])
     np.testing.assert_array_equal(found, expected)
 
@@ -247,6 +258,6 @@ def test_sampled(n_batch, n_sparse, numbers, shapes, thin):
         if all(i < size for i, size in zip(at, whole.shape, strict=False)):
             expected[place] = whole[at]
     run = partial(sparse.bcoo_dot_general_sampled, dimension_numbers=numbers)
-    arrays = (jnp.asarray(lhs), jnp.asarray(rhs), jnp.asarray(indices))
+    arrays = jax.device_put((lhs, rhs, indices))
     for found in (run(*arrays), jax.jit(run)(*arrays)):
         np.testing.assert_array_equal(found, expected)

@@ -45,7 +45,7 @@ def test_solutions_and_gradients(how, dynamic, format):
     dense, A, b = system(how, dynamic, format=format)
     np.testing.assert_allclose(jax.jit(lambda A, b: solve(A, b, how))(A, b), np.linalg.solve(dense, b), **TOLERANCE)
     dA, db = jax.jit(grad(dynamic)(lambda A, b: scalar(solve(A, b, how)), (0, 1)))(A, b)
-    expected_dA, expected_db = jax.grad(dense_loss, (0, 1))(dense, b)
+    expected_dA, expected_db = jax.jit(jax.grad(dense_loss, (0, 1)))(dense, b)
     np.testing.assert_allclose(dA.todense(), on_pattern(expected_dA, dense), **TOLERANCE)
     np.testing.assert_allclose(db, expected_db, **TOLERANCE)
 
@@ -60,7 +60,7 @@ def test_gradients_of_operators(dynamic):
     dense, A, b = system(BICGSTAB, dynamic)
     operator = SparseLinearOperator(A)
     loss = lambda operator: scalar(lx.linear_solve(operator, b, BICGSTAB[0]).value)  # noqa: E731
-    expected = on_pattern(jax.grad(dense_loss)(dense, b), dense)
+    expected = on_pattern(jax.jit(jax.grad(dense_loss))(dense, b), dense)
     filtered = eqx.filter_grad(loss)(operator)
     np.testing.assert_allclose(A.with_values(filtered.matrix.values).todense(), expected, **TOLERANCE)
     assert len(jax.tree.leaves(filtered)) == 1
@@ -97,14 +97,14 @@ def test_gradients_mapped_over_right_hand_sides():
     dense, A, _ = system(CG, True)
     B = vector(count=(2,))
     gradient = lambda A, b: jsparse.grad(lambda A: scalar(solve(A, b, CG)))(A).todense()  # noqa: E731
-    expected = on_pattern(jax.vmap(jax.grad(dense_loss), (None, 0))(dense, B), dense)
+    expected = on_pattern(jax.jit(jax.vmap(jax.grad(dense_loss), (None, 0)))(dense, B), dense)
     np.testing.assert_allclose(jax.vmap(gradient, (None, 0))(A, B), expected, **TOLERANCE)
 
 
 def test_second_order():
     dense, A, b = system(CG, True)
     found = jax.grad(jax.grad(lambda s: scalar(solve(A * s, b, CG))))(2.0)
-    expected = jax.grad(jax.grad(lambda s: dense_loss(dense * s, b)))(2.0)
+    expected = jax.jit(jax.grad(jax.grad(lambda s: dense_loss(dense * s, b))))(2.0)
     np.testing.assert_allclose(found, expected, **TOLERANCE)
 
 
@@ -127,7 +127,7 @@ def test_bands_are_solved_directly(width, tag, solver, dynamic):
     A = sparse(dense, dynamic)
     np.testing.assert_allclose(f(A, b), np.linalg.solve(dense, b), **TOLERANCE)
     dA = grad(dynamic)(lambda A: scalar(f(A, b)))(A)
-    np.testing.assert_allclose(dA.todense(), on_pattern(jax.grad(dense_loss)(dense, b), dense), **TOLERANCE)
+    np.testing.assert_allclose(dA.todense(), on_pattern(jax.jit(jax.grad(dense_loss))(dense, b), dense), **TOLERANCE)
     assert largest_array(compiled_text(f, A, b)) < N * N
     assert type(lx.AutoLinearSolver(well_posed=True).select_solver(SparseLinearOperator(A, tag))) is type(solver)
 
@@ -137,7 +137,7 @@ def test_direct_solvers_take_the_dense_matrix():
     LU = (lx.LU(), ())
     np.testing.assert_allclose(solve(A, b, LU), np.linalg.solve(dense, b), **TOLERANCE)
     dA = jax.grad(lambda A: scalar(solve(A, b, LU)))(A)
-    np.testing.assert_allclose(dA.todense(), on_pattern(jax.grad(dense_loss)(dense, b), dense), **TOLERANCE)
+    np.testing.assert_allclose(dA.todense(), on_pattern(jax.jit(jax.grad(dense_loss))(dense, b), dense), **TOLERANCE)
 
 
 def test_least_squares():

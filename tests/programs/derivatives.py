@@ -109,12 +109,12 @@ def _known(program: Program | Evaluation) -> Dynamic:
 
 def _whole(x: jax.Array, rng: np.random.Generator) -> jax.Array:
     """Small integers, 0 where there are zeros."""
-    return jnp.asarray(rng.integers(1, 4, x.shape) * np.sign(x)).astype(x.dtype)
+    return jax.device_put((rng.integers(1, 4, x.shape) * np.sign(x)).astype(x.dtype))
 
 
 def _drawn(x: jax.Array, rng: np.random.Generator) -> jax.Array:
     """Real numbers below 1; where there are zeros, out of use perhaps, they stay."""
-    return jnp.asarray(rng.uniform(-1, 1, x.shape) * (np.asarray(x) != 0))
+    return jax.device_put(rng.uniform(-1, 1, x.shape) * (np.asarray(x) != 0))
 
 
 def _numbers(x: object) -> jax.Array:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from programs.evaluation import Evaluation
 from programs.indirection import Indirect
@@ -121,7 +120,8 @@ def _results(programs: list[Program | Evaluation], how: Dynamic) -> list[object]
     if len(programs) == 1 or not any(how.other):
         return [jax.jit(run)(*given)] * len(programs)
     out = jax.jit(jax.vmap(run, how.axes))(*given)
-    return [jax.tree.map(lambda x: x[n], out) for n in range(len(programs))]  # noqa: B023
+    out = jax.tree.map(np.asarray, out)
+    return [jax.tree.map(lambda x: jax.device_put(x[n]), out) for n in range(len(programs))]  # noqa: B023
 
 
 def stacked_of(programs: list[Program | Evaluation], how: Dynamic) -> list[object]:
@@ -130,7 +130,7 @@ def stacked_of(programs: list[Program | Evaluation], how: Dynamic) -> list[objec
     if len(made) == 1:
         return made[0]
     every = zip(*made, how.other, strict=True)
-    return [jax.tree.map(lambda *x: jnp.stack(x), *of) if other else of[0] for *of, other in every]
+    return [jax.tree.map(lambda *x: jax.device_put(np.stack(x)), *of) if other else of[0] for *of, other in every]
 
 
 def _made(x: SparseOperand | DenseOperand, how: Dynamic, place: int) -> object:

@@ -21,7 +21,7 @@ def drawn(format="csr", seed=0, ties=False):
     rng = np.random.default_rng(seed)
     A = matrix(format, seed=seed)
     if not ties:
-        A = A.with_values(jnp.asarray(rng.permutation(A.nse).astype(np.float32) + rng.random(A.nse, np.float32)))
+        A = A.with_values(jax.device_put(rng.permutation(A.nse).astype(np.float32) + rng.random(A.nse, np.float32)))
     X = rng.integers(-2, 3, (9, 20)).astype(np.float32)
     return A, X if ties else X + rng.random((9, 20), np.float32)
 
@@ -40,15 +40,15 @@ def dense(name, A):
     return f
 
 
+@jax.jit
+def weighted(y):
+    y = jnp.where(jnp.isfinite(y), y, 0)
+    return y * jnp.arange(1, 1 + y.size, dtype=y.dtype).reshape(y.shape) / y.size
+
+
 def finite(f):
     """`f` without what is not finite, weighted, so that it can be summed."""
-
-    def g(*operands):
-        y = f(*operands)
-        y = jnp.where(jnp.isfinite(y), y, 0)
-        return y * jnp.arange(1, 1 + y.size, dtype=y.dtype).reshape(y.shape) / y.size
-
-    return g
+    return lambda *operands: weighted(f(*operands))
 
 
 def close(got, want):
@@ -62,7 +62,7 @@ def test_gradients(name, format, ties):
     f = finite(lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))
     g = finite(dense(name, A))
     got = jax.jit(jax.grad(lambda *x: f(*x).sum(), (0, 1)))(A.values, X)
-    want = jax.grad(lambda *x: g(*x).sum(), (0, 1))(A.values, X)
+    want = jax.jit(jax.grad(lambda *x: g(*x).sum(), (0, 1)))(A.values, X)
     for one, other in zip(got, want, strict=True):
         close(one, other)
 
@@ -72,10 +72,10 @@ def test_gradients(name, format, ties):
 def test_tangents(name):
     A, X = drawn(ties=True)
     rng = np.random.default_rng(5)
-    changes = jnp.asarray(rng.random(A.nse, np.float32)), jnp.asarray(rng.random(X.shape, np.float32))
+    changes = jax.device_put((rng.random(A.nse, np.float32), rng.random(X.shape, np.float32)))
     f = lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name)  # noqa: E731
     got = jax.jit(lambda *x: jax.jvp(f, (A.values, X), x))(*changes)[1]
-    want = jax.jvp(dense(name, A), (A.values, X), changes)[1]
+    want = jax.jit(lambda *x: jax.jvp(dense(name, A), (A.values, X), x))(*changes)[1]
     close(got[2], np.zeros(20))  # of an empty row
     filled = np.arange(7) != 2
     close(got[filled], want[filled])
@@ -88,10 +88,10 @@ def test_second_derivatives(name):
     f = finite(lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))
     g = finite(dense(name, A))
     for n in (0, 1):
-        hessians = [jax.hessian(lambda *x: (h(*x) ** 2).sum(), n)(A.values, X[:, :2]) for h in (f, g)]  # noqa: B023
-        close(*hessians)
-    cross = [jax.jacrev(jax.grad(lambda *x: h(*x).sum(), 0), 1)(A.values, X[:, :2]) for h in (f, g)]  # noqa: B023
-    close(*cross)
+        hessian = lambda h: jax.hessian(lambda *x: (h(*x) ** 2).sum(), n)  # noqa: B023, E731
+        close(hessian(f)(A.values, X[:, :2]), jax.jit(hessian(g))(A.values, X[:, :2]))
+    cross = lambda h: jax.jacrev(jax.grad(lambda *x: h(*x).sum(), 0), 1)  # noqa: E731
+    close(cross(f)(A.values, X[:, :2]), jax.jit(cross(g))(A.values, X[:, :2]))
 
 
 def test_derivatives_by_differences():
@@ -106,7 +106,7 @@ def test_batches_of_gradients(name):
     A, X = drawn(ties=True)
     f = finite(lambda v, X: jsparse.einsum("ij,jk->ik", A.with_values(v), X, semiring=name))
     gradient = jax.grad(lambda *x: f(*x).sum(), (0, 1))
-    values = jnp.stack([A.values, -A.values, 2 * A.values])
+    values = jax.device_put(np.multiply.outer(np.float32([1, -1, 2]), A.values))
     got = jax.jit(jax.vmap(gradient, (0, None)))(values, X)
     for n, v in enumerate(values):
         for one, other in zip(got, gradient(v, X), strict=True):
@@ -133,14 +133,15 @@ def test_sparse_results(name, is_dynamic):
         C = jsparse.einsum("ij,kj->ik", given(A, v), given(B, w), semiring=name, nse=49)
         return (C.values**2).sum() if is_dynamic else (C.values * jnp.cos(jnp.arange(C.nse))).sum()
 
+    full = jsparse.einsum("ij,kj->ik", A, B, semiring=name)
+
     def reference(v, w):
-        full = jsparse.einsum("ij,kj->ik", A, B, semiring=name)
         values = product(v, w)[tuple(np.asarray(full.to_coords()[0]))]
         return (values**2).sum() if is_dynamic else (values * jnp.cos(jnp.arange(full.nse))).sum()
 
     for one, other in zip(
         jax.jit(jax.grad(assembled, (0, 1)))(A.values, B.values),
-        jax.grad(reference, (0, 1))(A.values, B.values),
+        jax.jit(jax.grad(reference, (0, 1)))(A.values, B.values),
         strict=True,
     ):
         close(one, other)
@@ -156,7 +157,7 @@ def test_samples(name):
     weights = jnp.sin(jnp.arange(M.nse))
     f = lambda X, Y: (jsparse.einsum("ik,jk->ij", X, Y, out_format=M, semiring=name).values * weights).sum()  # noqa: E731
     g = lambda X, Y: (add(multiply(X[:, None], Y[None]), 2)[at] * weights).sum()  # noqa: E731
-    for one, other in zip(jax.grad(f, (0, 1))(X, Y), jax.grad(g, (0, 1))(X, Y), strict=True):
+    for one, other in zip(jax.grad(f, (0, 1))(X, Y), jax.jit(jax.grad(g, (0, 1)))(X, Y), strict=True):
         close(one, other)
 
 
@@ -191,7 +192,7 @@ def test_steps():
     """Of entries that are all different the steps do not matter."""
     rng = np.random.default_rng(0)
     A, B, C = (matrix(shape=(12, 12), seed=seed) for seed in range(3))
-    A, B, C = (T.with_values(jnp.asarray(rng.random(T.nse, np.float32))) for T in (A, B, C))
+    A, B, C = (T.with_values(jax.device_put(rng.random(T.nse, np.float32))) for T in (A, B, C))
 
     def f(*values):
         tensors = [T.with_values(v) for T, v in zip((A, B, C), values, strict=True)]
@@ -203,5 +204,5 @@ def test_steps():
         return jnp.where(jnp.isfinite(y), y, 0).sum()
 
     values = [T.values for T in (A, B, C)]
-    for one, other in zip(jax.grad(f, (0, 1, 2))(*values), jax.grad(g, (0, 1, 2))(*values), strict=True):
+    for one, other in zip(jax.grad(f, (0, 1, 2))(*values), jax.jit(jax.grad(g, (0, 1, 2)))(*values), strict=True):
         close(one, other)

@@ -8,6 +8,7 @@ from semirings.cases import FORMATS, matrix, whole
 
 import jsparse
 
+REDUCTIONS = ("min", "max", "prod", "mean")
 AXES = [None, 0, 1, -1, (0, 1), (-2, -1)]
 FILL = {"min": np.inf, "max": -np.inf, "prod": 1.0}
 
@@ -30,12 +31,14 @@ def close(got, want):
 @pytest.mark.parametrize("format", FORMATS)
 def test_matrices(format, axis):
     A = matrix(format)
-    for name in ("min", "max", "prod", "mean"):
+    dynamic = jax.jit(lambda A: [getattr(A, name)(axis) for name in REDUCTIONS])
+    found = dynamic(A.dynamic(A.nse + 9)) if format != FORMATS[-1] else REDUCTIONS
+    for name, got_of_dynamic in zip(REDUCTIONS, found, strict=True):
         got = getattr(A, name)(axis)
         assert isinstance(got, jax.Array)
         close(got, expected(name, A, axis))
         if format != FORMATS[-1]:
-            close(jax.jit(lambda A, name=name: getattr(A, name)(axis))(A.dynamic(A.nse + 9)), expected(name, A, axis))
+            close(got_of_dynamic, expected(name, A, axis))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), None], ids=str)
@@ -106,21 +109,25 @@ def test_gradients(name, axis):
         y = getattr(A.with_values(v), name)(axis)
         return jnp.where(jnp.isfinite(y), y, 0)
 
-    weights = jnp.cos(jnp.arange(dense(A.values).size)).reshape(dense(A.values).shape)
-    close(*(jax.grad(lambda v: (f(v) * weights).sum())(A.values) for f in (sparse, dense)))  # noqa: B023
+    like = jax.eval_shape(dense, A.values)
+    weights = np.cos(np.arange(like.size, dtype=np.float32)).reshape(like.shape)
+    gradient = lambda f: jax.grad(lambda v: (f(v) * weights).sum())  # noqa: E731
+    close(gradient(sparse)(A.values), jax.jit(gradient(dense))(A.values))
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 2, 3])
 @pytest.mark.parametrize("axis", [None, 1], ids=str)
 def test_gradients_of_products(axis, zeros):
     A = matrix(shape=(5, 6), seed=3)
-    A = A.with_values(jnp.asarray(np.random.default_rng(0).random(A.nse, np.float32) + 0.5))
-    A = A.with_values(A.values.at[jnp.arange(zeros)].set(0))
+    values = np.random.default_rng(0).random(A.nse, np.float32) + np.float32(0.5)
+    values[:zeros] = 0
+    A = A.with_values(jax.device_put(values))
     sparse, dense = (lambda v: A.with_values(v).prod(axis)), (lambda v: whole(A, 1.0)(v).prod(axis))
-    close(jax.jacrev(sparse)(A.values), jax.jacrev(dense)(A.values))
-    close(jax.jacfwd(sparse)(A.values), jax.jacfwd(dense)(A.values))
+    close(jax.jacrev(sparse)(A.values), jax.jit(jax.jacrev(dense))(A.values))
+    close(jax.jacfwd(sparse)(A.values), jax.jit(jax.jacfwd(dense))(A.values))
     if zeros <= 1:
-        close(*(jax.hessian(lambda v: f(v).sum())(A.values) for f in (sparse, dense)))  # noqa: B023
+        hessian = lambda f: jax.hessian(lambda v: f(v).sum())  # noqa: E731
+        close(hessian(sparse)(A.values), jax.jit(hessian(dense))(A.values))
 
 
 def test_batches():
