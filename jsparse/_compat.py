@@ -30,7 +30,6 @@ __all__ = [
     "keep_alive",
     "make_context",
     "make_primitive",
-    "named",
     "output_aval",
     "register_batching",
     "register_cpu_lowering",
@@ -39,6 +38,7 @@ __all__ = [
     "register_transpose",
     "replace_cpu_lowering",
     "same_varying",
+    "with_checkpoint_name",
 ]
 
 Zero = ad.Zero
@@ -85,9 +85,11 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
     return run
 
 
-def named(x: Any, name: str) -> Any:
-    """As `jax.ad_checkpoint.checkpoint_name`, which JAX alone does not transpose: a name in a linear function, as a
-    derivative of one's own is, is of the cotangent no name."""
+def with_checkpoint_name(x: Any, name: str) -> Any:
+    """Attach a checkpoint name, as `jax.ad_checkpoint.checkpoint_name` does, with a transpose rule.
+
+    JAX has no such rule. In a linear function, such as the derivative of a primitive, the cotangent gets no name.
+    """
     _transpose_names()
     return checkpoint_name(x, name)
 

@@ -1,1 +1,1 @@
-"""The JAX primitives of jsparse, one file each with all its rules."""
+"""The JAX primitives of jsparse. Each has one file with all of its rules."""

@@ -1,11 +1,10 @@
-"""`entries`: a sum of products on exactly the places that it reaches, found and computed in one walk.
+"""`entries`: a sum of products on exactly the entries that it reaches. One kernel finds the pattern and the values.
 
     R = Σₜ cₜ Σ X₁ · … · Xₙ
 
-It is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on that
-pattern (by another semiring than this, what `primitives.semiring_jvp` makes of one), and there is nothing else to
-differentiate. In its transpose the pattern is found once more, and the `einsum` of each term on it is transposed.
-Whatever this cannot do (batches) is done in two steps; see `primitives.apart`.
+The sum is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on
+that pattern (for semirings other than (+, ·) see `primitives.semiring_jvp`). Its transpose finds the pattern once more,
+and transposes the `einsum` of each term on it. Batches are computed in two steps, see `primitives.apart`.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from jsparse.compiler.runtime.symbolic import chunk_counts
 from jsparse.compiler.schedule import Plan
 from jsparse.formats import Pattern
 from jsparse.primitives.apart import apart, pattern_arrays, term, term_operands, term_transposed
-from jsparse.primitives.assembly import in_order, list_places
+from jsparse.primitives.assembly import assemble_with, ordered_assembly
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.kernel import call_kernel
-from jsparse.primitives.movement import bound_names, movements, static_patterns
+from jsparse.primitives.movement import bound_names, static_patterns, value_permutations
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.primitives.routine import array_results
 from jsparse.primitives.semiring_jvp import semiring_jvp
@@ -43,29 +42,29 @@ def _abstract(*operands: Any, work: Entries) -> Any:
 
 
 def _execute(*operands: Any, work: Entries) -> list[Any]:
-    """Values to the order in which their patterns are walked, then one call."""
+    """Permute values to the storage orders in which their patterns are walked, then call the kernel once."""
     dtypes = work.dtypes(operands)
     chosen = entries_plan(work, dtypes)
     factors, index = work.split(operands)
-    moves = movements(work.reached.walks, chosen.patterns, index)
+    moves = value_permutations(work.reached.walks, chosen.patterns, index)
     moved = []
     for arrays, spec, patterns in zip(factors, work.specs, work.reached.terms, strict=True):
         for x, of in zip(arrays, spec.factors, strict=True):
             move = None if of.on is None else moves[patterns[of.on]]
             moved.append(x if move is None else move.apply(x, 0, spec.slot_size(of), back=False))
     if isinstance(work.result, Pattern):
-        return [_known_places(work, chosen, moved, work.result, np.dtype(dtypes[0]))]
-    found = in_order(work.reached, chosen)
-    return list(list_places(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
+        return [_values_on(work.result, work, chosen, moved, np.dtype(dtypes[0]))]
+    found = ordered_assembly(work.reached, chosen)
+    return list(assemble_with(work.reached, found, index, work.result, moved, np.dtype(dtypes[0])))
 
 
-def _known_places(work: Entries, chosen: Plan, factors: Sequence[Any], result: Pattern, dtype: np.dtype) -> jax.Array:
-    """The values only, of patterns that are all known: so is where the values of each chunk begin."""
+def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[Any], dtype: np.dtype) -> jax.Array:
+    """The values on a static pattern. The offset of each chunk's values is known, too, and bound as an operand."""
     walks, counts = work.reached.walks, chunk_counts(chosen)
     starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
     call = call_of(chosen.problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND))
-    held = (*static_patterns(walks), result)
-    return call_kernel(call, (*factors, starts), (result.nse,), dtype, held)
+    keepalive = (*static_patterns(walks), result)
+    return call_kernel(call, (*factors, starts), (result.nse,), dtype, keepalive)
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> Any:
@@ -86,7 +85,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, work: Entries) -> list[Any]:
-    """Each factor that is unknown is that of a term, whose einsum is transposed; the pattern is found once more."""
+    """Transpose the einsum of each term with an unknown factor, on the pattern, which is found once more."""
     cotangent, (factors, index) = cotangents[-1], work.split(operands)
     if any(_compat.is_undefined(array) for of in index for array in of):
         raise pattern_is_unknown()
@@ -106,7 +105,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries
 
 
 def _has_known_pattern(known: Sequence[bool], work: Entries) -> bool:
-    """Whether a dynamic pattern is known though some values are not."""
+    """Whether all index arrays are known although some values are not, so that the pattern can be found first."""
     of_factors, of_index = work.split(known)
     found = all(flag for of in of_index for flag in of) and not all(flag for of in of_factors for flag in of)
     return found and not isinstance(work.result, Pattern)

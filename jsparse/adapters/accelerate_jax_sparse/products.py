@@ -174,7 +174,7 @@ def _einsum(
     if not all(sizes.values()):
         return jnp.zeros(shape, dtype)
     dtypes = dtypes_for([x for x, _ in terms], dtype)
-    factors = [x.astype(dtypes.taken(np.dtype(x.dtype))) for x, _ in terms]
+    factors = [x.astype(dtypes.operand_dtype(np.dtype(x.dtype))) for x, _ in terms]
     named_by = [*(names for _, names in terms), *((*walk.lead, *walk.indices) for walk, _ in walks)]
     had = {name for names in named_by for name in names}
     used = tuple((name, size) for name, size in sizes.items() if name in had)

@@ -19,7 +19,7 @@ from jsparse.formats import Format, Level, LevelKind, Pattern
 from jsparse.formats.pattern import find_pattern
 from jsparse.formats.relayout import relayout_to
 
-__all__ = ["array_names", "find_array", "movement_name"]
+__all__ = ["array_names", "find_array", "permutation_name"]
 
 _KINDS = {
     (LevelKind.DENSE, True): "d",
@@ -36,7 +36,7 @@ def array_names(pattern: Pattern, source: Pattern) -> tuple[str, ...]:
     return tuple(f"{_stem(pattern, source)}/{n}" for n in range(len(pattern.arrays)))
 
 
-def movement_name(source: Pattern, target: Pattern, inverse: bool) -> str:
+def permutation_name(source: Pattern, target: Pattern, inverse: bool) -> str:
     """The name of the movement of values from `source` to the same entries in `target`'s format, or back."""
     return f"{_stem(target, source)}/{'scatter' if inverse else 'gather'}"
 

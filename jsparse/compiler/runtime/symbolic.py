@@ -11,7 +11,7 @@ from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.schedule import Plan
 from jsparse.formats import Pattern
 
-__all__ = ["chunk_counts", "listed_rows"]
+__all__ = ["assembled_columns", "chunk_counts"]
 
 
 def chunk_counts(plan: Plan) -> np.ndarray:
@@ -21,7 +21,7 @@ def chunk_counts(plan: Plan) -> np.ndarray:
     return counts
 
 
-def listed_rows(plan: Plan, index_dtype: str) -> list[np.ndarray]:
+def assembled_columns(plan: Plan, index_dtype: str) -> list[np.ndarray]:
     """The coordinates that a plan over known patterns reaches, one array for each dimension of the target."""
     counts = chunk_counts(plan)
     total = int(counts.sum())
