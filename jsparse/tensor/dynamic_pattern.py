@@ -234,9 +234,8 @@ def check_width(index_dtype: np.dtype, what: str) -> None:
 @partial(jax.jit, static_argnames=("capacity", "below", "other"), inline=True)
 def _in_use(values: Any, pointers: Any, capacity: int, below: int, other: complex) -> Any:
     used = jnp.arange(capacity * below) < jnp.minimum(pointers[..., -1:], capacity) * below
-    return jnp.where(
-        used, values, other if values.dtype != np.bool_ else bool(other)
-    )  # a Python number promotes nothing
+    # A Python number promotes nothing, so the values keep their dtype, weak or not.
+    return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))
 
 
 @partial(jax.jit, static_argnames=("capacity", "below"), inline=True)

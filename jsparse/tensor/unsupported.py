@@ -37,9 +37,7 @@ class UnsupportedOperations:
         raise DTypeError("A SparseTensor is not iterable: write A[i] for i in range(A.shape[0]), or A.to_coords().")
 
     def __contains__(self, item: object) -> Never:
-        raise DTypeError(
-            "`x in A` is not defined for a SparseTensor. Write (A.values == x).any(), or x in A.todense()."
-        )
+        raise DTypeError("`x in A` is not defined for a SparseTensor. Write (A.values == x).any() or x in A.todense().")
 
     def __float__(self) -> Never:
         raise _no_number("float")

@@ -288,7 +288,9 @@ def test_what_was_there_before():
 
 def test_a_place_is_set_once():
     V = np.ones(4, np.float32)
-    with pytest.raises(PatternError, match=r"write each place once, as '=' asks.*r\[p\] = 2 more than once.*\+="):
+    with pytest.raises(
+        PatternError, match=r"write each element of .* once, as '=' asks.*r\[p\] = 2 more than once.*\+="
+    ):
         jsparse.evaluate("C[r[p]] = V[p]", shape=(5,), r=np.array([2, 0, 2, 1]), V=V)
     with pytest.raises(PatternError, match=r"r\[p\] = 1, c\[p\] = 0"):
         jsparse.evaluate("C[r[p],c[p]] = V[p]", shape=(5, 5), r=np.array([1, 0, 1, 1]), c=np.array([0, 0, 0, 2]), V=V)
@@ -320,7 +322,7 @@ def test_huge_targets_stay_sparse():
         (DTypeError, "integers to index by .* r has dtype float", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5)}),
         (DTypeError, "dtype bool. Index by jnp.nonzero", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5, bool)}),
         (DTypeError, "but r is a number", "C[r[p],n] += V[p,n]", (4, 2), {"r": 3}),
-        (SubscriptError, "a tensor for every name .* r did not come", "C[r[p],n] += V[p,n]", (4, 2), {"r": None}),
+        (SubscriptError, "a tensor for every name .* Missing tensors: r", "C[r[p],n] += V[p,n]", (4, 2), {"r": None}),
         (ShapeError, "tensor r of .* rank 2, as r\\[p, q\\] says", "C[r[p,q],n] += V[p,n]", (4, 2), {}),
         (ShapeError, "shape= .* tuple of sizes from 0 to 2.*62, but got 4", "C[r[p],n] += V[p,n]", 4, {}),
         (
