@@ -1,11 +1,11 @@
-"""Names of the index arrays that are bound to a call: what they are derived from, and how.
+"""Names of the arrays that are bound to a call. A name says which pattern an array is derived from, and how.
 
     name   := digest ["@" format] "/" role        format := (kind dim)*       kind := d | c | n | s | m
-    role   := place in Pattern.arrays | "gather" | "scatter"
+    role   := number in Pattern.arrays | "gather" | "scatter"
 
-`digest` names a pattern, `@d1c0` the same entries in another format (here csc: dense, compressed; n and m are
-compressed and singleton that are nonunique). `gather` and `scatter` move the values from the pattern to that format and
-back. A process that knows the pattern can make any of these arrays anew.
+`digest` names a pattern, and `@d1c0` the same entries in another format (here csc: dense, compressed; n and m are
+nonunique compressed and singleton levels). `gather` and `scatter` permute values from the pattern to that format and
+back. A process that has the pattern can make any of these arrays.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def array_names(pattern: Pattern, source: Pattern) -> tuple[str, ...]:
 
 
 def permutation_name(source: Pattern, target: Pattern, inverse: bool) -> str:
-    """The name of the movement of values from `source` to the same entries in `target`'s format, or back."""
+    """The name of the array that permutes values from `source` to `target`, the same entries in another format.
+
+    With `inverse` it is the array that permutes them back.
+    """
     return f"{_stem(target, source)}/{'scatter' if inverse else 'gather'}"
 
 
@@ -49,7 +52,7 @@ def _stem(pattern: Pattern, source: Pattern) -> str:
 
 
 def find_array(name: str) -> np.ndarray:
-    """The array of that name. Raises PatternError if the pattern it belongs to is not known in this process."""
+    """Find or make the array of that name. Raises PatternError if this process does not have its pattern."""
     parts = _NAME.fullmatch(name)
     if parts is None:
         raise PatternError(f"Expected the name of an index array, but got {name!r}.")
