@@ -131,10 +131,10 @@ def _made_to_vary(x: Any, axes: tuple[Any, ...]) -> Any:
 
 def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
     """Make all operands vary over the same manual axes, as the type check of `shard_map` requires."""
-    wanted = frozenset().union(*map(_varying, operands))
+    every_axis = frozenset().union(*map(_varying, operands))
 
     def varied(x: Any) -> Any:
-        missing = tuple(sorted(wanted - _varying(x)))
+        missing = tuple(sorted(every_axis - _varying(x)))
         return _made_to_vary(x, missing) if missing else x
 
     return tuple(map(varied, operands))

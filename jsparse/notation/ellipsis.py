@@ -81,6 +81,6 @@ def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], 
 def _fresh(text: str) -> Iterator[str]:
     yield from (letter for letter in ascii_letters if letter not in text)
     raise NotYetSupportedError(
-        f"einsum has {len(ascii_letters)} letters for indices, but '{shortened(text)}' needs more, those that '...' "
-        f"stands for included. Reshape the operands so that fewer dimensions broadcast."
+        f"einsum has {len(ascii_letters)} letters for indices, but '{shortened(text)}' needs more, with those of "
+        f"'...'. Reshape the operands so that fewer dimensions broadcast."
     )

@@ -93,8 +93,8 @@ def evaluate(
         check_distinct(text, rewritten)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
-    wanted = _target_shape(text, before, shape)
-    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, wanted).run()
+    result_shape = _target_shape(text, before, shape)
+    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape).run()
     return out if before is None else _combined_with(text, rewritten, operands, before, out)
 
 
@@ -147,8 +147,8 @@ def planned_sum(
     text = shortened(text)
     rewritten = _desugared(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
-    wanted = _target_shape(text, tensors.get(statement.target.tensor), shape)
-    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, wanted)
+    result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
+    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape)
 
 
 def _checked(
@@ -214,19 +214,19 @@ def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[
     if shape is None:
         return had
     try:
-        wanted = tuple(index(size) for size in shape)
+        given = tuple(index(size) for size in shape)
     except (TypeError, ValueError):
-        wanted = (-1,)
-    if min(wanted, default=0) < 0 or max(wanted, default=0) > LARGEST_SIZE:
+        given = (-1,)
+    if min(given, default=0) < 0 or max(given, default=0) > LARGEST_SIZE:
         raise ShapeError(
             f"Expected shape= of '{text}' to be a tuple of sizes from 0 to 2**62, but got {represented(shape)}."
         )
-    if had not in (None, wanted):
+    if had not in (None, given):
         raise ShapeError(
             f"Expected shape= of '{text}' to be {had}, the shape of the tensor passed for the target, but got "
-            f"{wanted}. Leave shape= out."
+            f"{given}. Leave shape= out."
         )
-    return wanted
+    return given
 
 
 @lru_cache(maxsize=1024)
@@ -235,16 +235,16 @@ def _parsed(text: str, sized: bool) -> Statement:
 
 
 def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:
-    wanted = statement.tensors()
-    missing = [name for name in wanted if name not in tensors]
+    names = statement.tensors()
+    missing = [name for name in names if name not in tensors]
     if missing:
         raise SubscriptError(
             f"Expected a tensor for every name in '{shortened(text)}'. Missing tensors: "
             f"{shortened(', '.join(missing))}. Pass {shortened(', '.join(f'{name}=...' for name in missing))}."
         )
-    unknown = [name for name in tensors if name not in (*wanted, statement.target.tensor)]
+    unknown = [name for name in tensors if name not in (*names, statement.target.tensor)]
     if unknown:
         raise SubscriptError(
-            f"Expected only the tensors that '{shortened(text)}' names ({shortened(', '.join(wanted))}). Unexpected "
+            f"Expected only the tensors that '{shortened(text)}' names ({shortened(', '.join(names))}). Unexpected "
             f"tensors: {shortened(', '.join(unknown))}. Leave them out, or name them in the statement."
         )

@@ -121,17 +121,17 @@ def _selected(tensor: SparseTensor, pattern: Pattern, ranges: list[range | int])
         return tensor
     rows = pattern.rows()
     inside = np.ones(pattern.nse, np.bool_)
-    for row, wanted in zip(rows, ranges, strict=True):
-        if isinstance(wanted, int):
-            inside &= row == wanted
+    for row, selected in zip(rows, ranges, strict=True):
+        if isinstance(selected, int):
+            inside &= row == selected
         else:
-            inside &= (row >= wanted.start) & (row < wanted.stop) & ((row - wanted.start) % wanted.step == 0)
+            inside &= (row >= selected.start) & (row < selected.stop) & ((row - selected.start) % selected.step == 0)
     kept = np.flatnonzero(inside)
-    left = [(dim, wanted) for dim, wanted in enumerate(ranges) if isinstance(wanted, range)]
+    left = [(dim, selected) for dim, selected in enumerate(ranges) if isinstance(selected, range)]
     if not left:
         return tensor.values[int(kept[0])] if len(kept) else jnp.zeros((), tensor.dtype)
-    shape = tuple(len(wanted) for _, wanted in left)
-    moved = [(rows[dim][kept] - wanted.start) // wanted.step for dim, wanted in left]
+    shape = tuple(len(selected) for _, selected in left)
+    moved = [(rows[dim][kept] - selected.start) // selected.step for dim, selected in left]
     target, built = Pattern.from_rows(moved, shape, _left_format(pattern.format, [dim for dim, _ in left]))
     gather = np.append(kept, pattern.nse)[built.gather()]  # slots of fill read out of range, where `get` gives 0
     values = tensor.values.at[gather].get(mode="fill", fill_value=0)

@@ -1,4 +1,4 @@
-"""Index relations: tables of integers in the place of an index, as patterns without values.
+"""Index relations: tables of integers that stand where an index does, as patterns without values.
 
 `rows[p]` relates p to the index that it reads. As an operand it is the sparse matrix R(p, i) of ones. Only its pattern
 matters: it multiplies nothing, has no dtype, and makes no result sparse (`planning.desugar.gather_scatter`).

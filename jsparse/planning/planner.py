@@ -221,13 +221,13 @@ class _Planner:
 
     def _source(self, on: PatternRef) -> int | None:
         """The number of a value that has a dynamic pattern's index arrays; the one with the most transposed indices."""
-        wanted = on.core
-        assert wanted is not None
+        own = on.core
+        assert own is not None
         cores = ((n, value.core) for n, value in enumerate(self.values))
         lying = [
             (len(core.derived), n)
             for n, core in cores
-            if core is not None and (core.pattern, core.group) == (wanted.pattern, wanted.group)
+            if core is not None and (core.pattern, core.group) == (own.pattern, own.group)
         ]
         return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
 

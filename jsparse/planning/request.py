@@ -1,4 +1,4 @@
-"""Requests: the caller's wishes for a result. It may be dense, in a given format, or on a given pattern."""
+"""Requests of callers for a result. It may be dense, in a given format, or on a given pattern."""
 
 from __future__ import annotations
 

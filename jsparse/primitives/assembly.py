@@ -80,7 +80,7 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
 
 @dataclass(frozen=True)
 class AssemblyPlan:
-    """How a pattern is assembled: by one plan that writes entries in order, or by one plan for each term and a sort.
+    """The plans that assemble a pattern: one that writes entries in order, or one for each term, followed by a sort.
 
     Attributes:
         plans: the plans.

@@ -182,8 +182,8 @@ class Spec:
 def check_shape(x: Any, shape: tuple[int, ...], dtype: np.dtype | None, what: str) -> None:
     """Raise LeafError unless `x` has that shape and, unless `dtype` is None, that dtype."""
     if tuple(x.shape) != shape or (dtype is not None and x.dtype != dtype):
-        wanted = f"shape {shape}" if dtype is None else f"shape {shape} and dtype {dtype}"
-        raise LeafError(f"Expected the {what} to have {wanted}, but got shape {tuple(x.shape)} and dtype {x.dtype}.")
+        expected = f"shape {shape}" if dtype is None else f"shape {shape} and dtype {dtype}"
+        raise LeafError(f"Expected the {what} to have {expected}, but got shape {tuple(x.shape)} and dtype {x.dtype}.")
 
 
 def split_by_counts(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any]]:

@@ -31,5 +31,5 @@ def _swap(order: tuple[int, ...]) -> tuple[int, int, int] | None:
     end = len(order)
     first = next((n for n in range(end) if order[n] != n), end)
     middle = order[first] if first < end else end
-    wanted = (*range(first), *range(middle, end), *range(first, middle))
-    return (first, middle, end) if order == wanted else None
+    swapped_order = (*range(first), *range(middle, end), *range(first, middle))
+    return (first, middle, end) if order == swapped_order else None

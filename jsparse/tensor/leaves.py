@@ -87,8 +87,8 @@ def _check_arrays(tensor: Valued, name: Name, lead: tuple[int, ...]) -> None:
         return
     if not isinstance(pattern, DynamicPattern):
         raise LeafError(
-            f"Expected {_text(name)} to be a SparseTensor with a pattern, but a {type(pattern).__name__} is in its "
-            f"place. {_MAPPED}"
+            f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is a "
+            f"{type(pattern).__name__}. {_MAPPED} Map over A.values only."
         )
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):

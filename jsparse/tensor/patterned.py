@@ -28,7 +28,7 @@ class Patterned:
 
     @property
     def format(self) -> Format:
-        """How the entries are stored."""
+        """The format of the pattern."""
         return self.pattern.format
 
     @property

@@ -67,16 +67,16 @@ class Report(NamedTuple):
 def report() -> Report:
     """Summarize the folder. Raises CacheError if it cannot be read."""
     folder = location.folder()
-    wanted = environment() or "no sources"
+    known = environment() or "no sources"
     if folder is None:
-        return Report(0, 0, 0, wanted)
+        return Report(0, 0, 0, known)
     try:
         nbytes, headers = folder.summary()
     except OSError as error:
         raise _failed("look at compiled kernels in", folder, error) from error
     key = key_of("")
     usable = sum(key is not None and environment_of(header) == key.environment for header in headers)
-    return Report(len(headers), usable, nbytes, wanted)
+    return Report(len(headers), usable, nbytes, known)
 
 
 def _failed(task: str, folder: Folder, error: OSError) -> CacheError:

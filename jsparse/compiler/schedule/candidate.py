@@ -156,9 +156,13 @@ class Candidate:
     @cached_property
     def gathered(self) -> Access | None:
         """The only factor in lanes, if each stored entry reads one row of it and nothing else; else None."""
-        wanted = {*self.tail[-1:], self.vector}
+        row_and_lanes = {*self.tail[-1:], self.vector}
         found = [f for f in self.problem.assignment.factors if self.vector in f.variables()]
-        return found[0] if len(found) == 1 and set(found[0].variables()) == wanted and not found[0].nested() else None
+        return (
+            found[0]
+            if len(found) == 1 and set(found[0].variables()) == row_and_lanes and not found[0].nested()
+            else None
+        )
 
     @cached_property
     def can_panel(self) -> bool:

@@ -27,7 +27,7 @@ NEW = -1  # the group of a dynamic pattern that the program assembles
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """How the pattern of a result is found: by planning, if it is static, or by the program.
+    """The assembly of a result's pattern: planning finds a static pattern, the program finds a dynamic one.
 
     Attributes:
         text: the expression, for messages.
@@ -165,8 +165,8 @@ def _source(product: TypedProduct, numbers: Sequence[int], key: WalkKey, walk: P
     if isinstance(pattern, Pattern):
         return None
     cores = ((n, x.core) for n, x in zip(numbers, product.operands, strict=True))
-    wanted = (pattern, group, walk.derived)
-    return next(n for n, core in cores if core is not None and (core.pattern, core.group, core.derived) == wanted)
+    expected = (pattern, group, walk.derived)
+    return next(n for n, core in cores if core is not None and (core.pattern, core.group, core.derived) == expected)
 
 
 def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:

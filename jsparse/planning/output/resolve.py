@@ -15,7 +15,7 @@ __all__ = ["resolve_output"]
 
 
 def resolve_output(text: str, products: Sequence[TypedProduct], out: OutputRequest, nse: int | None) -> Stored | Format:
-    """Where a sum of products is stored: an existing pattern, a new one (in a format, if requested), or None if dense.
+    """Resolve the output of a sum of products: an existing pattern, a new one (or its format), or None if dense.
 
     Raises FormatError if `out` is no format of the result's rank, PatternError if an operand's pattern exceeds `nse`.
     """
