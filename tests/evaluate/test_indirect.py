@@ -315,7 +315,7 @@ def test_huge_targets_stay_sparse():
 @pytest.mark.parametrize(
     "error, message, text, shape, tensors",
     [
-        (ShapeError, "Expected shape= for .*Pass shape=, 2 sizes", "C[r[p],n] += V[p,n]", None, {}),
+        (ShapeError, "Expected shape= for .*Pass shape=, a tuple of 2 sizes", "C[r[p],n] += V[p,n]", None, {}),
         (ShapeError, "C of .* to have rank 2, as .* but it has shape \\(4,\\)", "C[r[p],n] += V[p,n]", (4,), {}),
         (ShapeError, "'p' of .* one size.* 5 .* and 3", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(3, int)}),
         (ShapeError, "C of .* shape \\(4, 9\\), but it has shape \\(4, 2\\)", "C[r[p],n] += V[p,n]", (4, 9), {}),
@@ -334,7 +334,7 @@ def test_huge_targets_stay_sparse():
         ),
         (
             ShapeError,
-            "shape= .* be \\(3, 2\\), as that of .* got \\(4, 2\\)",
+            "shape= .* be \\(3, 2\\), the shape of .* got \\(4, 2\\)",
             "C[r[p],n] += V[p,n]",
             (4, 2),
             {"C": [[0, 0]] * 3},
@@ -346,7 +346,13 @@ def test_huge_targets_stay_sparse():
             None,
             {"r": np.arange(5), "C": SPARSE},
         ),
-        (SubscriptError, "no tensor for C, which .* everywhere", "C[p,n] = V[p,n]", None, {"C": np.zeros((5, 2))}),
+        (
+            SubscriptError,
+            "no tensor for C, since .* overwrites all of it",
+            "C[p,n] = V[p,n]",
+            None,
+            {"C": np.zeros((5, 2))},
+        ),
     ],
 )
 def test_refusals(error, message, text, shape, tensors):

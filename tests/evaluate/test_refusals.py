@@ -33,7 +33,7 @@ x = np.ones(7, np.float32)
         ),
         ("y[i] = A[i,j] * x[j]", {}, SubscriptError, ["Missing tensors: A, x.", "Pass A=..., x=..."]),
         ("y[i] = A[i,j] * x[j]", {"A": A, "x": x, "z": x}, SubscriptError, ["(A, x)", "Unexpected tensors: z."]),
-        ("y[i] = A[i,j] * x[j]", {"A": A, "x": x, "y": x}, SubscriptError, ["no tensor for y", "writes everywhere"]),
+        ("y[i] = A[i,j] * x[j]", {"A": A, "x": x, "y": x}, SubscriptError, ["no tensor for y", "overwrites all of it"]),
         ("y[i] = A[i,j] * x[j]", {"A": A, "x": x[:6]}, ShapeError, ["'j'", "7 in dimension 1 of operand A"]),
         ("y[i] = A[i] * x[i]", {"A": A, "x": x}, ShapeError, ["tensor A", "rank 1", "A[i]", "shape (5, 7)"]),
         ("s = A", {"A": A}, ShapeError, ["tensor A", "rank 0", "shape (5, 7)"]),
