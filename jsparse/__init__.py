@@ -1,6 +1,6 @@
 """jsparse: sparse tensors for JAX. `einsum` over any mix of sparse and dense operands, compiled in milliseconds."""
 
-from jsparse import _supported as _supported  # before all that an older JAX may lack
+from jsparse import _supported as _supported  # first: the other imports need names that an older JAX may lack
 from jsparse._version import __version__ as __version__
 from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse
 from jsparse.convert.creation import asarray as asarray
@@ -30,4 +30,4 @@ from jsparse.settings import config as config
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 
 EXPORT_CALLS = ["jsparse_kernel"]
-"""Names of the custom calls of compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""
+"""The names of the custom calls in compiled programs, for `jax.export.DisabledSafetyCheck.custom_call`."""

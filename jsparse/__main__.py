@@ -11,17 +11,17 @@ from jsparse.errors import CacheError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 1 if the folder does not let it happen."""
-    parser = argparse.ArgumentParser(prog="python -m jsparse", description="Look after what jsparse keeps on disk.")
+    """Run a command. Returns the exit status: 1 if the folder cannot be read or emptied, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m jsparse", description="Manage jsparse's kernels on disk.")
     commands = parser.add_subparsers(required=True, metavar="command")
     about = commands.add_parser("cache", help="show the folder of compiled kernels, or empty it")
     about.add_argument("--clear", action="store_true", help="remove all kernels from the folder")
-    asked = parser.parse_args(arguments)
-    if cache.place.cache_dir is None:
+    options = parser.parse_args(arguments)
+    if cache.location.cache_dir is None:
         print("There is no folder for compiled kernels: JSPARSE_CACHE_DIR is empty.")
         return 0
     try:
-        print(f"Removed {cache.clear()} kernels from {cache.place.cache_dir}." if asked.clear else _shown())
+        print(f"Removed {cache.clear()} kernels from {cache.location.cache_dir}." if options.clear else _shown())
     except CacheError as error:
         print(error, file=sys.stderr)
         return 1
@@ -32,9 +32,9 @@ def _shown() -> str:
     found = cache.report()
     return "\n".join(
         [
-            f"folder   {cache.place.cache_dir}",
+            f"folder   {cache.location.cache_dir}",
             f"kernels  {found.entries}, {found.usable} of them for the versions and the CPU below",
-            f"bytes    {found.nbytes:,} of at most {cache.place.cache_bytes:,}",
+            f"bytes    {found.nbytes:,} of at most {cache.location.cache_bytes:,}",
             "",
             *(line if len(line) < 120 else f"{line[:116]}..." for line in found.environment.splitlines()),
         ]

@@ -1,4 +1,4 @@
-"""The only module that touches names of JAX that are not public."""
+"""Wrappers of JAX's names that are not public. No other module uses such names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ __all__ = [
     "keep_alive",
     "make_context",
     "make_primitive",
-    "named",
     "output_aval",
     "platforms_of",
     "register_batching",
@@ -40,17 +39,18 @@ __all__ = [
     "register_transpose",
     "replace_cpu_lowering",
     "same_varying",
+    "with_checkpoint_name",
 ]
 
 Zero = ad.Zero
 is_undefined = ad.is_undefined_primal
 
 
-EAGER_PROGRAMS = 256  # compiled programs of each primitive kept for calls outside jit
+EAGER_PROGRAMS = 256  # the most compiled programs of each primitive that are kept for calls outside jit
 
 
 def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_results: bool = False) -> Primitive:
-    """A primitive. Applied outside any transformation it runs as a compiled program of its own."""
+    """Make a primitive. Outside of any transformation it runs as a compiled program of its own."""
     primitive = Primitive(name)
     primitive.multiple_results = multiple_results
     primitive.def_abstract_eval(abstract_eval)
@@ -59,12 +59,12 @@ def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_result
 
 
 def cache_weakly(*types: type) -> None:
-    """Have JAX keep parameters of these classes weakly where it remembers abstract values, of up to 2,048 calls."""
+    """Make JAX's cache of abstract values (2,048 calls) refer weakly to parameters of these classes."""
     weakref_cache_key_types.update(types)
 
 
 def _compiled(primitive: Primitive) -> Callable[..., Any]:
-    """What applies a primitive as a compiled program of its own."""
+    """A function that applies a primitive as a compiled program of its own."""
 
     @remembered(maxsize=EAGER_PROGRAMS)
     def compiled(**params: Any) -> Callable[..., Any]:
@@ -72,7 +72,8 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
             return primitive.bind(*operands, **params)
 
         applied.__name__ = applied.__qualname__ = primitive.name
-        # What jit looks for where jax.debug_nans finds NaN: there is nothing to run step by step, but this once more.
+        # jax.debug_nans runs a jitted function step by step after a NaN. This attribute tells jit that the function is
+        # one primitive, which has no steps.
         applied._apply_primitive = True  # type: ignore[attr-defined]
         return jax.jit(applied)
 
@@ -80,15 +81,17 @@ def _compiled(primitive: Primitive) -> Callable[..., Any]:
         program = compiled(**params)
         if not jax.config.jax_disable_jit:  # type: ignore[attr-defined]
             return program(*operands)
-        with jax.disable_jit(False):  # or the program, not compiled, would apply the primitive again
+        with jax.disable_jit(False):  # without jit the program would apply the primitive again, without end
             return program(*operands)
 
     return run
 
 
-def named(x: Any, name: str) -> Any:
-    """As `jax.ad_checkpoint.checkpoint_name`, which JAX alone does not transpose: a name in a linear function, as a
-    derivative of one's own is, is of the cotangent no name."""
+def with_checkpoint_name(x: Any, name: str) -> Any:
+    """Attach a checkpoint name, as `jax.ad_checkpoint.checkpoint_name` does, with a transpose rule.
+
+    JAX has no such rule. In a linear function, such as the derivative of a primitive, the cotangent gets no name.
+    """
     _transpose_names()
     return checkpoint_name(x, name)
 
@@ -100,8 +103,10 @@ def _transpose_names() -> None:
 
 
 def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:
-    """The abstract value of a result: replicated over the operands' mesh, varying over their manual axes. Raises
-    ShapeError if no memory holds it."""
+    """The abstract value of a result: replicated over the operands' mesh, and varying over their manual axes.
+
+    Raises ShapeError if the result is too large for memory.
+    """
     check_bytes(
         shape,
         dtype,
@@ -126,31 +131,32 @@ def _made_to_vary(x: Any, axes: tuple[Any, ...]) -> Any:
 
 
 def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """The operands, made to vary over the same manual axes of `shard_map`, which its check of types asks for."""
-    wanted = frozenset().union(*map(_varying, operands))
+    """Make all operands vary over the same manual axes, as the type check of `shard_map` requires."""
+    every_axis = frozenset().union(*map(_varying, operands))
 
     def varied(x: Any) -> Any:
-        missing = tuple(sorted(wanted - _varying(x)))
+        missing = tuple(sorted(every_axis - _varying(x)))
         return _made_to_vary(x, missing) if missing else x
 
     return tuple(map(varied, operands))
 
 
 def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:
-    """`rule(primals, tangents, **params) -> (result, tangent)`; tangents may be `Zero`."""
+    """Register `rule(primals, tangents, **params) -> (result, tangent)`. Tangents may be `Zero`."""
     ad.primitive_jvps[primitive] = rule
 
 
 def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
-    """`rule(cotangent, *operands, **params) -> cotangents`, None for operands that are known."""
+    """Register `rule(cotangent, *operands, **params) -> cotangents`, with None for known operands."""
     ad.primitive_transposes[primitive] = rule
 
 
 def register_split(primitive: Primitive, is_split: Callable[..., bool], function: Callable[..., Any]) -> None:
     """Let partial evaluation trace `function` instead of the primitive when `is_split(known, **params)` is true.
 
-    `known` holds a bool for each operand. JAX then computes the equations of `function` whose inputs are known, and
-    leaves the others in the residual program."""
+    `known` has a bool for each operand. JAX then computes the equations of `function` whose inputs are known, and
+    leaves the others in the residual program.
+    """
 
     def rule(trace: Any, *tracers: Any, **params: Any) -> Any:
         if not is_split([tracer.is_known() for tracer in tracers], **params):
@@ -162,12 +168,12 @@ def register_split(primitive: Primitive, is_split: Callable[..., bool], function
 
 
 def register_batching(primitive: Primitive, rule: Callable[..., Any]) -> None:
-    """`rule(operands, axes, **params) -> (result, axis)`; an axis is None where an operand is not batched."""
+    """Register `rule(operands, axes, **params) -> (result, axis)`. The axis of an unbatched operand is None."""
     batching.primitive_batchers[primitive] = rule
 
 
 def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
-    """The sum of tangents; a symbolic zero of `primal` if there are none."""
+    """The sum of tangents. Without tangents it is a symbolic zero for `primal`."""
     if not tangents:
         return ad.Zero(jax.typeof(primal).to_tangent_aval())
     total = tangents[0]
@@ -177,12 +183,15 @@ def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
 
 
 def register_lowering(primitive: Primitive, rule: Callable[..., Any], platform: str | None) -> None:
-    """`rule(ctx, *operands, **params)` in terms of MLIR; with None, for platforms that have no rule of their own."""
+    """Register the lowering `rule(ctx, *operands, **params)`, which makes MLIR operations.
+
+    With None as its platform, the rule serves the platforms that have no rule of their own.
+    """
     mlir.register_lowering(primitive, rule, platform=platform)
 
 
 def platforms_of(ctx: Any) -> tuple[str, ...]:
-    """What a rule lowers for."""
+    """The platforms that a rule lowers for."""
     return tuple(ctx.platforms or ctx.module_context.platforms)
 
 
@@ -192,22 +201,24 @@ def lower_as(function: Callable[..., Any], multiple_results: bool = False) -> Ca
     return rule
 
 
-def keep_alive(ctx: Any, held: object) -> None:
-    """Hold an object for as long as the executable that is being lowered lives; not for exported programs, which JAX
-    refuses to write down with anything held."""
+def keep_alive(ctx: Any, kept: object) -> None:
+    """Keep an object alive for as long as the executable that is being lowered.
+
+    Exported programs keep nothing alive, because JAX does not serialize programs that do.
+    """
     if not is_for_export(ctx):
-        ctx.module_context.add_keepalive(held)
+        ctx.module_context.add_keepalive(kept)
 
 
 def is_for_export(ctx: Any) -> bool:
-    """Whether what is lowered will be written down."""
+    """Whether the program is lowered for export."""
     return bool(ctx.module_context.lowering_parameters.for_export)
 
 
 def replace_cpu_lowering(
     primitive: Primitive, make: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[[], None]:
-    """Register `make(rule)` in place of the rule by which another's primitive is lowered on CPU; what undoes it."""
+    """Replace the CPU lowering rule of JAX's own primitive by `make(rule)`. Returns a function that undoes it."""
     own = _platform_specific_lowerings["cpu"]
     before = own.get(primitive)
     register_lowering(primitive, make((before or _lowerings[primitive]).rule), "cpu")
@@ -222,7 +233,7 @@ def replace_cpu_lowering(
 
 
 def apply_compiled(primitive: Primitive) -> Callable[[], None]:
-    """Have another's primitive run as a compiled program outside any transformation; what undoes it."""
+    """Make JAX's own primitive run as a compiled program outside of jit. Returns a function that undoes it."""
     before = primitive.impl
     primitive.def_impl(_compiled(primitive))
     return lambda: setattr(primitive, "impl", before)
@@ -232,31 +243,35 @@ T = TypeVar("T")
 
 
 class Context(Generic[T]):
-    """A setting that jitted functions are cached by: another value traces anew, an old one finds its earlier trace.
-    Values are hashable and are compared by equality."""
+    """A setting that is part of the key of jitted functions: each value has traces of its own.
+
+    Values are hashable and compared by equality.
+    """
 
     def __init__(self, default: T) -> None:
         self._config = jax.make_user_context(default)
 
     @property
     def value(self) -> T:
-        """The value of the innermost `with` of this thread, or the global one outside any."""
+        """The value of this thread's innermost `with` block, or the global value outside of all blocks."""
         value: T = self._config.value
         return value
 
     def __call__(self, value: T) -> AbstractContextManager[None]:
-        """`with context(value): ...` sets the value for this thread inside the block."""
+        """Set the value for this thread inside a block: `with context(value): ...`."""
         manager: AbstractContextManager[None] = self._config(value)
         return manager
 
     def set_global(self, value: T) -> None:
-        """Set the value of every thread, for good; a `with` block that is open keeps its own."""
-        # Up to JAX 0.10.0 only the object that this one wraps has the method.
+        """Set the global value, for all threads. Open `with` blocks keep their own value."""
+        # Up to JAX 0.10.0 only the wrapped object has the method.
         config = self._config if hasattr(self._config, "set_global") else self._config._obj
         config.set_global(value)
 
 
 def make_context(default: T) -> Context[T]:
-    """A new setting. What was jitted before traces once more, and no other thread may call JAX meanwhile: make it
-    on import."""
+    """Make a setting. Functions that were jitted before are traced again.
+
+    No other thread may call JAX during this call, so settings are made on import.
+    """
     return Context(default)

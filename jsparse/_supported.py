@@ -1,4 +1,4 @@
-"""The releases of JAX that this package is tested with. Imported before anything that a release may lack."""
+"""The releases of JAX that this package is tested with. It is imported before all names that a release may lack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEWEST = (0, 12)
 
 
 def require_supported() -> None:
-    """Raise ImportError if JAX is too old. A newer one is for pip to refuse; it may well work."""
+    """Raise ImportError if JAX is too old. A newer release may work, and pip's requirements exclude it."""
     if jax.__version_info__ < OLDEST:
         oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
         raise ImportError(

@@ -1,4 +1,4 @@
-"""The one root of everything jsparse raises on purpose."""
+"""All errors that jsparse raises on purpose, under one root, and helpers that format their messages."""
 
 from collections.abc import Callable
 
@@ -21,17 +21,17 @@ __all__ = [
     "shortened",
 ]
 
-LONGEST = 600  # characters of a message
-LINE = 100  # characters of a text that are shown around a place in it
+LONGEST = 600  # the most characters of a message
+LINE = 100  # the characters of a long text that a message shows around an error in it
 
 
 def represented(x: object, limit: int = 80) -> str:
-    """What Python shows of any object, shortened; its type if it shows nothing."""
+    """The `repr` of an object, shortened. It is the type's name if `repr` fails."""
     return shortened(_shown(repr, x), limit)
 
 
 def shortened(text: object, limit: int = 80) -> str:
-    """The text, or that of an object, in at most `limit` characters: of a longer one the beginning and the end."""
+    """A text, or an object's `str`, in at most `limit` characters: the middle of a longer one is left out."""
     shown = text if isinstance(text, str) else _shown(str, text)
     if len(shown) <= limit:
         return shown
@@ -42,12 +42,12 @@ def shortened(text: object, limit: int = 80) -> str:
 def _shown(show: Callable[[object], str], x: object) -> str:
     try:
         return show(x)
-    except Exception:  # of whoever wrote its class; and integers of thousands of digits have no text
+    except Exception:  # a foreign class may raise anything, and int has no text above a number of digits
         return f"a {type(x).__name__}"
 
 
 def pointed(text: str, start: int, length: int = 1) -> str:
-    """The text, or of a long one what surrounds the place, on a line of its own, and carets below the place."""
+    """A line with the text (of a long one the part around `start`), and a line with carets below the error."""
     first = max(0, min(start - LINE // 2, len(text) - LINE))
     before, behind = "..." * (first > 0), "..." * (first + LINE < len(text))
     line = "".join(character if character.isprintable() else " " for character in text[first : first + LINE])
@@ -56,10 +56,9 @@ def pointed(text: str, start: int, length: int = 1) -> str:
 
 
 class JsparseError(Exception):
-    """Root of jsparse's errors. A message says what was expected, what came, in which expression, and what to do.
+    """The root of jsparse's errors. A message says what was expected, what came, in which expression, and what to do.
 
-    What it shows of what came is shortened where it is written; that no message is longer than a screen, whatever it
-    shows, is seen to here.
+    Messages shorten the values that they quote. This class also limits the whole message, to less than a screen.
     """
 
     def __init__(self, *args: object) -> None:
@@ -67,15 +66,15 @@ class JsparseError(Exception):
 
 
 class ConfigError(JsparseError, ValueError):
-    """A setting of `jsparse.config` is unknown, or has no such value."""
+    """A setting of `jsparse.config` is unknown, or cannot have the value."""
 
 
 class CacheError(JsparseError, OSError):
-    """The folder of compiled kernels cannot be emptied or read as it was asked for."""
+    """The folder of compiled kernels cannot be emptied or read, although the caller asked for it."""
 
 
 class CacheWarning(RuntimeWarning):
-    """Compiled kernels are kept in memory only, since their folder cannot be used. It is given once a process."""
+    """Compiled kernels are kept in memory only, since their folder cannot be used. A process warns once."""
 
 
 class SubscriptError(JsparseError, ValueError):
@@ -87,23 +86,23 @@ class ShapeError(JsparseError, ValueError):
 
 
 class FormatError(JsparseError, ValueError):
-    """A format is unknown, inconsistent, or cannot hold what it was asked to hold."""
+    """A format is unknown or inconsistent, or cannot store the tensor."""
 
 
 class PatternError(JsparseError, ValueError):
-    """Coordinates or pointers do not describe a tensor."""
+    """Coordinates or pointers do not describe a tensor, or its entries exceed the capacity."""
 
 
 class LeafError(PatternError, ShapeError):
-    """A leaf of a tensor is missing, or is not of the shape and the dtype that the tensor's pattern asks for."""
+    """A leaf of a tensor is missing, or has not the shape and dtype that the tensor's pattern requires."""
 
 
 class SemiringError(JsparseError, ValueError):
-    """A semiring is unknown, or has no meaning for the values."""
+    """A semiring is unknown, or not defined for the values."""
 
 
 class LinearityError(JsparseError, ValueError):
-    """A function that is transposed is not linear in its arguments."""
+    """A function to transpose is not linear in its arguments."""
 
 
 class DTypeError(JsparseError, TypeError):
@@ -111,4 +110,4 @@ class DTypeError(JsparseError, TypeError):
 
 
 class NotYetSupportedError(JsparseError, NotImplementedError):
-    """A valid request that this version does not serve; the message names what serves instead."""
+    """A request is valid, but not supported by this version. The message names an alternative."""

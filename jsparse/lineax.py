@@ -1,6 +1,6 @@
 """Sparse matrices as operators of Lineax: `lineax.linear_solve(SparseLinearOperator(A), b, solver)`.
 
-Needs the extra `jsparse[lineax]`; nothing else in jsparse imports this module.
+The module needs the extra `jsparse[lineax]`. No other module of jsparse imports it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ __all__ = ["SparseLinearOperator"]
 class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # lineax is not typed
     """A SparseTensor of shape (m, n), static or dynamic, as a linear operator from arrays (n,) to arrays (m,).
 
-    A pytree with the leaves of its `matrix`; `tags` are static. Products, transposes and conjugates stay sparse, and so
-    does `lineax.materialise`, which returns the operator. Iterative solvers (CG, GMRES, BiCGStab, LSMR, Normal) need
-    nothing else; Diagonal and Tridiagonal read the diagonals from the stored entries. All other direct solvers (LU, QR,
-    SVD, Cholesky, Triangular) ask for `as_matrix()`, which is dense.
+        >>> operator = SparseLinearOperator(A, lineax.positive_semidefinite_tag)
+        >>> x = lineax.linear_solve(operator, b, lineax.CG(rtol=1e-6, atol=1e-6)).value
+
+    The operator is a pytree with the leaves of its `matrix`; `tags` are static. Products, transposes and conjugates
+    stay sparse, and `lineax.materialise` returns the operator itself. Iterative solvers (CG, GMRES, BiCGStab, LSMR,
+    Normal) need products only. Diagonal and Tridiagonal read the diagonals from the stored entries. All other direct
+    solvers (LU, QR, SVD, Cholesky, Triangular) call `as_matrix()`, which is dense.
 
     Args:
-        matrix: integer and boolean values become floats of JAX's default width.
-        tags: one of Lineax's tags or a collection of them, as `lineax.positive_semidefinite_tag`. They are believed,
-            not checked against the entries: with a wrong one, solutions and gradients are wrong.
+        matrix: a SparseTensor of two dimensions. Integer and boolean values become floats of JAX's default width.
+        tags: one of Lineax's tags, such as `lineax.positive_semidefinite_tag`, or a collection of them. They are not
+            checked against the entries: a wrong tag gives wrong solutions and gradients.
 
     Raises DTypeError unless `matrix` is a SparseTensor, ShapeError unless it has two dimensions, ValueError for a tag
     of symmetric or definite matrices on a matrix that is not square.
@@ -56,36 +59,39 @@ class SparseLinearOperator(lx.AbstractLinearOperator):  # type: ignore[misc]  # 
                 "or use lineax.MatrixLinearOperator for a dense array."
             )
         if matrix.ndim != 2:
-            raise ShapeError(f"Expected a matrix, of two dimensions, but got a tensor of shape {matrix.shape}.")
+            raise ShapeError(
+                f"Expected a matrix, of two dimensions, but got a tensor of shape {matrix.shape}. Map over leading "
+                f"dimensions with jax.vmap."
+            )
         inexact = jnp.issubdtype(matrix.dtype, jnp.inexact)
         self.matrix = matrix if inexact else matrix.astype(jnp.result_type(float))
         self.tags = frozenset(tags if isinstance(tags, Iterable) else (tags,))
 
     def mv(self, vector: Any) -> jax.Array:
-        """The product (m,) with a vector (n,)."""
+        """Multiply by a vector of shape (n,). The product has shape (m,)."""
         return self.matrix @ vector
 
     def as_matrix(self) -> jax.Array:
-        """The dense matrix (m, n)."""
+        """Convert to a dense array of shape (m, n)."""
         return self.matrix.todense()
 
     def transpose(self) -> SparseLinearOperator:
-        """The operator of the transposed matrix, over the same stored entries."""
+        """The operator of the transposed matrix, with the same stored entries."""
         if lx.is_symmetric(self):
             return self
         return SparseLinearOperator(self.matrix.T, lx.transpose_tags(self.tags))
 
     def in_structure(self) -> jax.ShapeDtypeStruct:
-        """Shape (n,) and dtype of the vectors that it takes."""
+        """The shape (n,) and the dtype of the vectors that the operator takes."""
         return jax.ShapeDtypeStruct(self.matrix.shape[1:], self.matrix.dtype)
 
     def out_structure(self) -> jax.ShapeDtypeStruct:
-        """Shape (m,) and dtype of its products."""
+        """The shape (m,) and the dtype of its products."""
         return jax.ShapeDtypeStruct(self.matrix.shape[:1], self.matrix.dtype)
 
 
 def _off_diagonal(matrix: SparseTensor, offset: int) -> jax.Array:
-    """The elements (i, i + offset): 0 where nothing is stored. Reads stored entries only."""
+    """The elements at (i, i + offset), 0 where no entry is stored. Only stored entries are read."""
     rows = np.arange(max(-offset, 0), min(matrix.shape[0], matrix.shape[1] - offset), dtype=np.int64)
     found = evaluate("d[p] = A[rows[p], columns[p]]", A=matrix, rows=rows, columns=rows + offset, out_format="dense")
     assert isinstance(found, jax.Array)
@@ -93,7 +99,7 @@ def _off_diagonal(matrix: SparseTensor, offset: int) -> jax.Array:
 
 
 def _itself(operator: SparseLinearOperator) -> SparseLinearOperator:
-    """Nothing is gained by linearising a matrix, nor by making it dense."""
+    """The operator itself, for `linearise` and `materialise`: a sparse matrix is linear and materialised already."""
     return operator
 
 
@@ -120,26 +126,26 @@ def _is_symmetric(operator: SparseLinearOperator) -> bool:
     return bool(definite & operator.tags) and not jnp.issubdtype(operator.matrix.dtype, jnp.complexfloating)
 
 
-def _told_by(*tags: object) -> Callable[[SparseLinearOperator], bool]:
-    """A check that holds where any of these tags was given."""
+def _has_tag(*tags: object) -> Callable[[SparseLinearOperator], bool]:
+    """A check that an operator has one of these tags."""
     return lambda operator: not operator.tags.isdisjoint(tags)
 
 
-_MEANINGS = {
+_IMPLEMENTATIONS = {
     lx.linearise: _itself,
     lx.materialise: _itself,
     lx.diagonal: _diagonal,
     lx.tridiagonal: _tridiagonal,
     lx.conj: _conj,
     lx.is_symmetric: _is_symmetric,
-    lx.is_diagonal: _told_by(lx.diagonal_tag),
-    lx.is_tridiagonal: _told_by(lx.tridiagonal_tag, lx.diagonal_tag),
-    lx.has_unit_diagonal: _told_by(lx.unit_diagonal_tag),
-    lx.is_lower_triangular: _told_by(lx.lower_triangular_tag),
-    lx.is_upper_triangular: _told_by(lx.upper_triangular_tag),
-    lx.is_positive_semidefinite: _told_by(lx.positive_semidefinite_tag),
-    lx.is_negative_semidefinite: _told_by(lx.negative_semidefinite_tag),
+    lx.is_diagonal: _has_tag(lx.diagonal_tag),
+    lx.is_tridiagonal: _has_tag(lx.tridiagonal_tag, lx.diagonal_tag),
+    lx.has_unit_diagonal: _has_tag(lx.unit_diagonal_tag),
+    lx.is_lower_triangular: _has_tag(lx.lower_triangular_tag),
+    lx.is_upper_triangular: _has_tag(lx.upper_triangular_tag),
+    lx.is_positive_semidefinite: _has_tag(lx.positive_semidefinite_tag),
+    lx.is_negative_semidefinite: _has_tag(lx.negative_semidefinite_tag),
 }
 
-for _function, _meaning in _MEANINGS.items():
-    _function.register(SparseLinearOperator, _meaning)
+for _function, _implementation in _IMPLEMENTATIONS.items():
+    _function.register(SparseLinearOperator, _implementation)

@@ -1,4 +1,4 @@
-"""`jsparse.config`: how what is traced from now on is compiled."""
+"""`jsparse.config`: the settings of jsparse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from jsparse._compat import make_context
 from jsparse.compiler.backends.table import BACKENDS, DEFAULT
-from jsparse.compiler.cache import place
+from jsparse.compiler.cache import location
 from jsparse.errors import ConfigError, represented
 
 __all__ = ["Config", "Settings", "config"]
@@ -22,7 +22,7 @@ CHOICES = {"bounds": ("clamp", "check"), "backend": tuple(BACKENDS)}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `config` holds; part of the key under which JAX remembers what it has traced."""
+    """The settings that change programs. They are part of the key of JAX's traces."""
 
     bounds: str = "clamp"
     backend: str = DEFAULT
@@ -33,10 +33,12 @@ def _path(value: Any, shown: str) -> str | None:
     if path is None or (isinstance(path, str) and not path):
         return None
     if not isinstance(path, str) or "\0" in path:
-        raise ConfigError(f"Expected {shown} to be a path, or '' for none, but got {represented(value)}.")
+        raise ConfigError(
+            f"Expected {shown} to be a path, or '' for none, but got {represented(value)}. Pass a str or a Path."
+        )
     try:
         return str(Path(path).expanduser().absolute())
-    except (OSError, RuntimeError) as error:  # the current folder is gone; no home is known
+    except (OSError, RuntimeError) as error:  # the current folder was removed, or the user has no home directory
         raise ConfigError(f"Expected {shown} to be an absolute path, but got {represented(value)}: {error}.") from error
 
 
@@ -49,7 +51,7 @@ def _bytes(value: Any, shown: str) -> int:
 
 
 PROCESS: dict[str, Callable[[Any, str], Any]] = {"cache_dir": _path, "cache_bytes": _bytes}
-"""What is one for all threads and changes no program, with what checks it."""
+"""The settings of the whole process, which change no program, with the function that checks each value."""
 
 TRACED = tuple(field.name for field in fields(Settings))
 NAMES = (*TRACED, *PROCESS)
@@ -61,23 +63,27 @@ class Config:
         jsparse.config.bounds = "check"               # everywhere
         with jsparse.config(bounds="check"): ...      # in this thread, inside the block
 
-    They take effect at the next call, also of functions that are jitted already: JAX remembers a program for each
-    value of `bounds` and `backend`. `cache_dir` and `cache_bytes` are of the whole process: they change no program, and
-    are assigned but not set for a block. At import all are read from the environment, as JSPARSE_BOUNDS=check.
+    Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
+    value of `bounds` and `backend`. `cache_dir` and `cache_bytes` belong to the whole process: they change no program,
+    and can be assigned but not set for a block. All settings are read from the environment at import, as
+    JSPARSE_BOUNDS=check.
 
     Attributes:
-        bounds: what a program does with the index arrays of dynamic tensors. "clamp": kernels stay within the arrays
-            whatever these hold; what is out of range contributes nothing, and of arrays that are no pattern's
-            (unsorted, say) the result means nothing. "check": they are checked in full by each operation, which fails
-            if they are wrong. That costs about as much as reading them a few times.
-        backend: what makes kernels run. "llvm": machine code for this CPU. "interpret": Python executes them, statement
-            by statement, thousands of times slower; to compare with where machine code is in doubt. The extension's own
-            routines run as ever, and so does what XLA computes.
-        cache_dir: the folder in which compiled kernels are kept for later processes (docs/cache.md). It is made when
-            the first kernel is, and must be one that only this user can write to, since it holds machine code. None,
-            or "", also in the environment: kernels are kept in memory only. Else, an absolute path; before it is set,
-            the cache folder that the system has for this user, as ~/.cache/jsparse.
-        cache_bytes: how large the files in it may be together; those not used for longest are removed. 256 MiB.
+        bounds: the treatment of dynamic tensors' index arrays in programs. "clamp" (the default): kernels stay within
+            their arrays whatever these hold, and entries out of range contribute nothing. The result of invalid arrays
+            (unsorted ones, say) is undefined. "check": each operation checks the arrays in full, and fails if they are
+            invalid. That costs about as much as reading them a few times.
+        backend: how kernels run. "llvm" (the default): as machine code for this CPU. "interpret": Python executes them,
+            statement by statement, thousands of times slower, to compare with where machine code is in doubt. The
+            extension's routines and XLA's computations run as always.
+        cache_dir: the folder in which compiled kernels are kept for later processes (docs/cache.md): an absolute path,
+            by default the user's cache folder, such as ~/.cache/jsparse. The first compiled kernel creates it. Only
+            this user may be able to write to it, since it holds machine code. None or "" (also in the environment):
+            kernels are kept in memory only.
+        cache_bytes: the most bytes of all files in the folder, by default 256 MiB. The least recently used files are
+            removed.
+
+    Raises ConfigError for an unknown value, AttributeError for an unknown setting.
     """
 
     bounds: str
@@ -88,25 +94,25 @@ class Config:
     def __init__(self) -> None:
         for name in PROCESS:
             found = os.environ.get(_variable(name))
-            if found or (found is not None and name == "cache_dir"):  # an empty one is a choice there
-                setattr(place, name, PROCESS[name](found, f"the environment variable {_variable(name)}"))
+            if found or (found is not None and name == "cache_dir"):  # an empty JSPARSE_CACHE_DIR means no folder
+                setattr(location, name, PROCESS[name](found, f"the environment variable {_variable(name)}"))
         self.__dict__["_everywhere"] = _from_environment()
         self.__dict__["_context"] = make_context(self._everywhere)
 
     @property
     def value(self) -> Settings:
-        """All of them, as they are for this thread."""
+        """All settings that change programs, with this thread's values."""
         found: Settings = self._context.value
         return found
 
     def __call__(self, **changes: str) -> AbstractContextManager[None]:
-        """A block in which settings are others, for this thread. Raises ConfigError for unknown names or values."""
+        """Set settings for this thread inside a `with` block. Raises ConfigError for unknown names or values."""
         manager: AbstractContextManager[None] = self._context(_changed(self.value, changes))
         return manager
 
     def __getattr__(self, name: str) -> Any:
         if name in PROCESS:
-            return getattr(place, name)
+            return getattr(location, name)
         if name in TRACED:
             return getattr(self.value, name)
         raise AttributeError(_unknown(name))
@@ -115,7 +121,7 @@ class Config:
         if name not in NAMES:
             raise AttributeError(_unknown(name))
         if name in PROCESS:
-            setattr(place, name, PROCESS[name](value, f"config.{name}"))
+            setattr(location, name, PROCESS[name](value, f"config.{name}"))
             return
         self.__dict__["_everywhere"] = _changed(self._everywhere, {name: value})
         self._context.set_global(self._everywhere)
@@ -163,4 +169,4 @@ def _unknown(name: str) -> str:
 
 
 config = Config()
-"""The settings."""
+"""The settings of this process and thread."""

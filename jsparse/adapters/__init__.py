@@ -1,1 +1,1 @@
-"""Other libraries, served by our primitives."""
+"""Adapters: other libraries' operations, computed by jsparse's primitives."""

@@ -1,1 +1,1 @@
-"""What every other package may use: memos, limits of sizes, checks of arrays. It knows no tensor and no format."""
+"""Helpers for all other packages: memos, size limits, checks of arrays. They know no tensor and no format."""

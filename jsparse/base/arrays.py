@@ -1,4 +1,4 @@
-"""Arrays and dtypes that people give: numbers that JAX has, in the byte order of the machine, or refused by name."""
+"""Checks and conversions of the caller's arrays and dtypes, to numbers that JAX has in the machine's byte order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_numbers", "given_dtype", "host_array", "is_integer", "is_numbe
 
 
 def native(x: np.ndarray) -> np.ndarray:
-    """The array in the byte order of the machine, the only one that JAX and the extension know; itself if it is."""
+    """The array in the machine's byte order, the only one that JAX and the extension support. No copy if it has it."""
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
@@ -25,19 +25,19 @@ def raw_bytes(x: Any) -> np.ndarray:
 
 
 def is_integer(dtype: Any) -> bool:
-    """Whether a dtype is one of integers. Spans of time are none, which numpy takes for such."""
+    """Whether a dtype is an integer dtype. timedelta64 is not, although numpy counts it among the integers."""
     return isinstance(dtype, np.dtype) and dtype.kind != "m" and bool(jnp.issubdtype(dtype, jnp.integer))
 
 
 @lru_cache(maxsize=256)
 def is_number(dtype: Any) -> bool:
-    """Whether a dtype is one of numbers or booleans, in any byte order."""
+    """Whether a dtype is numeric or bool, in any byte order."""
     inexact = isinstance(dtype, np.dtype) and bool(jnp.issubdtype(dtype, jnp.inexact))
     return inexact or is_integer(dtype) or dtype == np.bool_
 
 
 def check_numbers(dtype: Any, expected: str) -> None:
-    """Raises DTypeError, saying what was `expected`, unless JAX has that dtype and it is one of numbers or booleans."""
+    """Raise DTypeError, with `expected` in its message, unless the dtype is numeric or bool and JAX has it."""
     if not is_number(dtype):
         raise DTypeError(f"Expected {expected}, but got dtype {shortened(dtype)}. Convert to numbers before.")
     if dtype.itemsize > (16 if dtype.kind == "c" else 8):
@@ -48,7 +48,7 @@ def check_numbers(dtype: Any, expected: str) -> None:
 
 
 def host_array(x: Any, expected: str) -> np.ndarray:
-    """What is given as a numpy array. Raises DTypeError, saying what was `expected`, unless it holds numbers."""
+    """Convert `x` to a numpy array. Raises DTypeError, with `expected` in its message, unless it holds numbers."""
     try:
         array = np.asarray(x)
     except (TypeError, ValueError, OverflowError) as error:
@@ -58,9 +58,14 @@ def host_array(x: Any, expected: str) -> np.ndarray:
 
 
 def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
-    """What is given as a jax array, itself if it is one; numbers of Python stay weakly typed. `shared`: it may share
-    the memory of a numpy array, to which its owner may write. Raises DTypeError, saying what was `expected`, unless it
-    holds numbers."""
+    """Convert `x` to a jax array. Python numbers stay weakly typed.
+
+    Args:
+        expected: the expectation that messages state.
+        shared: the result may share the memory of a numpy array, which the caller may still write to.
+
+    Raises DTypeError unless `x` holds numbers.
+    """
     array = x
     if not isinstance(x, jax.Array):
         given = host_array(x, expected) if isinstance(x, np.ndarray | np.generic) else x
@@ -69,18 +74,20 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         except (TypeError, ValueError, OverflowError) as error:
             raise _no_array(x, expected, error) from error
     if not isinstance(array.dtype, np.dtype):  # random keys
-        raise DTypeError(f"Expected {expected}, but got dtype {array.dtype}.")
+        raise DTypeError(f"Expected {expected}, but got dtype {array.dtype}. Convert to numbers before.")
     return array
 
 
 def given_dtype(dtype: Any, expected: str) -> np.dtype:
-    """A dtype that is asked for, in the byte order of the machine. Raises DTypeError if JAX has none such."""
+    """Convert a requested dtype to one in the machine's byte order. Raises DTypeError if JAX has no such dtype."""
     try:
-        if dtype in (bool, int, float, complex):  # of JAX's own width, as everywhere in JAX
+        if dtype in (bool, int, float, complex):  # these have JAX's default width, as in jnp
             return np.dtype(jax.dtypes.canonicalize_dtype(dtype))
         found = np.dtype(dtype).newbyteorder("=")
     except (TypeError, ValueError) as error:
-        raise DTypeError(f"Expected {expected}, but got {represented(dtype)}.") from error
+        raise DTypeError(
+            f"Expected {expected}, but got {represented(dtype)}. Pass a dtype such as 'float32'."
+        ) from error
     check_numbers(found, expected)
     return found
 
@@ -88,6 +95,6 @@ def given_dtype(dtype: Any, expected: str) -> np.dtype:
 def _no_array(x: Any, expected: str, error: Exception) -> DTypeError:
     kind = f"{type(x).__module__}.{type(x).__name__}"
     return DTypeError(
-        f"Expected {expected}, but got a {shortened(kind)}, which is none ({shortened(error, 160)}). Convert it to an "
-        f"array of numbers, or by jsparse.asarray."
+        f"Expected {expected}, but got a {shortened(kind)}, which is no array ({shortened(error, 160)}). Convert it to "
+        f"an array of numbers, or by jsparse.asarray."
     )

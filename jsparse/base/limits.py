@@ -1,4 +1,4 @@
-"""How much may be asked for: entries that there is room for, and bytes of an array."""
+"""Limits of requests: the capacity of a pattern, and the bytes of an array."""
 
 from __future__ import annotations
 
@@ -14,35 +14,39 @@ from jsparse.errors import ShapeError, represented, shortened
 __all__ = ["MOST_BYTES", "MOST_COUNTED", "check_bytes", "checked_nse"]
 
 MOST_BYTES = 2**47
-"""Of one array: what a process of Linux can address at all. XLA counts the bytes of a program's buffers in int64, and
-ends the process where they do not fit; sums of arrays below this fit, and what is larger than the memory there is, it
-refuses by an error."""
+"""The most bytes of one array: the address space of a Linux process.
+
+XLA adds up the bytes of a program's buffers in int64 and aborts the process on overflow. Sums of arrays below this
+limit do not overflow, and XLA reports those larger than the memory as an error.
+"""
 
 MOST_COUNTED = 2**60
-"""Of an array that XLA goes through without storing it, or that has no elements: its bytes are counted all the same."""
+"""The most bytes of an array that XLA does not store, or that has no elements. XLA adds up their bytes, too."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def checked_nse(nse: Any, what: str) -> int | None:
-    """`nse=` as an int; None stays. Raises ShapeError unless it is an integer >= 0 that is known."""
+    """Convert an argument `nse=` to int or None. Raises ShapeError unless it is a concrete integer >= 0."""
     if nse is None:
         return None
     try:
         count = -1 if isinstance(nse, bool | np.bool_) else operator.index(nse)
-    except TypeError:  # tracers among them
+    except TypeError:  # such as a tracer
         count = -1
     if count < 0:
         raise ShapeError(
-            f"Expected nse= of {shortened(what)} to be a number of entries, nse >= 0, but got {represented(nse)}."
+            f"Expected nse= of {shortened(what)} to be a number of entries, nse >= 0, but got {represented(nse)}. Pass "
+            f"a Python int."
         )
-    return min(count, 2**63)  # nothing has more
+    return min(count, 2**63)  # no pattern has more slots
 
 
 def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: int = MOST_BYTES) -> None:
-    """Raises ShapeError if an array, `what`, of that shape needs more bytes; `advice` says what to do.
+    """Raise ShapeError if an array of that shape has more than `most` bytes.
 
-    Of an array without elements, the sizes that are not 0 count.
+    The message calls the array `what` and ends in `advice`. For an array without elements the product of its nonzero
+    sizes counts.
     """
     count = prod(size or 1 for size in shape) * np.dtype(dtype).itemsize
     if count <= most:

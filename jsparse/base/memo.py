@@ -1,9 +1,9 @@
-"""Remembering what was found for patterns, without keeping patterns that nobody else has.
+"""Memos: caches whose keys contain patterns, and that keep no pattern alive for long.
 
-Plans, statements and compiled programs are found once and remembered by their arguments, in which patterns occur. A
-pattern may have gigabytes, so an entry goes as soon as the last tensor on one of its patterns does. Tensors say so by
-an *owner*: an object that all tensors on the same index arrays hold, and nothing else. Patterns in an entry's key that
-no tensor is on (those of tables of integers, say) are kept up to a number of bytes.
+Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may have
+gigabytes, so an entry is removed as soon as the last tensor on one of its patterns dies. An *owner* detects that: all
+tensors on the same index arrays refer to one owner, and nothing else does. Patterns in an entry's key without a living
+tensor (those of index tables, say) are *loose*, and are kept up to a number of bytes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 __all__ = ["Memo", "Owned", "Owner", "Owning", "forget_everything", "remembered"]
 
-LOOSE_BYTES = 1 << 26  # of index arrays that no tensor has, which one memo keeps at most
+LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _numbers = itertools.count()
-_entries: dict[int, tuple[dict[Any, _Entry], Any]] = {}  # number of an entry → where it is, and its key
+_entries: dict[int, tuple[dict[Any, _Entry], Any]] = {}  # number of an entry → the memo's dict that has it, and its key
 _memos: list[Memo[Any, Any]] = []
 
 
 class Owner:
-    """Lives as long as a tensor on certain index arrays does; then what was remembered for them is forgotten."""
+    """An object that lives as long as any tensor on certain index arrays. Its end removes their entries from memos."""
 
     __slots__ = ("__weakref__", "entries")
 
@@ -36,7 +36,7 @@ class Owner:
         self.entries: list[int] = []
 
     def add(self, number: int) -> None:
-        """One more entry in which the arrays occur."""
+        """Register one more entry whose key contains the arrays."""
         self.entries.append(number)
         if len(self.entries) % 1024 == 0:
             self.entries = [n for n in self.entries if n in _entries]
@@ -51,19 +51,19 @@ _owners: weakref.WeakValueDictionary[bytes, Owner] = weakref.WeakValueDictionary
 
 @atexit.register
 def _release_owners() -> None:
-    """Owners that outlive this module, as the interpreter ends, find nothing to forget."""
+    """Clear all owners as the interpreter ends, since `Owner.__del__` must not use a module that is gone."""
     for owner in list(_owners.values()):
         owner.entries.clear()
 
 
 class Owned:
-    """Base of what memos keep weakly: immutable objects with large arrays."""
+    """Base of immutable objects with large arrays, which memos must not keep alive."""
 
     __slots__ = ("_owner",)
     _owner: weakref.ref[Owner] | None
 
     def identity(self) -> bytes:
-        """What stands for the arrays: objects over the same ones have one owner."""
+        """A digest of the arrays. Objects with equal digests have one owner."""
         raise NotImplementedError
 
     def nbytes(self) -> int:
@@ -71,7 +71,7 @@ class Owned:
         raise NotImplementedError
 
     def owner(self) -> Owner:
-        """What a tensor holds for as long as it lives."""
+        """The owner, which a tensor refers to for as long as it lives. It is made if there is none."""
         found = self.living_owner()
         if found is None:
             found = _owners.setdefault(self.identity(), Owner())
@@ -79,18 +79,18 @@ class Owned:
         return found
 
     def living_owner(self) -> Owner | None:
-        """The owner, if a tensor holds it."""
+        """The owner, if some tensor keeps it alive; else None."""
         found = None if self._owner is None else self._owner()
         return _owners.get(self.identity()) if found is None else found
 
 
 class Owning:
-    """Base of immutable objects that are made of such."""
+    """Base of immutable objects that contain `Owned` objects."""
 
     __slots__ = ()
 
     def owned(self) -> tuple[Owned, ...]:
-        """What they are made of."""
+        """The `Owned` objects in it."""
         raise NotImplementedError
 
 
@@ -102,7 +102,10 @@ class _Entry:
 
 
 class Memo(Generic[P, R]):
-    """A function that remembers its last results. Arguments are hashable; those used since are the last to go."""
+    """A function with a cache of its last results. Arguments have to be hashable.
+
+    Eviction is by second chance: entries that were used since the last eviction are evicted last.
+    """
 
     def __init__(self, function: Callable[P, R], maxsize: int) -> None:
         self.function, self.maxsize = function, maxsize
@@ -129,11 +132,11 @@ class Memo(Generic[P, R]):
         _entries[entry.number] = self.known, key
         for owner in {id(owner): owner for _, owner in owners if owner is not None}.values():
             owner.add(entry.number)
-        self._make_room(entry)
+        self._evict(entry)
         return value
 
-    def _make_room(self, newest: _Entry) -> None:
-        """Forget the oldest entries that were not used since this was done last; never the newest."""
+    def _evict(self, newest: _Entry) -> None:
+        """Remove the oldest entries that were not used since the last eviction, but never the newest entry."""
         loose = sum(entry.loose for entry in list(self.known.values())) if newest.loose else 0
         while len(self.known) > self.maxsize or loose > LOOSE_BYTES:
             others = [entry for entry in list(self.known.values()) if entry is not newest]
@@ -148,13 +151,13 @@ class Memo(Generic[P, R]):
             _remove(oldest.number)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         for entry in list(self.known.values()):
             _remove(entry.number)
 
 
 def remembered(maxsize: int) -> Callable[[Callable[P, R]], Memo[P, R]]:
-    """Decorates a function to remember that many results, as `functools.lru_cache` does."""
+    """Decorate a function with a memo of at most `maxsize` results, as `functools.lru_cache` does."""
     return lambda function: Memo(function, maxsize)
 
 
@@ -165,7 +168,7 @@ def forget_everything() -> None:
 
 
 def _remove(number: int) -> None:
-    """May be called at any time, also while an entry is made: an owner may die at any time."""
+    """Remove an entry. An owner may die at any time, so this may run at any time, even while an entry is made."""
     known, key = _entries.pop(number, (None, None))
     entry = None if known is None else known.get(key)
     if known is not None and entry is not None and entry.number == number:
@@ -173,7 +176,7 @@ def _remove(number: int) -> None:
 
 
 def _owned_in(x: Any) -> Iterator[Owned]:
-    """Everything in an argument that memos keep weakly."""
+    """Yield every `Owned` object in an argument."""
     if isinstance(x, Owned):
         yield x
     elif isinstance(x, Owning):

@@ -1,1 +1,1 @@
-"""From an assignment over typed tensors to machine code. Knows nothing of JAX."""
+"""The compiler: from an assignment over typed tensors to machine code. It does not depend on JAX."""

@@ -1,20 +1,20 @@
-"""In which dtype arithmetic is done.
+"""The dtypes of arithmetic.
 
-Elements are loaded in the dtype in which their tensor stores them, widened in registers, and narrowed again where a
-result is stored. So rounding happens once, and integers wrap as if every operation had wrapped.
+Elements are loaded in their tensor's dtype, widened in registers, and narrowed when a result is stored. So a result is
+rounded once, and integers wrap as if every operation had wrapped.
 
     stored                      computed
     float16, bfloat16           float32
-    int8, int16, uint8, bool    int32; a bool is stored as whether that is not 0
-    all others                  in itself
+    int8, int16, uint8, bool    int32; a store to bool writes whether the number is nonzero
+    all others                  the same dtype
 
-A product of several dtypes is computed in the one that holds most: any float before any integer, then the wider.
-Complex numbers are pairs of real ones, which kernels compute one by one.
+A product of several dtypes is computed in the widest of them; every float counts as wider than every integer. Complex
+numbers are pairs of real numbers, which kernels compute separately.
 """
 
 from __future__ import annotations
 
-import ml_dtypes  # noqa: F401  numpy knows bfloat16 once it is imported
+import ml_dtypes  # noqa: F401  registers bfloat16 with numpy
 import numpy as np
 
 __all__ = ["DTYPES", "accumulator", "as_dtype", "is_complex", "part", "unrounded"]
@@ -27,34 +27,34 @@ _WIDENED = {
     "float16": "float32",
     "bfloat16": "float32",
 }
-_COMPUTED = ("int32", "int64", "float32", "float64")  # by how much they hold
+_COMPUTED = ("int32", "int64", "float32", "float64")  # from the narrowest to the widest
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 DTYPES = (*_WIDENED, *_COMPUTED, *_PARTS)
-"""Names of all dtypes that tensors may have."""
+"""The names of all dtypes that tensors may have."""
 
 
 def accumulator(*dtypes: str) -> str:
-    """The dtype in which a product of tensors that are stored in these is computed, of real numbers."""
+    """The dtype in which a product of real tensors with these dtypes is computed."""
     return max((_WIDENED.get(dtype, dtype) for dtype in dtypes), key=_COMPUTED.index)
 
 
 def unrounded(dtype: str) -> str:
-    """The dtype of an intermediate result: one that loses nothing which `dtype` would keep later on."""
+    """The dtype of intermediate results for a final result of `dtype`, wide enough that only the latter is rounded."""
     return accumulator(dtype) if dtype in ("float16", "bfloat16") else dtype
 
 
 def part(dtype: str) -> str:
-    """The dtype of the real and of the imaginary part; a real one itself."""
+    """The dtype of the real and the imaginary part of a complex dtype; a real dtype itself."""
     return _PARTS.get(dtype, dtype)
 
 
 def is_complex(dtype: str | np.dtype) -> bool:
-    """Whether a dtype is that of complex numbers."""
+    """Whether a dtype is complex."""
     return np.dtype(dtype).kind == "c"
 
 
 def as_dtype(number: complex, dtype: np.dtype) -> np.ndarray:
-    """A number in that dtype: an integer wraps, and one that a float does not hold is infinite."""
+    """Convert a number to a dtype. Integers wrap, and a number beyond a float's range becomes infinite."""
     with np.errstate(over="ignore"):
         return np.asarray(int(number.real) if dtype.kind in "iu" else number).astype(dtype)

@@ -1,7 +1,7 @@
-"""What a kernel produces: the values of its target, how many entries that has, or the entries themselves.
+"""The kinds of output of a kernel: the target's values, the number of its entries, or the entries themselves.
 
-The loops of an assembly are the same whatever they produce, and are divided into the same chunks, so that one kernel
-counts what another one writes.
+An assembly has the same loops and the same chunks for every kind of output. So one kernel counts exactly the entries
+that another one writes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Compute", "Coordinates", "Count", "OutputKind", "Write", "read_outpu
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The target's values, at places that are known."""
+    """The output is the target's values. Its pattern is known, or it is dense."""
 
     def __str__(self) -> str:
         return "values"
@@ -23,8 +23,10 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The number of entries that each chunk of the outermost loop reaches, int64. If not `exact`, an upper bound, which
-    takes no workspace."""
+    """The output is the number of entries that each chunk of the outermost loop reaches, an int64.
+
+    If not `exact`, it is an upper bound, computed without a workspace.
+    """
 
     exact: bool = True
 
@@ -33,8 +35,11 @@ class Count:
 
 
 class Coordinates(Enum):
-    """How an assembly writes coordinates: not at all, [dimension][entry], or [level][item], each item of a level once
-    for all entries below it."""
+    """The layout in which an assembly writes coordinates.
+
+    NONE writes none, COLUMNS writes [dimension][entry], and LEVELS writes [level][item], with an item of an outer level
+    once for all entries below it.
+    """
 
     NONE = "none"
     COLUMNS = "columns"
@@ -43,10 +48,13 @@ class Coordinates(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The entries that loops reach. Where each chunk's begin is an operand, `starts`. With coordinates it becomes where
-    they end, and a chunk that starts at -1 is left out.
+    """The output is the entries that loops reach.
+
+    The operand `starts` has the offset of each chunk's first entry. If coordinates are written, the kernel replaces it
+    by the offset of the chunk's end, and skips a chunk that starts at -1.
 
     Attributes:
+        coordinates: the layout of the coordinates.
         values: whether the sums of products are written, one for each entry.
     """
 
@@ -65,7 +73,7 @@ OutputKind: TypeAlias = Compute | Count | Write
 
 
 def write_output(output: OutputKind) -> list[str | bool]:
-    """An output kind as values of JSON."""
+    """Convert an output kind to JSON values."""
     match output:
         case Compute():
             return ["compute"]
@@ -76,7 +84,7 @@ def write_output(output: OutputKind) -> list[str | bool]:
 
 
 def read_output(value: list[str | bool]) -> OutputKind:
-    """The inverse of `write_output`. Raises ValueError for anything else."""
+    """Invert `write_output`. Raises ValueError for anything else."""
     match value:
         case ["compute"]:
             return Compute()

@@ -1,7 +1,7 @@
-"""What is to be compiled: an assignment, how each tensor is stored, and the sizes.
+"""The compiler's problem: an assignment, the storage of each tensor, and the sizes of index variables.
 
-A value array is an ordinary dense array in which one axis may run over the *positions* of a pattern. A tensor is thus
-a tuple of storage axes, outermost first:
+A value array is an ordinary dense array in which one axis may run over the *positions* of a pattern. A tensor's storage
+is a tuple of storage axes, outermost first:
 
     dense, row-major         [i][k]            Dense(0), Dense(1)
     dense, column-major      [k][i]            Dense(1), Dense(0)
@@ -9,13 +9,14 @@ a tuple of storage axes, outermost first:
     dense blocks in csr      [p][a][b]         Positions(0, (0, 1)), Dense(2), Dense(3)
     csr, values batched      [n][p]            Dense(0), Positions(0, (1, 2))
 
-so that batching, blocks and storage orders are the same thing to every later stage.
+So batching, blocks and storage orders need no special cases in later stages.
 
-An assembly finds the target's pattern: a column of coordinates for every combination of entries that the loops reach,
-in the order in which they reach them, repeats included. Two problems that differ in their output kind alone count the
-columns and write them (`compiler.output`).
+An assembly finds the target's pattern. Its loops produce a column (a coordinate tuple) for every combination of entries
+that they reach, in the order of the loops, repeats included. Two problems that differ only in their kind of output
+count the columns and write them (`compiler.output`).
 
-A problem with `terms` is a sum of products whose columns come in order and each once, perhaps with their values.
+A problem with `terms` is a sum of products. Its loops produce columns in storage order, each once, optionally with
+values.
 """
 
 from __future__ import annotations
@@ -65,11 +66,13 @@ class PatternType:
     """The levels of a pattern in storage order (level `l` has `dim == l`) and the dtype of its index arrays.
 
     Attributes:
-        padded: index arrays have room for more entries than are in use, and their content is only known at run time:
-            loops stop at the count in use or at the capacity, and pass over coordinates out of range. What is in use
-            is sorted, as in every pattern; whatever the arrays hold, nothing outside them is read or written.
-        lead: how many leading axes the index arrays have: as many patterns as these axes have places, walked alike.
-        content: the index arrays themselves, of a small pattern whose loops are written out, entry by entry.
+        levels: the levels.
+        index_dtype: the name of the index arrays' dtype.
+        padded: the pattern is dynamic: the content of its index arrays is only known at run time. Loops stop at the
+            count in use or at the capacity, and skip coordinates out of range. The entries in use are sorted, as in
+            every pattern. Whatever the arrays hold, nothing outside them is read or written.
+        lead: the number of leading axes of the index arrays, for a batch of patterns that are walked alike.
+        content: the index arrays themselves, for a small pattern whose loops are written out entry by entry.
         capacities: the number of positions of each level (the capacity of a dynamic one), if the lengths of index
             arrays do not determine that of every level; else empty.
     """
@@ -91,12 +94,12 @@ class PatternType:
         return f"({', '.join(str(level) for level in self.levels)}) {' '.join(extras)}"
 
     def repeats(self, level: int) -> bool:
-        """Whether one coordinate of `level` may stand at several positions: a nonunique level above a singleton."""
+        """Whether several positions of `level` may have one coordinate: a nonunique level above a singleton."""
         below = self.levels[level + 1 : level + 2]
         return not self.levels[level].unique and any(b.kind.is_branchless for b in below)
 
     def is_single(self, level: int) -> bool:
-        """Whether `level` has one entry for each of the level above."""
+        """Whether `level` has exactly one entry for each position of the level above."""
         return level > 0 and self.levels[level].kind.is_branchless and self.levels[level - 1].unique
 
     def arrays_of(self, level: int, arrays: Sequence[T]) -> Sequence[T]:
@@ -107,8 +110,10 @@ class PatternType:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """The dtype in which a tensor's elements are stored, and its storage axes; `dims[n]` of an axis is the n-th index
-    of the tensor's accesses."""
+    """The storage of a tensor: the dtype of its elements and its storage axes.
+
+    The dimensions of an axis number the indices of the tensor's accesses.
+    """
 
     name: str
     dtype: str
@@ -125,9 +130,12 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Addend:
-    """One of several products that are added, and the patterns that its factors lie on.
+    """One product of a sum.
 
-    The factors are left out where values are not computed.
+    Attributes:
+        coefficient: the number that multiplies the product.
+        factors: the accesses to its factors; none if no values are computed.
+        patterns: the numbers of the patterns that its factors lie on.
     """
 
     coefficient: float
@@ -141,13 +149,21 @@ class Addend:
 
 @dataclass(frozen=True)
 class Problem:
-    """An assignment with the type of each of its tensors (the target's first) and the size of each index variable.
+    """An assignment with the type of each of its tensors and the size of each index variable.
 
-    A size of None is known only at run time, from the shape of a buffer. `walks` names, for each pattern, the index
-    variables of its index arrays' leading axes and of its levels; by default those of the tensors that lie on it.
-    In an assembly, the assignment has no factors, and the target's type no axes; a sum's factors are in `terms`.
-    `column_dtype` is that of coordinates which are written beside values. Products are formed and added by `semiring`.
-    With a `mask`, the first factors of the assignment are compared, and only the others multiplied.
+    Attributes:
+        assignment: the assignment. In an assembly it has no factors.
+        tensors: the type of each tensor, the target's first. In an assembly the target has no axes.
+        patterns: the type of each pattern.
+        sizes: the size of each index variable; None if it is known only at run time, from the shape of a buffer.
+        walks: for each pattern, the index variables of its index arrays' leading axes, then of its levels; by default
+            those of the accesses to the tensors on it.
+        output: the kind of output.
+        terms: the products of a sum.
+        column_dtype: the dtype of coordinates that are written beside values.
+        semiring: the operations that multiply factors and add products.
+        mask: the condition under which a product counts. The first factors are compared, and only the others
+            multiplied.
     """
 
     assignment: Assignment
@@ -181,12 +197,12 @@ class Problem:
 
     @cached_property
     def size(self) -> dict[IndexVar, int | None]:
-        """Index variable → size."""
+        """The size of each index variable."""
         return dict(self.sizes)
 
     @cached_property
     def type_of(self) -> dict[str, TensorType]:
-        """Tensor name → type."""
+        """The type of each tensor, by name."""
         return {tensor.name: tensor for tensor in self.tensors}
 
     @cached_property
@@ -201,14 +217,14 @@ class Problem:
 
     @cached_property
     def accumulator(self) -> str:
-        """The dtype of all arithmetic on values: every element is cast as it is loaded, and as it is stored."""
+        """The dtype of all arithmetic on values. Every element is cast when it is loaded, and when it is stored."""
         factors = (*self.assignment.factors, *(factor for term in self.terms for factor in term.factors))
         names = (self.assignment.target.tensor, *(factor.tensor for factor in factors))
         return accumulator(*(self.type_of[name].dtype for name in names))
 
     @property
     def zero(self) -> float:
-        """What nothing adds up to, as the target stores it."""
+        """The semiring's zero in the target's dtype: the result of an empty reduction."""
         return self.semiring.zero(self.tensors[0].dtype)
 
     @property
@@ -223,17 +239,17 @@ class Problem:
 
     @property
     def sums_first(self) -> bool:
-        """Whether Σ (a·b) = (Σ a)·b, where b lacks what is summed."""
+        """Whether Σ (a·b) = (Σ a)·b for a factor b that lacks the summed index variable."""
         return self.semiring.distributes_empty and self.mask is None
 
     @property
     def is_assembly(self) -> bool:
-        """Whether the target's pattern is found, or values in its order."""
+        """Whether the loops find the target's pattern, instead of computing values on a known one."""
         return not isinstance(self.output, Compute)
 
     @property
     def builds_levels(self) -> bool:
-        """Whether the target's coordinates are written level by level, each once for all entries below it."""
+        """Whether the target's coordinates are written by level, each once for all entries below it."""
         return isinstance(self.output, Write) and self.output.coordinates is Coordinates.LEVELS
 
     @property
@@ -242,7 +258,10 @@ class Problem:
         return isinstance(self.output, Compute) or (isinstance(self.output, Write) and self.output.values)
 
     def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
-        """For each pattern, how the tensors on it are accessed: all alike. Empty where no tensor lies on it."""
+        """For each pattern, the index variables by which the tensors on it are accessed, () if no tensor lies on it.
+
+        Raises ValueError if two tensors on one pattern are accessed by different variables.
+        """
         found: dict[int, tuple[IndexVar, ...]] = {}
         for access in (*self.assignment.accesses, *(factor for term in self.terms for factor in term.factors)):
             axis = self.type_of[access.tensor].positions
@@ -254,19 +273,19 @@ class Problem:
         return tuple(found.get(n, ()) for n in range(len(self.patterns)))
 
     def size_source(self, var: IndexVar) -> tuple[str, int]:
-        """(tensor, storage axis): a dense axis that `var` runs over, whose extent is the variable's size.
+        """A tensor's name and the number of its dense storage axis whose extent is the size of `var`.
 
-        Raises ValueError if there is none.
+        Raises ValueError if there is no such axis.
         """
         accesses = self.assignment.accesses
         for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
-            for place, axis in enumerate(self.type_of[access.tensor].axes):
+            for number, axis in enumerate(self.type_of[access.tensor].axes):
                 if isinstance(axis, Dense) and access.indices[axis.dim] == var:
-                    return access.tensor, place
+                    return access.tensor, number
         raise ValueError(f"no tensor tells the size of {var}")
 
 
 def condition_text(mask: EqualityMask, accesses: Sequence[Access]) -> str:
-    """The condition of a mask on these accesses."""
+    """The condition of a mask on these accesses, as text."""
     *factors, total = map(str, accesses)
     return f"{f' {mask.multiply} '.join(factors)} == {total}"

@@ -1,8 +1,8 @@
-"""Semirings: how products are added up and how factors are multiplied (Kepner and Gilbert, 2011).
+"""Semirings: pairs of an operation that adds products and one that multiplies factors (Kepner and Gilbert, 2011).
 
     R = ⊕ X₁ ⊗ X₂ ⊗ … ⊗ Xₙ        over all combinations of stored entries; ⊕ of none is `zero`, ⊗ of none is `one`
 
-Everything below the table of names works on the two operations alone, so any pair is possible.
+The compiler uses the two operations only, not a pair's name, so any pair is possible.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ __all__ = ["PLUS_TIMES", "SEMIRINGS", "Add", "EqualityMask", "Multiply", "Semiri
 Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
 
-# a ⊗ (b ⊕ c) = (a ⊗ b) ⊕ (a ⊗ c) for all values; `max` and `*` do not, since a negative factor turns the order.
+# Pairs with a ⊗ (b ⊕ c) = (a ⊗ b) ⊕ (a ⊗ c) for all values. `max` and `*` are none: a negative factor reverses order.
 _DISTRIBUTIVE = {("+", "*"), ("min", "+"), ("max", "+"), ("|", "&")}
-# a ⊗ zero = zero, but for NaN and ±inf. Not so of min and +: the largest integer wraps around, inf - inf is NaN.
+# Pairs with a ⊗ zero = zero, except for NaN and ±inf. `min` and `+` are none: the largest integer wraps around, and
+# inf - inf is NaN.
 _ANNIHILATING = {("+", "*"), ("|", "&")}
 
 
 @dataclass(frozen=True, slots=True)
 class Semiring:
-    """The operations ⊕ and ⊗. `min` and `max` of NaN are NaN; `|` and `&` are bitwise. ValueError for any others."""
+    """The operations ⊕ and ⊗. `min` and `max` of NaN are NaN, and `|` and `&` are bitwise.
+
+    Raises ValueError for other operations.
+    """
 
     add: Add = "+"
     multiply: Multiply = "*"
@@ -40,7 +44,7 @@ class Semiring:
         return next((name for name, known in SEMIRINGS.items() if known == self), f"{self.add} of {self.multiply}")
 
     def zero(self, dtype: str) -> float:
-        """What no products add up to, in a dtype of that name."""
+        """The sum of no products, in a dtype of that name."""
         return identity(self.add, dtype)
 
     def one(self, dtype: str) -> float:
@@ -54,17 +58,21 @@ class Semiring:
 
     @property
     def is_selective(self) -> bool:
-        """Whether a sum is one of its products. To find out which, they are computed again: always in one order."""
+        """Whether a sum equals one of its products, as a minimum or maximum does.
+
+        The derivative computes the products again to find it. They are multiplied in a fixed order, so they are equal
+        bit for bit.
+        """
         return self.add in ("min", "max")
 
     @property
     def distributes(self) -> bool:
-        """Whether what only one factor carries can be summed before it is multiplied."""
+        """Whether a nonempty sum over an index variable that one factor carries may be computed before the product."""
         return (self.add, self.multiply) in _DISTRIBUTIVE
 
     @property
     def distributes_empty(self) -> bool:
-        """The same where the sum may be of nothing, which then must add nothing."""
+        """Whether that also holds for an empty sum: its zero must be absorbing, so that it contributes nothing."""
         return self.distributes and (self.add, self.multiply) in _ANNIHILATING
 
 
@@ -81,8 +89,10 @@ SEMIRINGS = {
 
 @dataclass(frozen=True, slots=True)
 class EqualityMask:
-    """A mask of products: the first `count` factors, multiplied by `multiply` in their order, must equal the next
-    factor. The factors after that are the product."""
+    """A mask: the product of the first `count` factors by `multiply`, in their order, must equal the next factor.
+
+    The factors after these are the product that counts.
+    """
 
     multiply: Multiply
     count: int
@@ -93,12 +103,12 @@ class EqualityMask:
 
     @property
     def operands(self) -> int:
-        """How many factors are compared instead of multiplied."""
+        """The number of factors that are compared."""
         return self.count + 1
 
 
 def identity(operation: Add | Multiply, dtype: str) -> float:
-    """What changes nothing under an operation on the dtype: a float, or an integer for integers and bool."""
+    """The identity element of an operation on a dtype: a float, or an int for integers and bool."""
     if operation in ("min", "max"):
         return _extreme(dtype, largest=operation == "min")
     if operation == "&":
@@ -115,12 +125,12 @@ def _extreme(dtype: str, largest: bool) -> float:
 
 
 def semiring_named(name: object, text: str) -> Semiring:
-    """The semiring of that name, for an expression. Raises SemiringError that lists the known ones."""
+    """The semiring of that name. Raises SemiringError, with the known names and the expression, for an unknown one."""
     if isinstance(name, Semiring):
         return name
     if not isinstance(name, str) or name not in SEMIRINGS:
         raise SemiringError(
             f"Expected semiring= of '{shortened(text)}' to be one of {', '.join(SEMIRINGS)}, but got "
-            f"{represented(name)}."
+            f"{represented(name)}. Pass one of these names."
         )
     return SEMIRINGS[name]

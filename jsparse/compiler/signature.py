@@ -1,10 +1,9 @@
-"""What a kernel takes: the element type and the extents of each of its buffers.
+"""Signatures of kernels: the element type and the extents of each buffer.
 
-The extension compares them with what it is given before a kernel sees a pointer, on every way there: bound arrays when
-they are bound, operands and results when a program is lowered and at each of its calls, host arrays when a kernel runs
-on them (`csrc/kernel/signature.h`). An extent is known, or is `factor * symbol + constant` with a symbol that is the
-same number in all buffers: so lengths of index arrays follow the formulas of their format, whatever the number of
-entries.
+The extension checks every buffer before a kernel gets its pointer: bound arrays when they are bound, operands and
+results when a program is lowered and at each of its calls, host arrays when a kernel runs on them
+(`csrc/kernel/signature.h`). An extent is a number, or `factor * symbol + constant` with a symbol that has one value in
+all buffers. So the lengths of index arrays follow the formulas of their format for any number of entries.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ __all__ = ["BufferType", "Length", "element_code", "encoded", "fixed"]
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """`factor * symbol + constant`; without a symbol, `constant`."""
+    """The length `factor * symbol + constant`; without a symbol, `constant`."""
 
     constant: int
     symbol: str | None = None
     factor: int = 1
 
     def times(self, size: int) -> Length:
-        """So many times as long."""
+        """This length times `size`."""
         return Length(self.constant * size, self.symbol, self.factor * size)
 
     def plus(self, count: int) -> Length:
-        """By so many longer."""
+        """This length plus `count`."""
         return replace(self, constant=self.constant + count)
 
     def __str__(self) -> str:
@@ -42,18 +41,18 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class BufferType:
-    """A numpy dtype's name, or a number of bytes if any dtype of that size will do; and the length of each axis."""
+    """The type of a buffer: the length of each axis, and a numpy dtype's name, or its size in bytes for any dtype."""
 
     dtype: str | int
     shape: tuple[Length, ...]
 
     def within(self, symbols: str) -> BufferType:
-        """With symbols of their own."""
+        """The type with `symbols` as a prefix of its symbols, so that they differ from those of other kernels."""
         shape = (n if n.symbol is None else replace(n, symbol=f"{symbols}{n.symbol}") for n in self.shape)
         return replace(self, shape=tuple(shape))
 
     def batched(self, size: int) -> BufferType:
-        """With one more leading axis."""
+        """The type with one more leading axis."""
         return replace(self, shape=(Length(size), *self.shape))
 
     def __str__(self) -> str:
@@ -61,12 +60,12 @@ class BufferType:
 
 
 def fixed(dtype: str | int | np.dtype, *shape: int) -> BufferType:
-    """A buffer whose shape is known."""
+    """The type of a buffer whose shape is known."""
     return BufferType(dtype.name if isinstance(dtype, np.dtype) else dtype, tuple(map(Length, shape)))
 
 
 def element_code(dtype: str | int | np.dtype) -> int:
-    """An element type as the extension knows it."""
+    """The extension's code for an element type: a number of bytes, plus the dtype's kind times 256 if it matters."""
     if isinstance(dtype, int):
         return dtype
     found = np.dtype(dtype)
@@ -74,7 +73,7 @@ def element_code(dtype: str | int | np.dtype) -> int:
 
 
 def encoded(buffers: Iterable[BufferType]) -> list[int]:
-    """The numbers that `csrc/kernel/signature.h` reads."""
+    """Encode the types of a kernel's buffers as the numbers that `csrc/kernel/signature.h` reads."""
     buffers, symbols = tuple(buffers), dict[str, int]()
 
     def axis(length: Length) -> Sequence[int]:

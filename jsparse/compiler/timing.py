@@ -1,4 +1,4 @@
-"""Where the time of compiling goes: stages report themselves to whoever collects."""
+"""Timing of the compiler's stages. Stages report their times to the active collector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _collecting: ContextVar[dict[str, float] | None] = ContextVar("collecting", defa
 
 @contextmanager
 def collect() -> Iterator[dict[str, float]]:
-    """Seconds by stage, of what this thread compiles inside."""
+    """Collect the seconds by stage that this thread spends on compiling inside the block."""
     seconds: dict[str, float] = {}
     token = _collecting.set(seconds)
     try:
@@ -25,7 +25,7 @@ def collect() -> Iterator[dict[str, float]]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """The body is stage `name`."""
+    """Report the time of the body as that of stage `name`."""
     seconds = _collecting.get()
     start = time.perf_counter()
     try:

@@ -15,8 +15,11 @@ __all__ = ["accumulates_wide", "unrounded_target", "wide_accumulation_plan"]
 
 
 def wide_accumulation_plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
-    """The cheapest plan; if that accumulates a narrow float in memory, the cheapest one for a target in the dtype of
-    arithmetic. The caller then narrows the result."""
+    """The cheapest plan that rounds a narrow float once.
+
+    If the cheapest plan accumulates a narrow float in memory, it is the cheapest plan for a target in the dtype of
+    arithmetic. The caller then narrows the result.
+    """
     chosen = plan(problem, patterns)
     return chosen if accumulates_wide(chosen) else plan(unrounded_target(problem), patterns)
 

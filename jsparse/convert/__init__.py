@@ -1,1 +1,1 @@
-"""Tensors from other arrays, to them, and from one format to another."""
+"""Conversion: from other libraries' arrays to tensors, back to them, and from one format to another."""

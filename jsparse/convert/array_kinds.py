@@ -1,4 +1,4 @@
-"""Which library a sparse array is of, and those libraries, which are slow to import: only what needs one loads it."""
+"""Recognition of other libraries' sparse arrays, and late imports of those libraries, which are slow to load."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["experimental_sparse", "is_jax_sparse", "is_scipy", "scipy_sparse"]
 
 
 def is_scipy(x: Any) -> bool:
-    """Whether `x` is a sparse array or matrix of scipy, which is not imported for that."""
+    """Whether `x` is a sparse array or matrix of scipy. The check does not import scipy."""
     loaded = sys.modules.get("scipy.sparse")
     return loaded is not None and bool(loaded.issparse(x))
 
 
 def is_jax_sparse(x: Any) -> bool:
-    """Whether `x` is a BCOO or BCSR, or another array of `jax.experimental.sparse`, which `asarray` refuses."""
+    """Whether `x` is an array of `jax.experimental.sparse`: BCOO, BCSR, or a class that `asarray` does not support."""
     return type(x).__module__.startswith("jax.experimental.sparse")
 
 

@@ -1,4 +1,4 @@
-"""From one format to another, and between static and dynamic patterns: methods of SparseTensor."""
+"""Conversion between formats, and between static and dynamic patterns: methods of SparseTensor."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ __all__ = ["asformat", "dynamic", "with_transpose"]
 
 
 def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None) -> SparseTensor:
-    """The same stored entries in another format; every slot is kept, differentiably.
+    """Convert to another format. Every stored entry is kept, and the conversion is differentiable.
 
     Args:
-        nse: the room of the result, for a dynamic tensor; by default that for its present room. For a static one,
-            a bound that is checked.
+        format: a format, or its name or notation, such as "csc" or "(i, j) -> (j : compressed, i : compressed)".
+        nse: for a dynamic tensor, the capacity of the result; by default enough for its present capacity. For a static
+            one, an upper bound that is checked.
 
-    A dynamic tensor stays dynamic, unless all levels of the format are dense: then there is no index array.
-    Raises FormatError and SubscriptError for the format, PatternError if there is no room.
+    A dynamic tensor stays dynamic, unless all levels of the format are dense: then there are no index arrays.
+
+        >>> A.asformat("csc")
+
+    Raises FormatError and SubscriptError for the format, PatternError if the entries exceed `nse`.
     """
     check_leaves(self, "A in A.asformat")
     nse = checked_nse(nse, "asformat")
@@ -46,7 +50,8 @@ def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse
     target = relayout.target
     if nse is not None and target.nse > nse:
         raise PatternError(
-            f"Expected room for the {target.nse:,} slots that {tensor!r} has in {target.format.name}, but nse={nse:,}."
+            f"Expected nse= of at least {target.nse:,}, the slots that {tensor!r} has in {target.format.name}, but got "
+            f"nse={nse:,}. Pass more, or leave it out."
         )
     check_bytes((target.nse,), tensor.dtype, "the values in another format", "Use a format with fewer dense levels.")
     values = tensor.values if relayout.is_identity else permute_values(tensor.values, relayout)
@@ -54,10 +59,14 @@ def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse
 
 
 def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
-    """This tensor with a dynamic pattern with room for `nse` slots (by default, those in use): its index arrays are
-    leaves of the pytree, and one compiled program serves all tensors of its shape, format and nse.
+    """Convert to a dynamic pattern with a capacity of `nse` slots, by default the present number of slots.
 
-    Raises PatternError if there is no room, NotYetSupportedError for formats that store no coordinates.
+    The index arrays become leaves of the pytree, so one compiled program serves all tensors of one shape, format and
+    nse.
+
+        >>> A.dynamic(nse=1000)
+
+    Raises PatternError if the entries exceed `nse`, NotYetSupportedError for formats that store no coordinates.
     """
     check_leaves(self, "A in A.dynamic")
     nse = checked_nse(nse, "dynamic")
@@ -65,16 +74,22 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
         type_ = self.pattern.type if nse is None else dynamic_type(self.shape, self.format, nse)
         return self if type_ == self.pattern.type else converted(self, type_)
     if nse is not None and nse < self.nse:
-        raise PatternError(f"Expected room for the {self.nse:,} slots of {self!r}, but nse={nse:,}.")
+        raise PatternError(
+            f"Expected nse= of at least {self.nse:,}, the slots of {self!r}, but got nse={nse:,}. Pass more, or leave "
+            f"it out."
+        )
     type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
     pattern = DynamicPattern.padded(self.pattern, type_)
     return SparseTensor._unchecked(jnp.pad(self.values, (0, type_.nse - self.nse)), pattern)
 
 
 def with_transpose(self: SparseTensor) -> SparseTensor:
-    """This tensor with a transposed index, which products that walk it against its storage order then use.
+    """Add a transposed index to a dynamic tensor. Products that need the reverse storage order then use it.
 
-    It is made once and kept by a dynamic pattern; static patterns make theirs by themselves on first need.
+    Static patterns make their transposed indices on first use, so a static tensor is returned as it is.
+
+        >>> A = jsparse.asarray(x, dynamic=True).with_transpose()
+        >>> jsparse.einsum("ij,ik->jk", A, X)  # walks columns, in parallel
     """
     check_leaves(self, "A in A.with_transpose")
     if isinstance(self.pattern, Pattern):

@@ -1,4 +1,4 @@
-"""Makes sparse tensors from dense arrays, scipy.sparse, coordinates and sparse tensors."""
+"""Creation of sparse tensors from dense arrays, scipy.sparse, BCOO and BCSR, and coordinates."""
 
 from __future__ import annotations
 
@@ -40,23 +40,29 @@ def asarray(
     dynamic: bool = False,
     nse: int | None = None,
 ) -> SparseTensor:
-    """The sparse tensor of a dense array (numpy, jax, lists), any scipy.sparse class, a BCOO, BCSR or SparseTensor.
+    """Make a sparse tensor from a dense array, any scipy.sparse array or matrix, a BCOO, a BCSR or a SparseTensor.
 
-    A dense array's zeros are dropped and its NaNs kept; explicit zeros of sparse arrays stay and their duplicates are
-    summed. `format` is by default csr for matrices, otherwise all levels compressed; a BCOO's is coo, with inner dense
-    levels for its `n_dense`; a SparseTensor keeps its own.
+    Zeros of a dense array are dropped, NaNs are kept. Explicit zeros of sparse arrays are kept, and their duplicates
+    are summed.
+
+        >>> A = jsparse.asarray(np.array([[0.0, 1.0], [2.0, 0.0]], np.float32), format="csc")
+        >>> B = jsparse.asarray(scipy.sparse.random_array((1000, 800), density=0.01))
 
     Args:
-        dtype: of the values; by default that of `x`.
-        dynamic: make the pattern data: index arrays are leaves of the pytree, and one compiled program serves all
-            patterns of one shape, format and nse. A traced array needs this. A BCOO or BCSR with traced indices, or
-            with `n_batch`, is dynamic in any case (see `jsparse.convert.jax_sparse.from_jax_sparse`), a tensor whose
-            levels are all dense never: it has no index array.
-        nse: the room of a dynamic pattern, by default what is stored; a traced dense array needs it. For a static one a
-            bound that is checked.
+        x: the array; a dense one may be a numpy or jax array or nested lists.
+        format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
+            ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps
+            its format.
+        dtype: the dtype of the values; by default that of `x`.
+        dynamic: make a dynamic pattern: index arrays are leaves of the pytree, and one compiled program serves all
+            patterns of one shape, format and nse. A traced array requires it. A BCOO or BCSR with traced indices, or
+            with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
+            are all dense is never dynamic, because it has no index arrays.
+        nse: the capacity of a dynamic pattern, by default the number of stored entries; a traced dense array requires
+            it. For a static pattern an upper bound that is checked.
 
-    Raises PatternError (no room, a traced array without `dynamic=True` and `nse=`), FormatError and SubscriptError
-    (format), DTypeError (no numbers; int64 indices are needed, but x64 is off).
+    Raises PatternError (more than `nse` entries; a traced array without `dynamic=True` and `nse=`), FormatError and
+    SubscriptError (format), DTypeError (no numbers; int64 indices are needed, but x64 is off).
     """
     nse = checked_nse(nse, "asarray")
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")
@@ -70,14 +76,14 @@ def asarray(
         tensor = _from_scipy(x, format, dtype)
     else:
         tensor = _from_dense(host_array(x, _NUMBERS), format, dtype)
-    tensor = _with_room(tensor, dynamic, nse)
+    tensor = _with_capacity(tensor, dynamic, nse)
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
 
 
 def as_sparse_operand(x: Any, text: str) -> Any:
-    """A BCOO, BCSR or scipy.sparse array as the SparseTensor that `jsparse.asarray` makes of it; anything else itself.
+    """Convert an operand that is a BCOO, BCSR or scipy.sparse array by `jsparse.asarray`. Others stay as they are.
 
-    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions: those are for `jax.vmap`.
+    Raises NotYetSupportedError for a BCOO or BCSR with batch dimensions, which belong into `jax.vmap`.
     """
     if isinstance(x, SparseTensor | jax.Array | np.ndarray) or not (is_scipy(x) or is_jax_sparse(x)):
         return x
@@ -90,12 +96,15 @@ def as_sparse_operand(x: Any, text: str) -> Any:
     return asarray(x)
 
 
-def _with_room(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:
-    """The tensor, made dynamic if that is asked for, with room for `nse` slots."""
+def _with_capacity(tensor: SparseTensor, dynamic: bool, nse: int | None) -> SparseTensor:
+    """The tensor, made dynamic if `dynamic`, with a capacity of `nse`. A static tensor is checked against `nse`."""
     if tensor.is_dynamic or (dynamic and not tensor.format.is_dense):
         return tensor if tensor.is_dynamic and nse is None else tensor.dynamic(nse)
     if nse is not None and tensor.nse > nse:
-        raise PatternError(f"Expected room for the {tensor.nse:,} slots of {tensor!r}, but nse={nse:,}.")
+        raise PatternError(
+            f"Expected nse= of at least {tensor.nse:,}, the slots of {tensor!r}, but got nse={nse:,}. Pass more, or "
+            f"leave it out."
+        )
     return tensor
 
 
@@ -106,9 +115,9 @@ def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | 
         return dense_levels(x, layout)
     if not dynamic or nse is None:
         raise PatternError(
-            "Expected dynamic=True and nse= (room for the entries) for a traced array, since which entries it stores "
-            f"is known at run time only, but got dynamic={dynamic} and nse={nse}. Or make the SparseTensor outside jit "
-            "and pass it in: its values may then be traced."
+            "Expected dynamic=True and nse= (the capacity, in entries) for a traced array, since its nonzeros are "
+            f"known at run time only, but got dynamic={dynamic} and nse={nse}. Pass both, or make the SparseTensor "
+            "outside jit and pass it in: its values may then be traced."
         )
     return dynamic_creation.from_traced_dense(x, dynamic_type(x.shape, layout, nse))
 
@@ -116,16 +125,25 @@ def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | 
 def from_coords(
     coords: Any, values: Any, shape: Sequence[int], format: Format | str = "coo", *, nse: int | None = None
 ) -> SparseTensor:
-    """The tensor with `values` (n,) at `coords` (ndim, n), which may come in any order; duplicates are summed.
+    """Make a tensor from coordinates and values, in any order. Duplicates are summed, explicit zeros are kept.
 
-    Coordinates are integers of any dtype. Values may be traced, and are differentiable. Zeros stay.
+        >>> A = SparseTensor.from_coords([[0, 2, 2], [1, 0, 0]], [1.0, 2.0, 3.0], shape=(3, 2))
+        >>> A.nse  # the two entries at (2, 0) share a slot
+        2
 
-    Concrete coordinates give a static pattern; they have to lie within the shape. Traced ones, or `nse=`, give a
-    dynamic pattern, with room for `nse` slots, by default for n entries; coordinates out of range (negative ones
-    included) are padding then. If there is no room, a concrete call raises; a traced one gives float values of
-    NaN, and `overflowed`.
+    Args:
+        coords: integers of any dtype, of shape (ndim, n).
+        values: numbers of shape (n,). They may be traced, and the tensor is differentiable in them.
+        shape: the size of each dimension.
+        format: a format, or its name or notation.
+        nse: the capacity in slots, which makes the pattern dynamic. Traced coordinates make it dynamic, too, with a
+            default capacity for n entries.
 
-    Raises PatternError (coordinates, room), ShapeError (values), FormatError and SubscriptError (format),
+    Concrete coordinates without `nse` give a static pattern and have to lie within the shape. In a dynamic pattern,
+    coordinates out of range (negative ones included) are padding. If the entries exceed the capacity, a concrete call
+    raises; a traced call gives float values of NaN, and `overflowed`.
+
+    Raises PatternError (coordinates, capacity), ShapeError (values), FormatError and SubscriptError (format),
     DTypeError (int64 indices are needed, but x64 is off).
     """
     nse = checked_nse(nse, "from_coords")
@@ -138,16 +156,17 @@ def from_coords(
     count = np.shape(coords)[-1]
     if values.shape != (count,):
         raise ShapeError(
-            f"Expected values of shape {(count,)}, one for each column of the coordinates, but got {values.shape}."
+            f"Expected values of shape {(count,)}, one for each column of the coordinates, but got {values.shape}. "
+            f"Pass coordinates of shape (ndim, n) and values of shape (n,)."
         )
     check_numbers(values.dtype, _NUMBERS)
     if not rows:
         return SparseTensor(values.sum(keepdims=True), Pattern._trusted((), layout, ()))
     if not isinstance(values, jax.core.Tracer):
-        pattern, placed = Pattern.of_entries(rows, given := np.asarray(values), shape, layout)
-        return SparseTensor(values, pattern) if placed is given else _make(placed, pattern, None, fresh=True)
+        pattern, summed = Pattern.of_entries(rows, given := np.asarray(values), shape, layout)
+        return SparseTensor(values, pattern) if summed is given else _make(summed, pattern, None, fresh=True)
     pattern, built = Pattern.from_rows(rows, shape, layout)
-    return SparseTensor(_placed(values, built), pattern)
+    return SparseTensor(_summed(values, built), pattern)
 
 
 def _resolved(format: Format | str | None, ndim: int) -> Format:
@@ -162,12 +181,12 @@ def _from_dense(x: np.ndarray, format: Format | str | None, dtype: Any) -> Spars
     if not x.flags.c_contiguous:
         x = np.ascontiguousarray(x)
     if layout.order == tuple(range(x.ndim)) and layout.levels[-1].kind is COMPRESSED and _dense_above(layout):
-        rows = prod(x.shape[:-1])  # not what the number of elements says: a row may have none
+        rows = prod(x.shape[:-1])  # not x.size // x.shape[-1]: rows may have length 0
         wide = max(x.size, rows, x.shape[-1]) >= 2**31
         pointers, columns, values = _native.compress_dense(x, rows, _kind(x.dtype), wide)
         return _make(values, Pattern._trusted(x.shape, layout, (pointers, columns)), dtype, fresh=True)
-    _, places, values = _native.compress_dense(x, 1, _kind(x.dtype), x.size >= 2**31)
-    pattern, built = Pattern.from_rows(np.unravel_index(places, x.shape), x.shape, layout)
+    _, offsets, values = _native.compress_dense(x, 1, _kind(x.dtype), x.size >= 2**31)
+    pattern, built = Pattern.from_rows(np.unravel_index(offsets, x.shape), x.shape, layout)
     return _make(built.summed(values), pattern, dtype, fresh=True)
 
 
@@ -176,7 +195,7 @@ def _dense_above(layout: Format) -> bool:
 
 
 def _kind(dtype: np.dtype) -> str:
-    """How the extension tells zeros of that dtype: -0.0 is one, NaN is not."""
+    """The kind of dtype by which the extension compares elements with zero: -0.0 is zero, NaN is not."""
     if dtype == np.bool_ or jnp.issubdtype(dtype, jnp.integer):
         return "integer"
     return "complex" if jnp.issubdtype(dtype, jnp.complexfloating) else "floating"
@@ -188,12 +207,12 @@ def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False) -> SparseTensor:
-    if not fresh:  # a copy: on CPU, jax would share the memory, which its owner may still write to
+    if not fresh:  # copy: on CPU, jax would share memory that the caller may still write to
         return SparseTensor(jnp.array(values, dtype), pattern)
-    shared = jax.device_put(values, may_alias=True)  # ours alone, so it need not be copied
+    shared = jax.device_put(values, may_alias=True)  # nothing else refers to this memory, so jax may share it
     return SparseTensor(shared if dtype is None else shared.astype(dtype), pattern)
 
 
-def _placed(values: Any, built: Built) -> Any:
-    """(nse,) the sums of the traced values that share a slot, 0 where no value has it."""
+def _summed(values: Any, built: Built) -> Any:
+    """The sums of the traced values that share a slot, shape (nse,). A slot without values is 0."""
     return values if built.in_place else dynamic_creation.scatter_sums(values, built.slots(), (built.nse,))

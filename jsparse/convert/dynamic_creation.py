@@ -1,4 +1,4 @@
-"""Dynamic tensors made and converted where nothing of their entries is known yet: inside jit, or for one later."""
+"""Creation and conversion of dynamic tensors, whose entries may be traced."""
 
 from __future__ import annotations
 
@@ -41,49 +41,50 @@ __all__ = [
 def from_coords(
     coords: Any, values: Any, shape: Sequence[int], format: Format | str | None, nse: int | None
 ) -> SparseTensor:
-    """The dynamic tensor with `values` (n,) at `coords` (ndim, n) of any integer dtype, traced or not.
+    """Make a dynamic tensor with `values` of shape (n,) at integer `coords` of shape (ndim, n), traced or not.
 
-    Room is by default for n entries. Coordinates out of range, negative ones included, are padding. Float values are
-    NaN if there was no room; a concrete call raises PatternError instead.
+    The default capacity is n entries. Coordinates out of range, negative ones included, are padding. After an overflow
+    float values are NaN; a concrete call raises PatternError instead.
     """
     sizes = sizes_of(shape)
     layout = Format.of("coo" if format is None else format, len(sizes))
     values = jax_array(values, "an array of numbers to make a SparseTensor from")
     if values.ndim != 1:
-        raise ShapeError(f"Expected values of shape (n,), but got {values.shape}.")
+        raise ShapeError(f"Expected values of shape (n,), one for each column of coords, but got {values.shape}.")
     return from_coordinate_blocks(coords, values, sizes, layout, True, nse)
 
 
 def from_coordinate_blocks(
     coords: Any, blocks: Any, shape: Sequence[int], layout: Format, dynamic: bool, nse: int | None
 ) -> SparseTensor:
-    """The tensor with dense `blocks` (n, ...) of its last dimensions at `coords` (ndim - those, n) of the others.
+    """Make a tensor of dense `blocks` of shape (n, ...) at integer `coords` of shape (outer, n).
 
-    Static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding.
+    The axes of a block are the last dimensions of the tensor, and `coords` address the `outer` first ones. The pattern
+    is static if `coords` are concrete and `dynamic` is False. Coordinates out of range are padding.
     """
     sizes = tuple(shape)
     outer = len(sizes) - (blocks.ndim - 1)
     coords = _index_like(coords, sizes[:outer], blocks.shape[0])
     inner = prod(sizes[outer:])
     if layout.is_dense:
-        places = jnp.where(_inside(coords, sizes[:outer]), jnp.asarray(coords), np.array(sizes[:outer])[:, None])
-        return dense_levels(scatter_sums(blocks, tuple(places), sizes[:outer]), layout)
+        coordinates = jnp.where(_inside(coords, sizes[:outer]), jnp.asarray(coords), np.array(sizes[:outer])[:, None])
+        return dense_levels(scatter_sums(blocks, tuple(coordinates), sizes[:outer]), layout)
     natural = layout
     if inner != 1 or outer != len(sizes):
         natural = Format.of("coo", outer).with_dense(len(sizes) - outer)
     made: SparseTensor
     if dynamic or isinstance(coords, jax.core.Tracer):
-        room = coords.shape[1] * _filled(layout, sizes, range(outer)) * inner if nse is None else nse
+        capacity = coords.shape[1] * _block_slots(layout, sizes, range(outer)) * inner if nse is None else nse
         direct = natural == layout
-        type_ = dynamic_type(sizes, natural, room if direct else coords.shape[1] * inner)
+        type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_)
-        return made if direct else converted(made, dynamic_type(sizes, layout, room))
+        return made if direct else converted(made, dynamic_type(sizes, layout, capacity))
     made = _static(coords, blocks, sizes, natural, outer)
     return made if natural == layout else made.asformat(layout, nse=nse)
 
 
 def _static(coords: Any, blocks: Any, sizes: tuple[int, ...], layout: Format, outer: int) -> SparseTensor:
-    """Of concrete coordinates, those out of range left out; differentiable in the blocks."""
+    """Make a static tensor from concrete coordinates, without those out of range; differentiable in the blocks."""
     inside = np.flatnonzero(_inside(coords, sizes[:outer]))
     if len(inside) < coords.shape[1]:
         coords, blocks = coords[:, inside], jnp.asarray(blocks)[inside]
@@ -93,21 +94,23 @@ def _static(coords: Any, blocks: Any, sizes: tuple[int, ...], layout: Format, ou
     return SparseTensor._unchecked(scatter_sums(jnp.asarray(blocks), slots, (pattern.nse,)).reshape(-1), whole)
 
 
-def scatter_sums(values: Any, places: Any, shape: tuple[int, ...]) -> Any:
-    """(shape..., ...) the sums of the values (n, ...) that share a place; True + True is True. Places out of range are
-    dropped."""
+def scatter_sums(values: Any, coordinates: Any, shape: tuple[int, ...]) -> Any:
+    """Add values of shape (n, ...) at coordinates of an array of shape (shape..., ...), initially 0.
+
+    Values at coordinates out of range are dropped. The sum of booleans is their disjunction.
+    """
     if values.dtype.name != unrounded(values.dtype.name):
-        return scatter_sums(values.astype(unrounded(values.dtype.name)), places, shape).astype(values.dtype)
+        return scatter_sums(values.astype(unrounded(values.dtype.name)), coordinates, shape).astype(values.dtype)
     whole = (*shape, *values.shape[1:])
     check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
     zeros = jnp.zeros(whole, values.dtype)
     if not zeros.size or not len(values):
         return zeros
-    return (zeros.at[places].max if values.dtype == np.bool_ else zeros.at[places].add)(values, mode="drop")
+    return (zeros.at[coordinates].max if values.dtype == np.bool_ else zeros.at[coordinates].add)(values, mode="drop")
 
 
 def _inside(coords: Any, sizes: Sequence[int]) -> Any:
-    """(n,) whether a tuple of coordinates lies in a tensor of these sizes."""
+    """A bool array of shape (n,): whether each coordinate tuple lies within a tensor of these sizes."""
     dtype = np.int64 if isinstance(coords, np.ndarray) else coords.dtype
     bounds = np.array(sizes, np.int64)[:, None]
     if np.dtype(dtype).itemsize < 8:
@@ -116,12 +119,16 @@ def _inside(coords: Any, sizes: Sequence[int]) -> Any:
 
 
 def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
-    """Coordinates as int32 or int64 that nothing wraps: a numpy array if they are concrete. Raises PatternError."""
+    """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
+
+    Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if they do not
+    number `n`.
+    """
     coords = coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
         raise PatternError(
             f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "
-            f"{coords.shape}."
+            f"{coords.shape}. Transpose them if they have one row for each entry."
         )
     if not is_integer(coords.dtype) and coords.shape[1]:
         raise PatternError(f"Expected coordinates of an integer dtype, but got {coords.dtype}. Convert them.")
@@ -134,22 +141,23 @@ def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
         if coords.dtype.itemsize < 4 or unsigned:
             return coords.astype(jnp.int64 if coords.dtype.itemsize == 8 else jnp.int32)
         return coords
-    wide = coords.astype(np.int64)  # of a uint64 past int64, a negative number: outside as well
+    wide = coords.astype(np.int64)  # a uint64 above the range of int64 becomes negative, and stays out of range
     if max(sizes, default=0) > 2**31 - 1:
         return wide
     return np.where((wide >= 0) & (wide < 2**31 - 1), wide, -1).astype(np.int32)
 
 
-def _filled(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> int:
-    """How many slots an entry needs for the trailing dense levels that store `dims`."""
+def _block_slots(layout: Format, sizes: Sequence[int], dims: Sequence[int]) -> int:
+    """The number of slots that one entry occupies in the trailing dense levels that store `dims`."""
     return prod(sizes[level.dim] for level in layout.levels[layout.ndim - layout.trailing_dense :] if level.dim in dims)
 
 
 def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTensor:
-    """The tensor of that type with `values` (n,) at `coords` (ndim, n), sorted and summed; differentiable in values.
+    """Make a tensor of that type with `values` of shape (n,) at `coords` of shape (ndim, n), sorted, duplicates summed.
 
-    Of `values` (n, ...) the other axes are the type's last dimensions, which trailing dense levels store in order.
-    Coordinates out of range are padding. Float values are NaN if there was no room; a concrete call raises instead.
+    Further axes of `values` are the type's last dimensions, which trailing dense levels store in order; `coords` then
+    have fewer rows. Coordinates out of range are padding. The tensor is differentiable in the values. After an overflow
+    float values are NaN; a concrete call raises PatternError instead.
     """
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
@@ -164,7 +172,7 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
 
 
 def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
-    """The tensor of that type that stores what of `x` is not zero; differentiable on that pattern."""
+    """Make a tensor of that type from the nonzero elements of `x`. It is differentiable on their pattern."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
     if x.dtype.name in DTYPES:
         values = _sampled(x, pattern)
@@ -174,7 +182,7 @@ def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
 
 
 def _sampled(x: Any, pattern: DynamicPattern) -> Any:
-    """(nse,) the elements of a dense array where the pattern stores entries: the einsum `ij->ij` on that pattern."""
+    """The elements of a dense array at the pattern's entries, shape (nse,): the einsum `ij->ij` on that pattern."""
     letters, core = letters_of(x.ndim), core_type(pattern.type)
     stored = tuple(letters[dim] for dim in pattern.format.order)
     walk = PatternAccess(stored[: len(core.shape)], core)
@@ -184,7 +192,7 @@ def _sampled(x: Any, pattern: DynamicPattern) -> Any:
 
 
 def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
-    """A dynamic tensor in another format, or with other room. One that had overflowed stays so."""
+    """Convert a dynamic tensor to another format or capacity. An overflowed tensor stays overflowed."""
     assert isinstance(tensor.pattern, DynamicPattern)
     coords = expand(tensor.pattern.arrays, tensor.pattern.type)
     made = assemble(coords, type_)
@@ -193,7 +201,7 @@ def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
 
 
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
-    """The pattern with its transposed index: the entries of its core in the reverse order of levels."""
+    """The pattern with a transposed index, which stores the entries of its core in the reverse order of levels."""
     if pattern.derived:
         return pattern
     core = core_type(pattern.type)
@@ -206,15 +214,15 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
 
 
 def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
-    """(nse, ...) the sum of each slot's values (inputs, ...), which have one further axis at most: the product of the
-    matrix that says which input goes to which slot with the inputs. Its transposed index, by which cotangents come
-    back, is `slots`: a row of one entry for each input."""
+    """The sum of the inputs of each slot, shape (nse, ...), for values of shape (inputs, ...) with at most two axes."""
+    # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
+    # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]
     rest = values.shape[1:]
     if values.dtype.name not in DTYPES:
         return scatter_sums(values, jnp.where(made.slots < 0, nse, made.slots), (nse,))
     if not nse or not inputs:
-        return jnp.zeros((nse, *rest), values.dtype)  # the matrix has no entries, whatever is in its index arrays
+        return jnp.zeros((nse, *rest), values.dtype)  # M has no elements, so its index arrays must not be read
     shape = (nse, inputs)
     matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))
     inner = "t" * len(rest)
@@ -226,8 +234,10 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
 
 
 def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
-    """The tensor; after an overflow, or one of the pattern it came from, its float values are NaN, and concrete ones
-    are refused."""
+    """Make the tensor, with values of NaN if it overflowed, or if the pattern `already` that it is made from did.
+
+    Raises PatternError if a concrete count exceeds the capacity.
+    """
     overflowed = pattern.overflowed
     if not isinstance(overflowed, jax.core.Tracer) and bool(np.any(overflowed)):
         raise PatternError(

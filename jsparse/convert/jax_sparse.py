@@ -1,4 +1,4 @@
-"""BCOO and BCSR of `jax.experimental.sparse`, in and out."""
+"""Conversion from and to BCOO and BCSR of `jax.experimental.sparse`."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ __all__ = ["from_jax_sparse", "to_bcoo", "to_bcsr"]
 
 
 def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int | None) -> SparseTensor:
-    """The tensor of a BCOO or BCSR, differentiable in its data.
+    """Make a tensor from a BCOO or BCSR. It is differentiable in the data.
 
-    Entries come in any order, duplicates are summed, and indices out of range are padding. Its `n_dense` last
-    dimensions become dense levels, by default behind coo (csr for a BCSR).
+    Entries may come in any order, duplicates are summed, and indices out of range are padding. The `n_dense` last
+    dimensions become dense levels, by default below coo (csr for a BCSR).
 
-    The pattern is static if the indices are concrete, there is no batch and `dynamic` is False; else dynamic, by
-    default with room for `x.nse` entries. With `n_batch`, the result has the shape of one matrix of the batch, and
-    leaves with `n_batch` leading axes: it is an operand of `jax.vmap`.
+    The pattern is static if the indices are concrete, there is no batch and `dynamic` is False. Otherwise it is
+    dynamic, with a default capacity of `x.nse` entries. With `n_batch`, the result has the shape of one member of the
+    batch, and leaves with `n_batch` leading axes: it is an operand for `jax.vmap`.
 
-    Raises PatternError if there is no room, or arrays do not fit each other; NotYetSupportedError for other classes.
+    Raises PatternError if the entries exceed the capacity, or the arrays do not fit each other; NotYetSupportedError
+    for other classes.
     """
     kind = type(x).__name__
     if kind not in ("BCOO", "BCSR"):
-        raise NotYetSupportedError(f"asarray takes BCOO and BCSR of jax.experimental.sparse, but got {kind}.")
+        raise NotYetSupportedError(
+            f"asarray takes BCOO and BCSR of jax.experimental.sparse, but got {kind}. Convert it to a BCOO first."
+        )
     compressed = kind == "BCSR"
     _check_structure(x, compressed)
     sizes = sizes_of(x.shape)
@@ -72,46 +75,50 @@ def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int
     if isinstance(pattern, DynamicPattern) and pattern.concrete and bool(np.any(pattern.overflowed)):
         raise PatternError(
             f"Expected at most nse={pattern.nse:,} entries in each tensor of a batch, but there are up to "
-            f"{int(np.max(pattern.count)):,}."
+            f"{int(np.max(pattern.count)):,}. Pass nse={int(np.max(pattern.count))} or more."
         )
     return result
 
 
 def _check_structure(x: Any, compressed: bool) -> None:
-    """That the arrays fit each other: their owner may have replaced them, or written to them. Coordinates out of range
-    are legal, and so are entries behind a BCSR's last pointer.
+    """Check that the arrays of a BCOO or BCSR fit each other, since anyone may have replaced or overwritten them.
 
-    Raises PatternError, saying which array is wrong, and where.
+    Coordinates out of range are legal, and so are entries after a BCSR's last pointer.
+
+    Raises PatternError with the array that is wrong, and where.
     """
     kind, sizes = f"{type(x).__name__} of shape {shortened(x.shape)}", sizes_of(x.shape)
     index = ("indices", "indptr") if compressed else ("indices",)
     for name in index:
         dtype = getattr(getattr(x, name), "dtype", None)
         if not is_integer(dtype):
-            raise PatternError(f"Expected {name} of a {kind} to be an array of integers, but its dtype is {dtype}.")
+            raise PatternError(
+                f"Expected {name} of a {kind} to be an array of integers, but its dtype is {dtype}. Make it anew."
+            )
     lead = x.indices.ndim - (1 if compressed else 2)
     sparse = 2 if compressed else x.indices.shape[-1] if lead >= 0 else 0
     if lead < 0 or lead + sparse > len(sizes):
         raise PatternError(
-            f"Expected indices of a {kind} that have its dimensions, but their shape is {x.indices.shape}."
+            f"Expected indices of a {kind} with its dimensions, but their shape is {x.indices.shape}. Make it anew."
         )
     count = x.indices.shape[lead]
     own = {"data": (count, *sizes[lead + sparse :]), "indices": x.indices.shape[lead:]}
     if compressed:
         own["indptr"] = (sizes[lead] + 1,)
-    for name, wanted in own.items():
+    for name, expected in own.items():
         shape = tuple(getattr(x, name).shape)
         alike = all(n in (1, size) for n, size in zip(shape[:lead], sizes, strict=False))
-        if shape[lead:] != wanted or not alike:
+        if shape[lead:] != expected or not alike:
             raise PatternError(
-                f"Expected {name} of a {kind} to have shape {shortened((*sizes[:lead], *wanted))}, but it has {shape}."
+                f"Expected {name} of a {kind} to have shape {shortened((*sizes[:lead], *expected))}, but it has "
+                f"{shape}. Make it anew."
             )
     if compressed and not isinstance(x.indptr, jax.core.Tracer):
         _check_pointers(np.asarray(x.indptr), count, kind)
 
 
 def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
-    """Of one BCSR, or of each in a batch."""
+    """Check the pointers of a BCSR, or of each member of a batch. Raises PatternError."""
     falling = pointers[..., 1:] < pointers[..., :-1]
     if not (falling.any() or pointers[..., 0].any() or (pointers[..., -1] > count).any()):
         return
@@ -122,26 +129,30 @@ def _check_pointers(pointers: np.ndarray, count: int, kind: str) -> None:
     else:
         wrong = f"to lead from 0 to at most its {count:,} entries, but it leads from {pointers[..., 0].max()} to "
         wrong += f"{pointers[..., -1].max()}"
-    raise PatternError(f"Expected indptr of a {kind} {wrong}.")
+    raise PatternError(f"Expected indptr of a {kind} {wrong}. Make it anew.")
 
 
 def _csr_coordinates(columns: Any, pointers: Any) -> Any:
-    """(2, nse) of a BCSR's indices; entries behind its last pointer are out of range."""
+    """The coordinates of a BCSR's entries, shape (2, nse). Rows of entries after its last pointer are -1."""
     traced = isinstance(columns, jax.core.Tracer) or isinstance(pointers, jax.core.Tracer)
     xnp: Any = jnp if traced else np
     columns, pointers = xnp.asarray(columns), xnp.asarray(pointers)
     dtype = np.int64 if not traced or columns.dtype.itemsize == 8 else np.int32
-    places = xnp.arange(len(columns))
-    row = xnp.searchsorted(pointers, places, side="right") - 1
-    return xnp.stack([xnp.where(places < pointers[-1], row, -1).astype(dtype), columns.astype(dtype)])
+    entries = xnp.arange(len(columns))
+    row = xnp.searchsorted(pointers, entries, side="right") - 1
+    return xnp.stack([xnp.where(entries < pointers[-1], row, -1).astype(dtype), columns.astype(dtype)])
 
 
 def to_bcoo(tensor: SparseTensor) -> BCOO:
-    """The BCOO with the same stored entries; trailing dense levels that store the last dimensions are its `n_dense`.
+    """Convert to a BCOO with the same stored entries.
 
-    Unused room of a dynamic tensor is padding: indices out of range, values 0. A tensor whose leaves have leading axes
-    gives a BCOO with `n_batch`. Inside jit, the indices of a static tensor become constants of the program. Raises
-    DTypeError for int64 indices if x64 is off.
+    Trailing dense levels that store the last dimensions become `n_dense`. The unused capacity of a dynamic tensor
+    becomes padding: indices out of range, values 0. Leading batch axes of the leaves become `n_batch`. Inside jit, the
+    indices of a static tensor become constants of the program.
+
+        >>> A.to_bcoo() @ jnp.ones(A.shape[1])
+
+    Raises DTypeError for int64 indices if x64 is off.
     """
     check_batched_leaves(tensor, "A in A.to_bcoo")
     check_width(tensor.pattern.index_dtype, f"the BCOO of {tensor!r}")
@@ -172,7 +183,7 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
 
 
 def _block_dims(format: Format) -> int:
-    """How many last dimensions are stored by the same last levels, all of them dense."""
+    """The number of last dimensions that the same last levels store, all of them dense and in order."""
     inner = 0
     while inner < format.trailing_dense and format.order[format.ndim - 1 - inner] == format.ndim - 1 - inner:
         inner += 1
@@ -180,7 +191,7 @@ def _block_dims(format: Format) -> int:
 
 
 def _indices(tensor: SparseTensor, sparse: int) -> Any:
-    """(entries, sparse) the coordinates of every block, out of range in all dimensions where there is none."""
+    """The coordinates of every block, shape (entries, sparse). Padding is out of range in all dimensions."""
     pattern = tensor.pattern
     block = int(np.prod(tensor.shape[sparse:], dtype=np.int64))
     entries = tensor.nse // max(block, 1)
@@ -194,14 +205,19 @@ def _indices(tensor: SparseTensor, sparse: int) -> Any:
 
 
 def to_bcsr(tensor: SparseTensor) -> BCSR:
-    """The BCSR with the same stored entries, of a matrix, or of a tensor in csr with dense levels for all further
-    dimensions, which are its `n_dense`; others are converted to that.
+    """Convert to a BCSR with the same stored entries.
+
+    The tensor is first converted to csr, with dense levels for all dimensions after the second, which become `n_dense`.
+
+        >>> A.to_bcsr().indptr
 
     Raises ShapeError below two dimensions, DTypeError for int64 indices if x64 is off.
     """
     check_leaves(tensor, "A in A.to_bcsr")
     if tensor.ndim < 2:
-        raise ShapeError(f"Expected a tensor of two dimensions or more for a BCSR, but got shape {tensor.shape}.")
+        raise ShapeError(
+            f"Expected a tensor of two dimensions or more for a BCSR, but got shape {tensor.shape}. Use to_bcoo()."
+        )
     check_width(tensor.pattern.index_dtype, f"the BCSR of {tensor!r}")
     rows = tensor.asformat(Format.of("csr", 2).with_dense(tensor.ndim - 2))
     pointers, columns = (jnp.asarray(array) for array in rows.pattern.arrays)

@@ -1,4 +1,4 @@
-"""scipy.sparse arrays and matrices, in and out."""
+"""Conversion from and to scipy.sparse arrays and matrices."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ __all__ = ["from_scipy", "to_scipy"]
 
 
 def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
-    """The pattern of a scipy.sparse array or matrix in a format, and the values, duplicates summed; whether these are
-    a copy.
+    """Convert a scipy.sparse array or matrix to a pattern in a format and its values.
 
-    Unsorted and repeated entries are legal. Raises PatternError, saying which part is wrong and where, if the parts do
-    not fit each other; DTypeError if it holds no numbers.
+    Returns (pattern, values, fresh); `fresh` says that the values are a copy. Unsorted and repeated entries are legal,
+    and duplicates are summed.
+
+    Raises PatternError, with the part that is wrong and where, if the parts do not fit each other; DTypeError if the
+    values are no numbers.
     """
     shape = checked_shape(x.shape, format)
     try:
@@ -39,11 +41,11 @@ def from_scipy(x: Any, format: Format) -> tuple[Pattern, np.ndarray, bool]:
     except PatternError as error:
         raise _wrong(x, error) from error
     try:
-        pattern, placed = Pattern.of_entries(rows, values, shape, format)
+        pattern, summed = Pattern.of_entries(rows, values, shape, format)
     except PatternError:
         _check_bounds(x, rows, shape)
         raise
-    return pattern, placed, placed is not values
+    return pattern, summed, summed is not values
 
 
 def _check_bounds(x: Any, rows: Sequence[np.ndarray], shape: tuple[int, ...]) -> None:
@@ -59,10 +61,14 @@ def _wrong(x: Any, error: PatternError) -> PatternError:
 
 
 def to_scipy(tensor: SparseTensor) -> Any:
-    """The scipy.sparse array of a matrix: csr_array or csc_array in these formats, coo_array in all others.
+    """Convert a matrix to a scipy.sparse array: csr_array or csc_array for these formats, coo_array for all others.
 
-    Explicit zeros stay, nothing is shared. Raises ShapeError unless the tensor is a matrix, DTypeError for values that
-    scipy does not know (bfloat16 …), and for traced ones.
+    Explicit zeros are kept. The arrays are copies.
+
+        >>> A.to_scipy().tocsc()
+
+    Raises ShapeError unless the tensor is a matrix; DTypeError if the values are traced, or of a dtype that scipy does
+    not support (bfloat16, float16).
     """
     check_leaves(tensor, "A in A.to_scipy")
     if tensor.ndim != 2:

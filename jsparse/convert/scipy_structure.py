@@ -1,7 +1,7 @@
-"""What scipy.sparse arrays and matrices consist of, checked: coordinates by dimension, and values.
+"""The checked parts of scipy.sparse arrays and matrices: coordinates by dimension, and values.
 
-No conversion of scipy's own is called on what comes: they trust the index arrays, to which their owner may have
-written, and end the process where they are wrong.
+The parts are checked before any of scipy's own conversions run. Those trust the index arrays, which anyone may have
+overwritten, and can crash the process if the arrays are wrong.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from jsparse.formats.build import index_dtype
 
 __all__ = ["Compressed", "compressed", "entries_of"]
 
-_UNSORTED = 4  # what `_native.faults` gives if entries are out of order, or repeated, and nothing else is wrong
+_UNSORTED = 4  # the bit of `_native.faults` for entries out of order or repeated, which is no error here
 
 _Entries = tuple[Sequence[np.ndarray], np.ndarray]  # coordinates by dimension, and values
 
 
 def compressed(x: Any, shape: tuple[int, ...]) -> Compressed:
-    """The parts of a csr or csc."""
+    """The checked parts of a csr or csc."""
     rows, columns = (1, *shape)[-2:]  # csr of one dimension is one row
     return Compressed.of(x, rows, columns, 1) if x.format == "csr" else Compressed.of(x, columns, rows, 1)
 
 
 def entries_of(x: Any, shape: tuple[int, ...]) -> _Entries:
-    """The coordinates and the values of what is neither, which may come in any order and repeat."""
+    """The coordinates and values of an array that is neither csr nor csc, in any order, with duplicates."""
     return _READERS.get(x.format, _of_others)(x, shape)
 
 
@@ -49,8 +49,12 @@ class Compressed:
 
     @staticmethod
     def of(x: Any, outer: int, inner: int, ndim: int) -> Compressed:
-        """The parts of `outer` rows that have entries in `inner` columns (or the other way round, or of blocks), with
-        data of `ndim` dimensions. One pass over them tells whether any is wrong, others then look for what that is."""
+        """Check the parts of `outer` compressed rows (columns for csc) with indices below `inner`.
+
+        `data` has `ndim` dimensions: 1, or 3 for blocks. One pass detects faults; only then do others locate them.
+
+        Raises PatternError with the part that is wrong, and where.
+        """
         pointers, coordinates = _integers(x, "indptr"), _integers(x, "indices")
         values = _numbers(x, ndim)
         if len(pointers) != outer + 1:
@@ -71,12 +75,12 @@ class Compressed:
         return Compressed(pointers, coordinates, values[:count], not faults)
 
     def copied(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Pointers and coordinates as a pattern takes them over: shared with nothing."""
+        """Copies of pointers and coordinates in the index dtype of a pattern."""
         dtype = index_dtype(shape, [len(self.pointers), len(self.coordinates)])
         return np.array(self.pointers, dtype), np.array(self.coordinates, dtype)
 
     def entries(self, kind: str, shape: Sequence[int]) -> _Entries:
-        """The coordinates, of csr or csc, and the values."""
+        """The coordinates of a csr or csc by dimension, and the values."""
         if len(shape) == 1:
             return [self.coordinates], self.values
         pointers = self.pointers
@@ -132,7 +136,7 @@ def _of_dia(x: Any, shape: Sequence[int]) -> _Entries:
 
 
 def _converted(make: Callable[..., Any], parts: tuple[np.ndarray, ...], shape: Sequence[int]) -> _Entries:
-    """What scipy makes of checked parts."""
+    """The entries of checked parts, by scipy's own conversion to coo."""
     try:
         found = make(parts, shape=tuple(shape)).tocoo()
     except (TypeError, ValueError) as error:

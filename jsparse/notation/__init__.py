@@ -1,4 +1,4 @@
-"""From text to `Assignment` (an einsum) and `Statement` (tensor index notation)."""
+"""Parsers: from text to `Assignment` (an einsum) and `Statement` (tensor index notation)."""
 
 from jsparse.notation.assignment import Access, Assignment, Index, IndexVar
 from jsparse.notation.einsum import parse_einsum

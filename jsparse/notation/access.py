@@ -1,9 +1,9 @@
-"""Reads one access.
+"""The parser of one access.
 
     access := name ["[" index ("," index)* "]"]
     index  := name | access
 
-A name without brackets is an index variable; an access is what is read from a tensor of integers.
+As an index, a name without brackets is an index variable, and an access reads from a tensor of integers.
 """
 
 from __future__ import annotations
@@ -14,41 +14,42 @@ from dataclasses import dataclass
 from jsparse.notation.assignment import Access, Index
 from jsparse.notation.tokens import Reader, Token
 
-__all__ = ["Placed", "read_access"]
+__all__ = ["ParsedAccess", "read_access"]
 
-MAX_DEPTH = 50  # accesses inside one another
+MAX_DEPTH = 50  # nested accesses
 
 _OPERATORS = ("+", "-", "*", "/", "**", "//")
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """An access and where it stands.
+class ParsedAccess:
+    """An access with the tokens that it was read from.
 
     Attributes:
-        token: its name.
-        variables: its indices that are index variables.
-        nested: those that are accesses.
+        access: the access.
+        token: the tensor's name.
+        variables: the indices that are index variables.
+        nested: the indices that are accesses.
     """
 
     access: Access
     token: Token
     variables: tuple[Token, ...]
-    nested: tuple[Placed, ...]
+    nested: tuple[ParsedAccess, ...]
 
-    def every(self) -> Iterator[Placed]:
-        """This access and all inside it."""
+    def every(self) -> Iterator[ParsedAccess]:
+        """Yield this access and all accesses nested in it."""
         yield self
         for inner in self.nested:
             yield from inner.every()
 
 
-def read_access(reader: Reader, depth: int = 0) -> Placed:
-    """The access that comes. The token that comes is a name."""
+def read_access(reader: Reader, depth: int = 0) -> ParsedAccess:
+    """Read an access. The next token has to be a name."""
     token = reader.next()
     indices: list[Index] = []
     variables: list[Token] = []
-    nested: list[Placed] = []
+    nested: list[ParsedAccess] = []
     separator = reader.take("[")
     if separator and depth > MAX_DEPTH:
         message = f"Expected at most {MAX_DEPTH} accesses inside one another: read an index in a statement of its own"
@@ -62,7 +63,7 @@ def read_access(reader: Reader, depth: int = 0) -> Placed:
             variables.append(reader.next())
             indices.append(variables[-1].text)
         separator = reader.take(",", "]") or _unclosed(reader)
-    return Placed(Access(token.text, tuple(indices)), token, tuple(variables), tuple(nested))
+    return ParsedAccess(Access(token.text, tuple(indices)), token, tuple(variables), tuple(nested))
 
 
 def _check_index(reader: Reader) -> None:

@@ -1,4 +1,4 @@
-"""Tensor index notation: one tensor, a product of accesses, and a sum over every index the result does not carry."""
+"""Assignments of tensor index notation: a product of accesses, summed over the index variables the target lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IndexVar: TypeAlias = str
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`tensor[indices]`. An index is an index variable, or an access to an integer tensor (an indirect access)."""
+    """The access `tensor[indices]`. An index is an index variable, or an indirect access to a tensor of integers."""
 
     tensor: str
     indices: tuple[Index, ...]
@@ -26,7 +26,7 @@ class Access:
         return _variables(self)
 
     def nested(self) -> tuple[Access, ...]:
-        """The accesses this one indexes through, innermost first."""
+        """The indirect accesses among the indices and inside them, innermost first."""
         return tuple(a for index in self.indices if isinstance(index, Access) for a in (*index.nested(), index))
 
 
@@ -35,7 +35,7 @@ Index: TypeAlias = IndexVar | Access
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`target = Σ Π factors`, summed over the index variables that the target does not carry."""
+    """The assignment `target = Σ Π factors`, summed over the index variables that the target lacks."""
 
     target: Access
     factors: tuple[Access, ...]
@@ -49,7 +49,7 @@ class Assignment:
         return (self.target, *self.factors)
 
     def variables(self) -> tuple[IndexVar, ...]:
-        """Every index variable once: the target's, then those that are summed, as they appear."""
+        """Every index variable once: the target's, then the summed ones, in order of appearance."""
         return _every_variable(self)
 
     def reductions(self) -> tuple[IndexVar, ...]:
@@ -58,7 +58,7 @@ class Assignment:
         return tuple(v for v in self.variables() if v not in kept)
 
 
-@lru_cache(maxsize=4096)  # the scheduler asks thousands of times
+@lru_cache(maxsize=4096)  # the scheduler calls it thousands of times for one plan
 def _variables(access: Access) -> tuple[IndexVar, ...]:
     found: dict[IndexVar, None] = {}
     for index in access.indices:

@@ -1,9 +1,9 @@
-"""numpy's einsum grammar, read into an `Assignment`.
+"""The parser of numpy's einsum grammar. It makes an `Assignment`.
 
     subscripts := term ("," term)* ["->" term]        term := letter* ["..." letter*]
 
-Operands are called A, B, C, …; the result takes the next letter. Without an arrow the result carries the dimensions of
-`...`, then in alphabetical order the indices that appear exactly once (numpy's rule).
+Operands are called A, B, C, …, and the result takes the next letter. Without an arrow the result carries the dimensions
+of `...`, then the indices that appear exactly once, in alphabetical order (numpy's rule).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _TOKEN = re.compile(r"\.\.\.|->|.", re.DOTALL)
 
 
 def operand_name(position: int) -> str:
-    """The name of the operand at `position`; the result's when `position` is the number of operands."""
+    """The name of the operand number `position`. The number of operands stands for the result."""
     return chr(ord("A") + position)
 
 
 def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignment:
-    """Read `subscripts` for operands of the given shapes. Sizes of letters are not compared, those of `...` are.
+    """Read `subscripts` for operands of the given shapes. Only sizes of `...` are compared, not those of letters.
 
     Raises:
-        SubscriptError: text outside the grammar; the message points at the place.
+        SubscriptError: text outside the grammar; the message points at the error.
         ShapeError: a term does not fit its operand's rank, the number of terms is not that of operands, or dimensions
             of `...` do not broadcast.
         NotYetSupportedError: `...` needs more letters than there are.
@@ -45,7 +45,7 @@ def parse_einsum(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> Assignme
     if len(terms) != len(shapes):
         raise ShapeError(
             f"Expected as many operands as terms, but '{shortened(subscripts)}' has {len(terms)} terms and "
-            f"{len(shapes)} operands came."
+            f"{len(shapes)} operands were passed. Write one term for each operand, separated by ','."
         )
     for position, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         _check_rank(subscripts, position, term, len(shape))
@@ -66,14 +66,14 @@ def _implicit_result(left: str) -> str:
 def _check_characters(text: str) -> None:
     arrows, ellipses, in_result = text.count("->"), 0, False
     for found in _TOKEN.finditer(text):
-        token, place = found.group(), found.start()
+        token, offset = found.group(), found.start()
         ellipses = 0 if token in (",", "->") else ellipses + (token == ELLIPSIS)
         letter = token.isascii() and token.isalpha()
         legal = letter or (token == "," and not in_result) or (token == "->" and arrows == 1)
         if not (legal or (token == ELLIPSIS and ellipses == 1)):
             raise SubscriptError(
                 f"Expected subscripts such as 'ij,jk->ik' (letters, at most one '...' a term, ',' between operands, at "
-                f"most one '->'), but {token[0]!r} stands at position {place}:\n{pointed(text, place)}"
+                f"most one '->'), but {token[0]!r} stands at position {offset}:\n{pointed(text, offset)}"
             )
         in_result |= token == "->"
 
@@ -84,7 +84,7 @@ def _check_rank(subscripts: str, position: int, term: str, rank: int) -> None:
         least = "" if letters == term else "at least "
         raise ShapeError(
             f"Expected operand {operand_name(position)} of '{shortened(subscripts)}' to have rank {least}"
-            f"{len(letters)}, one dimension an index of '{shortened(term)}', but it has rank {rank}."
+            f"{len(letters)}, one dimension for each index of '{shortened(term)}', but it has rank {rank}."
         )
 
 
@@ -93,9 +93,11 @@ def _check_result(subscripts: str, left: str, result: str) -> None:
     for letter, count in Counter(result.replace(ELLIPSIS, "")).items():
         if count > 1:
             raise SubscriptError(
-                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'."
+                f"Expected each index once after '->', but '{letter}' stands {count} times in '{shown}'. Use two "
+                f"letters."
             )
         if letter not in left:
             raise SubscriptError(
-                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not."
+                f"Expected every index after '->' to belong to an operand, but '{letter}' of '{shown}' does not. "
+                f"jsparse.evaluate repeats a result along further indices, given shape=."
             )

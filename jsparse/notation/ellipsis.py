@@ -1,7 +1,7 @@
-"""Writes the dimensions that `...` stands for as indices, by numpy's rules.
+"""Expansion of `...` into index letters, by numpy's rules.
 
-They align at the right. Where sizes differ, those of 1 stretch: such a dimension gets an index of its own, which is
-summed over the one element it has.
+The dimensions of `...` are aligned at the right. A dimension of size 1 that broadcasts to a larger size gets an index
+of its own, which is summed over its one element.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ELLIPSIS = "..."
 
 
 def letters_of(ndim: int) -> str:
-    """A letter for each dimension of a tensor. Raises NotYetSupportedError if there are too few."""
+    """One letter for each dimension of a tensor. Raises NotYetSupportedError if there are too few letters."""
     if ndim > len(ascii_letters):
         raise NotYetSupportedError(
             f"einsum has {len(ascii_letters)} letters for indices, but a tensor has {ndim} dimensions. Name them in "
@@ -29,7 +29,7 @@ def letters_of(ndim: int) -> str:
 def without_ellipsis(
     text: str, terms: Sequence[str], result: str, shapes: Sequence[tuple[int, ...]]
 ) -> tuple[list[str], str]:
-    """The terms and the result in letters only; `shapes` have the ranks that the terms ask for.
+    """The terms and the result in letters only. `shapes` have to have the ranks of the terms.
 
     Raises:
         SubscriptError: the result has no `...` for the dimensions that broadcast.
@@ -59,20 +59,20 @@ def _stretch(term: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _broadcast(text: str, stretches: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     sizes = [1] * max(map(len, stretches), default=0)
     for stretch in stretches:
-        for place in range(-len(stretch), 0):
-            size = stretch[place]
-            if 1 not in (size, sizes[place]) and size != sizes[place]:
+        for axis in range(-len(stretch), 0):
+            size = stretch[axis]
+            if 1 not in (size, sizes[axis]) and size != sizes[axis]:
                 shown = shortened(", ".join(map(str, stretches)))
                 raise ShapeError(
-                    f"Expected what '...' of '{shortened(text)}' stands for to broadcast, aligned at the right, but "
-                    f"operands have {shown} there: sizes {sizes[place]} and {size} differ, and neither is 1."
+                    f"Expected the dimensions of '...' of '{shortened(text)}' to broadcast, aligned at the right, but "
+                    f"operands have {shown} there: sizes {sizes[axis]} and {size} differ, and neither is 1."
                 )
-            sizes[place] = size if sizes[place] == 1 else sizes[place]
+            sizes[axis] = size if sizes[axis] == 1 else sizes[axis]
     return tuple(sizes)
 
 
 def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], fresh: Iterator[str]) -> str:
-    """The letters of one operand: the common ones, but new ones for dimensions that stretch."""
+    """The letters of one operand's `...`: the common ones, but new ones for dimensions that broadcast."""
     start = len(sizes) - len(stretch)
     aligned = zip(stretch, sizes[start:], common[start:], strict=True)
     return "".join(letter if mine == size else next(fresh) for mine, size, letter in aligned)
@@ -81,6 +81,6 @@ def _names(stretch: Sequence[int], sizes: Sequence[int], common: Sequence[str], 
 def _fresh(text: str) -> Iterator[str]:
     yield from (letter for letter in ascii_letters if letter not in text)
     raise NotYetSupportedError(
-        f"einsum has {len(ascii_letters)} letters for indices, but '{shortened(text)}' needs more, those that '...' "
-        f"stands for included. Reshape the operands so that fewer dimensions broadcast."
+        f"einsum has {len(ascii_letters)} letters for indices, but '{shortened(text)}' needs more, with those of "
+        f"'...'. Reshape the operands so that fewer dimensions broadcast."
     )

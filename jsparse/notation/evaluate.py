@@ -1,14 +1,14 @@
-"""Tensor index notation, read into a `Statement`.
+"""The parser of tensor index notation. It makes a `Statement`.
 
     statement := access ("=" | "+=" | "min=" | "max=") sum  access: `access.py`, sum: `expression.py`
 
-Names are ASCII identifiers. One outside brackets is a tensor's, one inside an index's, whatever it is elsewhere.
+Names are ASCII identifiers. A name outside brackets is a tensor's; a name inside is an index's. One name may be both.
 """
 
 from __future__ import annotations
 
 from jsparse.errors import SubscriptError
-from jsparse.notation.access import Placed, read_access
+from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.expression import Expression
 from jsparse.notation.statement import Operator, Statement
 from jsparse.notation.terms import as_products
@@ -21,19 +21,22 @@ _EXAMPLE = "'y[i] = b[i] - A[i, j] * x[j]'"
 
 
 def parse_statement(text: str, sized: bool = False) -> Statement:
-    """Read one statement, such as "y[i] = b[i] - A[i, j] * x[j]". Products are distributed over sums, like terms stay.
+    """Read one statement, such as "y[i] = b[i] - A[i, j] * x[j]".
+
+    Products are distributed over sums. Like terms are not combined.
 
     Args:
-        sized: the target's shape is known, so some of its indices may stand in no term.
+        sized: the target's shape is known, so its indices need not appear in any term.
 
     Raises:
-        SubscriptError: text outside the grammar; an index of the target that stands in it twice, or in no term unless
-            `sized`; a tensor of two ranks, or on both sides. The message points at the place.
-        NotYetSupportedError: too many terms, factors, parentheses or accesses inside one another.
+        SubscriptError: text outside the grammar; an index that appears twice in the target, or (unless `sized`) in no
+            term; a tensor with two ranks, or on both sides. The message points at the error.
+        NotYetSupportedError: too many terms or factors, or too deep a nesting of parentheses or accesses.
     """
     if not isinstance(text, str):
         raise SubscriptError(
-            f"Expected a statement as text such as {_EXAMPLE}, but it is of type {type(text).__name__}."
+            f"Expected a statement as text such as {_EXAMPLE}, but it is of type {type(text).__name__}. Pass tensors "
+            "by name after it."
         )
     reader = Reader(text)
     target = _target(reader)
@@ -45,24 +48,24 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
     if reader.peek().kind != "end":
         raise unexpected(reader, "an operator or the end")
     carried = expression.carried | {v for read in target.nested for v in read.access.variables()}
-    for place in target.variables:
-        if place.text not in carried and not sized:
-            message = f"Expected each index of the target in some term, but {place} stands in none"
-            raise reader.error(place, f"{message}; give shape= to repeat the result along it")
+    for token in target.variables:
+        if token.text not in carried and not sized:
+            message = f"Expected each index of the target in some term, but {token} stands in none"
+            raise reader.error(token, f"{message}; give shape= to repeat the result along it")
     return Statement(target.access, as_products(terms), operator)
 
 
-def _target(reader: Reader) -> Placed:
+def _target(reader: Reader) -> ParsedAccess:
     token = reader.peek()
     if token.kind != "name":
         raise reader.error(token, f"Expected a statement such as {_EXAMPLE}, its target first, but got {token}")
     target = read_access(reader)
     seen: set[str] = set()
-    for place in target.variables:
-        if place.text in seen:
-            message = f"Expected each index of the target once, but {place} comes again; only terms have diagonals"
-            raise reader.error(place, message)
-        seen.add(place.text)
+    for token in target.variables:
+        if token.text in seen:
+            message = f"Expected each index of the target once, but {token} comes again; only terms have diagonals"
+            raise reader.error(token, message)
+        seen.add(token.text)
     return target
 
 

@@ -1,17 +1,17 @@
-"""The right-hand side of a statement.
+"""The parser of a statement's right-hand side.
 
     sum     := ["-"] product (("+" | "-") product)*
     product := factor ("*" factor | "/" factor)*
     factor  := number | access | "(" sum ")"
 
-Behind "/" stands a number, or an expression of numbers only.
+The factor after "/" has to be a number, or an expression of numbers only.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from jsparse.notation.access import Placed, read_access
+from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access, IndexVar
 from jsparse.notation.terms import Number, Terms, as_number, bounded, is_finite, read_number, scaled, times
 from jsparse.notation.tokens import Reader, Token
@@ -19,19 +19,19 @@ from jsparse.notation.unexpected import unexpected
 
 __all__ = ["Expression"]
 
-MAX_NESTING = 100  # parentheses inside one another
-MAX_TERMS = 1000  # once products are distributed
-MAX_FACTORS = 100  # of one term
+MAX_NESTING = 100  # nested parentheses
+MAX_TERMS = 1000  # after products are distributed over sums
+MAX_FACTORS = 100  # in one term
 
 
 class Expression:
-    """Reads a sum, one method per rule, in which no tensor is named as `target`."""
+    """Reads a sum, with one method for each rule of the grammar. No tensor in it may have the target's name."""
 
     def __init__(self, reader: Reader, target: str) -> None:
         self.reader = reader
         self.target = target
         self.ranks: dict[str, int] = {}
-        self.carried: set[IndexVar] = set()  # by some term: no access that is read is lost
+        self.carried: set[IndexVar] = set()  # the index variables of all terms
         self.nesting = 0
 
     def sum(self) -> Terms:
@@ -42,10 +42,10 @@ class Expression:
             self.limit(len(terms), MAX_TERMS, "terms once products are distributed", operator)
         return terms if any(factors for _, factors in terms) else [(self.total(terms, start), ())]
 
-    def total(self, numbers: Terms, place: Token) -> Number:
+    def total(self, numbers: Terms, token: Token) -> Number:
         total: Number = Fraction(0)
         for number, _ in numbers:
-            total = self.checked(total + number, place)
+            total = self.checked(total + number, token)
         return total
 
     def signed(self, sign: Token | None) -> Terms:
@@ -54,27 +54,27 @@ class Expression:
     def product(self) -> Terms:
         start = self.reader.peek()
         terms = self.factor()
-        scale: Number = Fraction(1)  # applied once, at the end: many numbers times many terms take no time
+        scale: Number = Fraction(1)  # applied once at the end, so that n numbers and m terms take n + m steps, not n·m
         while operator := self.reader.take("*", "/"):
-            place = self.reader.peek()
+            token = self.reader.peek()
             right = self.factor()
             number = as_number(right)
             if operator.text == "/":
-                scale = self.checked(scale / self.divisor(number, place), operator)
+                scale = self.checked(scale / self.divisor(number, token), operator)
             elif number is not None:
                 scale = self.checked(scale * number, operator)
             else:
                 terms = self.distributed(terms, right, operator)
         return [(self.checked(c, start), factors) for c, factors in scaled(terms, scale)]
 
-    def divisor(self, number: Number | None, place: Token) -> Number:
+    def divisor(self, number: Number | None, token: Token) -> Number:
         if number:
             return number
         if number is not None:
-            raise self.reader.error(place, "Expected a divisor other than zero")
-        came = place if place.kind == "name" else "an expression with tensors"
+            raise self.reader.error(token, "Expected a divisor other than zero")
+        came = token if token.kind == "name" else "an expression with tensors"
         message = f"Expected a number behind '/', but got {came}; multiply by a tensor of reciprocals instead"
-        raise self.reader.error(place, message)
+        raise self.reader.error(token, message)
 
     def distributed(self, left: Terms, right: Terms, operator: Token) -> Terms:
         self.limit(len(left) * len(right), MAX_TERMS, "terms once products are distributed", operator)
@@ -108,14 +108,14 @@ class Expression:
         return terms
 
     def access(self) -> Access:
-        placed = read_access(self.reader)
-        self.check(placed)
-        self.carried.update(placed.access.variables())
-        return placed.access
+        parsed = read_access(self.reader)
+        self.check(parsed)
+        self.carried.update(parsed.access.variables())
+        return parsed.access
 
-    def check(self, placed: Placed) -> None:
-        """That each tensor that is read, to index by it or otherwise, has one rank, and is not the target."""
-        for read in placed.every():
+    def check(self, parsed: ParsedAccess) -> None:
+        """Check that each tensor, index tables included, has one rank and is not the target. Raises SubscriptError."""
+        for read in parsed.every():
             token, count = read.token, len(read.access.indices)
             if token.text == self.target:
                 message = f"Expected {token}, the target, on the left only; give one of the two another name"
@@ -125,12 +125,12 @@ class Expression:
                 message = f"Expected {token} to have as many indices as before, {rank}, but it has {count}"
                 raise self.reader.error(token, message)
 
-    def checked(self, number: Number, place: Token) -> Number:
+    def checked(self, number: Number, token: Token) -> Number:
         if not is_finite(number):
-            raise self.reader.error(place, "Expected numbers that a float64 holds, but the value here is too large")
+            raise self.reader.error(token, "Expected numbers that a float64 holds, but the value here is too large")
         return bounded(number)
 
-    def limit(self, count: int, most: int, what: str, place: Token) -> None:
+    def limit(self, count: int, most: int, what: str, token: Token) -> None:
         if count > most:
             message = f"Expected at most {most} {what}, but here are {count}: compute a part in a statement of its own"
-            raise self.reader.not_yet(place, message)
+            raise self.reader.not_yet(token, message)

@@ -1,4 +1,4 @@
-"""A sum of products of accesses: what tensor index notation says once products are distributed over sums."""
+"""Statements: sums of products of accesses, in which products are distributed over sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Operator: TypeAlias = Literal["=", "+=", "min=", "max="]
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """`coefficient * Π factors`; a term without factors is its coefficient."""
+    """The term `coefficient * Π factors`. Without factors it is the coefficient."""
 
     coefficient: int | float | complex
     factors: tuple[Access, ...]
@@ -28,19 +28,21 @@ class Product:
         return f"{self.coefficient} * {factors}" if factors else str(self.coefficient)
 
     def variables(self) -> tuple[IndexVar, ...]:
-        """Every index variable once, as they appear."""
+        """Every index variable once, in order of appearance."""
         return tuple(dict.fromkeys(v for factor in self.factors for v in factor.variables()))
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`target = Σ terms`. Each term is summed over those of its own index variables that the target lacks.
+    """The statement `target = Σ terms`. Each term is summed over its index variables that the target lacks.
 
-    An index variable of the target that a term lacks broadcasts the term.
+    A term that lacks an index variable of the target is repeated along it.
 
     Attributes:
-        operator: how what comes meets at a place, and what was there before: `=` replaces that and meets nothing else,
-            the others add, or keep the smallest or the largest.
+        target: the access that is written.
+        terms: the terms.
+        operator: the combination of values that are written to one element, and with its previous content. `=` writes
+            an element once and replaces its content; the others add, or keep the smallest or the largest.
     """
 
     target: Access
@@ -53,12 +55,12 @@ class Statement:
         return f"{self.target} {self.operator} {first}{''.join(signed)}"
 
     def variables(self) -> tuple[IndexVar, ...]:
-        """Every index variable once: the target's, then the others as they appear."""
+        """Every index variable once: the target's, then the others in order of appearance."""
         accesses = (self.target, *(factor for term in self.terms for factor in term.factors))
         return tuple(dict.fromkeys(v for access in accesses for v in access.variables()))
 
     def tensors(self) -> tuple[str, ...]:
-        """The name of every tensor that is read, once, as they appear."""
+        """The name of every tensor that is read, once, in order of appearance."""
         factors = (factor for term in self.terms for factor in term.factors)
         read = [*(index for index in self.target.indices if isinstance(index, Access)), *factors]
         return tuple(dict.fromkeys(name for access in read for name in _names(access)))

@@ -1,4 +1,6 @@
-"""numpy's other form of an einsum: behind each operand its indices as integers, at the end the result's.
+"""The parser of einsum's other form in numpy: each operand is followed by a list of integers, its indices.
+
+The last list is the result's:
 
 einsum(A, [0, 1], x, [1], [0])      is      einsum("ab,b->a", A, x)
 """
@@ -20,10 +22,12 @@ _SHOWN = "einsum(A, [0, 1], x, [1], [0])"
 
 
 def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-    """The subscripts and the operands. Letters take the order of the integers, so implicit results have numpy's order.
+    """The subscripts as text, and the operands.
+
+    Letters take the order of the integers, so that implicit results have numpy's order.
 
     Raises:
-        SubscriptError: no list behind an operand, or a list of anything but integers from 0 and Ellipsis.
+        SubscriptError: no list after an operand, or a list of anything but integers from 0 and Ellipsis.
         NotYetSupportedError: more integers than there are letters.
     """
     if not any(_is_list(argument) for argument in arguments[1:2]):
@@ -31,7 +35,7 @@ def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     count, result = divmod(len(arguments), 2)
     lists = [_entries(x, 2 * n + 1, f"the indices of operand {n}") for n, x in enumerate(arguments[1::2])]
     if result:
-        role = "the indices of the result (an operand has its own behind it)"
+        role = "the indices of the result (an operand's list follows it)"
         lists.append(_entries(arguments[-1], len(arguments) - 1, role))
     letters = _letters(entry for entries in lists for entry in entries)
     terms = ["".join(letters[entry] for entry in entries) for entries in lists]
@@ -39,10 +43,10 @@ def read_sublists(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 
 
 def no_text(first: Any) -> SubscriptError:
-    """The error of an einsum that begins neither with text nor with an operand and its list."""
+    """The error for an einsum whose first arguments are neither text nor an operand and its list."""
     return SubscriptError(
         f"Expected einsum's subscripts as text such as 'ij,jk->ik' in front of the operands, or a list of indices "
-        f"behind each as in {_SHOWN}, but the first argument is of type {type(first).__name__}."
+        f"after each as in {_SHOWN}, but the first argument is of type {type(first).__name__}."
     )
 
 
@@ -50,16 +54,16 @@ def _is_list(argument: Any) -> bool:
     return isinstance(argument, list | tuple | range)
 
 
-def _entries(argument: Any, place: int, role: str) -> list[_Entry]:
+def _entries(argument: Any, index: int, role: str) -> list[_Entry]:
     if not _is_list(argument):
         raise SubscriptError(
-            f"Expected argument {place} of einsum to be {role}, a list as in {_SHOWN}, but it is of type "
+            f"Expected argument {index} of einsum to be {role}, a list as in {_SHOWN}, but it is of type "
             f"{type(argument).__name__}."
         )
-    return [_entry(entry, place, role) for entry in argument]
+    return [_entry(entry, index, role) for entry in argument]
 
 
-def _entry(entry: Any, place: int, role: str) -> _Entry:
+def _entry(entry: Any, index: int, role: str) -> _Entry:
     if entry is Ellipsis:
         return entry
     try:
@@ -69,8 +73,8 @@ def _entry(entry: Any, place: int, role: str) -> _Entry:
     if number < 0:
         shown = repr(entry) if isinstance(entry, bool | int | float | str) else f"a {type(entry).__name__}"
         raise SubscriptError(
-            f"Expected argument {place} of einsum, {role}, to hold integers from 0 and at most one Ellipsis, but it "
-            f"holds {shown}."
+            f"Expected argument {index} of einsum, {role}, to hold integers from 0 and at most one Ellipsis, but it "
+            f"holds {shown}. Number the indices 0, 1, 2, and so on."
         )
     return number
 
@@ -79,7 +83,7 @@ def _letters(entries: Iterable[_Entry]) -> dict[_Entry, str]:
     numbers = sorted({entry for entry in entries if not isinstance(entry, EllipsisType)})
     if len(numbers) > len(ascii_letters):
         raise NotYetSupportedError(
-            f"einsum has at most {len(ascii_letters)} different indices, one a letter, but its lists have "
+            f"einsum has at most {len(ascii_letters)} different indices, one for each letter, but its lists have "
             f"{len(numbers)}. Contract some of the operands first."
         )
     alphabet = ascii_lowercase if len(numbers) <= len(ascii_lowercase) else sorted(ascii_letters)

@@ -1,4 +1,4 @@
-"""Arithmetic of sums of products while they are read: exact as long as only integers are involved."""
+"""Arithmetic of sums of products during parsing. It is exact as long as only integers are involved."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ Terms: TypeAlias = list[tuple[Number, tuple[Access, ...]]]
 
 
 def read_number(text: str) -> Number:
-    """A literal: exact if it is digits only. One that no float64 holds is infinite."""
+    """Read a literal. It is exact if it has digits only, and infinite if it exceeds the range of float64."""
     number = float(text)
     return Fraction(int(text.lstrip("0") or "0")) if text.isdigit() and math.isfinite(number) else number
 
 
 def as_number(terms: Terms) -> Number | None:
-    """The value of terms that are a number, None for others."""
+    """The value of terms that are a single number; None for others."""
     (coefficient, factors), *others = terms
     return None if factors or others else coefficient
 
 
 def scaled(terms: Terms, scale: Number) -> Terms:
-    """The terms times a number."""
+    """Multiply the terms by a number."""
     return terms if scale == 1 and isinstance(scale, Fraction) else [(c * scale, factors) for c, factors in terms]
 
 
 def times(left: Terms, right: Terms) -> Terms:
-    """The product, distributed."""
+    """Multiply two sums: the product of sums as a sum of products."""
     return [(a * b, (*factors, *others)) for a, factors in left for b, others in right]
 
 
 def is_finite(number: Number) -> bool:
-    """Whether a float64 holds the number, rounded."""
+    """Whether the number, rounded to float64, is finite."""
     try:
         return math.isfinite(number)
     except OverflowError:  # a fraction of large integers
@@ -49,12 +49,12 @@ def is_finite(number: Number) -> bool:
 
 
 def bounded(number: Number) -> Number:
-    """The same, as a float if the fraction has grown so long that exact arithmetic would take time."""
+    """The number, converted to float if the fraction is so long that exact arithmetic would become slow."""
     return float(number) if isinstance(number, Fraction) and number.denominator.bit_length() > MAX_BITS else number
 
 
 def as_products(terms: Terms) -> tuple[Product, ...]:
-    """The terms with coefficients that are integers where they are exact and whole, and floats elsewhere."""
+    """Convert terms to products. Coefficients become integers if they are exact and whole, else floats."""
     return tuple(Product(_plain(coefficient), factors) for coefficient, factors in terms)
 
 

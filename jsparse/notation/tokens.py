@@ -1,4 +1,4 @@
-"""The tokens of tensor index notation, and errors that point at one of them."""
+"""Tokens of tensor index notation, and errors that point at one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Reader", "Token"]
 
 Kind: TypeAlias = Literal["number", "name", "symbol", "end"]
 
-# ASCII only: letters that merely look alike would name different tensors.
+# ASCII only: Unicode letters that look alike would silently name different tensors.
 _TOKEN = re.compile(
     r"""(?P<number> (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
       | (?P<name>   [A-Za-z_][A-Za-z0-9_]* )
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of text and where it starts; the last of a text is of kind "end"."""
+    """A piece of text and its offset. The last token of a text is of kind "end"."""
 
     kind: Kind
     text: str
@@ -36,7 +36,7 @@ class Token:
 
 
 class Reader:
-    """Hands out the tokens of a text one by one. Raises SubscriptError if a character starts none."""
+    """Reads the tokens of a text one by one. Raises SubscriptError if a character begins no token."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -56,21 +56,21 @@ class Reader:
         )
 
     def peek(self, ahead: int = 0) -> Token:
-        """The token that comes, or the one `ahead` behind it."""
+        """The next token, or the one `ahead` tokens after it, without consuming it."""
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
 
     def passed(self) -> Token:
-        """The last token that was passed."""
+        """The last token that was consumed."""
         return self.tokens[self.at - 1]
 
     def next(self) -> Token:
-        """The token that comes, which is passed; the end is never passed."""
+        """Consume and return the next token. The end is never consumed."""
         token = self.peek()
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
 
     def take(self, *texts: str) -> Token | None:
-        """The token that comes, passed, if it is one of `texts`."""
+        """Consume and return the next token if it is one of `texts`; else return None."""
         return self.next() if self.peek().text in texts else None
 
     def error(self, token: Token, message: str) -> SubscriptError:
@@ -78,7 +78,7 @@ class Reader:
         return SubscriptError(self._pointed(token, message))
 
     def not_yet(self, token: Token, message: str) -> NotYetSupportedError:
-        """As `error`, for what later versions read."""
+        """The error for text that is not supported yet; it points at `token`."""
         return NotYetSupportedError(self._pointed(token, message))
 
     def _pointed(self, token: Token, message: str) -> str:

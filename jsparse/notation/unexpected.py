@@ -1,4 +1,4 @@
-"""What to write instead of a token behind a complete factor that continues no rule."""
+"""Advice for a token after a complete factor that no rule of the grammar continues with."""
 
 from jsparse.errors import SubscriptError
 from jsparse.notation.tokens import Reader
@@ -17,8 +17,8 @@ _INSTEAD = {
 }
 
 
-def unexpected(reader: Reader, wanted: str) -> SubscriptError:
-    """The error that points at the token that comes, where `wanted` could stand."""
+def unexpected(reader: Reader, expected: str) -> SubscriptError:
+    """The error that points at the next token, and says what was `expected` there."""
     token = reader.peek()
     advice = "; products are written with '*'" if token.kind in ("name", "number") else ""
-    return reader.error(token, _INSTEAD.get(token.text, f"Expected {wanted}, but got {token}{advice}"))
+    return reader.error(token, _INSTEAD.get(token.text, f"Expected {expected}, but got {token}{advice}"))

@@ -1,3 +1,3 @@
-"""The public functions, and the methods of SparseTensor that compute."""
+"""The public functions, and the methods that SparseTensor gets from outside its package."""
 
 from jsparse.ops import methods as methods  # installs them

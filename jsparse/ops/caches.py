@@ -1,4 +1,4 @@
-"""Forgetting what was planned and compiled."""
+"""`jsparse.clear_cache`: it drops plans and compiled kernels."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ __all__ = ["clear_cache"]
 
 
 def clear_cache(disk: bool = False) -> None:
-    """Forget statements, plans, compiled kernels and programs of calls outside jit, with the patterns that they hold;
-    what is needed again is found again.
+    """Drop all cached statements, plans, compiled kernels and programs of calls outside jit, with their patterns.
 
-    Programs that `jax.jit` has compiled keep their kernels and patterns: see `jax.clear_caches`.
+    Later calls plan and compile again. Programs that `jax.jit` has compiled keep their kernels and patterns: see
+    `jax.clear_caches`.
+
+        >>> jsparse.clear_cache()
 
     Args:
-        disk: remove all kernels from `jsparse.config.cache_dir`, too, whichever version compiled them. Else they stay,
-            and a kernel that is needed again is read from there.
+        disk: also remove all kernels from `jsparse.config.cache_dir`, of every version of jsparse. By default they are
+            kept, and later calls read them from there.
 
     Raises:
         CacheError: the folder cannot be emptied.

@@ -1,4 +1,4 @@
-"""`jsparse.einsum`."""
+"""`jsparse.einsum`: sums of products of sparse and dense tensors, in numpy's notation."""
 
 from __future__ import annotations
 
@@ -33,38 +33,41 @@ def einsum(
     schedule: Any = None,
     preferred_element_type: Any = None,
 ) -> jax.Array | SparseTensor:
-    """Sums of products of sparse and dense tensors, in numpy's notation.
+    """Compute a sum of products of sparse and dense tensors, in numpy's notation.
 
         y = jsparse.einsum("ij,j->i", A, x)                      # A: SparseTensor of any format
-        C = jsparse.einsum("ij,jk->ik", A, B)                    # of two SparseTensors: a SparseTensor
-        S = jsparse.einsum("ik,jk->ij", X, Y, out_format=A)      # only where A is stored
-        y = jsparse.einsum(A, [0, 1], x, [1], [0])               # the first again, with lists of indices
+        C = jsparse.einsum("ij,jk->ik", A, B)                    # two SparseTensors give a SparseTensor
+        S = jsparse.einsum("ik,jk->ij", X, Y, out_format=A)      # X and Y dense: computed on the pattern of A only
+        y = jsparse.einsum(A, [0, 1], x, [1], [0])               # the first line with lists of indices
 
     The operation is compiled for the operands' formats and sizes, differentiable in every operand (the values of a
     sparse one included), and works under `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`.
 
     Args:
         subscripts: a term of letters for each operand, separated by commas, and `->` with the indices of the result.
-            Indices that the result lacks are summed. Without `->` the result has those that appear once, sorted. An
-            index may stand twice in a term (a diagonal). `...` stands for the other dimensions of an operand, which
-            broadcast. Instead of text, a list of integers and Ellipsis behind each operand, and one for the result.
+            Indices that the result lacks are summed. Without `->` the result has the indices that appear once, sorted.
+            An index may appear twice in a term (a diagonal). `...` stands for the other dimensions of an operand, which
+            broadcast. The other form has no text: a list of integers and Ellipsis follows each operand, and the
+            result's list is last.
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
-            as those of `jnp.einsum` do. BCOO, BCSR and scipy.sparse arrays are taken as `asarray` makes them. An entry
-            that is not stored contributes nothing, even against NaN or Inf.
+            as in `jnp.einsum`. BCOO, BCSR and scipy.sparse arrays are converted by `asarray`. An entry that is not
+            stored contributes nothing, even if it meets NaN or Inf.
         out_format: "dense" for an array; a format for a SparseTensor in that format; a SparseTensor to compute on its
-            pattern only (its values play no part). By default the result is sparse if (a) a sparse operand has none of
-            its indices summed, or (b) the result has two indices or more, each carried by a sparse operand. In case (a)
-            it has that operand's levels, and dense levels for indices added to them, unless several patterns meet;
-            then, and in case (b), it has exactly the entries that the operands' entries reach, in an inferred format.
-        nse: the room of a sparse result whose pattern is only known at run time. Needed where no operand bounds it, as
-            in `ij,jk->ik`. Of a result that is known, a bound that is checked.
-        preferred_element_type: the dtype of the result, by default what operands promote to. The sum of products is
-            computed so that no more is lost than in that dtype (float16 and bfloat16: in float32), and rounded once.
-        semiring: what takes the place of sum and product: "min_plus" (shortest paths), "max_plus" (longest ones),
-            "max_times", "or_and" (reachability, bit by bit; of integers and bool), or "plus_times". Where nothing is
-            added up the result is the semiring's zero: inf or the largest integer for min, -inf or the smallest for
-            max. The gradient of a minimum or maximum goes to the products that reach it, in equal shares (if the einsum
-            is done in steps, of each step). Of dense operands alone, jax.numpy computes it over all index values.
+            pattern only (its values are ignored). By default the result is sparse if (a) no index of some sparse
+            operand is summed, or (b) the result has two indices or more, and sparse operands carry all of them. In case
+            (a) with one pattern it has that operand's levels, followed by dense levels for further indices. In case (b)
+            and with several patterns it has exactly the entries that the operands' entries reach, in an inferred
+            format.
+        nse: the capacity, in slots, of a sparse result whose pattern is only known at run time. It is required if no
+            operand bounds it, as in `ij,jk->ik`. For a static result it is an upper bound that is checked.
+        semiring: the operations in place of sum and product: "min_plus" (shortest paths), "max_plus" (longest paths),
+            "max_times", "or_and" (reachability, bit by bit; for integers and bool), or "plus_times". An empty reduction
+            gives the semiring's zero: inf or the largest integer for min, -inf or the smallest for max. The gradient of
+            a minimum or maximum is shared equally by the products that attain it (in each step, if the einsum is
+            computed in steps). If all operands are dense, jax.numpy computes it over the whole iteration space.
+        schedule: reserved; must be None.
+        preferred_element_type: the dtype of the result, by default what operands promote to. Products are summed at
+            least in that dtype (float16 and bfloat16: in float32), and rounded once.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
@@ -72,10 +75,11 @@ def einsum(
     Raises:
         SubscriptError: the subscripts do not follow the notation.
         ShapeError: ranks or sizes do not agree.
-        DTypeError: the dtypes of operands, or the preferred one, are not supported, or real while operands are not.
-        SemiringError: the semiring is unknown, or has no meaning for the operands' dtype.
+        DTypeError: the dtype of an operand or the preferred one is not supported, or the preferred one is real for
+            complex operands.
+        SemiringError: the semiring is unknown, or not defined for the operands' dtype.
         FormatError: out_format is no format for the result's rank.
-        PatternError: there is no room for the result's entries, or nothing bounds them: pass nse=.
+        PatternError: the result has more than `nse` entries, or nothing bounds them: pass nse=.
     """
     shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     nse = checked_nse(nse, shown)
@@ -95,18 +99,19 @@ def einsum(
 
 
 def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) -> jax.Array:
-    """What jax.numpy computes: the subscripts and arrays, or arrays and lists of their indices in turn."""
+    """Compute an einsum of dense arrays by jax.numpy. The arguments have either form, text or lists of indices."""
     count = len(arguments)
-    places = range(1, count) if isinstance(arguments[0], str) else range(0, count - count % 2, 2)
-    taken = [as_array(x, text) if n in places else x for n, x in enumerate(arguments)]
-    known = {n: x for n, x in enumerate(taken) if n not in places}
+    array_arguments = range(1, count) if isinstance(arguments[0], str) else range(0, count - count % 2, 2)
+    taken = [as_array(x, text) if n in array_arguments else x for n, x in enumerate(arguments)]
+    known = {n: x for n, x in enumerate(taken) if n not in array_arguments}
 
     def computed(*arrays: Any) -> jax.Array:
-        given = dict(zip(places, arrays, strict=True))
+        given = dict(zip(array_arguments, arrays, strict=True))
         return jnp.einsum(*({**known, **given}[n] for n in range(count)), preferred_element_type=preferred)
 
-    arrays = [taken[n] for n in places]
-    if prod(max(size, 1) for x in arrays for size in x.shape) > MOST_BYTES // 16:  # else no result is too large
+    arrays = [taken[n] for n in array_arguments]
+    # Below this product of all sizes no result can be too large, so most calls skip the abstract evaluation.
+    if prod(max(size, 1) for x in arrays for size in x.shape) > MOST_BYTES // 16:
         result = jax.eval_shape(computed, *arrays)
         check_bytes(result.shape, result.dtype, f"the result of '{text}'", "Sum over more indices.")
     return computed(*arrays)

@@ -1,4 +1,4 @@
-"""Operators that work element by element, with numpy's broadcasting: each is a statement of tensor index notation."""
+"""Elementwise operators with numpy's broadcasting. Each is a statement of tensor index notation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["divided", "multiplied", "summed"]
 
 
 def multiplied(lhs: Any, rhs: Any) -> Any:
-    """`lhs * rhs`: sparse where one of them is sparse and not repeated by broadcasting."""
+    """Compute `lhs * rhs`. The result is sparse if an operand is sparse and broadcasting does not repeat it."""
     target, (a, b), tensors = _aligned("*", lhs, rhs)
     return plan_statement("A * B", Statement(target, (Product(1, (a, b)),)), tensors, None, None).run()
 
 
 def summed(symbol: str, lhs: Any, rhs: Any) -> Any:
-    """`lhs + rhs` or `lhs - rhs`: sparse where both are sparse and no dimension of size 1 is repeated."""
+    """Compute `lhs + rhs` or `lhs - rhs`. It is sparse if both are sparse and broadcasting repeats neither."""
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     sign = 1 if symbol == "+" else -1
     statement = Statement(target, (Product(1, (a,)), Product(sign, (b,))))
@@ -31,7 +31,7 @@ def summed(symbol: str, lhs: Any, rhs: Any) -> Any:
 
 
 def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
-    """`tensor / divisor` of a dense divisor, of which only what meets stored entries is used."""
+    """Compute `tensor / divisor` for a dense divisor, on the tensor's pattern: the divisor is only read there."""
     if isinstance(divisor, SparseTensor):
         raise DTypeError(
             "A / B divides by zero wherever the SparseTensor B stores nothing. Write A * B.with_values(1 / B.values), "
@@ -41,7 +41,7 @@ def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
     if len(target.indices) != tensor.ndim or _broadcast("/", tensor, divisor) != tensor.shape:
         raise ShapeError(
             f"Expected the divisor of a sparse tensor of shape {tensor.shape} to broadcast to that shape, but got "
-            f"{divisor.shape}."
+            f"{divisor.shape}. Divide A.todense() for a larger result."
         )
     statement = Statement(target, (Product(1, (access,)),))
     sampled = plan_statement("A / B", statement, {"B": tensors["B"]}, tensor, None).run()
@@ -51,17 +51,18 @@ def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
 
 def _broadcast(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:
     ndim = max(lhs.ndim, rhs.ndim)
-    left, right = ((1,) * (ndim - x.ndim) + tuple(x.shape) for x in (lhs, rhs))  # numpy counts what such arrays hold
+    # np.broadcast_shapes would refuse shapes with more elements than an int64 counts, which sparse tensors may have.
+    left, right = ((1,) * (ndim - x.ndim) + tuple(x.shape) for x in (lhs, rhs))
     if any(m != n and 1 not in (m, n) for m, n in zip(left, right, strict=True)):
         raise ShapeError(
             f"Expected the shapes of A {symbol} B to broadcast, but got {shortened(lhs.shape)} and "
-            f"{shortened(rhs.shape)}."
+            f"{shortened(rhs.shape)}. Sizes have to agree from the right, or be 1."
         )
     return tuple(n if m == 1 else m for m, n in zip(left, right, strict=True))
 
 
 def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Access], dict[str, Any]]:
-    """The result's access, those of A and B, and the two."""
+    """The access to the result, the accesses to A and B, and the two operands."""
     shape = _broadcast(symbol, lhs, rhs)
     names = tuple(f"i{n}" for n in range(len(shape)))
     (a, left), (b, right) = _access("A", lhs, names, shape), _access("B", rhs, names, shape)
@@ -69,7 +70,10 @@ def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Acc
 
 
 def _access(name: str, x: Any, names: Sequence[str], shape: tuple[int, ...]) -> tuple[Access, Any]:
-    """How `x` is accessed: a dimension that is repeated has an index of its own if sparse; if dense, it is dropped."""
+    """The access to `x`, and `x` for it. A dimension of size 1 that broadcasting repeats is not on the result's index.
+
+    In a sparse tensor the dimension gets an index of its own, which is summed. In a dense array it is dropped.
+    """
     own, offset = list(names[len(names) - x.ndim :]), len(names) - x.ndim
     repeated = [n for n, size in enumerate(x.shape) if size != shape[offset + n]]
     if not repeated:

@@ -1,4 +1,4 @@
-"""`jsparse.evaluate`."""
+"""`jsparse.evaluate`: statements of tensor index notation on sparse and dense tensors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def evaluate(
     shape: tuple[int, ...] | None = None,
     **tensors: Any,
 ) -> jax.Array | SparseTensor:
-    """Sums of products of sparse and dense tensors, in tensor index notation.
+    """Compute a sum of products of sparse and dense tensors, in tensor index notation.
 
         y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=A, x=x)
         D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=A, B=B, E=E, F=F)
@@ -50,33 +50,34 @@ def evaluate(
         C = jsparse.evaluate("C[rows[p],n] += V[p] * B[cols[p],n]", shape=(m, n), rows=rows, cols=cols, V=V, B=B)
         d = jsparse.evaluate("d[to[e]] min= w[e] + d0[source[e]]", shape=(n,), to=to, source=source, w=w, d0=d0)
 
-    Each term is summed over the indices that the result lacks and that it carries itself; a term that lacks an index of
-    the result is the same along it, and so is the whole result if all do, given its `shape`. An index may be read from
-    a tensor of integers, on both sides: what is out of range there contributes nothing and writes nothing (see
-    docs/indirect.md). Compiled, and differentiable, as `einsum` is.
+    Each term is summed over its indices that the result lacks. A term that lacks an index of the result is repeated
+    along it; if every term lacks it, pass `shape`. On both sides an index may be read from a tensor of integers. Where
+    that integer is out of range, a read contributes nothing and a write is dropped (see docs/indirect.md). Statements
+    are compiled, differentiable and transformable as `einsum` is.
 
     Args:
         text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
-            without brackets is a tensor of rank 0. Division is by numbers. Instead of `=`, which writes each place
-            once, `+=` adds to it, `min=` and `max=` keep the smallest or the largest of what comes there.
-        tensors: what the names mean: SparseTensors, arrays (sparse ones of JAX or scipy as well), numbers. The target's
-            name means what was there before.
-        shape: of the result, where it does not follow: an index that is read from a tensor tells no size, nor does one
-            of the result that no term carries.
+            without brackets is a tensor of rank 0. Division is by numbers. `=` writes each element of the target once,
+            `+=` adds to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
+        tensors: the tensors by name: SparseTensors, arrays (those of jax.experimental.sparse and scipy.sparse as well)
+            and numbers. A tensor with the target's name is its previous content.
+        shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
+            carries it.
         out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
-            only. By default the result is sparse if every term is, as a product of einsum would be.
-        nse: the room of a sparse result with a dynamic pattern; by default, where operands bound it, theirs.
+            only. By default the result is sparse if every term is, by the rules of `einsum`.
+        nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
+        semiring: a semiring as in `einsum`, for a statement that is one product of tensors.
+        schedule: reserved; must be None.
         preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
-        semiring: as einsum takes it, for a statement that is one product of tensors.
 
     Returns:
         An array of the result's shape, or a SparseTensor.
 
     Raises:
-        SubscriptError: the text does not follow the notation (the message points at the place), or tensors are missing
-            or not named in it.
-        ShapeError, DTypeError, FormatError, PatternError, SemiringError: as einsum raises them; PatternError also if
-            `=` writes a place twice, as far as the indices are known.
+        SubscriptError: the text does not follow the notation (the message points at the error), or tensors are missing
+            or unexpected.
+        ShapeError, DTypeError, FormatError, PatternError, SemiringError: as in `einsum`. PatternError also if `=`
+            writes an element twice, as far as the indices are known.
     """
     shown = f"'{shortened(text)}'"
     if schedule is not None:
@@ -84,21 +85,21 @@ def evaluate(
     nse = checked_nse(nse, shown)
     tensors = {name: as_sparse_operand(x, shown) for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
-    text = shortened(text)  # from here on only for messages
-    written = _direct(text, statement, tensors, shape)
+    text = shortened(text)  # only messages use it below
+    rewritten = _desugared(text, statement, tensors, shape)
     before = tensors.get(statement.target.tensor)
     _check_format(text, statement, before, out_format)
     if statement.operator == "=":
-        check_distinct(text, written)
+        check_distinct(text, rewritten)
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
-    plain, operands, ring = _by_semiring(text, written, tensors, ring)
-    wanted = _target_shape(text, before, shape)
-    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, wanted).run()
-    return out if before is None else _onto(text, written, operands, before, out)
+    plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
+    result_shape = _target_shape(text, before, shape)
+    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape).run()
+    return out if before is None else _combined_with(text, rewritten, operands, before, out)
 
 
 def _check_format(text: str, statement: Statement, before: Any, out_format: OutFormat) -> None:
-    """That a result on top of what was there before can be stored as asked. Raises FormatError if it cannot."""
+    """Raise FormatError if the target has previous content that `out_format` cannot combine with."""
     if before is None or out_format in (None, "dense"):
         return
     if not isinstance(before, SparseTensor):
@@ -109,21 +110,21 @@ def _check_format(text: str, statement: Statement, before: Any, out_format: OutF
         )
 
 
-def _onto(text: str, written: DesugaredStatement, operands: dict[str, Any], before: Any, out: Any) -> Any:
-    """What a target that was there before becomes."""
+def _combined_with(text: str, rewritten: DesugaredStatement, operands: dict[str, Any], before: Any, out: Any) -> Any:
+    """Combine the target's previous content with the result, by the statement's operator."""
     if not isinstance(before, SparseTensor):
         before = as_array(before, text)
     combine: dict[str, Callable[[Any, Any], Any]] = {"min=": jnp.minimum, "max=": jnp.maximum}
-    match written.statement.operator:
+    match rewritten.statement.operator:
         case "+=":
             return before + out
         case _ if isinstance(out, SparseTensor) or isinstance(before, SparseTensor):
             raise NotYetSupportedError(
-                f"'{written.statement.operator}' does not yet replace some entries of a sparse tensor: '{text}'. Pass "
-                f"{written.statement.target.tensor} as a dense array, and out_format='dense'."
+                f"'{rewritten.statement.operator}' does not yet replace some entries of a sparse tensor: '{text}'. "
+                f"Pass {rewritten.statement.target.tensor} as a dense array, and out_format='dense'."
             )
         case "=":
-            writes, same = counting(written)
+            writes, same = counting(rewritten)
             count = plan_statement(text, writes, operands, "dense", None).run()
             return jnp.where(jnp.expand_dims(count > 0, same), out, before)
         case operator:
@@ -139,32 +140,33 @@ def planned_sum(
     preferred: np.dtype | None = None,
     semiring: str | Semiring = PLUS_TIMES,
 ) -> Planned:
-    """What `evaluate` does with these tensors."""
+    """Plan `evaluate` on these tensors, without the target's previous content."""
     nse = checked_nse(nse, f"'{shortened(text)}'")
     tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
     text = shortened(text)
-    written = _direct(text, statement, tensors, shape)
-    plain, operands, ring = _by_semiring(text, written, tensors, ring)
-    wanted = _target_shape(text, tensors.get(statement.target.tensor), shape)
-    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, wanted)
+    rewritten = _desugared(text, statement, tensors, shape)
+    plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
+    result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
+    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape)
 
 
 def _checked(
     text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
 ) -> tuple[Statement, Semiring]:
-    """The statement, which has the tensors it names, and its semiring. Sums of terms and numbers are of plus_times."""
+    """Parse and check a statement: all its tensors are given, and only plus_times allows sums and numbers."""
     statement, ring = _parsed(text, sized=True), semiring_named(semiring, text)
     if shape is None and statement.target.tensor not in tensors and not isinstance(out_format, SparseTensor):
         statement = _parsed(text, sized=False)
     if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
         raise NotYetSupportedError(
-            f"evaluate takes one product of tensors by {ring}, without numbers, but '{text}' is more than that. "
+            f"evaluate takes one product of tensors by {ring}, without numbers, but '{text}' has several terms or a "
+            f"number. "
             f"Evaluate products one by one, and combine them by jax.numpy."
         )
     if not ring.is_linear and statement.operator != "=":
         raise SubscriptError(
-            f"Expected '=' in a statement by {ring}, which says itself how products meet, but '{text}' has "
+            f"Expected '=' in a statement by {ring}, which itself says how products are combined, but '{text}' has "
             f"'{statement.operator}'. Leave semiring= out, or write '='."
         )
     _check_names(text, statement, tensors)
@@ -172,52 +174,59 @@ def _checked(
 
 
 def _by_semiring(
-    text: str, written: DesugaredStatement, tensors: dict[str, Any], semiring: Semiring
+    text: str, rewritten: DesugaredStatement, tensors: dict[str, Any], semiring: Semiring
 ) -> tuple[Statement, dict[str, Any], Semiring]:
-    """The statement with its tensors and relations; `min=` and `max=` as products of the semirings they mean."""
-    operands = {**tensors, **written.relations}
-    if written.statement.operator not in ("min=", "max="):
-        return written.statement, operands, semiring
+    """The statement with its tensors and index relations. `min=` and `max=` become products of their semirings."""
+    operands = {**tensors, **rewritten.relations}
+    if rewritten.statement.operator not in ("min=", "max="):
+        return rewritten.statement, operands, semiring
     plain, more, semiring = as_product(
-        written.statement, operands, lambda product: plan_statement(text, product, operands, None, None).run()
+        rewritten.statement, operands, lambda product: plan_statement(text, product, operands, None, None).run()
     )
     return plain, {**operands, **more}, semiring
 
 
-def _direct(
+def _desugared(
     text: str, statement: Statement, tensors: dict[str, Any], shape: Sequence[int] | None
 ) -> DesugaredStatement:
-    """The statement without indirect accesses. Raises ShapeError if the target's shape does not follow."""
+    """The statement without indirect accesses. Raises ShapeError if the target's shape is unknown."""
     target = statement.target
     before = tensors.get(target.tensor)
     if before is not None and statement.operator == "=" and not target.nested():
         raise SubscriptError(
-            f"Expected no tensor for {target.tensor}, which '{text}' writes everywhere. Leave it out, or write '+='."
+            f"Expected no tensor for {target.tensor}, since '{text}' overwrites all of it, but one was passed. Leave "
+            "it out, or write '+='."
         )
     if target.nested() and shape is None and before is None:
         raise ShapeError(
-            f"Expected shape= for '{text}', since the sizes of {target.tensor} do not follow from what "
-            f"{', '.join(map(str, target.nested()))} reads. Pass shape=, {len(target.indices)} sizes."
+            f"Expected shape= for '{text}', since the integers of {', '.join(map(str, target.nested()))} do not "
+            f"determine the sizes of {target.tensor}. Pass shape=, a tuple of {len(target.indices)} sizes."
         )
     return desugared(text, statement, tensors, _target_shape(text, before, shape))
 
 
 def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The shape that the result has to have, if something says so. Raises ShapeError if that is no shape, or two."""
+    """The target's shape, from `shape` or its previous content; None if neither is given.
+
+    Raises ShapeError if `shape` is no shape, or contradicts the previous content.
+    """
     had = None if before is None else tuple(before.shape if hasattr(before, "shape") else np.shape(before))
     if shape is None:
         return had
     try:
-        wanted = tuple(index(size) for size in shape)
+        given = tuple(index(size) for size in shape)
     except (TypeError, ValueError):
-        wanted = (-1,)
-    if min(wanted, default=0) < 0 or max(wanted, default=0) > LARGEST_SIZE:
+        given = (-1,)
+    if min(given, default=0) < 0 or max(given, default=0) > LARGEST_SIZE:
         raise ShapeError(
             f"Expected shape= of '{text}' to be a tuple of sizes from 0 to 2**62, but got {represented(shape)}."
         )
-    if had not in (None, wanted):
-        raise ShapeError(f"Expected shape= of '{text}' to be {had}, as that of what was there, but got {wanted}.")
-    return wanted
+    if had not in (None, given):
+        raise ShapeError(
+            f"Expected shape= of '{text}' to be {had}, the shape of the tensor passed for the target, but got "
+            f"{given}. Leave shape= out."
+        )
+    return given
 
 
 @lru_cache(maxsize=1024)
@@ -226,16 +235,16 @@ def _parsed(text: str, sized: bool) -> Statement:
 
 
 def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:
-    wanted = statement.tensors()
-    missing = [name for name in wanted if name not in tensors]
+    names = statement.tensors()
+    missing = [name for name in names if name not in tensors]
     if missing:
         raise SubscriptError(
-            f"Expected a tensor for every name in '{shortened(text)}', but {shortened(', '.join(missing))} did not "
-            f"come. Pass {shortened(', '.join(f'{name}=...' for name in missing))}."
+            f"Expected a tensor for every name in '{shortened(text)}'. Missing tensors: "
+            f"{shortened(', '.join(missing))}. Pass {shortened(', '.join(f'{name}=...' for name in missing))}."
         )
-    unknown = [name for name in tensors if name not in (*wanted, statement.target.tensor)]
+    unknown = [name for name in tensors if name not in (*names, statement.target.tensor)]
     if unknown:
         raise SubscriptError(
-            f"Expected tensors that '{shortened(text)}' names ({shortened(', '.join(wanted))}), but "
-            f"{shortened(', '.join(unknown))} came as well."
+            f"Expected only the tensors that '{shortened(text)}' names ({shortened(', '.join(names))}). Unexpected "
+            f"tensors: {shortened(', '.join(unknown))}. Leave them out, or name them in the statement."
         )

@@ -1,4 +1,4 @@
-"""`jsparse.explain`: what an einsum, or a statement, becomes, stage by stage."""
+"""`jsparse.explain`: the plan and the generated code of an einsum or a statement, stage by stage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jsparse.planning.output.pattern import Assembly
 from jsparse.planning.plan import AssembledPattern, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import Planned, plan_einsum
 from jsparse.planning.request import OutFormat
-from jsparse.primitives.assembly import find_places
+from jsparse.primitives.assembly import plan_assembly
 from jsparse.primitives.entries_spec import entries_plan
 from jsparse.primitives.execute import make_plan
 from jsparse.settings import config
@@ -45,10 +45,15 @@ def explain(
     preferred_element_type: Any = None,
     **tensors: Any,
 ) -> Explanation:
-    """What `einsum` (or, with named tensors, `evaluate`) of the same arguments does: formats, steps, loop order with
-    costs, tiles, loop nest, kernel, LLVM IR.
+    """Explain how `einsum` (or, with named tensors, `evaluate`) computes these arguments. Nothing is computed.
 
-    Print the result, or ask its attributes for one stage. Nothing is computed. Raises as `einsum` and `evaluate` do.
+    The explanation shows formats, steps, the loop order with its cost, tiles, loop nest, kernel and LLVM IR. Print it,
+    or read the attributes of one stage.
+
+        >>> print(jsparse.explain("ij,jk->ik", A, X).summary)
+        >>> jsparse.explain("y[i] = b[i] - A[i,j] * x[j]", b=b, A=A, x=x).llvm
+
+    Raises the errors of `einsum` and `evaluate`.
     """
     preferred = preferred_dtype("explain", preferred_element_type)
     nse = checked_nse(nse, "explain")
@@ -67,10 +72,10 @@ def explain(
 
 
 def _parts(planned: Planned) -> Iterator[Part]:
-    """All loop nests of a plan, in the order in which they run."""
+    """Yield all loop nests of a plan, in the order of execution."""
     values: list[Any] = list(planned.operands)
     for instruction in planned.plan.instructions:
-        values.append(None)  # no index relation, which is all that is asked
+        values.append(None)  # the only question below is which values are index relations, and results are none
         if isinstance(instruction, SumOfProducts):
             yield from _of_sum(instruction, values)
 
@@ -84,7 +89,7 @@ def _of_sum(work: SumOfProducts, values: Sequence[Any]) -> Iterator[Part]:
             plan = entries_plan(output.entries, (every[0][0], *(dtype for _, *factors in every for dtype in factors)))
             how = f"{_title(first, values)}, found and computed at once"
             title = how if one else "all terms, and where they are stored"
-            yield Part(title, first, plan, _named(output.entries.reached.walks))
+            yield Part(title, first, plan, _pattern_texts(output.entries.reached.walks))
             return
         yield from _of_assembly(output.assembly, first)
     for number, term in enumerate(work.terms):
@@ -97,7 +102,7 @@ def _of_term(work: PlannedProduct, values: Sequence[Any]) -> Part:
     if work.spec is None:
         return Part(f"{title}: no sparse level is left to walk, XLA computes it", work, None, ())
     plan, _ = make_plan(work.spec, work.kernel_dtypes, config.backend)
-    return Part(title, work, plan, _named(work.spec.walks))
+    return Part(title, work, plan, _pattern_texts(work.spec.walks))
 
 
 def _title(work: PlannedProduct, values: Sequence[Any]) -> str:
@@ -106,33 +111,35 @@ def _title(work: PlannedProduct, values: Sequence[Any]) -> str:
 
 
 def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
-    """As it was written: what tables relate stands in the indices."""
+    """The assignment as the user wrote it, without the factors that stand for index relations."""
     named = zip(assignment.factors, operands, strict=True)
     return Assignment(assignment.target, tuple(factor for factor, x in named if not is_index_relation(x)))
 
 
 def _of_assembly(assembly: Assembly, work: PlannedProduct) -> Iterator[Part]:
-    """How the pattern of a result is found apart from its values."""
+    """Yield the loop nests that find a result's pattern before its values."""
     reached = assembly.reached
-    found = find_places(reached, tuple(reached.kept[dim] for dim in assembly.result.format.order))
+    found = plan_assembly(reached, tuple(reached.kept[dim] for dim in assembly.result.format.order))
     how = "in order" if found.is_ordered else "listed, then sorted"
     for plan, walks in zip(found.plans, found.walks, strict=True):
-        named = _named([reached.walks[n] for n in walks])
+        named = _pattern_texts([reached.walks[n] for n in walks])
         yield Part(f"where {work.assignment.target} is stored, {how}", work, plan, named)
 
 
-def _named(walks: Sequence[Any]) -> tuple[str, ...]:
+def _pattern_texts(walks: Sequence[Any]) -> tuple[str, ...]:
     return tuple(repr(walk.pattern) for walk in walks)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One loop nest.
+    """One loop nest of an einsum or a statement.
 
     Attributes:
-        plan: None where no sparse loop is left and XLA does the work.
-        patterns: what the plan's patterns are given as.
-        backend: the name of the one that is set.
+        title: a heading.
+        work: the product that it computes, or whose pattern it finds.
+        plan: the plan; None if no sparse loop is left and XLA does the work.
+        patterns: a description of each of the plan's patterns, as the operands have it.
+        backend: the name of the backend that runs the kernel.
     """
 
     title: str
@@ -143,17 +150,17 @@ class Part:
 
     @cached_property
     def loops(self) -> LoopNest | None:
-        """The loop nest."""
+        """The loop nest; None if XLA does the work."""
         return None if self.plan is None else build_loops(self.plan.problem, self.plan.schedule)
 
     @cached_property
     def kernel(self) -> Kernel | None:
-        """The kernel before code is generated."""
+        """The kernel before code generation; None if XLA does the work."""
         return None if self.loops is None else lower(self.loops)
 
     @cached_property
     def llvm(self) -> str:
-        """The LLVM IR after all passes, for this machine, whatever the backend."""
+        """The LLVM IR after all passes, for this machine, whatever the backend; "" if XLA does the work."""
         return self._listing(BACKENDS["llvm"])
 
     def _listing(self, backend: Backend) -> str:
@@ -161,7 +168,7 @@ class Part:
 
     @cached_property
     def summary(self) -> str:
-        """The plan and the loop nest."""
+        """The plan and the loop nest as text."""
         if self.plan is None:
             return self.title
         plan = self.plan
@@ -199,9 +206,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """An einsum or a statement at every stage: its loop nests, in the order in which they run.
+    """The loop nests of an einsum or a statement at every stage of compilation, in the order of execution.
 
-    The attributes of a stage are those of the last one, which gives the result.
+    The attributes `plan`, `loops`, `kernel` and `llvm` are those of the last loop nest, which computes the result.
+
+    Attributes:
+        subscripts: the subscripts, or the statement's text.
+        parts: the loop nests.
     """
 
     subscripts: str
@@ -209,7 +220,7 @@ class Explanation:
 
     @property
     def contraction(self) -> PlannedProduct | None:
-        """The product that gives the result; None if XLA does all of it."""
+        """The product that computes the result; None if XLA does all of it."""
         return self.parts[-1].work if self.parts else None
 
     @property
@@ -234,7 +245,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """Every plan and loop nest."""
+        """Every plan and loop nest as text."""
         return self._shown([part.summary for part in self.parts])
 
     def _shown(self, parts: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""`jsparse.grad` and `jsparse.value_and_grad`: those of JAX, for sparse tensors with dynamic patterns too."""
+"""`jsparse.grad` and `jsparse.value_and_grad`: JAX's functions, extended to tensors with dynamic patterns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,23 @@ __all__ = ["grad", "value_and_grad"]
 
 
 def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any) -> Any:
-    """As `jax.grad`, which refuses the index arrays of a dynamic pattern: here only its values are differentiated.
+    """Differentiate a function as `jax.grad` does, but only the values of tensors with dynamic patterns.
 
-    The gradient of a SparseTensor is a SparseTensor on the very same pattern, wherever it stands in the pytree of an
-    argument, and 0 in slots that are out of use. Its index arrays are those of the pattern, not zeros: let an optimizer
-    step `A.values`, not the whole tree of a dynamic tensor. `options` are `holomorphic` and `allow_int` of `jax.grad`.
-    Raises ShapeError if the function has no such argument, TypeError as `jax.grad` does, for integer values say.
+    `jax.grad` itself refuses such tensors, because their index arrays are integer leaves.
+
+        >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
+
+    The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
+    in padding. Its index arrays are those of the pattern, not zeros: let an optimizer step `A.values`, not the whole
+    pytree of a dynamic tensor.
+
+    Args:
+        fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and further results.
+        argnums: the numbers of the positional arguments to differentiate.
+        has_aux: as in `jax.grad`.
+        options: `holomorphic` and `allow_int` of `jax.grad`.
+
+    Raises ShapeError if a call has no argument of that number, TypeError as `jax.grad` does (integer values, say).
     """
     differentiated = value_and_grad(fun, argnums, has_aux, **options)
 
@@ -37,21 +48,21 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
 def value_and_grad(
     fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any
 ) -> Any:
-    """As `jax.value_and_grad`; see `grad`."""
+    """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`."""
 
     @wraps(fun)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        places = [_place(n, args) for n in ([argnums] if isinstance(argnums, int) else argnums)]
+        numbers = [_argument_index(n, args) for n in ([argnums] if isinstance(argnums, int) else argnums)]
 
         def of_values(*chosen: Any) -> Any:
             given = list(args)
-            for place, x in zip(places, chosen, strict=True):
-                given[place] = _closed(x)
+            for n, x in zip(numbers, chosen, strict=True):
+                given[n] = _closed(x)
             return fun(*given, **kwargs)
 
-        wanted = tuple(range(len(places)))
-        function = jax.value_and_grad(of_values, argnums=wanted, has_aux=has_aux, **options)
-        value, found = function(*(_opened(args[place]) for place in places))
+        positions = tuple(range(len(numbers)))
+        function = jax.value_and_grad(of_values, argnums=positions, has_aux=has_aux, **options)
+        value, found = function(*(_opened(args[n]) for n in numbers))
         found = tuple(_closed(x, of_gradients=True) for x in found)
         return value, found[0] if isinstance(argnums, int) else found
 
@@ -61,14 +72,14 @@ def value_and_grad(
 @partial(jax.tree_util.register_dataclass, data_fields=["values"], meta_fields=["pattern"])
 @dataclass(frozen=True)
 class _Values:
-    """The values of a dynamic tensor, whose pattern is the same for all that is done here. Hashed by identity."""
+    """The values of a dynamic tensor, as the only leaf. The pattern is metadata, hashed by identity."""
 
     values: Any
     pattern: DynamicPattern
 
 
 def _opened(x: Any) -> Any:
-    """With the values alone of each dynamic tensor in a pytree."""
+    """Replace each dynamic tensor in a pytree by its values."""
 
     def opened(leaf: Any) -> Any:
         if isinstance(leaf, SparseTensor) and isinstance(leaf.pattern, DynamicPattern):
@@ -79,7 +90,7 @@ def _opened(x: Any) -> Any:
 
 
 def _closed(x: Any, of_gradients: bool = False) -> Any:
-    """The inverse of `_opened`. A gradient says nothing of slots out of use, whatever the function did to them."""
+    """Invert `_opened`. Gradients are set to 0 in padding, where the function may have produced anything."""
 
     def closed(leaf: Any) -> Any:
         if not isinstance(leaf, _Values):
@@ -90,7 +101,10 @@ def _closed(x: Any, of_gradients: bool = False) -> Any:
     return jax.tree.map(closed, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
 
 
-def _place(n: int, args: Sequence[Any]) -> int:
+def _argument_index(n: int, args: Sequence[Any]) -> int:
     if not -len(args) <= n < len(args):
-        raise ShapeError(f"Expected argnums to name some of the {len(args)} positional arguments, but got {n}.")
+        raise ShapeError(
+            f"Expected argnums to name some of the {len(args)} positional arguments, but got {n}. Pass numbers from 0 "
+            f"to {len(args) - 1}, and these arguments by position."
+        )
     return n % len(args)

@@ -1,4 +1,4 @@
-"""`A[...]`: integers, slices, `...` and None, for static patterns."""
+"""Indexing, `A[...]`: by integers, slices, `...` and None, for static patterns."""
 
 from __future__ import annotations
 
@@ -19,22 +19,27 @@ __all__ = ["take"]
 
 
 def take(self: SparseTensor, index: Any) -> Any:
-    """`A[index]` with numpy's meaning: a SparseTensor of the stored entries within, differentiable in the values;
-    an array without dimensions if every dimension is indexed by an integer.
+    """Index a tensor as numpy does. The result is differentiable in the values.
 
-    Dimensions that are left keep their kind of level; a format that is left without coordinates becomes coo.
+        >>> A[2:10, ::2]  # a SparseTensor of the stored entries in the range
+        >>> A[3]          # a row, as a SparseTensor of rank 1
+        >>> A[3, 4]       # an array of shape ()
+
+    The remaining dimensions keep their kinds of levels. If no level with coordinates remains, the format becomes coo.
+
     Raises ShapeError (out of range, too many indices), NotYetSupportedError (other forms, dynamic patterns).
     """
     items = index if isinstance(index, tuple) else (index,)
     if len(items) == 1 and items[0] is Ellipsis:
-        return self  # what `variable[...]` means to Flax, whose leaves may be anything
+        return self  # Flax reads a variable as `variable[...]`, and its leaves may be anything, so nothing is checked
     check_leaves(self, "A in A[...]")
     if not isinstance(self.pattern, Pattern):
         raise NotYetSupportedError(
-            "A[...] of a tensor with a dynamic pattern is not supported yet: how much is stored there is known at run "
-            "time only. Index A.static() outside jit, or multiply with a selection by jsparse.einsum."
+            "A[...] of a tensor with a dynamic pattern is not supported yet, because the number of entries in the "
+            "range is known at run time only. Index A.static() outside jit, or multiply with a selection by "
+            "jsparse.einsum."
         )
-    ranges = [_range(item, dim, self.shape) for dim, item in enumerate(_filled(items, self))]
+    ranges = [_range(item, dim, self.shape) for dim, item in enumerate(_expanded(items, self))]
     result = _selected(self, self.pattern, ranges)
     added = _added_axes(items, ranges)
     if not added:
@@ -49,22 +54,22 @@ def take(self: SparseTensor, index: Any) -> Any:
     return SparseTensor._unchecked(result.values, pattern.transposed(axes))
 
 
-def _filled(items: tuple[Any, ...], tensor: SparseTensor) -> list[Any]:
-    """An item for each dimension: `...` and what is left out are whole slices, None is left out."""
+def _expanded(items: tuple[Any, ...], tensor: SparseTensor) -> list[Any]:
+    """One item for each dimension: whole slices for `...` and for missing items; None is dropped."""
     given = [item for item in items if item is not None]
     dots = [n for n, item in enumerate(given) if item is Ellipsis]
     missing = tensor.ndim - len(given) + len(dots)
     if missing < 0 or len(dots) > 1:
         raise ShapeError(
             f"Expected at most {tensor.ndim} indices and one '...' for a tensor of shape {shortened(tensor.shape)}, "
-            f"but got {len(given) - len(dots)} and {len(dots)}."
+            f"but got {len(given) - len(dots)} and {len(dots)}. Leave out the rest."
         )
     at = dots[0] if dots else len(given)
     return [*given[:at], *[slice(None)] * missing, *given[at + len(dots) :]]
 
 
 def _added_axes(items: tuple[Any, ...], ranges: list[range | int]) -> list[int]:
-    """The dimensions of the result that None adds."""
+    """The dimensions of the result that items None add."""
     if not any(item is None for item in items):
         return []
     dots = next((n for n, item in enumerate(items) if item is Ellipsis), len(items))
@@ -81,7 +86,7 @@ def _added_axes(items: tuple[Any, ...], ranges: list[range | int]) -> list[int]:
 
 
 def _range(item: Any, dim: int, shape: tuple[int, ...]) -> range | int:
-    """The coordinates that an item selects: one, or a range with a positive step."""
+    """The coordinates that an item selects in a dimension: one, or a range with a positive step."""
     size = shape[dim]
     if isinstance(item, slice):
         try:
@@ -90,7 +95,7 @@ def _range(item: Any, dim: int, shape: tuple[int, ...]) -> range | int:
             raise _unsupported(f"the slice {shortened(item)}") from error
         if step < 0:
             raise _unsupported(f"the slice {shortened(item)}, whose step is negative,")
-        return range(start, stop, min(step, max(size, 1)))  # of a longer step, too, there is one coordinate at most
+        return range(start, stop, min(step, max(size, 1)))  # any longer step selects the same: one coordinate at most
     if isinstance(item, bool | np.bool_ | jax.core.Tracer) or np.ndim(item) or isinstance(item, list | tuple):
         raise _unsupported(f"an index of type {type(item).__name__}")
     try:
@@ -117,25 +122,25 @@ def _selected(tensor: SparseTensor, pattern: Pattern, ranges: list[range | int])
         return tensor
     rows = pattern.rows()
     inside = np.ones(pattern.nse, np.bool_)
-    for row, wanted in zip(rows, ranges, strict=True):
-        if isinstance(wanted, int):
-            inside &= row == wanted
+    for row, selected in zip(rows, ranges, strict=True):
+        if isinstance(selected, int):
+            inside &= row == selected
         else:
-            inside &= (row >= wanted.start) & (row < wanted.stop) & ((row - wanted.start) % wanted.step == 0)
+            inside &= (row >= selected.start) & (row < selected.stop) & ((row - selected.start) % selected.step == 0)
     kept = np.flatnonzero(inside)
-    left = [(dim, wanted) for dim, wanted in enumerate(ranges) if isinstance(wanted, range)]
+    left = [(dim, selected) for dim, selected in enumerate(ranges) if isinstance(selected, range)]
     if not left:
         return tensor.values[int(kept[0])] if len(kept) else jnp.zeros((), tensor.dtype)
-    shape = tuple(len(wanted) for _, wanted in left)
-    moved = [(rows[dim][kept] - wanted.start) // wanted.step for dim, wanted in left]
+    shape = tuple(len(selected) for _, selected in left)
+    moved = [(rows[dim][kept] - selected.start) // selected.step for dim, selected in left]
     target, built = Pattern.from_rows(moved, shape, _left_format(pattern.format, [dim for dim, _ in left]))
-    gather = np.append(kept, pattern.nse)[built.gather()]  # fill takes from behind the last slot
+    gather = np.append(kept, pattern.nse)[built.gather()]  # slots of fill read out of range, where `get` gives 0
     values = tensor.values.at[gather].get(mode="fill", fill_value=0)
     return SparseTensor._unchecked(values, target)
 
 
 def _left_format(format: Format, dims: list[int]) -> Format:
-    """The levels of these dimensions, in their order of storage."""
+    """The format of the remaining dimensions `dims`, with their levels in storage order."""
     if len(dims) == format.ndim:
         return format
     kept = [level for level in format.levels if level.dim in dims]

@@ -1,7 +1,7 @@
-"""The methods of SparseTensor that compute.
+"""The methods of SparseTensor that call higher packages.
 
-A tensor is values on a pattern and knows no operation. What its methods call stands above it, so they are installed
-here, when jsparse is imported; `SparseTensor` declares them for type checkers.
+A tensor is values on a pattern, and its package imports no operation. So the methods that do are installed here, when
+jsparse is imported. `SparseTensor` declares them for type checkers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["METHODS", "install"]
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[SparseTensor, Any], Any]:
-    """The operator for a tensor on the right."""
+    """The reflected operator, for a tensor on the right."""
 
     def reflected(self: SparseTensor, other: Any) -> Any:
         return function(other, self)
@@ -55,7 +55,7 @@ METHODS: dict[str, Any] = {
     "__pos__": operators.positive,
     "__abs__": operators.absolute,
 }
-"""Name of a method of SparseTensor → what it does."""
+"""The functions that become methods of SparseTensor, by the methods' names."""
 
 
 def install() -> None:

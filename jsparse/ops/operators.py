@@ -1,4 +1,4 @@
-"""What Python's operators on sparse tensors mean: each is one einsum, or acts on the values alone."""
+"""Python's operators on sparse tensors. Each is one einsum, or acts on the values alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ __all__ = [
 
 
 def todense(self: SparseTensor) -> jax.Array:
-    """The dense array of this shape and dtype, 0 where nothing is stored."""
+    """Convert to a dense jax array of the tensor's shape and dtype, 0 where no entry is stored.
+
+    Raises ShapeError if the array is too large for memory.
+    """
     if not self.ndim:
         check_leaves(self, "A in A.todense")
         array: jax.Array = self.values[0]
@@ -47,27 +50,27 @@ def todense(self: SparseTensor) -> jax.Array:
 
 
 def negative(self: SparseTensor) -> SparseTensor:
-    """`-A`."""
+    """Compute `-A`, a SparseTensor on the pattern of A."""
     return _entrywise(operator.neg, self)
 
 
 def positive(self: SparseTensor) -> SparseTensor:
-    """`+A`: the tensor itself."""
+    """Return the tensor itself, as `+A`."""
     return self
 
 
 def absolute(self: SparseTensor) -> SparseTensor:
-    """`abs(A)` of each entry."""
+    """Compute `abs(A)`, a SparseTensor on the pattern of A."""
     return _entrywise(operator.abs, self)
 
 
 def conj(self: SparseTensor) -> SparseTensor:
-    """The complex conjugate of each entry; the tensor itself if it is real."""
+    """Conjugate each entry. A real tensor is returned as it is."""
     return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 
 
 def matmul(lhs: Any, rhs: Any) -> Any:
-    """`lhs @ rhs` with numpy's meaning, one of them sparse; batch dimensions broadcast.
+    """Compute `lhs @ rhs` as numpy defines it, with at least one sparse operand. Batch dimensions broadcast.
 
     Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
     """
@@ -84,8 +87,10 @@ def matmul(lhs: Any, rhs: Any) -> Any:
 
 
 def multiply(tensor: SparseTensor, other: Any) -> Any:
-    """`tensor * other`, `other` being a scalar or an array, dense or sparse, that broadcasts with it. The result is
-    sparse, on `tensor`'s pattern if `other` is dense, unless broadcasting repeats a dimension of the tensor.
+    """Compute `tensor * other` for a scalar, or an array or tensor that broadcasts with it.
+
+    The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result lies on
+    the tensor's pattern.
 
     Raises ShapeError if they do not broadcast.
     """
@@ -96,9 +101,9 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
 
 
 def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
-    """`tensor / other` on the tensor's pattern, for a scalar or a dense array that broadcasts to its shape.
+    """Compute `tensor / other` on the tensor's pattern, for a scalar or a dense array that broadcasts to its shape.
 
-    Raises ShapeError if it does not, DTypeError for a sparse divisor: it is 0 where it stores nothing.
+    Raises ShapeError if it does not broadcast, DTypeError for a sparse divisor, which is 0 where it stores nothing.
     """
     other = _as_operand(other)
     if _is_scalar(other, tensor.ndim):
@@ -111,35 +116,39 @@ def _is_scalar(other: Any, ndim: int) -> bool:
 
 
 def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
-    """`tensor ** exponent` of the stored values, for a number greater than 0, which leaves zeros zero.
+    """Compute `tensor ** exponent` for a number greater than 0, so that entries that are not stored stay 0.
 
-    Raises NotYetSupportedError for anything else.
+    Raises NotYetSupportedError for any other exponent.
     """
     if not isinstance(exponent, int | float | np.number) or not exponent > 0:
         raise NotYetSupportedError(
-            "A SparseTensor is raised to a known number greater than 0 only: otherwise what is not stored would not "
-            "stay 0. Write A.with_values(A.values ** p) for its stored entries, or A.todense() ** p."
+            "A SparseTensor is raised to a known number greater than 0 only: otherwise entries that are not stored "
+            "would not stay 0. Write A.with_values(A.values ** p) for its stored entries, or A.todense() ** p."
         )
     check_leaves(tensor, "the operand of **")
-    raised = entrywise(lambda values: values**exponent, tensor.pattern, tensor.values)  # compiled, roots would differ
+    # Not compiled: XLA computes some powers (roots) differently when it compiles them, and jnp's results are expected.
+    raised = entrywise(lambda values: values**exponent, tensor.pattern, tensor.values)
     return SparseTensor._unchecked(raised, tensor.pattern)
 
 
 def add(lhs: Any, rhs: Any) -> Any:
-    """`lhs + rhs`, one of them sparse, with numpy's broadcasting: a SparseTensor on the union of their patterns if both
-    are sparse, an array if one is dense (or a number other than 0). Raises ShapeError if they do not broadcast."""
+    """Compute `lhs + rhs` with numpy's broadcasting, for at least one sparse operand.
+
+    The result is a SparseTensor on the union of the patterns if both are sparse, and an array if one is dense or a
+    number other than 0. Raises ShapeError if they do not broadcast.
+    """
     return _combined("+", operator.add, lhs, rhs)
 
 
 def subtract(lhs: Any, rhs: Any) -> Any:
-    """`lhs - rhs`, as `add`."""
+    """Compute `lhs - rhs`, by the rules of `add`."""
     return _combined("-", operator.sub, lhs, rhs)
 
 
 def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: Any) -> Any:
     if isinstance(rhs, int | float | complex) and not rhs:
         return _with_zero(lhs, rhs)
-    if isinstance(lhs, int | float | complex) and not lhs:  # where Python's sum() begins
+    if isinstance(lhs, int | float | complex) and not lhs:  # Python's sum() begins with 0
         return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
     alike = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and lhs.format == rhs.format
@@ -149,13 +158,13 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
 
 
 def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any) -> SparseTensor:
-    """The tensor of `function(values, *others)`; see `jsparse.entrywise`."""
+    """Apply `function(values, *others)` to the stored values; see `tensor.entrywise`."""
     check_leaves(tensor, "an operator's operand")
     return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
 
 
 def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
-    """The tensor in the dtype that adding a zero gives."""
+    """The tensor in the dtype of its sum with a zero."""
     dtype = jnp.result_type(tensor.values, zero)
     return tensor if dtype == tensor.dtype else tensor.astype(dtype)
 
@@ -174,7 +183,7 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
 
 
 def _as_operand(value: Any) -> Any:
-    """`value` as a SparseTensor if it is sparse in any library, else an array; Python numbers stay weakly typed."""
+    """Convert `value` to a SparseTensor if it is sparse in any library, else to an array. Numbers stay weakly typed."""
     value = as_sparse_operand(value, "an operator")
     if isinstance(value, jax.Array | SparseTensor):
         return value

@@ -1,4 +1,4 @@
-"""Reductions of a sparse tensor over its stored entries: each is one einsum, by the semiring of its name."""
+"""Reductions of a sparse tensor over its stored entries. Each is one einsum by the semiring of its name."""
 
 from __future__ import annotations
 
@@ -24,37 +24,50 @@ _MIN, _MAX, _PROD = Semiring("min", "+"), Semiring("max", "+"), Semiring("*", "*
 
 
 def sum(self: SparseTensor, axis: Axis = None) -> Any:
-    """The sum over `axis`: what einsum gives, an array, or sparse where two or more sparse dimensions are left."""
+    """Sum over `axis`: one dimension, several, or all (None).
+
+    The result is an array, or a SparseTensor if two or more dimensions with sparse levels remain, as in einsum.
+
+        >>> A.sum(axis=1)
+
+    Raises ShapeError for an axis out of range.
+    """
     return _reduced(self, axis)
 
 
 def min(self: SparseTensor, axis: Axis = None) -> jax.Array:
-    """The smallest stored entries over `axis`, as an array; inf, of integers the largest there is, where none is
-    stored. NaN if one is. Entries that are equally small share the gradient.
+    """Compute the minimum of the stored entries over `axis`, as an array.
 
-    Raises DTypeError for complex numbers.
+    Where no entry is stored, the minimum is inf, or the largest integer of the dtype. It is NaN if an entry is NaN.
+    Entries that attain the minimum share its gradient equally.
+
+    Raises DTypeError for complex numbers, ShapeError for an axis out of range.
     """
     return _extreme("min", self, axis, _MIN)
 
 
 def max(self: SparseTensor, axis: Axis = None) -> jax.Array:
-    """The largest stored entries over `axis`, as an array; -inf, of integers the smallest there is, where none is
-    stored. See `min`."""
+    """Compute the maximum of the stored entries over `axis`, as an array.
+
+    Where no entry is stored, the maximum is -inf, or the smallest integer of the dtype. See `min`.
+    """
     return _extreme("max", self, axis, _MAX)
 
 
 def prod(self: SparseTensor, axis: Axis = None) -> jax.Array:
-    """The product of the stored entries over `axis`, as an array; 1 where none is stored.
+    """Compute the product of the stored entries over `axis`, as an array. It is 1 where no entry is stored.
 
-    The gradient is right for any entries. Its own derivative counts two zeros or more as if one could not tell
-    the others: it is 0 there.
+    The gradient is exact for any entries. Second and higher derivatives are 0 where two or more entries are 0, instead
+    of exact.
     """
     return _reduced(self, axis, _PROD)
 
 
 def mean(self: SparseTensor, axis: Axis = None) -> jax.Array:
-    """The mean of the stored entries over `axis`, as an array; 0 where none is stored. Of integers and bool it is
-    of JAX's default float dtype; narrow floats are rounded once, at the end."""
+    """Compute the mean of the stored entries over `axis`, as an array. It is 0 where no entry is stored.
+
+    The mean of integers and bools has JAX's default float dtype. Narrow floats are rounded once, at the end.
+    """
     check_leaves(self, "A in A.mean")
     values = self.values
     if not jnp.issubdtype(values.dtype, jnp.inexact):
@@ -71,7 +84,7 @@ def _extreme(name: str, tensor: SparseTensor, axis: Axis, semiring: Semiring) ->
     check_leaves(tensor, f"A in A.{name}")
     if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
         raise DTypeError(
-            f"Expected entries that have an order, but A.{name}() is asked of {tensor.dtype}. Write "
+            f"Expected real entries for A.{name}(), which needs an order, but they are {tensor.dtype}. Write "
             f"A.with_values(A.values.real).{name}(), or abs(A).{name}()."
         )
     return _reduced(tensor, axis, semiring)
@@ -84,7 +97,7 @@ def _reduced(
     dense: bool = False,
     preferred: str | None = None,
 ) -> Any:
-    """The einsum that reduces `axis`; a semiring of its own gives an array."""
+    """Reduce `axis` by one einsum. With a semiring the result is always an array."""
     if not tensor.ndim:
         check_leaves(tensor, "A in a reduction of A")
         _axes(axis, 0)

@@ -1,4 +1,7 @@
-"""The name of what kernels compute, by which a policy of `jax.checkpoint` saves it instead of computing it again."""
+"""The checkpoint name of kernel results.
+
+Policies of `jax.checkpoint` save results by it instead of recomputing them.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ import jax
 
 from jsparse import _compat
 
-__all__ = ["CHECKPOINT_NAME", "named"]
+__all__ = ["CHECKPOINT_NAME", "with_checkpoint_name"]
 
 CHECKPOINT_NAME = "jsparse"
-"""For `jax.checkpoint_policies.save_only_these_names` and its like: the name of every result of an einsum."""
+"""The checkpoint name of every einsum's result, for `jax.checkpoint_policies.save_only_these_names` and the like."""
 
 
-def named(out: jax.Array) -> jax.Array:
-    """The array; while it is traced, with that name. There are no policies outside a trace, and a name costs time."""
+def with_checkpoint_name(out: jax.Array) -> jax.Array:
+    """Attach the checkpoint name to a traced array. A concrete array is returned as it is."""
+    # No policy applies outside a trace, and attaching a name costs an eager call time.
     if not isinstance(out, jax.core.Tracer):
         return out
-    result: jax.Array = _compat.named(out, CHECKPOINT_NAME)
+    result: jax.Array = _compat.with_checkpoint_name(out, CHECKPOINT_NAME)
     return result

@@ -1,7 +1,8 @@
-"""Dynamic patterns that cannot be walked together, because they store indices that they share in contradicting orders.
+"""Conversions that make a product's patterns concordant: one order of loops can then walk all of them.
 
-Of a pattern that is known, a transposed index is made when it is needed, and kept. One that is only known in the
-program is sorted anew there: the smallest that will do.
+Patterns contradict each other if they store shared index variables in different orders. A static pattern gets a
+transposed index, which is made when a kernel needs it. A dynamic pattern has to be sorted by the program, so the
+patterns to sort are the fewest, and among those the smallest, that resolve the contradiction.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ __all__ = ["conversions"]
 
 
 def conversions(work: TypedProduct, on: PatternRef | None) -> tuple[tuple[int, Format], ...]:
-    """The operands to convert, and to which formats, so that all patterns, that of the result among them, can be walked
-    together; none if they can."""
+    """The conversions, as pairs (operand index, format), that make all patterns and the result's `on` concordant.
+
+    The tuple is empty if they are concordant already.
+    """
     fixed = [walk for key, walk in work.walked(on).items() if key not in work.walks or isinstance(key[0], Pattern)]
     dynamic = [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, DynamicType)]
     walks = {n: work.walk_of(n) for n in dynamic}
@@ -37,7 +40,7 @@ def conversions(work: TypedProduct, on: PatternRef | None) -> tuple[tuple[int, F
                 moved = [_moved(walks[n], order) for n, order in zip(chosen, orders, strict=True)]
                 if _fits([*others, *moved]):
                     return tuple((n, _format(work, n, order)) for n, order in zip(chosen, orders, strict=True))
-    raise AssertionError("patterns that are all sorted anew can be walked together")
+    raise AssertionError("patterns are concordant after all of them are sorted in one order")
 
 
 def _fits(walks: Sequence[PatternAccess]) -> bool:
@@ -51,9 +54,9 @@ def _moved(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
     return PatternAccess(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
 
 
-def _format(work: TypedProduct, place: int, order: tuple[int, ...]) -> Format:
-    """The operand's levels in another order, compressed but for the dense ones at the end."""
-    on: Any = work.operands[place].stored
+def _format(work: TypedProduct, operand_index: int, order: tuple[int, ...]) -> Format:
+    """The format with the operand's sparse levels compressed, in another order, above its dense levels."""
+    on: Any = work.operands[operand_index].stored
     levels = on.pattern.format.levels
     walked = tuple(Level(COMPRESSED, levels[n].dim) for n in order)
     return Format((*walked, *levels[len(order) :]))

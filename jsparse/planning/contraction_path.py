@@ -1,16 +1,16 @@
-"""In which steps a product of three or more operands is computed: all in one loop nest, or some of them before.
+"""Choose the contraction path: the steps in which a product of three or more operands is computed.
 
-A step takes two operands, or results of steps, and sums the indices that nothing else needs; the last step takes all
-that are left in one nest. Every sequence is priced (the states are partitions of the operands, few enough to look at
-all), with the entries that intermediate results are expected to have, as if stored entries were spread evenly:
+A step multiplies two values (operands or results of earlier steps) and sums the index variables that nothing else
+needs. The last step multiplies all remaining values in one loop nest. The search prices every sequence of steps: its
+states are partitions of the operands. Expected entries of intermediate results assume evenly spread entries:
 
     entries of a step    ∏ sizes · ∏ densities of its sparse factors         multiply-adds, fewer in vector lanes
     entries of a result  at most that, and at most ∏ sizes of its indices    written and read once more
     entries to move      those of factors that sum an index outside one kept gathered into another order
 
-What is sampled by a sparse operand is never formed densely (`ij,ik,jk->ij`), a sparse result's structure comes from
-sparse intermediates only, and a dense intermediate is not larger than what there is anyway. Up to six operands or so;
-with more, the sequence grows greedily.
+Three rules exclude steps. A product that a sparse operand samples is never formed densely (`ij,ik,jk->ij`). The pattern
+of a sparse result comes from sparse intermediates only. A dense intermediate is at most `LARGER` times as large as all
+operands together, or as the result. With more than `EXHAUSTIVE` + 1 operands at most one step comes before the last.
 """
 
 from __future__ import annotations
@@ -26,21 +26,28 @@ from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["Step", "contraction_path"]
 
-LANES = 8.0  # multiply-adds in vector lanes cost this much less
-DENSE = 4.0  # and of dense products, which blocks of cache serve, so much less again
-STEP = 20_000.0  # multiply-adds in the time of one more call
-STORED = 4.0  # an entry of an intermediate result, written, read, and found again
-LARGER = 2  # a dense intermediate has at most so many times the entries of operands and result
-SEARCHED = 2.0  # an entry that is looked up in another pattern
-MOVED = 2.0  # an entry gathered into another order, or added up in memory
-EXHAUSTIVE = 6  # operands up to which all sequences are priced
+# Costs are in scalar multiply-adds.
+LANES = 8.0  # divisor for multiply-adds in vector lanes
+DENSE = 4.0  # further divisor for a dense product, which XLA blocks for the cache
+STEP = 20_000.0  # the fixed cost of one more call
+STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
+LARGER = 2  # the entries of a dense intermediate, at most, relative to those of operands and result
+SEARCHED = 2.0  # the cost of looking up an entry in another pattern
+MOVED = 2.0  # the cost of gathering an entry into another order, or of adding it up in memory
+EXHAUSTIVE = 6  # the largest number of operands for which every sequence is priced
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A product of its own: of which operands (later numbers are results of steps), its indices, if it is dense."""
+    """A product that is computed before the last one.
 
-    places: tuple[int, ...]
+    Attributes:
+        operands: operand indices; numbers from the count of operands on are results of earlier steps.
+        indices: the index variables of the step's result.
+        is_dense: the result is a dense array.
+    """
+
+    operands: tuple[int, ...]
     indices: tuple[IndexVar, ...]
     is_dense: bool
 
@@ -50,12 +57,12 @@ class _Item:
     """An operand or an intermediate result.
 
     Attributes:
-        members: the operands in it.
-        entries: how many it stores.
-        walked: the indices of its sparse levels; none if it is dense.
-        levels: the same in the order in which they are stored.
-        traced: its pattern is known only in the program.
-        valued: it has values; what has none is multiplied with something that does.
+        members: the indices of the operands that it is a product of.
+        entries: the expected number of stored entries.
+        walked: the index variables of its sparse levels; none if it is dense.
+        levels: the variables in `walked`, in the order of storage.
+        traced: its pattern is dynamic.
+        valued: it has values. An index relation has none, so a step multiplies it with a factor that has.
     """
 
     members: frozenset[int]
@@ -67,18 +74,24 @@ class _Item:
     levels: tuple[IndexVar, ...] = ()
 
     def moved(self, kept: frozenset[IndexVar]) -> float:
-        """Entries that a product keeping these indices does not find in the order in which it adds them up."""
+        """The entries to reorder in a product that keeps these index variables.
+
+        An entry is out of order if a summed variable is stored outside of a kept one.
+        """
         kinds = [v in kept for v in self.levels]
         return self.entries if any(not a and b for a, b in pairwise(kinds)) else 0.0
 
 
 _State = tuple[_Item, ...]
-_Plan = tuple[float, tuple[tuple[_Item, _Item, _Item], ...]]  # cost, and of each step both factors and the result
+_Plan = tuple[float, tuple[tuple[_Item, _Item, _Item], ...]]  # the cost; for each step (left factor, right, result)
 
 
 def contraction_path(product: TypedProduct, is_sparse: bool) -> tuple[Step, ...]:
-    """The steps before the last one, none if all operands go into one nest. `is_sparse`: the result gets a pattern of
-    its own, so what the steps store must be what they reach."""
+    """The steps before the last one. There are none if one nest over all operands is cheapest.
+
+    Args:
+        is_sparse: the result gets a pattern of its own. Every step then has to store exactly the entries it reaches.
+    """
     if len(product.operands) < 3 or not product.sums_apart:
         return ()
     search = _Search(product, is_sparse)
@@ -86,8 +99,8 @@ def contraction_path(product: TypedProduct, is_sparse: bool) -> tuple[Step, ...]
     numbers = {item.members: next(iter(item.members)) for item in search.items}
     steps = []
     for left, right, merged in merges:
-        places = tuple(sorted((numbers[left.members], numbers[right.members])))
-        steps.append(Step(places, merged.indices, not merged.walked))
+        operands = tuple(sorted((numbers[left.members], numbers[right.members])))
+        steps.append(Step(operands, merged.indices, not merged.walked))
         numbers[merged.members] = len(product.operands) + len(steps) - 1
     return tuple(steps)
 
@@ -97,13 +110,13 @@ class _Search:
         self.product, self.is_sparse, self.sizes = product, is_sparse, product.sizes
         self.kept = frozenset(product.kept)
         self.items = tuple(self._operand(n) for n in range(len(product.operands)))
-        self.room = LARGER * max(sum(item.entries for item in self.items), self._places(product.kept))
-        self.known: dict[frozenset[frozenset[int]], _Plan] = {}
+        self.largest_dense = LARGER * max(sum(item.entries for item in self.items), self._volume(product.kept))
+        self.plans: dict[frozenset[frozenset[int]], _Plan] = {}
 
     def best(self, state: _State) -> _Plan:
-        """The cheapest way to the result from a partition of the operands."""
+        """The cheapest plan that leads from a partition of the operands to the result."""
         key = frozenset(item.members for item in state)
-        if key not in self.known:
+        if key not in self.plans:
             best: _Plan = (self._nest(state, self.kept), ())
             for left, right in combinations(state, 2):
                 step = self._step(left, right, state)
@@ -114,39 +127,39 @@ class _Search:
                 below, merges = self._below((*rest, merged))
                 if cost + below < best[0]:
                     best = (cost + below, ((left, right, merged), *merges))
-            self.known[key] = best
-        return self.known[key]
+            self.plans[key] = best
+        return self.plans[key]
 
     def _below(self, state: _State) -> _Plan:
         if len(self.items) <= EXHAUSTIVE or len(state) <= EXHAUSTIVE:
             return self.best(state)
         return self._nest(state, self.kept), ()
 
-    def _operand(self, place: int) -> _Item:
-        x, indices = self.product.operands[place], self.product.indices[place]
+    def _operand(self, n: int) -> _Item:
+        x, indices = self.product.operands[n], self.product.indices[n]
         distinct = tuple(dict.fromkeys(indices))
         core = x.core
         if core is None:
-            return _Item(frozenset({place}), distinct, self._places(distinct), frozenset(), False)
+            return _Item(frozenset({n}), distinct, self._volume(distinct), frozenset(), False)
         assert x.stored is not None
         levels = [indices[level.dim] for level in x.stored.pattern.format.levels]
         walked, behind = levels[: core.ndim], [v for v in levels[core.ndim :] if v not in levels[: core.ndim]]
-        entries = core.pattern.nse * self._places(behind)
-        repeated = self._places(walked) / max(self._places(tuple(dict.fromkeys(walked))), 1.0)
+        entries = core.pattern.nse * self._volume(behind)
+        repeated = self._volume(walked) / max(self._volume(tuple(dict.fromkeys(walked))), 1.0)
         traced = not isinstance(core.pattern, Pattern)
         entries /= max(repeated, 1.0)
-        return _Item(frozenset({place}), distinct, entries, frozenset(walked), traced, not x.is_relation, tuple(walked))
+        return _Item(frozenset({n}), distinct, entries, frozenset(walked), traced, not x.is_relation, tuple(walked))
 
-    def _places(self, indices: Sequence[IndexVar] | frozenset[IndexVar]) -> float:
+    def _volume(self, indices: Sequence[IndexVar] | frozenset[IndexVar]) -> float:
         return float(prod(self.sizes[v] for v in indices))
 
     def _entries(self, items: Sequence[_Item]) -> float:
-        """Combinations of entries that meet."""
+        """The expected number of index tuples at which every item stores an entry."""
         every = {v for item in items for v in item.indices}
-        met = self._places(frozenset(every))
+        met = self._volume(frozenset(every))
         for item in items:
             if item.walked:
-                met *= min(item.entries / max(self._places(item.indices), 1.0), 1.0)
+                met *= min(item.entries / max(self._volume(item.indices), 1.0), 1.0)
         return met
 
     def _nest(self, items: Sequence[_Item], kept: frozenset[IndexVar]) -> float:
@@ -161,39 +174,42 @@ class _Search:
         return met * (len(items) - 1) * searched / min(LANES, max(dense, default=1) or 1) + moved
 
     def _step(self, left: _Item, right: _Item, state: _State) -> tuple[float, _Item] | None:
-        """The cost and the result of multiplying two items first; None if that must not be."""
+        """The cost and the result of multiplying two items first; None if the rules exclude the step."""
         others = {v for item in state if item not in (left, right) for v in item.indices} | self.kept
         every = tuple(dict.fromkeys((*left.indices, *right.indices)))
         if not set(left.indices) & set(right.indices) or not (left.valued or right.valued):
-            return None  # an outer product only makes more of it
+            return None  # an outer product has more entries than both factors, and saves no multiplication
         indices = tuple(v for v in every if v in others)
         walked = left.walked | right.walked
-        reached = min(self._entries((left, right)), self._places(indices))
+        reached = min(self._entries((left, right)), self._volume(indices))
         traced = left.traced or right.traced
         if self._is_stored(left, right, indices):
             carriers = [item for item in (left, right) if item.walked and set(indices) & walked <= item.walked]
             if traced and not carriers:
                 return None
             merged = _Item(left.members | right.members, indices, reached, walked & set(indices), traced)
-        elif (walked and not self._may_be_of_nothing) or not self._may_be_dense(left, right, indices, state):
+        elif (walked and not self._may_fill_empty_sums) or not self._may_be_dense(left, right, indices, state):
             return None
         else:
-            merged = _Item(left.members | right.members, indices, self._places(indices), frozenset(), False)
+            merged = _Item(left.members | right.members, indices, self._volume(indices), frozenset(), False)
         return self._nest((left, right), frozenset(indices)) + STEP + STORED * merged.entries, merged
 
     @property
-    def _may_be_of_nothing(self) -> bool:
-        """Whether a dense intermediate may hold sums of no products, which must then be none of the result's."""
+    def _may_fill_empty_sums(self) -> bool:
+        """Whether a dense intermediate may store the semiring's zero where no product contributes.
+
+        The zero must vanish in later products, and must not become a stored entry of a sparse result.
+        """
         return self.product.semiring.distributes_empty and not self.is_sparse
 
     def _is_stored(self, left: _Item, right: _Item, indices: tuple[IndexVar, ...]) -> bool:
-        """Whether einsum of the two gives a sparse result (see `planning.output.rules`)."""
+        """Whether the einsum of the two items has a sparse result (see `planning.output.rules`)."""
         sparse = [item for item in (left, right) if item.walked and item.valued]
         if any(set(item.indices) <= set(indices) for item in sparse):
             return True
         return len(indices) >= 2 and set(indices) <= {v for item in sparse for v in item.indices}
 
     def _may_be_dense(self, left: _Item, right: _Item, indices: tuple[IndexVar, ...], state: _State) -> bool:
-        """Whether a dense result is neither too large nor sampled by a sparse item that is still to come."""
+        """Whether a dense result is small enough, and no sparse item of a later step samples it."""
         sampled = any(item.walked and item.walked <= set(indices) for item in state if item not in (left, right))
-        return not sampled and self._places(indices) <= self.room
+        return not sampled and self._volume(indices) <= self.largest_dense

@@ -1,7 +1,7 @@
-"""Products by any semiring where no sparse level is left: plain jax.numpy over the whole iteration space.
+"""Dense products by any semiring: plain jax.numpy over the whole iteration space.
 
-XLA fuses the product into the reduction, so the space is gone through but, outside of derivatives, not stored. It means
-what the compiler's loops mean: a reduction of nothing is the semiring's zero, and those that reach a minimum share its
+XLA fuses the product into the reduction, so outside of derivatives the product is never stored. The semantics are those
+of the compiler's loops: an empty reduction is the semiring's zero, and the factors that attain a minimum share its
 gradient.
 """
 
@@ -21,7 +21,7 @@ from jsparse.notation import IndexVar
 
 __all__ = ["dense_product"]
 
-_SPARSE = "Make an operand sparse (jsparse.asarray): then only what it stores is gone through."
+_SPARSE = "Make an operand sparse (jsparse.asarray): the loops then visit its stored entries only."
 _MULTIPLY = {"*": jnp.multiply, "+": jnp.add, "&": jnp.bitwise_and}
 
 
@@ -32,10 +32,15 @@ def dense_product(
     arrays: Sequence[Any],
     sizes: Mapping[IndexVar, int],
 ) -> jax.Array:
-    """⊕ ⊗ arrays, of one dtype, over the indices that `kept` lacks; the result has those of `kept` in this order.
+    """Compute ⊕ ⊗ arrays: multiply them and reduce the index variables that `kept` lacks.
 
     Args:
-        terms: of each array the indices of its axes; one that repeats takes a diagonal.
+        terms: for each array the index variable of each axis; a repeated variable takes a diagonal.
+        kept: the index variables of the result's axes.
+        arrays: the factors, all of one dtype, which is the result's.
+        sizes: the size of each index variable.
+
+    Raises ShapeError if the iteration space is too large to count.
     """
     carried = dict.fromkeys((*kept, *(v for term in terms for v in term)))
     space = tuple(carried)
@@ -51,12 +56,12 @@ def dense_product(
 
 
 def _aligned(x: Any, term: Sequence[IndexVar], space: Sequence[IndexVar]) -> Any:
-    """An axis for each index of the space, of size 1 where the term lacks it."""
+    """Align an array with the iteration space: one axis for each index variable, of size 1 where the term lacks it."""
     names = list(term)
     while len(set(names)) < len(names):
         last = max(n for n, v in enumerate(names) if names.index(v) < n)
         first = names.index(names[last])
-        x = jnp.diagonal(x, axis1=first, axis2=last)  # behind all other axes
+        x = jnp.diagonal(x, axis1=first, axis2=last)  # numpy puts the diagonal last
         names = [v for n, v in enumerate(names) if n not in (first, last)] + [names[last]]
     order = sorted(range(len(names)), key=lambda n: space.index(names[n]))
     return jnp.expand_dims(jnp.transpose(x, order), [n for n, v in enumerate(space) if v not in names])

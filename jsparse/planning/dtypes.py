@@ -1,11 +1,12 @@
-"""Of which dtypes operands are taken, in which a product is computed, and of which its result is.
+"""Input, compute and result dtypes of a product.
 
-    promoted    what the operands promote to, as `jnp.result_type` says
-    computed    of the values that the kernel stores: the result's, unless that would cut floats to integers, or
-                numbers to bools
-    result      the promoted one, or `preferred_element_type`
+    promoted    what the operands promote to, by `jnp.result_type`
+    computed    the dtype of the values that the kernel stores: the result's, unless that would cut floats to integers,
+                or numbers to bools
+    result      the promoted dtype, or `preferred_element_type`
 
-A kernel casts what it loads. So an operand keeps its dtype where that comes to the same as promoting it first.
+A kernel casts what it loads. So an operand keeps its dtype if the kernel then computes with the same numbers as if the
+operand were promoted first.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ __all__ = ["Dtypes", "check_coefficients", "converted", "dtypes_of", "preferred_
 
 
 def converted(x: Any, dtype: np.dtype) -> Any:
-    """An array in a dtype; itself where nothing changes, which jax would take longer to find out."""
+    """The array in a dtype; the array itself if it has that dtype."""
+    # The comparison here is faster than jax's own in astype, and eager calls take this path.
     return x if x.dtype == dtype else x.astype(dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Dtypes:
-    """Of a product, or of a sum of products; see above."""
+    """The dtypes of a product or of a sum of products. The module's docstring defines the three."""
 
     promoted: np.dtype
     computed: np.dtype
@@ -40,56 +42,59 @@ class Dtypes:
 
     @property
     def intermediate(self) -> np.dtype:
-        """Of what is computed before, which is rounded at the end only."""
+        """The dtype of steps and of terms of sums: wide enough that only the last result is rounded."""
         return np.dtype(unrounded(self.computed.name))
 
     @property
     def of_term(self) -> Dtypes:
-        """Of one of several products that are added."""
+        """The dtypes of one of several products that are added."""
         return replace(self, computed=self.intermediate, result=self.intermediate)
 
-    def taken(self, given: np.dtype) -> np.dtype:
-        """The dtype of an operand as the primitive takes it."""
+    def operand_dtype(self, given: np.dtype) -> np.dtype:
+        """The dtype in which the primitive takes an operand of the dtype `given`."""
         return given if given.name in DTYPES and self._is_same_promoted(given) else self.promoted
 
     def _is_same_promoted(self, given: np.dtype) -> bool:
         """Whether a kernel that casts an operand computes with the same numbers as if it were promoted before."""
         if is_complex(given) and not is_complex(self.promoted):
             return False
-        if self.promoted.name in ("float16", "bfloat16"):  # in which all of 8 bits are exact
+        if self.promoted.name in ("float16", "bfloat16"):  # both represent every 8-bit integer exactly
             return given == self.promoted or given.itemsize == 1
         own, whole = part(given.name), part(self.promoted.name)
         return accumulator(own, whole) == accumulator(whole)
 
-    def summed(self, given: np.dtype) -> np.dtype:
-        """The dtype in which an operand, taken as `given`, is summed on its own."""
+    def reduction_dtype(self, given: np.dtype) -> np.dtype:
+        """The dtype of a prereduction of an operand that the primitive takes as `given`."""
         return given if is_complex(given) else np.dtype(accumulator(given.name))
 
     @property
     def dense(self) -> np.dtype:
-        """The dtype that XLA is asked for where it computes a product of promoted operands."""
+        """The `preferred_element_type` of a product that XLA computes from promoted operands."""
         return np.dtype(jnp.promote_types(self.promoted, self.intermediate))
 
 
 def dtypes_of(
     text: str, operands: Sequence[Signature], numbers: Sequence[complex] = (), preferred: np.dtype | None = None
 ) -> Dtypes:
-    """The dtypes of a product, or sum, of operands and numbers. Raises DTypeError for those that are not supported."""
+    """The dtypes of a product, or sum, of operands and numbers. Raises DTypeError if one is not supported."""
     operands = [x for x in operands if not x.is_relation]
     promoted = _promoted(text, operands, numbers)
     result = promoted if preferred is None else preferred
     _check(text, operands, promoted, promoted)
     if result.name not in DTYPES or (is_complex(promoted) and not is_complex(result)):
         raise DTypeError(
-            f"Expected preferred_element_type of '{text}' to be one of {', '.join(DTYPES)}, complex if operands are, "
-            f"but operands promote to {promoted} and it is {result}."
+            f"Expected preferred_element_type of '{text}' to be one of {', '.join(DTYPES)}, and complex if operands "
+            f"are, but it is {result} and the operands promote to {promoted}. Pass another dtype, or convert the "
+            f"operands with .astype."
         )
     return Dtypes(promoted, _computed(promoted, result), result)
 
 
 def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
-    """Raises DTypeError for numbers that the dtype of a sum does not have: a bool has no negative, and an integer is
-    computed with in 32 bits at least."""
+    """Raise DTypeError for a coefficient that the dtype of a sum cannot represent.
+
+    A bool has no negative. Integers are computed in the accumulator's dtype, which has 32 bits or more.
+    """
     if dtype == np.bool_ and any(number != 1 for number in coefficients):
         raise DTypeError(
             f"Expected operands of '{text}' that can be subtracted, but all are bool. Convert one of them with .astype."
@@ -136,7 +141,10 @@ def _computed(promoted: np.dtype, result: np.dtype) -> np.dtype:
 
 
 def preferred_dtype(text: str, dtype: Any) -> np.dtype | None:
-    """`preferred_element_type` as jax takes it: with 64 bits only if x64 is on. Raises DTypeError if it is no dtype."""
+    """`preferred_element_type` as a dtype that jax canonicalizes: 64 bits only if x64 is on.
+
+    Raises DTypeError if `dtype` is no dtype of numbers.
+    """
     if dtype is None:
         return None
     given = given_dtype(dtype, f"preferred_element_type of {text} to be a dtype of numbers")

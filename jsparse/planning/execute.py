@@ -14,7 +14,7 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.compiler.dtypes import as_dtype
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.planning.checkpoint_name import named
+from jsparse.planning.checkpoint_name import with_checkpoint_name
 from jsparse.planning.dense_semiring import dense_product
 from jsparse.planning.dtypes import converted
 from jsparse.planning.index_relation import IndexRelation, is_index_relation, pattern_of
@@ -40,8 +40,10 @@ __all__ = ["execute", "factors_of"]
 
 
 def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> Any:
-    """The result of a plan on operands with the signatures that it was made for: an array or a SparseTensor.
-    `out_format` is what the caller asks for: the result may lie on its pattern."""
+    """Run a plan on operands that have the signatures it was made for. The result is an array or a SparseTensor.
+
+    `out_format` is the caller's argument: the result may lie on its pattern.
+    """
     values = list(operands)
     for instruction in plan.instructions:
         if isinstance(instruction, Convert):
@@ -52,7 +54,7 @@ def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> A
 
 
 def in_format(x: SparseTensor | IndexRelation, format: Format) -> SparseTensor | IndexRelation:
-    """A sparse operand in another format."""
+    """Convert a sparse operand to another format."""
     if isinstance(x, SparseTensor):
         return x.asformat(format)
     ones = SparseTensor._unchecked(jnp.ones(x.nse, jnp.float32), x.pattern)
@@ -65,7 +67,7 @@ def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:
         array = _total(work, values, None)
         return jnp.broadcast_to(jnp.expand_dims(array, output.repeated), output.shape) if output.repeated else array
     if isinstance(output, AssembledPattern) and output.entries is not None:
-        return _found_at_once(work, output, output.entries, values)
+        return _assembled_with_values(work, output, output.entries, values)
     if isinstance(output, AssembledPattern):
         on = output.assembly.pattern(values)
     else:
@@ -74,28 +76,28 @@ def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:
 
 
 def _total(work: SumOfProducts, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """The sum of all terms, dense or on the pattern of the result."""
+    """Add all terms, dense or on the result's pattern `on`."""
     return cast(jax.Array, converted(reduce(add, (_scaled(term, values, on) for term in work.terms)), work.dtype))
 
 
 def _existing(output: OnPattern, values: Sequence[Any], out_format: object) -> DynamicPattern | None:
-    """The dynamic pattern that the result has, None if that is static."""
+    """The result's pattern if it is dynamic, None if it is static."""
     if isinstance(output.pattern, Pattern):
         return None
     given = pattern_of(out_format) if output.source is None else values[output.source].pattern
     if isinstance(given, DynamicPattern):
         return given
-    return DynamicPattern.empty(output.pattern)  # dense levels of size 0 leave nothing of an operand's pattern
+    return DynamicPattern.empty(output.pattern)  # dense levels of size 0 leave no entries, so no pattern to share
 
 
-def _found_at_once(
+def _assembled_with_values(
     work: SumOfProducts, output: AssembledPattern, entries: Entries, values: Sequence[Any]
 ) -> SparseTensor:
-    """A sparse result on a pattern of its own, found and computed in one walk."""
+    """A sparse result whose pattern and values one kernel finds together."""
     factors = [x for term in work.terms for x in factors_of(term, values)]
     index = [array for arrays in output.assembly.index(values) for array in arrays]
     *arrays, found = entries_p.bind(*same_varying((*factors, *index)), work=entries)
-    found = named(converted(found, work.dtype))
+    found = with_checkpoint_name(converted(found, work.dtype))
     on = output.assembly.pattern(values, arrays)
     if on is not None:
         found = on.poisoned(found if entries.semiring.is_linear else on.in_use(found))
@@ -104,7 +106,7 @@ def _found_at_once(
 
 
 def _scaled(term: PlannedProduct, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """What a term adds, dense or on the result's pattern."""
+    """A term: its product times its coefficient, dense or on the result's pattern."""
     out = _product(term, values, on)
     if term.coefficient in (1, -1):
         return out if term.coefficient == 1 else -out
@@ -116,37 +118,39 @@ def _scaled(term: PlannedProduct, values: Sequence[Any], on: DynamicPattern | No
 
 
 def _product(work: PlannedProduct, values: Sequence[Any], on: DynamicPattern | None) -> jax.Array:
-    """A product, dense or on the pattern where it is stored, which is `on` if that is dynamic. NaN if a dynamic pattern
-    overflowed."""
+    """A product, dense or on the result's pattern (`on` if that is dynamic).
+
+    It is NaN if a dynamic pattern overflowed.
+    """
     operands = [values[n] for n in work.values]
     if work.spec is None and work.semiring.is_linear and any(0 in x.shape for x in operands):
-        return jnp.zeros(work.shape, work.dtype)  # XLA would go through what the other dimensions could hold
+        return jnp.zeros(work.shape, work.dtype)  # XLA would loop over the other dimensions, however large they are
     arrays = factors_of(work, values)
     if work.spec is None:
         return _dense(work, arrays) if work.semiring.is_linear else _dense_by_semiring(work, arrays)
     if work.spec.factors == (work.spec.result,) and work.spec.result.on is not None and len(work.spec.walks) == 1:
-        return converted(arrays[0], work.dtype)  # the same values, perhaps under other names of dimensions
+        return converted(arrays[0], work.dtype)  # no kernel: the result is the factor, with dimensions renamed
     index = [array for pattern in work.walked(values, on) for array in pattern.operands()]
-    out = named(converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype))
+    out = with_checkpoint_name(converted(einsum_p.bind(*same_varying((*arrays, *index)), spec=work.spec), work.dtype))
     if not work.semiring.is_linear and isinstance(work.result, DynamicType) and on is not None:
         out = on.retyped(work.result).in_use(out)
     return out
 
 
 def factors_of(work: PlannedProduct, values: Sequence[Any]) -> list[Any]:
-    """The factors that have values as the primitive (or the dense einsum) takes them."""
+    """The factors that have values, in the dtypes and with the prereductions that the primitive expects."""
     operands = (values[n] for n in work.values)
-    return [_factor(work, x, place) for place, x in enumerate(operands) if not is_index_relation(x)]
+    return [_factor(work, x, n) for n, x in enumerate(operands) if not is_index_relation(x)]
 
 
-def _factor(work: PlannedProduct, x: Any, place: int) -> Any:
+def _factor(work: PlannedProduct, x: Any, n: int) -> Any:
     array = x.values if isinstance(x, SparseTensor) and not x.format.is_dense else dense_array(x)
-    dtype, text = work.operand_dtypes[place], work.prereductions[place]
+    dtype, text = work.operand_dtypes[n], work.prereductions[n]
     assert dtype is not None
     array = converted(array, dtype)
     if text is None:
         return array
-    array = converted(array, work.dtypes.summed(dtype))
+    array = converted(array, work.dtypes.reduction_dtype(dtype))
     if work.semiring.is_linear:
         return jnp.einsum(text, array)
     before, _, after = text.partition("->")
@@ -155,7 +159,7 @@ def _factor(work: PlannedProduct, x: Any, place: int) -> Any:
 
 
 def _dense(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
-    """What XLA computes: nothing is left to walk. Indices that no operand carries are broadcast."""
+    """A product without sparse levels, computed by XLA. Index variables that no operand carries are broadcast."""
     carried = {v for factor in work.assignment.factors for v in factor.variables()}
     target = [str(v) for v in work.assignment.target.indices]
     kept = [v for v in target if v in carried]
@@ -178,7 +182,7 @@ def _dense_by_semiring(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array
 
 
 def _wrapped(out: jax.Array, result: Pattern | DynamicType, on: DynamicPattern | None) -> Any:
-    """Values as a tensor on the pattern of the result."""
+    """Make a tensor of values on the pattern of the result."""
     if result.format.is_dense:
         return dense_levels(out, result.format)
     if isinstance(result, Pattern):

@@ -1,4 +1,4 @@
-"""What is given: operands as arrays, and their signatures and `out_format`'s, checked."""
+"""Checked operands, and the signatures of operands and of `out_format`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["as_array", "as_operand", "signatures"]
 
 
 def as_array(x: Any, subscripts: str) -> jax.Array:
-    """An operand that is no SparseTensor as an array of numbers. Raises DTypeError if it is none."""
+    """Convert a dense operand to an array of numbers. Raises DTypeError if it is none."""
     return jax_array(x, f"the operands of '{shortened(subscripts)}' to be arrays of numbers or SparseTensors")
 
 
 def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
-    """An operand as the primitives take it; `name` says in messages which it is.
+    """Check an operand and convert it to what the primitives take. Messages call it `name`.
 
     Raises PatternError if the leaves of a SparseTensor are not those of its pattern, DTypeError for anything that is
     neither a tensor nor an array of numbers.
@@ -38,7 +38,10 @@ def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
 def signatures(
     text: str, operands: Sequence[Any], out_format: OutFormat
 ) -> tuple[tuple[Signature, ...], OutputRequest]:
-    """The signatures of operands, and `out_format` likewise. Raises FormatError if it is no format."""
+    """The signatures of the operands and the request for the output.
+
+    Raises FormatError if `out_format` is no format.
+    """
     if isinstance(out_format, SparseTensor):
         check_pattern(out_format, lambda: f"out_format of '{text}'")
     *stored, requested = stored_on([*operands, out_format])

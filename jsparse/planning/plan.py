@@ -1,9 +1,9 @@
-"""Plans: what a sum of products does, as a value that follows from the signatures of its operands alone.
+"""Plans: the instructions that compute a sum of products. A plan depends on the signatures of the operands alone.
 
     operands ──signatures──> Program ──plan──> ProgramPlan ──execute──> array or SparseTensor
 
-A plan is a straight line of instructions. Each makes one value; values are numbered, the operands first, and the last
-one is the result. The plan of an einsum is that of a sum of one term, in most cases one instruction.
+A plan is a straight line of instructions, and each makes one value. Values are numbered, the operands first; the last
+one is the result. An einsum is a sum of one term: most of their plans have one instruction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "SumOfProducts",
 ]
 
-OUTPUT = -1  # in place of a value's number: the pattern on which the result lies
+OUTPUT = -1  # stands for the result's own pattern where a value's number is expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,18 @@ class PlannedProduct:
     """A number times a product of values: one call of the primitive, or one of jnp.einsum if no pattern is walked.
 
     Attributes:
-        values: the number of the value that each factor of the assignment is.
-        shape: of the result, dense or not.
-        dtypes: of operands, of what is computed, and of the result.
-        operand_dtypes: of each factor as the primitive takes it, before it is reduced alone; None of an index relation.
-        prereductions: for each factor the einsum that sums the index variables which it alone carries, None if there
+        coefficient: the number that the product is multiplied by.
+        assignment: the product's index notation.
+        values: for each factor of the assignment, the number of its value.
+        shape: the result's logical shape, dense or sparse.
+        dtypes: the dtypes of operands, of the computation and of the result.
+        operand_dtypes: for each factor its dtype before the prereduction; None for an index relation.
+        prereductions: for each factor the einsum that sums the index variables which it alone carries; None if there
             are none.
-        spec: what the primitive computes; None if no level is left to walk.
-        index_sources: for each dynamic pattern that is walked, the value that lies on it, or `OUTPUT`.
+        spec: the parameter of the primitive; None if no sparse level is left to walk.
+        index_sources: for each dynamic pattern that is walked, the number of a value that lies on it, or `OUTPUT`.
         result: the pattern of a sparse result, None for a dense one.
+        semiring: the semiring of the product.
     """
 
     coefficient: complex
@@ -70,29 +73,31 @@ class PlannedProduct:
 
     @property
     def dtype(self) -> np.dtype:
-        """The result's."""
+        """The dtype of the result."""
         return self.dtypes.result
 
     @property
     def factor_dtypes(self) -> tuple[np.dtype, ...]:
-        """Of the primitive's factors."""
+        """The dtypes of the primitive's factors, after prereductions."""
         pairs = ((dtype, text) for dtype, text in zip(self.operand_dtypes, self.prereductions, strict=True))
-        return tuple(dtype if text is None else self.dtypes.summed(dtype) for dtype, text in pairs if dtype is not None)
+        return tuple(
+            dtype if text is None else self.dtypes.reduction_dtype(dtype) for dtype, text in pairs if dtype is not None
+        )
 
     @property
     def kernel_dtypes(self) -> tuple[str, ...]:
-        """Of the result and of the factors of a kernel, which for complex numbers computes with their parts."""
+        """The dtypes of a kernel's result and factors: for complex numbers, of their real and imaginary parts."""
         return tuple(part(dtype.name) for dtype in (self.dtypes.computed, *self.factor_dtypes))
 
     def walked(self, values: Sequence[Any], output: DynamicPattern | None) -> list[DynamicPattern]:
-        """The dynamic patterns that are walked, of these values; the result lies on `output`."""
+        """The dynamic patterns that are walked, taken from these values; `output` is the result's own."""
         patterns = (output if n == OUTPUT else values[n].pattern for n in self.index_sources)
         return [pattern for pattern in patterns if pattern is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class DenseOutput:
-    """An array of this shape. Along the dimensions `repeated` no term varies: it is computed without them."""
+    """A dense array of this shape. No term varies along the dimensions `repeated`, which are added by broadcasting."""
 
     shape: tuple[int, ...]
     repeated: tuple[int, ...] = ()
@@ -100,10 +105,12 @@ class DenseOutput:
 
 @dataclass(frozen=True, slots=True)
 class OnPattern:
-    """Values on a pattern that exists.
+    """Values on an existing pattern.
 
     Attributes:
-        source: of a dynamic pattern, the value whose index arrays it has; None if they are those of `out_format`.
+        pattern: the static pattern, or the type of the dynamic one.
+        source: for a dynamic pattern, the number of the value whose index arrays it shares; None if it shares those of
+            `out_format`.
     """
 
     pattern: Pattern | DynamicType
@@ -112,10 +119,11 @@ class OnPattern:
 
 @dataclass(frozen=True, slots=True)
 class AssembledPattern:
-    """Values on a pattern that is found in the program, or was found by planning: by the symbolic phase.
+    """Values on a new pattern, which the symbolic phase finds: in planning if it is static, else in the program.
 
     Attributes:
-        entries: how pattern and values are found at once; None if the pattern is found first.
+        assembly: how the pattern is found.
+        entries: the parameter of the primitive that finds pattern and values together; None if the pattern comes first.
     """
 
     assembly: Assembly
@@ -123,7 +131,7 @@ class AssembledPattern:
 
     @property
     def pattern(self) -> Pattern | DynamicType:
-        """Where the values lie."""
+        """The static pattern on which the values lie, or the type of the dynamic one."""
         return self.assembly.result
 
 
@@ -132,7 +140,7 @@ Output: TypeAlias = DenseOutput | OnPattern | AssembledPattern
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """A value in another format, in which its pattern can be walked together with others."""
+    """The conversion of a value to a format in which its pattern is concordant with the others."""
 
     value: int
     format: Format
@@ -152,19 +160,19 @@ Instruction: TypeAlias = Convert | SumOfProducts
 
 @dataclass(frozen=True, slots=True)
 class ProgramPlan:
-    """All instructions; `text` says for messages what they compute."""
+    """All instructions of a program. Messages quote its expression, `text`."""
 
     text: str
     instructions: tuple[Instruction, ...]
 
     @property
     def result(self) -> SumOfProducts:
-        """The last instruction."""
+        """The last instruction, which computes the program's result."""
         last = self.instructions[-1]
         assert isinstance(last, SumOfProducts)
         return last
 
     @property
     def sums(self) -> tuple[SumOfProducts, ...]:
-        """The instructions that compute, in their order."""
+        """The instructions that compute, in order, without conversions."""
         return tuple(x for x in self.instructions if isinstance(x, SumOfProducts))

@@ -1,4 +1,4 @@
-"""Einsums and statements on their operands: planned, once for operands of the same signatures, and ready to run."""
+"""Planned einsums and statements: a plan with its operands. Operands of equal signatures share one plan."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from jsparse.planning.signature import Signature
 
 __all__ = ["Planned", "plan_einsum", "plan_statement"]
 
-REMEMBERED = 256  # plans; each holds its patterns
-ONE = "1"  # the factor of a term that has none; no tensor can be called so
+REMEMBERED = 256  # the most plans that are remembered; each keeps its static patterns alive
+ONE = "1"  # the name of a factor for terms that have none; no tensor can have this name
 
 
 class Planned(NamedTuple):
-    """A plan, the operands that it was made for, and the `out_format` that the caller asks for."""
+    """A plan, the operands that it was made for, and the caller's `out_format`."""
 
     plan: ProgramPlan
     operands: list[Any]
     out_format: OutFormat
 
     def run(self) -> Any:
-        """The result: an array or a SparseTensor."""
+        """Execute the plan. The result is an array or a SparseTensor."""
         return execute(self.plan, self.operands, self.out_format)
 
 
@@ -54,7 +54,7 @@ def plan_einsum(
 
     Raises:
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
-        PatternError: there is no room for a sparse result, or nothing says how much there has to be.
+        PatternError: a sparse result has more than `nse` entries, or nothing bounds its capacity.
     """
     taken: list[Any] = [
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
@@ -79,8 +79,10 @@ def plan_statement(
     semiring: Semiring = PLUS_TIMES,
     shape: tuple[int, ...] | None = None,
 ) -> Planned:
-    """Plan a statement on these tensors. `text` is for messages; `shape` is the target's, None if the caller did not
-    pass it. Raises as `plan_einsum`."""
+    """Plan a statement on these tensors. Messages quote `text`. `shape` is the target's, if the caller passed it.
+
+    Raises the errors of `plan_einsum`.
+    """
     statement, more = _with_factors(statement, tensors)
     names = tuple(dict.fromkeys(factor.tensor for term in statement.terms for factor in term.factors))
     every = {**tensors, **more}
@@ -108,7 +110,7 @@ def _of_statement(
 
 
 def _with_factors(statement: Statement, tensors: dict[str, Any]) -> tuple[Statement, dict[str, Any]]:
-    """A term of a number only, or of tables besides, gets the factor 1, an operand."""
+    """Give each term without factors that have values one more operand, 1, so that every term is a product."""
     bare = [all(is_index_relation(tensors[factor.tensor]) for factor in term.factors) for term in statement.terms]
     if not any(bare):
         return statement, {}

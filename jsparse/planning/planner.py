@@ -1,9 +1,9 @@
-"""From a program and its operands' signatures to its plan.
+"""The planner: it makes a plan from a program and the signatures of its operands.
 
-steps        of a product of three or more operands, some are multiplied before the others (`contraction_path`)
-conversions  dynamic patterns that cannot be walked together are stored in another order before (`concordize`)
-output       what is asked for, else what the rules say; a new pattern is found now if everything is known (`output`)
-terms        what the primitive computes of each product
+steps        a product of three or more operands may be split into smaller products (`contraction_path`)
+conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
+output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
+terms        for each product, the parameter of the primitive that computes it
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SMALLER = "Pass out_format= for a result that stores less (of einsum and evalua
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """A term that is not planned yet: a number times a product of the values with these numbers."""
+    """A term that is not planned yet: a coefficient times a product. `values` numbers the values of its factors."""
 
     coefficient: complex
     product: TypedProduct
@@ -61,10 +61,10 @@ class _Term:
 
 
 def plan(text: str, program: Program, operands: Sequence[Signature], request: Request) -> ProgramPlan:
-    """The plan of a program on operands of these signatures; `text` is for messages.
+    """The plan of a program on operands with these signatures. Messages quote `text`.
 
     Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the program, each
-    other or the request, or if there is no room for a result.
+    other or the request, or if a result exceeds its capacity.
     """
     products = program.products(text, operands, request)
     coefficients = [term.coefficient for term in program.terms]
@@ -84,18 +84,21 @@ class _Planner:
     def __init__(self, text: str, operands: Sequence[Signature]) -> None:
         self.text, self.values = text, list(operands)
         self.instructions: list[Instruction] = []
-        self.groups = count(len(operands) + 1)  # operands and `out_format` have the ones before
+        self.groups = count(len(operands) + 1)  # operands and `out_format` have the lower numbers
         self.converted: dict[tuple[int, Format], int] = {}
         self.steps = 0
 
     def add(self, instruction: Instruction, signature: Signature) -> int:
-        """One more instruction, whose result has that signature. Returns the number of the value."""
+        """Append an instruction whose result has that signature. Returns the number of its value."""
         self.instructions.append(instruction)
         self.values.append(signature)
         return len(self.values) - 1
 
     def compute(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None) -> int:
-        """Instructions for a sum of terms, and for what has to be computed or converted before."""
+        """Append the instructions for a sum of terms, after those for its steps and conversions.
+
+        Returns the number of the sum's value.
+        """
         shape, repeated = terms[0].product.shape, tuple[int, ...]()
         if output is None:
             terms, repeated = _without_repeats(terms)
@@ -108,11 +111,14 @@ class _Planner:
         products = tuple(self._product(term, own, on) for term, own in concordant)
         stored = self._output(shape, repeated, on, assembly, products)
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
-            on = replace(on, group=next(self.groups))  # of index arrays that nothing else has
+            on = replace(on, group=next(self.groups))  # no other value has these index arrays
         return self.add(SumOfProducts(products, stored, dtypes.result), Signature(shape, dtypes.result, False, on))
 
     def _in_steps(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format) -> list[tuple[_Term, Dtypes]]:
-        """The terms with their dtypes, steps taken: those of a product alone, and of terms of a dense sum."""
+        """The terms, split into steps where that is allowed, with their dtypes.
+
+        Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern.
+        """
         if len(terms) == 1 and terms[0].coefficient == 1:
             return [self._last_step(terms[0], dtypes, output is NEW_PATTERN or isinstance(output, Format))]
         if output is not None:
@@ -120,7 +126,7 @@ class _Planner:
         return [self._dense_term(term, dtypes) for term in terms]
 
     def _dense_term(self, term: _Term, dtypes: Dtypes) -> tuple[_Term, Dtypes]:
-        """A term of a dense sum: in steps if it carries all of the result's indices and promotes as the sum does."""
+        """Split a term of a dense sum if it carries all index variables of the result and promotes as the sum does."""
         own = dtypes_of(self.text, term.product.operands, preferred=dtypes.of_term.result)
         carried = {v for indices in term.product.indices for v in indices}
         if set(term.product.kept) <= carried and own.promoted == dtypes.promoted:
@@ -128,7 +134,10 @@ class _Planner:
         return term, dtypes.of_term
 
     def _last_step(self, term: _Term, dtypes: Dtypes, is_sparse: bool) -> tuple[_Term, Dtypes]:
-        """The product that is left when all steps before it are done, each by instructions of its own."""
+        """Append the instructions of all steps before the last one.
+
+        Returns the last step as a term, with its dtypes.
+        """
         steps = contraction_path(term.product, is_sparse)
         if not steps:
             return term, dtypes
@@ -137,19 +146,19 @@ class _Planner:
             accesses.append(Access(f"T{self.steps}", step.indices))
             self.steps += 1
             values.append(self._step(step, term.product, accesses, values, dtypes.intermediate))
-        used = {place for step in steps for place in step.places}
-        left = [place for place in range(len(values)) if place not in used]
+        used = {n for step in steps for n in step.operands}
+        left = [n for n in range(len(values)) if n not in used]
         last = self._selected(term.product, term.product.assignment.target, accesses, values, left)
-        of_last = dtypes_of(self.text, last.operands, preferred=dtypes.result)
-        return _Term(term.coefficient, last, tuple(values[place] for place in left)), of_last
+        last_dtypes = dtypes_of(self.text, last.operands, preferred=dtypes.result)
+        return _Term(term.coefficient, last, tuple(values[n] for n in left)), last_dtypes
 
     def _step(
         self, step: Step, product: TypedProduct, accesses: Sequence[Access], values: Sequence[int], dtype: np.dtype
     ) -> int:
-        taken = self._selected(product, accesses[-1], accesses, values, step.places)
+        taken = self._selected(product, accesses[-1], accesses, values, step.operands)
         output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
         dtypes = dtypes_of(self.text, taken.operands, preferred=dtype)
-        return self.compute([_Term(1, taken, tuple(values[n] for n in step.places))], dtypes, output, None)
+        return self.compute([_Term(1, taken, tuple(values[n] for n in step.operands))], dtypes, output, None)
 
     def _selected(
         self,
@@ -157,18 +166,18 @@ class _Planner:
         target: Access,
         accesses: Sequence[Access],
         values: Sequence[int],
-        places: Sequence[int],
+        chosen: Sequence[int],
     ) -> TypedProduct:
-        """The product of some of the factors."""
-        assignment = Assignment(target, tuple(accesses[place] for place in places))
-        return replace(product, assignment=assignment, operands=tuple(self.values[values[n]] for n in places))
+        """The product of the chosen factors."""
+        assignment = Assignment(target, tuple(accesses[n] for n in chosen))
+        return replace(product, assignment=assignment, operands=tuple(self.values[values[n]] for n in chosen))
 
     def _concordant(self, term: _Term, provisional: PatternRef | None) -> _Term:
-        """The term with values converted so that all of its patterns, and the output's, can be walked together."""
+        """The term with values converted so that all of its patterns, and the output's, are concordant."""
         values, operands = list(term.values), list(term.product.operands)
-        for place, format in conversions(term.product, provisional):
-            values[place] = self._converted(values[place], format)
-            operands[place] = self.values[values[place]]
+        for n, format in conversions(term.product, provisional):
+            values[n] = self._converted(values[n], format)
+            operands[n] = self.values[values[n]]
         if tuple(values) == term.values:
             return term
         return _Term(term.coefficient, replace(term.product, operands=tuple(operands)), tuple(values))
@@ -187,7 +196,7 @@ class _Planner:
     def _stored(
         self, terms: Sequence[_Term], output: Stored | Format, nse: int | None
     ) -> tuple[PatternRef | None, Assembly | None]:
-        """What the result is stored on, None if it is dense; and how that is found, if it is a pattern of its own."""
+        """The pattern that the result is stored on (None if dense), and its assembly if it is a new pattern."""
         if isinstance(output, PatternRef) or output is None:
             return output, None
         format = output if isinstance(output, Format) else None
@@ -211,20 +220,20 @@ class _Planner:
         return OnPattern(on.pattern, None if isinstance(on.pattern, Pattern) else self._source(on))
 
     def _source(self, on: PatternRef) -> int | None:
-        """The value on whose index arrays a dynamic pattern lies; of several, one with the most transposed indices."""
-        wanted = on.core
-        assert wanted is not None
+        """The number of a value that has a dynamic pattern's index arrays; the one with the most transposed indices."""
+        own = on.core
+        assert own is not None
         cores = ((n, value.core) for n, value in enumerate(self.values))
         lying = [
             (len(core.derived), n)
             for n, core in cores
-            if core is not None and (core.pattern, core.group) == (wanted.pattern, wanted.group)
+            if core is not None and (core.pattern, core.group) == (own.pattern, own.group)
         ]
         return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
 
 
 def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None:
-    """How a sum is computed where its pattern is found; None if that is better done first."""
+    """The parameter for finding a sum's pattern and values together; None if the pattern should be found first."""
     specs = tuple(term.spec for term in terms if term.spec is not None)
     if not len(assembly.reached.terms) == len(specs) == len(terms):
         return None
@@ -242,13 +251,16 @@ def planned_product(
     values: tuple[int, ...],
     coefficient: complex = 1,
 ) -> PlannedProduct:
-    """A product whose result is stored on `on`, or dense. Raises ShapeError if no memory holds it."""
+    """A product whose result is stored on `on`, or is dense.
+
+    Raises ShapeError if the result is too large for memory.
+    """
     shape = product.shape if on is None else (on.pattern.nse,)
     check_bytes(shape, dtypes.result, f"the result of '{text}'", _SMALLER)
     spec = product.spec(on)
-    alone = tuple(product.alone(n)[1] if spec else None for n in range(len(product.operands)))
-    taken = tuple(
-        None if x.is_relation else dtypes.taken(x.dtype) if spec else dtypes.promoted for x in product.operands
+    prereductions = tuple(product.prereduction(n)[1] if spec else None for n in range(len(product.operands)))
+    operand_dtypes = tuple(
+        None if x.is_relation else dtypes.operand_dtype(x.dtype) if spec else dtypes.promoted for x in product.operands
     )
     made = PlannedProduct(
         coefficient=coefficient,
@@ -256,8 +268,8 @@ def planned_product(
         values=values,
         shape=product.shape,
         dtypes=dtypes,
-        operand_dtypes=taken,
-        prereductions=alone,
+        operand_dtypes=operand_dtypes,
+        prereductions=prereductions,
         spec=spec,
         index_sources=_index_sources(product, spec, on, values),
         result=None if on is None else on.pattern,
@@ -269,7 +281,10 @@ def planned_product(
 def _index_sources(
     product: TypedProduct, spec: Spec | None, on: PatternRef | None, values: Sequence[int]
 ) -> tuple[int, ...]:
-    """Whose index arrays each dynamic pattern's are; of several values, one that brings the most."""
+    """For each dynamic pattern that is walked, the number of a value that has its index arrays, or `OUTPUT`.
+
+    The value also has the transposed indices that the walk uses.
+    """
     if spec is None:
         return ()
     lying = [(values[n], product.key_of(n), x.core) for n, x in enumerate(product.operands) if x.core is not None]
@@ -283,7 +298,7 @@ def _index_sources(
 
 
 def _without_repeats(terms: list[_Term]) -> tuple[list[_Term], tuple[int, ...]]:
-    """The terms of a dense result without those of its indices that none of them carries, and their dimensions."""
+    """Remove the index variables that no term carries from a dense result. Returns the terms and the dimensions."""
     kept = terms[0].product.kept
     carried = {v for term in terms for indices in term.product.indices for v in indices}
     dims = tuple(dim for dim, v in enumerate(kept) if v not in carried)

@@ -1,4 +1,4 @@
-"""Programs: a sum of products of numbered operands, and what its operands have to satisfy."""
+"""Programs: sums of products of numbered operands, with the checks of operands' ranks and sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Program", "ProgramTerm"]
 
 @dataclass(frozen=True, slots=True)
 class ProgramTerm:
-    """`coefficient * Π factors`; `operands` are the numbers of the tensors that the factors access."""
+    """The term `coefficient * Π factors`. `operands` are the numbers of the tensors that the factors access."""
 
     coefficient: int | float | complex
     factors: tuple[Access, ...]
@@ -26,8 +26,11 @@ class ProgramTerm:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`target = Σ terms` by a semiring. Each term is summed over those of its own index variables that the target
-    lacks; an index variable of the target that a term lacks repeats the term."""
+    """The statement `target = Σ terms` by a semiring.
+
+    Each term is summed over its index variables that the target lacks. A term that lacks an index variable of the
+    target is repeated along it.
+    """
 
     target: Access
     terms: tuple[ProgramTerm, ...]
@@ -35,7 +38,7 @@ class Program:
 
     @staticmethod
     def of_assignment(assignment: Assignment, semiring: Semiring) -> Program:
-        """An einsum: its operands are the factors, in their order."""
+        """The program of an einsum. Its operands are the factors, in their order."""
         numbers = tuple(range(len(assignment.factors)))
         return Program(assignment.target, (ProgramTerm(1, assignment.factors, numbers),), semiring)
 
@@ -46,10 +49,10 @@ class Program:
         ]
         for access, operand in accesses:
             _check_rank(text, access, operand)
-        asked = request.output
-        pattern = (self.target, asked.pattern.shape) if isinstance(asked, PatternRef) else None
-        told = None if request.shape is None else (self.target, request.shape)
-        sizes = checked_sizes(text, [(access, operand.shape) for access, operand in accesses], pattern, told)
+        output = request.output
+        pattern = (self.target, output.pattern.shape) if isinstance(output, PatternRef) else None
+        given_shape = None if request.shape is None else (self.target, request.shape)
+        sizes = checked_sizes(text, [(access, operand.shape) for access, operand in accesses], pattern, given_shape)
         return [
             TypedProduct(
                 Assignment(self.target, term.factors), tuple(operands[n] for n in term.operands), sizes, self.semiring
@@ -62,5 +65,5 @@ def _check_rank(text: str, access: Access, operand: Signature) -> None:
     if len(access.indices) != len(operand.shape):
         raise ShapeError(
             f"Expected tensor {access.tensor} of '{text}' to have rank {len(access.indices)}, as {access} says, but "
-            f"it has shape {operand.shape}."
+            f"it has shape {operand.shape}. Write one index for each dimension."
         )

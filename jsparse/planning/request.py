@@ -1,4 +1,4 @@
-"""What a caller asks of a result: to be dense, in a format, or on a pattern."""
+"""Requests of callers for a result. It may be dense, in a given format, or on a given pattern."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["NEW_PATTERN", "NewPattern", "OutFormat", "OutputRequest", "Request"]
 
 
 class NewPattern(Enum):
-    """A result that is sparse, on none of its operands' patterns."""
+    """The request for a sparse result on a new pattern, in an inferred format."""
 
     NEW_PATTERN = "new"
 
@@ -25,21 +25,21 @@ class NewPattern(Enum):
 NEW_PATTERN = NewPattern.NEW_PATTERN
 
 OutFormat: TypeAlias = str | Format | SparseTensor | Pattern | DynamicPattern | None
-"""`out_format` as people give it."""
+"""The types of the argument `out_format`."""
 
 OutputRequest: TypeAlias = str | Format | PatternRef | NewPattern | None
-"""The same as plans are remembered by it: tensors and patterns are replaced by what is static of them."""
+"""`out_format` as part of a plan's key: tensors and patterns are replaced by their static part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a caller asks of the result of a program.
+    """The request for the result of a program.
 
     Attributes:
         output: where it is stored; None to follow the rules (`planning.output.rules`).
-        nse: the room of a dynamic pattern, a bound for a static one.
-        dtype: None for what operands and numbers promote to.
-        shape: None if it follows from the operands.
+        nse: the capacity of a dynamic pattern, an upper bound for the entries of a static one; None if not given.
+        dtype: the result's dtype; None for the one that operands and numbers promote to.
+        shape: the result's shape; None if it follows from the operands.
     """
 
     output: OutputRequest = None

@@ -1,4 +1,4 @@
-"""Which semirings have a meaning for which numbers."""
+"""The check that a semiring is defined for a dtype."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["check_semiring_dtype"]
 
 
 def check_semiring_dtype(text: str, semiring: Semiring, dtype: np.dtype) -> None:
-    """Raise SemiringError if the operations have no meaning for numbers of that dtype."""
+    """Raise SemiringError if the semiring's operations are not defined for numbers of that dtype."""
     bitwise = "|" in (semiring.add, semiring.multiply) or semiring.multiply == "&"
     if bitwise and dtype.kind not in "biu":
         raise SemiringError(

@@ -1,4 +1,4 @@
-"""What of an einsum's operands decides how it is done; all that is known while tracing, and hashable."""
+"""Signatures: the static, hashable properties of operands. A plan depends on nothing else."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ __all__ = ["Core", "PatternRef", "Signature", "signature", "stored_on"]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What of an operand decides how an einsum is done.
+    """The static properties of an operand.
 
     Attributes:
-        is_relation: it has no values: every entry is 1, in whatever dtype. It never makes a result sparse.
+        shape: the logical shape.
+        dtype: the dtype of the values.
+        weak: the dtype is weak, as in jax's promotion.
+        stored: the pattern that it is stored on; None for a dense array.
+        is_relation: it is an index relation: it has no values, and never makes a result sparse.
     """
 
     shape: tuple[int, ...]
@@ -34,19 +38,25 @@ class Signature:
 
     @property
     def core(self) -> Core | None:
-        """What loops walk of the operand's pattern; None if that is nothing."""
+        """The core of the operand's pattern; None if it has no sparse level."""
         return None if self.stored is None else self.stored.core
 
     @property
     def promoting(self) -> Any:
-        """Something that promotes as the operand does: a weakly typed one as a Python number."""
+        """An argument for `jnp.result_type` that promotes as the operand does: a Python type if its dtype is weak."""
         python = {"f": float, "i": int, "c": complex, "b": bool}
         return python.get(self.dtype.kind, self.dtype) if self.weak else self.dtype
 
 
 @dataclass(frozen=True, slots=True)
 class PatternRef:
-    """A pattern. Dynamic ones are known by type and by `group`: those of one group have the same index arrays."""
+    """A reference to a pattern: a static pattern itself, or the type and the identity of a dynamic one.
+
+    Attributes:
+        pattern: the static pattern, or the type of the dynamic one.
+        group: the identity of the index arrays. Dynamic patterns of one group have the same arrays.
+        derived: the types of the transposed indices that come with a dynamic pattern.
+    """
 
     pattern: Pattern | DynamicType
     group: int = 0
@@ -54,7 +64,7 @@ class PatternRef:
 
     @property
     def core(self) -> Core | None:
-        """What loops walk of it; None if all levels are dense."""
+        """The core of the pattern; None if all levels are dense."""
         if self.pattern.format.is_dense:
             return None
         if isinstance(self.pattern, Pattern):
@@ -62,7 +72,7 @@ class PatternRef:
         return Core(core_type(self.pattern), self.group, self.derived)
 
     def extended(self, sizes: Sequence[int], axes: Sequence[int]) -> PatternRef:
-        """With dense levels of `sizes` for added dimensions, and all dimensions then in the order of `axes`."""
+        """The pattern with dense levels of `sizes` for added dimensions, and then its dimensions permuted by `axes`."""
         if isinstance(self.pattern, Pattern):
             return replace(self, pattern=self.pattern.extended(sizes).transposed(axes))
         return replace(self, pattern=transposed_type(extended_type(self.pattern, sizes), axes))
@@ -70,7 +80,7 @@ class PatternRef:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """The levels that loops walk."""
+    """A reference to a core: the levels that loops walk. Its attributes are those of `PatternRef`."""
 
     pattern: Pattern | DynamicType
     group: int
@@ -83,7 +93,10 @@ class Core:
 
 
 def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
-    """What each is stored on; dynamic patterns are grouped by the identity of their index arrays."""
+    """The pattern that each operand is stored on.
+
+    Dynamic patterns are grouped by the identity of their index arrays.
+    """
     groups: list[DynamicPattern] = []
     found: list[PatternRef | None] = []
     for pattern in map(pattern_of, operands):
@@ -99,8 +112,8 @@ def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
 
 
 def signature(x: Any, on: PatternRef | None) -> Signature:
-    """The signature of an operand that is stored so."""
+    """The signature of an operand that is stored on the pattern `on`, or is dense."""
     if is_index_relation(x):
-        return Signature(x.shape, np.dtype(bool), False, on, True)  # bool promotes to any other
+        return Signature(x.shape, np.dtype(bool), False, on, True)  # bool promotes to any other dtype
     array = x.values if isinstance(x, SparseTensor) else x
     return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)

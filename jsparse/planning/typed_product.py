@@ -1,4 +1,4 @@
-"""One product of operands, its indices checked: what is walked, and what the primitive computes."""
+"""A product with the signatures of its operands and the checked sizes of its index variables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ WalkKey: TypeAlias = tuple[Pattern | DynamicType, int, tuple[IndexVar, ...]]
 
 @dataclass(frozen=True, eq=False)
 class TypedProduct:
-    """The operands of one term and how they are accessed.
+    """One term: the signatures of its operands and their accesses.
 
     Attributes:
-        sizes: of every index variable, those of other terms included.
+        assignment: the accesses to the target and to the factors.
+        operands: the signature of each factor.
+        sizes: the size of every index variable, those of other terms included.
+        semiring: the semiring of the product.
     """
 
     assignment: Assignment
@@ -35,17 +38,17 @@ class TypedProduct:
 
     @cached_property
     def indices(self) -> tuple[tuple[IndexVar, ...], ...]:
-        """Of each operand."""
+        """The index variables of each operand."""
         return tuple(tuple(map(str, factor.indices)) for factor in self.assignment.factors)
 
     @cached_property
     def kept(self) -> tuple[IndexVar, ...]:
-        """The result's indices."""
+        """The index variables of the result."""
         return self.assignment.target.variables()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the result."""
+        """The shape of the result."""
         return tuple(self.sizes[v] for v in self.kept)
 
     @cached_property
@@ -54,47 +57,53 @@ class TypedProduct:
         return _walks([(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)])
 
     def walked(self, result: PatternRef | None) -> dict[WalkKey, PatternAccess]:
-        """These patterns, and that of the result."""
+        """The patterns of the operands and of the result."""
         stored = [(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)]
         return _walks([*stored, (result, self.kept)])
 
-    def walk_of(self, place: int) -> PatternAccess:
-        """How the pattern of one operand is walked."""
-        (walk,) = self._walks_of(place).values()
+    def walk_of(self, operand_index: int) -> PatternAccess:
+        """The access to the pattern of one operand."""
+        (walk,) = self._walks_of(operand_index).values()
         return walk
 
-    def key_of(self, place: int) -> WalkKey | None:
-        """That under which the pattern of one operand is walked; None of a dense one."""
-        return next(iter(self._walks_of(place)), None)
+    def key_of(self, operand_index: int) -> WalkKey | None:
+        """The key of one operand's pattern in `walks`; None for a dense operand."""
+        return next(iter(self._walks_of(operand_index)), None)
 
-    def _walks_of(self, place: int) -> dict[WalkKey, PatternAccess]:
-        return _walks([(self.operands[place].stored, self.indices[place])])
+    def _walks_of(self, operand_index: int) -> dict[WalkKey, PatternAccess]:
+        return _walks([(self.operands[operand_index].stored, self.indices[operand_index])])
 
     @property
     def sums_apart(self) -> bool:
-        """Whether a sum that part of the factors carry, and that has something to add, can be taken before the rest."""
+        """Whether a sum that only some of the factors carry may be computed before the product with the others.
+
+        Distributivity allows it for nonempty sums; for empty sums the semiring's zero has to be absorbing as well.
+        """
         return self.semiring.distributes_empty or (self.semiring.distributes and 0 not in self.sizes.values())
 
-    def extended(self, place: int) -> PatternRef:
-        """What an operand is stored on, then dense levels for the indices of the result that it lacks."""
-        on, indices = self.operands[place].stored, self.indices[place]
+    def extended(self, operand_index: int) -> PatternRef:
+        """The pattern of an operand, extended by dense levels for the index variables of the result that it lacks."""
+        on, indices = self.operands[operand_index].stored, self.indices[operand_index]
         assert on is not None
         added = [v for v in self.kept if v not in indices]
         names = (*indices, *added)
         return on.extended([self.sizes[v] for v in added], [names.index(v) for v in self.kept])
 
-    def alone(self, place: int) -> tuple[tuple[IndexVar, ...], str | None]:
-        """The indices of an operand, and if it is dense the einsum that sums those that only it carries and takes its
-        diagonals before the product: Σ a·b = a·Σ b."""
-        names = self.indices[place]
-        if self.operands[place].core is not None or not self.sums_apart:
+    def prereduction(self, operand_index: int) -> tuple[tuple[IndexVar, ...], str | None]:
+        """The index variables of an operand after its prereduction, and the prereduction's subscripts or None.
+
+        A prereduction takes the diagonals of a dense operand and sums the index variables that only this operand
+        carries: Σ a·b = a·Σ b.
+        """
+        names = self.indices[operand_index]
+        if self.operands[operand_index].core is not None or not self.sums_apart:
             return names, None
-        others = {v for n, other in enumerate(self.indices) if n != place for v in other} | set(self.kept)
+        others = {v for n, other in enumerate(self.indices) if n != operand_index for v in other} | set(self.kept)
         left = tuple(v for v in dict.fromkeys(names) if v in others)
         return left, None if left == names else "->".join(subscripts_of(names, left))
 
     def spec(self, result: PatternRef | None) -> Spec | None:
-        """What the primitive computes, its result dense or on a pattern; None if no pattern is walked."""
+        """The parameter of the primitive, for a dense result or one on a pattern; None if no pattern is walked."""
         on_core = [_levels(x.stored, indices) for x, indices in zip(self.operands, self.indices, strict=True)]
         walks = self.walked(result)
         if not walks:
@@ -108,14 +117,14 @@ class TypedProduct:
             return Term((), numbers[core.pattern, core.group, levels[: core.ndim]], levels[core.ndim :])
 
         valued = [n for n, x in enumerate(self.operands) if not x.is_relation]
-        factors = tuple(term(self.alone(n)[0], on_core[n]) for n in valued)
+        factors = tuple(term(self.prereduction(n)[0], on_core[n]) for n in valued)
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
         stored = term(self.kept, _levels(result, self.kept))
         return Spec(factors, stored, tuple(walks.values()), sizes, semiring=self.semiring)
 
 
 def _walks(tensors: Sequence[tuple[PatternRef | None, tuple[IndexVar, ...]]]) -> dict[WalkKey, PatternAccess]:
-    """The patterns that are walked, once for every way; of tensors on one, with the most transposed indices."""
+    """The distinct pattern accesses. Tensors that share one contribute the largest set of transposed indices."""
     walks: dict[WalkKey, PatternAccess] = {}
     for core, levels in filter(None, (_levels(on, indices) for on, indices in tensors)):
         walk = PatternAccess(levels[: core.ndim], core.pattern, core.derived)
@@ -135,52 +144,60 @@ def _levels(on: PatternRef | None, indices: tuple[IndexVar, ...]) -> tuple[Core,
 
 def checked_sizes(
     text: str,
-    places: Sequence[tuple[Access, Sequence[int]]],
+    operands: Sequence[tuple[Access, Sequence[int]]],
     out: tuple[Access, Sequence[int]] | None = None,
-    told: tuple[Access, Sequence[int]] | None = None,
+    given_shape: tuple[Access, Sequence[int]] | None = None,
 ) -> dict[IndexVar, int]:
-    """The size of each index variable, which every access to it has to agree on: `places` are the operands with their
-    shapes, `out` is `out_format`, and `told` is the target with the shape that the caller passed as `shape=`.
+    """The size of each index variable, after a check that all accesses agree on it.
+
+    Args:
+        text: the expression, for messages.
+        operands: the access and the shape of each operand.
+        out: the target's access and the shape of `out_format`, if that is a tensor or a pattern.
+        given_shape: the target's access and the shape that the caller passed as `shape=`.
 
     Raises ShapeError if ranks or sizes do not agree.
     """
     if out is not None and len(out[1]) != len(out[0].indices):
         raise ShapeError(
-            f"Expected out_format of '{text}' to have rank {len(out[0].indices)}, an index of the result each "
-            f"dimension, but it has shape {tuple(out[1])}."
+            f"Expected out_format of '{text}' to have rank {len(out[0].indices)}, one dimension for each index of the "
+            f"result, but it has shape {tuple(out[1])}. Pass a tensor of that rank, or a format."
         )
     found: dict[IndexVar, tuple[int, str]] = {}
-    named = [(access, shape, f"operand {access.tensor}") for access, shape in places]
-    named += [] if out is None else [(*out, "out_format")]
-    for access, shape, role in named:
+    accesses = [(access, shape, f"operand {access.tensor}") for access, shape in operands]
+    accesses += [] if out is None else [(*out, "out_format")]
+    for access, shape, role in accesses:
         for dim, (index, size) in enumerate(zip(access.indices, shape, strict=True)):
             here = f"{size} in dimension {dim} of {role} of shape {tuple(shape)}"
             known = found.setdefault(str(index), (int(size), here))
             if known[0] != size:
                 raise ShapeError(
-                    f"Expected index '{index}' of '{text}' to have one size, but it is {known[1]} and {here}."
+                    f"Expected index '{index}' of '{text}' to have one size, but it is {known[1]} and {here}. Use two "
+                    f"letters if they are different dimensions."
                 )
     sizes = {var: size for var, (size, _) in found.items()}
-    if told is not None:
-        _check_told(text, *told, found)
-        sizes |= zip(map(str, told[0].indices), told[1], strict=True)
+    if given_shape is not None:
+        _check_given_shape(text, *given_shape, found)
+        sizes |= zip(map(str, given_shape[0].indices), given_shape[1], strict=True)
     return sizes
 
 
-def _check_told(text: str, target: Access, shape: Sequence[int], found: Mapping[IndexVar, tuple[int, str]]) -> None:
+def _check_given_shape(
+    text: str, target: Access, shape: Sequence[int], found: Mapping[IndexVar, tuple[int, str]]
+) -> None:
     """Raises ShapeError if the shape passed for the target contradicts the sizes that the operands give."""
     follows = tuple(found.get(str(index), (size, ""))[0] for index, size in zip(target.indices, shape, strict=True))
     if follows != tuple(shape):
-        dim = next(dim for dim, (told, size) in enumerate(zip(shape, follows, strict=True)) if told != size)
+        dim = next(dim for dim, (given, size) in enumerate(zip(shape, follows, strict=True)) if given != size)
         index = str(target.indices[dim])
         raise ShapeError(
             f"Expected {target.tensor} of '{text}' to have shape {tuple(shape)}, but it has shape {follows}: index "
-            f"'{index}' is {found[index][1]}."
+            f"'{index}' is {found[index][1]}. Pass that shape, or leave shape= out."
         )
 
 
 def subscripts_of(*terms: Sequence[IndexVar]) -> list[str]:
-    """Index names of any length as terms of letters."""
+    """The terms as einsum subscripts: names of any length are replaced by single letters."""
     names = dict.fromkeys(v for term in terms for v in term)
     taken = {v for v in names if len(v) == 1 and v in ascii_letters}
     free = (letter for letter in ascii_letters if letter not in taken)

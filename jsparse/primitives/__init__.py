@@ -1,3 +1,3 @@
-"""The JAX primitives of jsparse, one file each with all of their rules, but for lowerings (`lowerings.py`)."""
+"""The JAX primitives of jsparse. Each has one file with all of its rules, but for its lowerings (`lowerings.py`)."""
 
 import jsparse.primitives.lowerings  # noqa: F401  no primitive without them

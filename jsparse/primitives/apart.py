@@ -1,6 +1,6 @@
-"""What `entries` computes, in two steps: the pattern, then each term by `einsum` on it.
+"""The unfused form of `entries`: it finds the pattern first, then computes each term by `einsum` on that pattern.
 
-That is how it is batched, differentiated and transposed.
+Batching, differentiation and transposition of `entries` use this form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jsparse.formats import Pattern
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries_spec import Entries
 from jsparse.primitives.multilinear import transposed
-from jsparse.primitives.places import listed_arrays
+from jsparse.primitives.output_pattern import assemble_arrays
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["apart", "pattern_arrays", "term", "term_operands", "term_transposed"]
@@ -36,11 +36,11 @@ def apart(*operands: Any, work: Entries) -> list[Any]:
 
 def pattern_arrays(work: Entries, index: Index) -> tuple[Any, ...]:
     """The index arrays of the result's pattern if it is dynamic."""
-    return () if isinstance(work.result, Pattern) else listed_arrays(work.reached, index, work.result)
+    return () if isinstance(work.result, Pattern) else assemble_arrays(work.reached, index, work.result)
 
 
 def term(work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any]) -> Any:
-    """One term on the result's pattern, which has these index arrays."""
+    """Compute one term on the result's pattern. `arrays` are that pattern's index arrays."""
     spec, more, scale = _scaled(work, number, work.specs[number].dtype_of(factors))
     taken = term_operands(work, number, (*factors, *more), index, arrays)
     out = einsum_p.bind(*_compat.same_varying(taken), spec=spec)
@@ -50,7 +50,7 @@ def term(work: Entries, number: int, factors: Sequence[Any], index: Index, array
 def term_transposed(
     work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any], cotangent: Any
 ) -> list[Any]:
-    """For each factor of a term its cotangent if it is unknown, else None."""
+    """Transpose one term: the cotangent of each unknown factor, and None for each known one."""
     spec, more, scale = _scaled(work, number, cotangent.dtype)
     taken = term_operands(work, number, (*factors, *more), index, arrays)
     found: list[Any] = transposed(einsum_p, cotangent if scale is None else cotangent * scale, *taken, spec=spec)
@@ -60,16 +60,16 @@ def term_transposed(
 def term_operands(
     work: Entries, number: int, factors: Sequence[Any], index: Index, arrays: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """What a term takes as an einsum of its own."""
+    """The operands of a term's own `einsum`: factors, index arrays of its patterns, and those of the result."""
     walks = zip(work.reached.terms[number], work.specs[number].walks, strict=False)
     given = (index[n][: walk.operand_count] for n, walk in walks)
     return (*factors, *(array for of in given for array in of), *arrays)
 
 
 def _scaled(work: Entries, number: int, dtype: np.dtype) -> tuple[Spec, tuple[np.ndarray, ...], np.ndarray | None]:
-    """A term's einsum, its factors besides, and by what its result of that dtype is multiplied. An infinite number is a
-    factor like others: behind the product, slots out of use would not stay 0."""
+    """A term's einsum, its additional factors, and the number of that dtype that multiplies its result, or None."""
     spec, scale = work.specs[number], as_dtype(work.coefficients[number], dtype)
     if not np.isfinite(scale):
+        # As a factor it multiplies stored products only. Applied to the result it would turn padding from 0 into NaN.
         return replace(spec, factors=(*spec.factors, Term(()))), (scale,), None
     return spec, (), None if work.coefficients[number] == 1 else scale

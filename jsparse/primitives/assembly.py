@@ -1,4 +1,4 @@
-"""The pattern that products of sparse operands reach: by which loops it is found, now or in a program."""
+"""Assembly of the pattern of a sum of products: on the host if all patterns are static, else in the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jsparse.compiler.problem import Addend, Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term
 from jsparse.compiler.runtime.kernel_call import OPERAND
 from jsparse.compiler.runtime.routine import parameters
-from jsparse.compiler.runtime.symbolic import listed_rows
+from jsparse.compiler.runtime.symbolic import assembled_columns
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import Stored, pattern_type
@@ -26,18 +26,27 @@ from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import PatternAccess
 from jsparse.settings import config
 
-__all__ = ["AssemblyPlan", "OutputPattern", "find_places", "in_order", "list_places", "rows_of"]
+__all__ = [
+    "AssemblyPlan",
+    "OutputPattern",
+    "assemble_coordinates",
+    "assemble_with",
+    "ordered_assembly",
+    "plan_assembly",
+]
 
-SORT = 25.0  # what sorting a column costs, against a multiply-add
+SORT = 25.0  # the cost of sorting one coordinate tuple, in multiply-adds
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class OutputPattern:
-    """The places (of the indices `kept`) that a sum of products of tensors on patterns reaches, whatever their values.
+    """The set of coordinate tuples that the operands' patterns reach in a sum of products, whatever their values.
 
     Attributes:
+        kept: the index variables of the result.
         walks: all patterns that are walked.
-        terms: for each product, which of them its factors lie on.
+        terms: for each product, the numbers in `walks` of the patterns that its factors lie on.
+        sizes: the size of each index variable.
     """
 
     kept: tuple[IndexVar, ...]
@@ -47,15 +56,15 @@ class OutputPattern:
 
     @property
     def stored(self) -> tuple[Stored, ...]:
-        """What the scheduler sees of the patterns."""
+        """The patterns as the scheduler takes them."""
         return tuple(walk.stored for walk in self.walks)
 
     def problem(self) -> Problem:
-        """The compiler's problem of counting the places, in order and each once."""
+        """The compiler's problem that counts the distinct coordinate tuples, in storage order."""
         return replace(_counting(self, range(len(self.walks))), terms=tuple(Addend(1, (), term) for term in self.terms))
 
-    def listings(self) -> list[Plan]:
-        """For each term, the cheapest loops, whatever the order in which they reach the places."""
+    def term_plans(self) -> list[Plan]:
+        """The cheapest plan for each term alone. Its loops may reach coordinate tuples in any order, and repeatedly."""
         return [plan(_counting(self, term), tuple(self.walks[n].stored for n in term)) for term in self.terms]
 
 
@@ -71,48 +80,54 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
 
 @dataclass(frozen=True)
 class AssemblyPlan:
-    """How the places are found: by one plan that gives them in order, or by one for each term, to be sorted."""
+    """The plans that assemble a pattern: one that writes entries in order, or one for each term, followed by a sort.
+
+    Attributes:
+        plans: the plans.
+        walks: for each plan, the numbers of the patterns that it walks.
+        is_ordered: one plan writes each entry once, in storage order.
+    """
 
     plans: tuple[Plan, ...]
     walks: tuple[tuple[int, ...], ...]
     is_ordered: bool
 
 
-def in_order(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
-    """What one plan over all patterns finds."""
+def ordered_assembly(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
+    """The assembly by one plan over all patterns."""
     return AssemblyPlan((chosen,), (tuple(range(len(reached.walks))),), True)
 
 
 @remembered(maxsize=256)
-def find_places(reached: OutputPattern, order: tuple[IndexVar, ...]) -> AssemblyPlan:
-    """The cheaper way to find the places of a result that stores its indices in `order`."""
+def plan_assembly(reached: OutputPattern, order: tuple[IndexVar, ...]) -> AssemblyPlan:
+    """The cheaper assembly of a result that stores its index variables in `order`: one ordered plan, or a sort."""
     if not reached.terms:
         return AssemblyPlan((), (), False)
-    listed = reached.listings()
+    listed = reached.term_plans()
     columns = sum(chosen.cost.work for chosen in listed)
     unsorted = sum(chosen.cost.work + chosen.cost.iterations for chosen in listed) + SORT * columns
     ordered = ordered_plan(reached.problem(), reached.stored, order) if order else None
     if ordered is not None and ordered.cost.total <= unsorted:
-        return in_order(reached, ordered)
+        return ordered_assembly(reached, ordered)
     return AssemblyPlan(tuple(listed), reached.terms, False)
 
 
-def rows_of(
+def assemble_coordinates(
     reached: OutputPattern, order: tuple[IndexVar, ...], index_dtype: np.dtype
 ) -> tuple[list[np.ndarray], bool]:
-    """The coordinates, one array for each of `kept`; and whether they are sorted by `order`, each once.
+    """The coordinates of the entries, one array for each of `kept`, and whether they are sorted and distinct.
 
-    All patterns are static.
+    All patterns are static: the kernels run on the host now.
     """
-    found = find_places(reached, order)
-    parts = [listed_rows(chosen, index_dtype.name, config.backend) for chosen in found.plans]
+    found = plan_assembly(reached, order)
+    parts = [assembled_columns(chosen, index_dtype.name, config.backend) for chosen in found.plans]
     if not parts:
         return [np.empty(0, index_dtype) for _ in reached.kept], True
     rows = parts[0] if len(parts) == 1 else [np.concatenate(of_dim) for of_dim in zip(*parts, strict=True)]
     return rows, found.is_ordered
 
 
-def list_places(
+def assemble_with(
     reached: OutputPattern,
     found: AssemblyPlan,
     index: Sequence[Sequence[Any]],
@@ -120,9 +135,15 @@ def list_places(
     factors: Sequence[Any] = (),
     dtype: np.dtype | None = None,
 ) -> tuple[Any, ...]:
-    """The index arrays of a pattern of that type at all places that the loops of `found` reach; `index` is as in
-    `places.listed_arrays`. With `factors`, whose products the loops compute: then their values (nse,), of that dtype.
-    Only for lowerings."""
+    """The index arrays of a pattern of that type, and optionally its values, by the assembly `found`.
+
+    Only lowerings call it.
+
+    Args:
+        index: as in `output_pattern.assemble_arrays`.
+        factors: the factors of the products to compute; none to assemble the pattern only.
+        dtype: the dtype of the values, an array of shape (nse,) after the index arrays; None without factors.
+    """
     numbers = [n for walked in found.walks for n in walked]
     walks, used = [reached.walks[n] for n in numbers], [order for chosen in found.plans for order in chosen.patterns]
     taken = [index_arrays(walk, order, index[n])[0] for n, walk, order in zip(numbers, walks, used, strict=True)]
@@ -130,7 +151,7 @@ def list_places(
     names = bound_names(walks, used)
     values = [] if dtype is None else [((type_.nse,), dtype)]
     results = (*array_results(type_), *values)
-    lists = AssemblyCall(
+    routine = AssemblyCall(
         params=parameters(type_),
         terms=tuple(assembly_term(chosen, type_.index_dtype.name, config.backend) for chosen in found.plans),
         operands=tuple(name == OPERAND for name in names),
@@ -140,5 +161,5 @@ def list_places(
         factors=len(factors),
         value_bytes=0 if dtype is None else dtype.itemsize,
     )
-    held = static_patterns(reached.walks)
-    return tuple(routine_p.bind(*_compat.same_varying(operands), routine=lists, results=results, held=held))
+    keepalive = static_patterns(reached.walks)
+    return tuple(routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, keepalive=keepalive))

@@ -1,8 +1,8 @@
-"""Batches of what a spec computes: the batch axis is one more index, whatever is added up and how.
+"""Batching of a spec: a batch axis is one more index variable, for every semiring and mask.
 
-No array is laid out anew for it. A dense one has the index where the batch axis stands. Values on a pattern have it in
-front of their positions or behind them; only of a pattern that differs from member to member, where the index has to
-come before the positions, are they moved. The result has it where the factor has that decides most of the traffic.
+No array is copied for it, with one exception. A dense array keeps its batch axis where it is. Values on a pattern have
+it before or after their positions. If the pattern itself is batched, the axis has to come before the positions, and
+values with the axis elsewhere are transposed. The result gets the axis where the largest batched factor has it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ __all__ = ["batched"]
 def batched(
     primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec
 ) -> tuple[Any, int]:
-    """The result for all members, and its batch axis."""
+    """The result for all members of a batch, and its batch axis."""
     name = _free_name(spec)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     (factors, index), (factor_axes, index_axes) = spec.split(operands), spec.split(axes)
     walks: list[PatternAccess] = []
     moved_index: list[Any] = []
-    for walk, arrays, places in zip(spec.walks, index, index_axes, strict=True):
-        is_led = any(axis is not None for axis in places)
-        walks.append(replace(walk, lead=(name, *walk.lead)) if is_led else walk)
-        moved_index += [_led(x, axis, size) for x, axis in zip(arrays, places, strict=True)] if is_led else arrays
+    for walk, arrays, array_axes in zip(spec.walks, index, index_axes, strict=True):
+        is_batched = any(axis is not None for axis in array_axes)
+        walks.append(replace(walk, lead=(name, *walk.lead)) if is_batched else walk)
+        if is_batched:
+            arrays = [_with_batch_axis(x, axis, size) for x, axis in zip(arrays, array_axes, strict=True)]
+        moved_index += arrays
     if not has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks]):
         return _one_by_one(primitive, operands, axes, spec), 0
     grown = replace(spec, walks=tuple(walks), sizes=(*spec.sizes, (name, size)))
@@ -60,7 +62,7 @@ def _free_name(spec: Spec) -> IndexVar:
 
 
 def _with_batch(x: Any, axis: int, term: Term, name: IndexVar, grown: Spec) -> tuple[Any, Term]:
-    """A batched array as the new term takes it, and that term."""
+    """A batched array in the layout of its new term, and that term."""
     if axis <= len(term.before):
         return x, replace(term, before=(*term.before[:axis], name, *term.before[axis:]))
     if name in _lead(term, grown):
@@ -74,9 +76,11 @@ def _lead(term: Term, spec: Spec) -> tuple[IndexVar, ...]:
 
 
 def _like_a_factor(result: Term, name: IndexVar, grown: Spec) -> Term:
-    """The result's term with the batch index where it is read in the same order as from the largest batched factor: in
-    front if it stands there; else behind the indices that precede it in the factor. Members of a batch of patterns may
-    overflow one by one, so there it stays in front of the positions."""
+    """The result's term with the batch index variable in the same order as in the largest batched factor.
+
+    The variable comes first if it does in that factor, else after the variables that precede it there. If patterns are
+    batched, it stays before the positions, because each member may overflow on its own.
+    """
     having = [term for term in grown.factors if name in term.before or name in term.behind]
     if not having or name in _lead(result, grown):
         return replace(result, before=(name, *result.before))
@@ -96,8 +100,10 @@ def _like_a_factor(result: Term, name: IndexVar, grown: Spec) -> Term:
 def _one_by_one(
     primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], spec: Spec
 ) -> jax.Array:
-    """The members of a batch whose patterns need their transposed indices to be walked together, which a batch of
-    patterns is not walked by."""
+    """The result computed member by member.
+
+    Patterns that are concordant only by their transposed indices need this: batched patterns cannot use those.
+    """
     stacked = [jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True) if axis is not None]
 
     def one(members: Sequence[Any]) -> jax.Array:
@@ -110,6 +116,6 @@ def _one_by_one(
     return found
 
 
-def _led(index: Any, axis: int | None, size: int) -> Any:
+def _with_batch_axis(index: Any, axis: int | None, size: int) -> Any:
     """An index array with the batch axis in front."""
     return jnp.broadcast_to(index, (size, *index.shape)) if axis is None else jnp.moveaxis(index, axis, 0)

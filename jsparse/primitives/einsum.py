@@ -8,13 +8,13 @@ factor, so
     JVP        dR = Σₙ X₁ · … · dXₙ · … · Xₙ
     transpose  X̄ₙ = Σ R̄ · ∏ₘ≠ₙ Xₘ,  summed over the indices that Xₙ lacks
 
-which is again an einsum of this kind: the term of Xₙ and that of the result change places. If Xₙ was on the pattern,
-its cotangent is computed on the pattern only (a sampled product); nothing dense of a sparse tensor's shape ever exists.
-A batch axis is one more index. So one primitive is closed under differentiation, transposition and batching.
+which is again an einsum of this kind, with the terms of Xₙ and of the result exchanged. If Xₙ lies on a pattern, its
+cotangent is computed on that pattern only (a sampled product): no dense array of a sparse tensor's shape ever exists.
+A batch axis is one more index variable. So one primitive is closed under differentiation, transposition and batching.
 
-Factors and the result may differ in dtype: a cotangent has that of its factor. Nothing is conjugated: that is JAX's
-convention for cotangents of complex numbers, and the transpose of a product then looks as for real ones.
-By another semiring it is not linear; `primitives.semiring_jvp` has its derivative.
+The dtypes of factors and result may differ: a cotangent has the dtype of its factor. Nothing is conjugated, by JAX's
+convention for cotangents of complex numbers, so the transpose of a product is the same as for real numbers.
+By a semiring other than (+, ·) a product is not linear; `primitives.semiring_jvp` has its derivative.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""`entries`: a sum of products on exactly the places that it reaches, found and computed in one walk.
+"""`entries`: a sum of products on exactly the entries that it reaches. One kernel finds the pattern and the values.
 
     R = Σₜ cₜ Σ X₁ · … · Xₙ
 
-It is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on that
-pattern (by another semiring than this, what `primitives.semiring_jvp` makes of one), and there is nothing else to
-differentiate. In its transpose the pattern is found once more, and the `einsum` of each term on it is transposed.
-Whatever this cannot do (batches) is done in two steps; see `primitives.apart`.
+The sum is linear in each factor, and its pattern does not depend on their values. So its JVP is a sum of `einsum`s on
+that pattern (for semirings other than (+, ·) see `primitives.semiring_jvp`). Its transpose finds the pattern once more,
+and transposes the `einsum` of each term on it. Batches are computed in two steps, see `primitives.apart`.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, work: Entries) -> A
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, work: Entries) -> list[Any]:
-    """Each factor that is unknown is that of a term, whose einsum is transposed; the pattern is found once more."""
+    """Transpose the einsum of each term with an unknown factor, on the pattern, which is found once more."""
     cotangent, (factors, index) = cotangents[-1], work.split(operands)
     if any(_compat.is_undefined(array) for of in index for array in of):
         raise pattern_is_unknown()
@@ -73,7 +72,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, work: Entries
 
 
 def _has_known_pattern(known: Sequence[bool], work: Entries) -> bool:
-    """Whether a dynamic pattern is known though some values are not."""
+    """Whether all index arrays are known although some values are not, so that the pattern can be found first."""
     of_factors, of_index = work.split(known)
     found = all(flag for of in of_index for flag in of) and not all(flag for of in of_factors for flag in of)
     return found and not isinstance(work.result, Pattern)

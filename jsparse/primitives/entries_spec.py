@@ -1,4 +1,4 @@
-"""Entries: what the primitive `entries` computes, as a value, and the compiler's problem of it."""
+"""The parameter of the primitive `entries`, and the compiler's problem that it states."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
-from jsparse.primitives.assembly import OutputPattern, find_places
-from jsparse.primitives.spec import Spec, check_shape, divided
+from jsparse.primitives.assembly import OutputPattern, plan_assembly
+from jsparse.primitives.spec import Spec, check_shape, split_by_counts
 
 __all__ = ["Entries", "entries_plan"]
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Entries:
-    """What is computed.
+    """A sum of products on the entries that it reaches.
 
     Attributes:
-        reached: the places, and the patterns that lead there.
-        coefficients: of each term.
-        specs: each term as an einsum on the result's pattern, which is the last of its walks; the walks before are
-            those that `reached.terms` names.
-        result: the pattern, or the type of one that is found as well: then the results are its index arrays and the
-            values; else just the values.
+        reached: the coordinates that are reached, and the patterns that reach them.
+        coefficients: the number that multiplies each term.
+        specs: each term as an einsum on the result's pattern. That pattern is the last of its walks; the ones before
+            are those of `reached.terms`.
+        result: a static pattern, so that the primitive returns values only; or the type of a dynamic pattern, so that
+            it returns index arrays and values.
     """
 
     reached: OutputPattern
@@ -43,7 +43,7 @@ class Entries:
 
     @property
     def order(self) -> tuple[IndexVar, ...]:
-        """The result's indices as it stores them."""
+        """The result's index variables in storage order."""
         return tuple(self.reached.kept[dim] for dim in self.result.format.order)
 
     @property
@@ -61,26 +61,26 @@ class Entries:
             or not self.reached.walks
         ):
             return False
-        return find_places(self.reached, self.order).is_ordered
+        return plan_assembly(self.reached, self.order).is_ordered
 
     def _sums_dense(self, term: int) -> bool:
-        """Whether a term is summed over an index that only dense factors carry."""
+        """Whether a term is summed over an index variable that only dense factors carry."""
         walked = {v for n in self.reached.terms[term] for v in self.reached.walks[n].indices}
         return any(v not in walked and v not in self.reached.kept for v, _ in self.specs[term].sizes)
 
     @property
     def semiring(self) -> Semiring:
-        """Of all terms; there is one only, unless it is that of sums and products."""
+        """The semiring of all terms. Only (+, ·) admits several terms."""
         return self.specs[0].semiring if self.specs else PLUS_TIMES
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
         """The factors of each term, and the index arrays of each pattern."""
         counts = (*(len(spec.factors) for spec in self.specs), *(walk.operand_count for walk in self.reached.walks))
-        parts = divided(operands, counts)
+        parts = split_by_counts(operands, counts)
         return parts[: len(self.specs)], parts[len(self.specs) :]
 
     def check_operands(self, operands: Sequence[Any]) -> None:
-        """As `Spec.check_operands`."""
+        """Raise LeafError unless shapes and dtypes are those that the specs require, as `Spec.check_operands` does."""
         factors, index = self.split(operands)
         for spec, arrays in zip(self.specs, factors, strict=True):
             for n, (x, stored) in enumerate(zip(arrays, spec.factors, strict=True)):
@@ -89,14 +89,16 @@ class Entries:
             walk.check_index(arrays, (), f"a sum on {self.result!r}")
 
     def dtypes(self, operands: Sequence[Any]) -> tuple[str, ...]:
-        """Of the result and of all factors."""
+        """The names of the dtypes of the result and of all factors."""
         factors = self.split(operands)[0]
         result = self.specs[0].dtype_of(factors[0])
         return (result.name, *(np.dtype(x.dtype).name for of_term in factors for x in of_term))
 
     def problem(self, dtypes: Sequence[str]) -> Problem:
-        """The compiler's problem; `dtypes` are those of the result and of all factors. Of a static pattern only the
-        values are written."""
+        """The compiler's problem. `dtypes` are those of the result and of all factors.
+
+        Its kernel writes values only if the pattern is static, else coordinates as well.
+        """
         counting = self.reached.problem()
         result, *of_factors = dtypes
         left = iter(of_factors)
@@ -118,7 +120,7 @@ class Entries:
 
 @remembered(maxsize=256)
 def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
-    """The plan that finds and computes the entries."""
+    """The plan of the kernel that finds the entries and computes their values."""
     found = ordered_plan(work.problem(dtypes), work.reached.stored, work.order)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""How a spec runs on CPU: plan it, bring values and arrays into the plan's storage order, call the kernel, and back."""
+"""The CPU lowering of a spec: reorder operands into the plan's storage order, call the kernel, reorder the result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from jsparse.compiler.schedule import Plan
 from jsparse.compiler.timing import stage
 from jsparse.compiler.wide_accumulation import wide_accumulation_plan
 from jsparse.primitives.kernel import call_kernel
-from jsparse.primitives.movement import bound_names, movements, static_patterns
+from jsparse.primitives.movement import bound_names, static_patterns, value_permutations
 from jsparse.primitives.overflow import overflowed, poisoned
-from jsparse.primitives.parts import by_parts
+from jsparse.primitives.parts import complex_as_real
 from jsparse.primitives.spec import Spec, Term, problem_of
 from jsparse.primitives.storage import stored_in
 from jsparse.settings import config
@@ -36,14 +36,16 @@ def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tu
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:
-    """Values to their pattern's order of storage, dense arrays to theirs, the kernel, and back."""
+    """Compute a spec: permute values and transpose dense arrays, call the kernel, then undo both for the result."""
     factors, index = spec.split(operands)
     dtype = spec.dtype_of(factors)
     if is_complex(dtype) or any(is_complex(x.dtype) for x in factors):
         arrays = operands[len(factors) :]
-        return by_parts(factors, dtype, lambda x, real: execute(*x, *arrays, spec=replace(spec, dtype=real.name)))
+        return complex_as_real(
+            factors, dtype, lambda x, real: execute(*x, *arrays, spec=replace(spec, dtype=real.name))
+        )
     chosen, call = make_plan(spec, (dtype.name, *(np.dtype(x.dtype).name for x in factors)), config.backend)
-    moves = movements(spec.walks, chosen.patterns, index)
+    moves = value_permutations(spec.walks, chosen.patterns, index)
 
     def moved(x: Any, term: Term, back: bool) -> Any:
         return moves[term.on or 0].apply(x, len(term.before), spec.slot_size(term), back)
@@ -57,8 +59,8 @@ def execute(*operands: Any, spec: Spec) -> jax.Array:
     order = _order(result) if spec.result.on is None else tuple(range(len(shape)))
     arrays = (*stored, *(array for move in moves for array in move.arrays))
     stored_shape = tuple(shape[n] for n in order)
-    held, invalid = static_patterns(spec.walks), overflowed(spec, dtype, index)
-    out = call_kernel(call, arrays, stored_shape, result.dtype, held, invalid).astype(dtype)
+    keepalive, invalid = static_patterns(spec.walks), overflowed(spec, dtype, index)
+    out = call_kernel(call, arrays, stored_shape, result.dtype, keepalive, invalid).astype(dtype)
     out = stored_in(out, _inverse(order)) if spec.result.on is None else moved(out, spec.result, back=True)
     return poisoned(out, spec, index)
 

@@ -1,4 +1,4 @@
-"""How `permute_values` runs on CPU: a kernel that gathers."""
+"""The lowering of `permute_values` on CPU: a kernel that gathers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.runtime.bound_arrays import movement_name
+from jsparse.compiler.runtime.bound_arrays import permutation_name
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.formats import Pattern, Relayout
@@ -20,12 +20,15 @@ from jsparse.settings import config
 
 __all__ = ["execute_permutation", "gather_slots"]
 
-GRAIN = 1 << 14  # slots worth waking a thread for
+GRAIN = 1 << 14  # slots in a chunk; with fewer, waking a thread costs more than it saves
 
 
 @lru_cache(maxsize=256)
 def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Problem, Schedule]:
-    """`R[b, q, t] = V[b, G[q], t]`, without b and t where they have size 1; the number of slots is not part of it."""
+    """The problem `R[b, q, t] = V[b, G[q], t]`, without b or t if their size is 1, and its schedule.
+
+    The number of slots is no part of the problem, so patterns of all sizes share one kernel.
+    """
     before = ("b",) if outer != 1 else ()
     behind = ("t",) if inner != 1 else ()
     access = Access("R", (*before, "q", *behind))
@@ -40,7 +43,7 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
 
 
 def _moved_as(dtype: Any) -> str:
-    """The dtype as which a kernel moves elements, none of whose bits changes. complex128 is moved in two parts."""
+    """The dtype that a kernel moves elements as, bit by bit. Elements of complex128 are moved in two parts."""
     dtype = np.dtype(np.float64 if dtype == np.complex128 else dtype)
     return dtype.name if dtype.name in ("float32", "float64") else f"int{8 * dtype.itemsize}"
 
@@ -49,29 +52,32 @@ def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCa
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
-    return call_of(problem, schedule, (movement_name(relayout.source, relayout.target, inverse),), config.backend)
+    return call_of(problem, schedule, (permutation_name(relayout.source, relayout.target, inverse),), config.backend)
 
 
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
-    """`out[q] = values[index[q]]` along `axis`, 0 where the index is out of range. Only for lowerings."""
+    """Compute `out[q] = values[index[q]]` along `axis`, and 0 where the index is out of range.
+
+    Only lowerings call it.
+    """
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
     return _called(call_of(problem, schedule, (), config.backend), values, (index,), index.shape[0], axis, ())
 
 
 def _called(
-    call: KernelCall, values: Any, index: tuple[Any, ...], slots: int, axis: int, held: tuple[Pattern, ...]
+    call: KernelCall, values: Any, index: tuple[Any, ...], slots: int, axis: int, keepalive: tuple[Pattern, ...]
 ) -> jax.Array:
-    """Run a gathering kernel on values with any number of axes before and behind the slots."""
+    """Run a gathering kernel on values with any number of axes before and after the slots."""
     if values.dtype == np.complex128:  # no kernel moves 16 bytes at a time
-        parts = (_called(call, x, index, slots, axis, held) for x in (values.real, values.imag))
+        parts = (_called(call, x, index, slots, axis, keepalive) for x in (values.real, values.imag))
         return jax.lax.complex(*parts)
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
 
     def flat(count: int) -> tuple[int, ...]:
         return (*((outer,) if outer != 1 else ()), count, *((inner,) if inner != 1 else ()))
 
-    moved = call_kernel(call, (values.reshape(flat(values.shape[axis])), *index), flat(slots), values.dtype, held)
+    moved = call_kernel(call, (values.reshape(flat(values.shape[axis])), *index), flat(slots), values.dtype, keepalive)
     return moved.reshape(*values.shape[:axis], slots, *values.shape[axis + 1 :])
 
 

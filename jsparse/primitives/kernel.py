@@ -1,4 +1,4 @@
-"""`kernel`: one call of a generated kernel. Only lowerings of the other primitives bind it; it has no derivative."""
+"""`kernel`: a call of a generated kernel. Only lowerings of other primitives bind it, so it has no derivative."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ def call_kernel(
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
 ) -> jax.Array:
-    """The result, of that shape and dtype, of `call` on the factors' values; NaN everywhere if `invalid`, a bool.
+    """Run a call on operands.
 
-    `patterns` are those that the names of bound arrays derive from: they live as long as the program does.
+    Args:
+        shape, dtype: those of the result.
+        patterns: the static patterns whose arrays the call binds. They live as long as the program does.
+        invalid: a bool array of shape (); where it is true, the result is NaN everywhere.
     """
     if invalid is not None:
         operands, call = (*operands, invalid), call.with_validity
@@ -50,25 +53,29 @@ def lower_kernel(
     return custom_call(ctx, operands, call, patterns)
 
 
-def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *held: object) -> Any:
-    """The lowering of a call, which lives, with what is `held`, as long as the program. The kernel is compiled here, so
-    that what fails fails in Python."""
+def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive: object) -> Any:
+    """The lowering of a call. The program keeps the call and the objects in `keepalive` alive.
+
+    The kernel is compiled here, while lowering, so that errors are raised in Python.
+    """
     handle = bind(call)
     handle.check_operands([(element_code(x.dtype), x.shape) for x in (*ctx.avals_in, *ctx.avals_out)])
-    _compat.keep_alive(ctx, _Held(handle, *held))
+    _compat.keep_alive(ctx, _KeepAlive(handle, *keepalive))
     rule = jax.ffi.ffi_lowering(TARGET)
     return rule(ctx, *operands, key=call.key, recipe=call.recipe, bound=call.bound)
 
 
-class _Held:
-    """What a program keeps alive. Pickled with a serialized executable it is nothing: its calls are resolved where that
-    is loaded."""
+class _KeepAlive:
+    """The objects that a program keeps alive.
 
-    def __init__(self, *held: object) -> None:
-        self.held = held
+    It is empty after a pickle's round trip: a serialized executable resolves its calls where it is loaded.
+    """
+
+    def __init__(self, *keepalive: object) -> None:
+        self.keepalive = keepalive
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Held, ()
+        return _KeepAlive, ()
 
 
 kernel_p = _compat.make_primitive("jsparse_kernel", _abstract)

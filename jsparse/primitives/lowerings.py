@@ -1,4 +1,4 @@
-"""What each primitive becomes on each platform, in one table. All other rules of a primitive are in its own file.
+"""The lowering of each primitive on each platform, in one table. A primitive's other rules are in its own file.
 
 A rule takes the primitive's operands and parameters: for `einsum` a `Spec`, which says what is computed and knows
 nothing of loops. On CPU a rule has the scheduler make a plan of them, and calls the plan's kernel. Where a platform has
@@ -21,8 +21,8 @@ from jsparse.primitives.execute_entries import execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.masked_einsum import masked_einsum_p
+from jsparse.primitives.output_pattern import execute_output_pattern, output_pattern_p
 from jsparse.primitives.permute_values import permute_values_p
-from jsparse.primitives.places import execute_places, places_p
 from jsparse.primitives.routine import lower_routine, routine_p
 
 __all__ = ["LOWERINGS"]
@@ -34,7 +34,7 @@ LOWERINGS: dict[Primitive, dict[str, Rule]] = {
     einsum_p: {"cpu": lower_as(execute)},
     masked_einsum_p: {"cpu": lower_as(execute)},
     entries_p: {"cpu": lower_as(execute_entries, multiple_results=True)},
-    places_p: {"cpu": lower_as(execute_places, multiple_results=True)},
+    output_pattern_p: {"cpu": lower_as(execute_output_pattern, multiple_results=True)},
     permute_values_p: {"cpu": lower_as(execute_permutation)},
     # calls of the extension, which lowerings of the others make
     routine_p: {"cpu": lower_routine},

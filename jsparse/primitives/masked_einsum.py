@@ -1,15 +1,15 @@
-"""`won`: a product of arrays, summed over the combinations whose other factors multiply to a given result.
+"""`masked_einsum`: a product of arrays, summed over the combinations at which other factors multiply to a given value.
 
     R = Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · Yₘ
 
-With T = min or max over Σ's indices of X₁ ⊗ … ⊗ Xₙ these are the combinations that won; m = 0 counts them. All of it is
-`einsum` with a condition around the innermost product (`semiring.EqualityMask`). The operands X and T are compared
-only, which is piecewise constant; in each Y it is linear, so
+With T = min or max of X₁ ⊗ … ⊗ Xₙ over the summed index variables, the mask selects the combinations that attain T, and
+m = 0 counts them. The primitive is `einsum` with a condition around the innermost product (`semiring.EqualityMask`). X
+and T are only compared, so R is piecewise constant in them. R is linear in each Y, so
 
     JVP        dR = Σₘ Σ [X₁ ⊗ … ⊗ Xₙ == T]  Y₁ · … · dYₘ · …
     transpose  Ȳₘ = Σ [X₁ ⊗ … ⊗ Xₙ == T]  R̄ · ∏ₗ≠ₘ Yₗ,  summed over the indices that Yₘ lacks
 
-and so on: the term of Yₘ and that of the result change places under the same mask.
+The transpose exchanges the terms of Yₘ and of the result under the same mask.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
-"""Patterns as loops walk them, perhaps in another storage order: which index arrays a call takes and what binds it to
-them, and how values move to that order and back."""
+"""Patterns in the storage order in which loops walk them: their index arrays, and the permutation of values to it.
+
+That order may be another one than the tensor's. A static pattern's index arrays are bound to the call by name; those
+of a dynamic pattern are operands.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,16 @@ from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.execute_permutation import gather_slots
 from jsparse.primitives.permute_values import permute_values
 from jsparse.primitives.routine import checked
-from jsparse.primitives.spec import PatternAccess, divided
+from jsparse.primitives.spec import PatternAccess, split_by_counts
 
-__all__ = ["ValuePermutation", "bound_names", "index_arrays", "movements", "static_patterns"]
+__all__ = ["ValuePermutation", "bound_names", "index_arrays", "static_patterns", "value_permutations"]
 
 
 def bound_names(walks: Sequence[PatternAccess], used: Sequence[Stored]) -> tuple[str, ...]:
-    """What binds a call to each index array of the patterns that it walks, one after the other: the name of an array of
-    a static pattern; `OPERAND` for one of a dynamic pattern, which is an operand.
+    """The name of each index array that a call walks: a bound array's if the pattern is static, else `OPERAND`.
 
     Args:
-        used: the patterns in the orders in which they are walked.
+        used: the patterns in the storage orders in which they are walked.
     """
     names: list[str] = []
     for walk, order in zip(walks, used, strict=True):
@@ -36,43 +38,46 @@ def bound_names(walks: Sequence[PatternAccess], used: Sequence[Stored]) -> tuple
 
 
 def index_arrays(walk: PatternAccess, used: Stored, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Of a pattern's operands, the index arrays of the order in which it is walked; and, if that is not its own, how
-    values are gathered into it and scattered back. A static pattern has none of them.
+    """The index arrays of a dynamic pattern in the order `used`, and two gathers that permute values to it and back.
 
-    Raises ValueError if the pattern does not come in that order.
+    There are no gathers if `used` is the pattern's own order, and neither for a static pattern.
+
+    Raises ValueError if no transposed index of the pattern has that order.
     """
     if isinstance(used, Pattern):
         return (), ()
     assert isinstance(walk.pattern, DynamicType)
-    for type_, arrays in zip((walk.pattern, *walk.derived), divided(operands, walk.array_counts), strict=True):
+    for type_, arrays in zip((walk.pattern, *walk.derived), split_by_counts(operands, walk.array_counts), strict=True):
         if type_ == used.type:
             is_own = type_ == walk.pattern
-            index, places = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
-            return checked(index, type_), places
+            index, gathers = (arrays, ()) if is_own else (arrays[:-2], arrays[-2:])
+            return checked(index, type_), gathers
     raise ValueError(f"{used} is none of {walk}")
 
 
 def static_patterns(walks: Sequence[PatternAccess]) -> tuple[Pattern, ...]:
-    """Those of which a call binds arrays by name, so that they have to live as long as it does."""
+    """The static patterns. A call binds their arrays by name, so they have to live as long as the call does."""
     return tuple(walk.pattern for walk in walks if isinstance(walk.pattern, Pattern))
 
 
-def movements(
+def value_permutations(
     walks: Sequence[PatternAccess], used: Sequence[Stored], index: Sequence[Sequence[Any]]
 ) -> list[ValuePermutation]:
-    """Of each pattern; `used` as in `bound_names`, `index` the operands of each."""
+    """The value permutation of each pattern. `used` is as in `bound_names`, `index` are the operands of each."""
     return [ValuePermutation(walk, order, arrays) for walk, order, arrays in zip(walks, used, index, strict=True)]
 
 
 class ValuePermutation:
-    """How values move between the order in which tensors store them and the one in which the loops walk them.
+    """The permutation of values between a tensor's storage order and the order in which loops walk its pattern.
 
     Attributes:
-        arrays: the index arrays of a dynamic pattern that the loops walk.
+        arrays: the index arrays that the loops walk, if the pattern is dynamic.
+        gathers: for a dynamic pattern in another order, source slots by target slot, in both directions.
+        relayout: for a static pattern in another order, the relayout.
     """
 
     def __init__(self, walk: PatternAccess, used: Stored, index: Sequence[Any]) -> None:
-        self.arrays, self.places = index_arrays(walk, used, index)
+        self.arrays, self.gathers = index_arrays(walk, used, index)
         self.relayout: Relayout | None = None
         if isinstance(used, Pattern):
             assert isinstance(walk.pattern, Pattern)
@@ -80,18 +85,23 @@ class ValuePermutation:
             self.relayout = None if relayout.is_identity else relayout
 
     def _slots(self, back: bool) -> int:
-        """How many slots values have before they are moved."""
+        """The number of slots before the permutation."""
         if self.relayout is None:
-            return int(self.places[not back].shape[0])
+            return int(self.gathers[not back].shape[0])
         return (self.relayout.target if back else self.relayout.source).nse
 
     def apply(self, x: Any, axis: int, inner: int, back: bool) -> Any:
-        """Values with the positions at `axis`, `inner` elements a slot, moved (or moved back)."""
-        if self.relayout is None and not self.places:
+        """Permute values to the loops' order, or back.
+
+        Args:
+            axis: the axis that runs over slots.
+            inner: the number of elements in a slot.
+        """
+        if self.relayout is None and not self.gathers:
             return x
         blocks = x.reshape(*x.shape[:axis], -1 if inner else self._slots(back), inner)
         if self.relayout is not None:
             out = permute_values(blocks, self.relayout, back, axis)
         else:
-            out = gather_slots(blocks, self.places[back], axis)
+            out = gather_slots(blocks, self.gathers[back], axis)
         return out.reshape(*x.shape[:axis], -1)

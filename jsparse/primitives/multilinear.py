@@ -1,4 +1,4 @@
-"""Derivatives of what a spec computes where it is linear in factors: the same primitive with one of them changed."""
+"""JVP and transpose of a spec that is linear in each factor: the same primitive with one factor replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["pattern_is_unknown", "tangent", "transposed"]
 def tangent(
     primitive: _compat.Primitive, primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec, first: int = 0
 ) -> Any:
-    """dR = Σₙ X₁ · … · dXₙ · … over the factors from number `first` on; symbolic zero if all tangents are."""
+    """The tangent dR = Σₙ X₁ · … · dXₙ · … over the factors from number `first` on; a symbolic zero if all dXₙ are."""
     parts = [
         primitive.bind(*_compat.same_varying((*primals[:n], change, *primals[n + 1 :])), spec=spec)
         for n, change in enumerate(spec.split(tangents)[0])
@@ -27,27 +27,27 @@ def tangent(
 
 
 def transposed(primitive: _compat.Primitive, cotangent: Any, *operands: Any, spec: Spec) -> Any:
-    """X̄ₙ of the one factor that is unknown, in its dtype: its term and that of the result change places.
+    """The cotangent X̄ₙ of the one unknown factor, in its dtype: the terms of that factor and of the result exchanged.
 
-    Raises LinearityError if the product is not linear in what is unknown.
+    Raises LinearityError if more than one factor is unknown, or the product is not linear in it.
     """
     factors, index = operands[: len(spec.factors)], operands[len(spec.factors) :]
-    place = _unknown(factors, index, spec)
+    unknown = _unknown(factors, index, spec)
     out: list[Any] = [None] * len(operands)
     if type(cotangent) is _compat.Zero:
-        out[place] = _compat.Zero(factors[place].aval)
+        out[unknown] = _compat.Zero(factors[unknown].aval)
         return out
-    known = [factor for n, factor in enumerate(factors) if n != place]
-    own = factors[place].aval.dtype
-    if own == jax.dtypes.float0:  # integers, of which JAX keeps no more
+    known = [factor for n, factor in enumerate(factors) if n != unknown]
+    own = factors[unknown].aval.dtype
+    if own == jax.dtypes.float0:  # the factor is an integer array, and JAX keeps no dtype for its cotangent
         own = cotangent.dtype
-    exchanged = spec.exchanged(place).with_dtype(own, [x.dtype for x in (*known, cotangent)])
-    out[place] = primitive.bind(*_compat.same_varying((*known, cotangent, *index)), spec=exchanged)
+    exchanged = spec.exchanged(unknown).with_dtype(own, [x.dtype for x in (*known, cotangent)])
+    out[unknown] = primitive.bind(*_compat.same_varying((*known, cotangent, *index)), spec=exchanged)
     return out
 
 
 def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
-    """The factor in which a product is transposed."""
+    """The number of the one factor in which a product is transposed."""
     if any(map(_compat.is_undefined, index)):
         raise pattern_is_unknown()
     if not spec.semiring.is_linear:
@@ -55,18 +55,18 @@ def _unknown(factors: Sequence[Any], index: Sequence[Any], spec: Spec) -> int:
             f"Expected a linear function to transpose, but it computes an einsum by {spec.semiring}. Transpose its "
             f"derivative, by jax.vjp."
         )
-    places = [n for n, factor in enumerate(factors) if _compat.is_undefined(factor)]
+    unknown = [n for n, factor in enumerate(factors) if _compat.is_undefined(factor)]
     compared = 0 if spec.mask is None else spec.mask.operands
-    if len(places) > 1 or places[0] < compared:
+    if len(unknown) > 1 or unknown[0] < compared:
         raise LinearityError(
-            f"Expected a linear function to transpose, but it multiplies {len(places)} factors that depend on its "
+            f"Expected a linear function to transpose, but it multiplies {len(unknown)} factors that depend on its "
             f"arguments. Transpose its derivative, by jax.vjp."
         )
-    return places[0]
+    return unknown[0]
 
 
 def pattern_is_unknown() -> LinearityError:
-    """The error where index arrays depend on what a function is transposed in."""
+    """The error for a transposition in which index arrays depend on the function's arguments."""
     return LinearityError(
         "Expected a linear function to transpose, but where a sparse tensor stores its entries depends on the "
         "function's arguments. Make the tensor before, or take the derivative, by jax.vjp."

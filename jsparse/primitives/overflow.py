@@ -1,7 +1,8 @@
-"""Results on dynamic patterns that overflowed: NaN, where their dtype has it.
+"""Poisoning of results on overflowed dynamic patterns: they are NaN, if their dtype has NaN.
 
-Of a pattern with more entries than there is room for, some are missing, so nothing computed on it is right. What says
-so is the pattern itself, which every product of a derivative walks as well: hence gradients are NaN, too.
+A pattern with more entries than its capacity lacks some of them, so every result on it would be wrong. The flag is part
+of the pattern's index arrays (the true count). Every product of a derivative walks the same pattern, so gradients are
+NaN, too.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ __all__ = ["overflowed", "poisoned"]
 
 
 def overflowed(spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]]) -> Any:
-    """Whether a pattern that is no batch overflowed, a bool; None if none can, or a result of that dtype cannot say so.
-    `index`: the operands of each walk."""
+    """A bool array of shape (): whether an unbatched pattern overflowed. None if none can, or the dtype has no NaN.
+
+    `index` are the operands of each walk.
+    """
     found = _flags(spec, dtype, index, batches=False)
     return reduce(or_, (flag for _, flag in found)) if found else None
 
 
 def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
-    """The result, but NaN for each member of a batch of patterns that overflowed, or everywhere if it has sums over
-    them."""
+    """The result with NaN for each member of a batch whose pattern overflowed; everywhere if it sums over members."""
     before = spec.result.before
     for lead, flag in _flags(spec, out.dtype, index, batches=True):
         summed = tuple(n for n, v in enumerate(lead) if v not in before)
@@ -44,13 +46,13 @@ def poisoned(out: Any, spec: Spec, index: Sequence[Sequence[Any]]) -> Any:
 def _flags(
     spec: Spec, dtype: np.dtype, index: Sequence[Sequence[Any]], batches: bool
 ) -> list[tuple[tuple[str, ...], Any]]:
-    """The leading indices of each dynamic pattern that may overflow, and whether each member does."""
+    """The leading index variables of each dynamic pattern that may overflow, and a flag for each member."""
     if not jnp.issubdtype(dtype, jnp.inexact):
         return []
     found = []
     for walk, arrays in zip(spec.walks, index, strict=True):
         limit = walk.pattern.limit if isinstance(walk.pattern, DynamicType) else None
         if limit is not None and bool(walk.lead) is batches:
-            last, room = limit
-            found.append((walk.lead, arrays[last][..., -1] > room))
+            last, capacity = limit
+            found.append((walk.lead, arrays[last][..., -1] > capacity))
     return found

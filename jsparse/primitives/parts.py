@@ -1,8 +1,8 @@
-"""Products with complex factors as products of real and imaginary parts, which kernels compute.
+"""Complex products as sums of real products of parts: kernels compute with real numbers only.
 
     (a + ib) · (c + id) · x  =  (a·c·x - b·d·x) + i (a·d·x + b·c·x)
 
-A real factor is not divided; of a real result, which a cotangent of such a factor is, only the real part is computed.
+A real factor has one part. The cotangent of a real factor is real, so only the real part of the sum is computed.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ import numpy as np
 
 from jsparse.compiler.dtypes import accumulator, is_complex, part
 
-__all__ = ["by_parts"]
+__all__ = ["complex_as_real"]
 
-SIGNS = (1, 1, -1, -1)  # of the powers of i, the even ones of which are real
+SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 
-def by_parts(factors: Sequence[Any], dtype: np.dtype, compute: Callable[[list[Any], np.dtype], Any]) -> jax.Array:
-    """The product of `factors` in `dtype`; `compute(factors, dtype)` gives one of real factors in a real dtype."""
+def complex_as_real(
+    factors: Sequence[Any], dtype: np.dtype, compute: Callable[[list[Any], np.dtype], Any]
+) -> jax.Array:
+    """The product of `factors` in `dtype`. `compute(factors, dtype)` multiplies real factors in a real dtype."""
     real = np.dtype(accumulator(*(part(np.dtype(x.dtype).name) for x in (*factors, np.empty(0, dtype)))))
-    divided = [(x.real, x.imag) if is_complex(x.dtype) else (x,) for x in factors]
+    parts_of_factors = [(x.real, x.imag) if is_complex(x.dtype) else (x,) for x in factors]
     sums: list[Any] = [None, None]
-    for chosen in product(*(range(len(parts)) for parts in divided)):
+    for chosen in product(*(range(len(parts)) for parts in parts_of_factors)):
         power = sum(chosen) % 4
         if power % 2 and not is_complex(dtype):
             continue
-        out = compute([parts[n] for parts, n in zip(divided, chosen, strict=True)], real)
+        out = compute([parts[n] for parts, n in zip(parts_of_factors, chosen, strict=True)], real)
         known = sums[power % 2]
         if known is None:
             sums[power % 2] = out if SIGNS[power] > 0 else -out

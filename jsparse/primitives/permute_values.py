@@ -1,10 +1,10 @@
-"""`permute_values`: the values of one pattern moved to the slots of another.
+"""`permute_values`: it moves the values of one pattern to the slots of another.
 
     forward   out[q] = values[gather[q]], 0 where gather[q] is -1
     inverse   out[p] = values[scatter[p]]
 
-No slot of the target takes from two slots of the source, and every slot of the source is taken: so the two directions
-are each other's transpose, and both are gathers, which threads share without conflict.
+Every source slot has exactly one target slot, and no two share one. So the two directions are each other's transpose,
+and both are gathers, which threads can divide without write conflicts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ __all__ = ["permute_values", "permute_values_p"]
 
 
 def permute_values(values: Any, relayout: Relayout, inverse: bool = False, axis: int = 0) -> jax.Array:
-    """Move values from `relayout.source` to `relayout.target` (back, with `inverse`).
+    """Move values from the slots of `relayout.source` to those of `relayout.target`, or back with `inverse`.
 
     Args:
-        values: of any dtype; `axis` runs over the slots of the source (of the target, with `inverse`).
+        values: an array of any dtype. Its axis `axis` runs over the slots of the source (target with `inverse`).
+
+    Returns values of the same dtype; target slots without a source slot are 0.
     """
     result: jax.Array = permute_values_p.bind(values, relayout=relayout, inverse=inverse, axis=axis)
     return result
@@ -57,7 +59,7 @@ def _transpose(cotangent: Any, values: Any, *, relayout: Relayout, inverse: bool
 
 
 def _batch(operands: Any, axes: Any, *, axis: int, **params: Any) -> Any:
-    """A batch axis stays where it is; the slots stay behind it or in front of it."""
+    """Keep the batch axis where it is: the axis of slots only gets another number if it comes after it."""
     (values,), (batch,) = operands, axes
     return permute_values_p.bind(values, axis=axis + (batch <= axis), **params), batch
 

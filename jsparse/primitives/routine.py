@@ -1,4 +1,7 @@
-"""`routine`: index work on dynamic patterns, from integers, or where zeros are, to integers: it has no derivative."""
+"""`routine`: calls of the extension's routines, which make and check the index arrays of dynamic patterns.
+
+Their results are integers, and depend on integers or on which elements are zero. So they have no derivative.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +42,13 @@ Result = tuple[tuple[int, ...], np.dtype]  # shape and dtype
 
 @dataclass(frozen=True)
 class Assembled:
-    """What `assemble` makes of coordinates.
+    """The result of `assemble`: index arrays, and the relation between inputs and slots.
 
     Attributes:
         arrays: the index arrays.
-        order: (inputs,) the inputs by slot.
-        starts: (nse + 1,) where in `order` the inputs of each slot begin.
-        slots: (inputs,) the slot of each input, -1 where it has none.
+        order: (inputs,) the numbers of the inputs, sorted by slot.
+        starts: (nse + 1,) the offset in `order` at which the inputs of each slot begin.
+        slots: (inputs,) the slot of each input, -1 if it has none.
     """
 
     arrays: tuple[Any, ...]
@@ -55,19 +58,27 @@ class Assembled:
 
 
 def assemble(coords: Any, type_: DynamicType) -> Assembled:
-    """Index arrays of the entries at `coords` (ndim, n), which come in any order. Duplicates share a slot; coordinates
-    out of range, and entries for which there is no room, get none."""
+    """Assemble a pattern of entries at `coords`, an integer array of shape (ndim, n) in any order.
+
+    Duplicates share a slot. Entries out of range, and those beyond the capacity, get no slot.
+    """
     inputs = coords.shape[-1]
-    places = slots_dtype(type_, inputs)
+    slot_dtype = slots_dtype(type_, inputs)
     params = parameters(type_, inputs=inputs, coordinates=np.dtype(coords.dtype))
-    results = (*array_results(type_), ((inputs,), places), ((type_.nse + 1,), places), ((inputs,), places))
+    results = (*array_results(type_), ((inputs,), slot_dtype), ((type_.nse + 1,), slot_dtype), ((inputs,), slot_dtype))
     *arrays, order, starts, slots = _bind("assemble", params, (coords,), results)
     return Assembled(tuple(arrays), order, starts, slots)
 
 
 def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
-    """The index arrays of a pattern, of a batch of patterns if they have leading axes. If `config.bounds` asks for it,
-    the program fails where they are none; not those that have no pointers, of which nothing is expected."""
+    """The index arrays of a pattern, or of a batch of patterns, checked if `config.bounds` is "check".
+
+    Args:
+        arrays: the index arrays; leading axes are those of a batch.
+
+    The program fails at run time if they are no valid index arrays.
+    """
+    # A pattern without pointers needs no check: kernels skip any coordinate out of range.
     if config.bounds != "check" or all(not level.kind.has_pointers for level in type_.format.levels):
         return tuple(arrays)
 
@@ -80,28 +91,30 @@ def checked(arrays: Sequence[Any], type_: DynamicType) -> tuple[Any, ...]:
 
 
 def expand(arrays: Sequence[Any], type_: DynamicType) -> Any:
-    """The coordinates (ndim, nse) of every slot in storage order; of unused slots, the sizes of the dimensions."""
+    """The coordinates of every slot in storage order, shape (ndim, nse). Those of padding are the dimensions' sizes."""
     arrays = checked(arrays, type_)
     results = (((len(type_.shape), type_.nse), type_.index_dtype),)
     return _bind("expand", parameters(type_), tuple(arrays), results)[0]
 
 
 def nonzero(x: Any, type_: DynamicType) -> tuple[Any, ...]:
-    """Index arrays of the elements of `x` that are not zero (NaN is not)."""
+    """The index arrays of a pattern with an entry for each nonzero element of `x`. NaN is nonzero."""
     x = jax.lax.stop_gradient(x)
     results = (*array_results(type_), ((type_.nse,), slots_dtype(type_, x.size)))
     return tuple(_bind("nonzero", parameters(type_, element=np.dtype(x.dtype)), (x,), results)[:-1])
 
 
 def swapped(x: Any) -> Any:
-    """The array with its last two dimensions in the other order, stored so: what jnp.transpose gives, by all threads
-    and whole lines of memory. It has no derivative."""
+    """Transpose the last two dimensions of an array in memory, as jnp.transpose does.
+
+    It uses all threads and whole cache lines. It has no derivative.
+    """
     shape = (*x.shape[:-2], x.shape[-1], x.shape[-2])
     return _bind("swap", swap_parameters(x.shape, np.dtype(x.dtype)), (x,), ((shape, np.dtype(x.dtype)),))[0]
 
 
 def array_results(type_: DynamicType) -> tuple[Result, ...]:
-    """Shapes and dtypes of the index arrays. Raises DTypeError if jax would cut them to 32 bits."""
+    """The shapes and dtypes of a pattern's index arrays. Raises DTypeError if jax would cut them to 32 bits."""
     if type_.index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
             f"Expected dimensions and nse that int32 counts, but a dynamic tensor of shape {type_.shape} with nse "
@@ -112,27 +125,34 @@ def array_results(type_: DynamicType) -> tuple[Result, ...]:
 
 def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results: tuple[Result, ...]) -> Sequence[Any]:
     routine = Routine(name, params, len(operands), len(results))
-    out: Sequence[Any] = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, held=())
+    out: Sequence[Any] = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, keepalive=())
     return out
 
 
 def _abstract(
-    *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], held: tuple[object, ...]
+    *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
 ) -> Any:
     given = [*((x.dtype, x.shape) for x in operands), *((dtype, shape) for shape, dtype in results)]
     described = [(element_code(dtype), shape) for dtype, shape in given]
     try:
         _native.check_buffers(encoded(routine.buffer_types), [None if n < 0 else described[n] for n in routine.slots])
     except (IndexError, ValueError) as error:
-        raise LeafError(f"Expected index arrays as {routine.recipe[:80]} takes them. {error}.") from error
+        raise LeafError(
+            f"Expected operands that fit the routine {routine.recipe[:80]}, but a buffer does not: {error}. Pass the "
+            f"index arrays of a pattern as they were made."
+        ) from error
     return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
 
 
 def lower_routine(
-    ctx: Any, *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], held: tuple[object, ...]
+    ctx: Any,
+    *operands: Any,
+    routine: Routine | AssemblyCall,
+    results: tuple[Result, ...],
+    keepalive: tuple[object, ...],
 ) -> Any:
-    """On CPU."""
-    return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *held)
+    """The lowering on CPU."""
+    return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *keepalive)
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -145,9 +165,14 @@ def _transpose(cotangents: Any, *operands: Any, **params: Any) -> Any:
 
 
 def _batch(
-    operands: Any, axes: Any, *, routine: Routine | AssemblyCall, results: tuple[Result, ...], held: tuple[object, ...]
+    operands: Any,
+    axes: Any,
+    *,
+    routine: Routine | AssemblyCall,
+    results: tuple[Result, ...],
+    keepalive: tuple[object, ...],
 ) -> Any:
-    """A batch is one more leading axis; the routine knows one, into which further ones are folded."""
+    """Add a leading axis for the batch. A routine has one batch axis at most, so further ones are folded into it."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     moved = [
         jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
@@ -157,7 +182,7 @@ def _batch(
     if inner:
         moved = [x.reshape(size * x.shape[1], *x.shape[2:]) for x in moved]
     flat = tuple(((size * s[0], *s[1:]) if inner else (size, *s), d) for s, d in results)
-    out = routine_p.bind(*moved, routine=routine.batched(size), results=flat, held=held)
+    out = routine_p.bind(*moved, routine=routine.batched(size), results=flat, keepalive=keepalive)
     return [x.reshape(size, *shape) for x, (shape, _) in zip(out, results, strict=True)], [0] * len(results)
 
 

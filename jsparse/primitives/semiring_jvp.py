@@ -2,14 +2,14 @@
 
     R = min ⊗ X, max ⊗ X     dR = Σ [⊗X == R] d(⊗X) / Σ [⊗X == R] 1
 
-where d(⊗X) is Σₙ dXₙ if ⊗ is +, Σₙ dXₙ · ∏ₘ≠ₙ Xₘ if it is ·. The combinations that reach R share equally, as those of
-`jnp.max` do. Where there are none, of an empty sum or of NaN, the derivative is 0.
+where d(⊗X) is Σₙ dXₙ if ⊗ is +, and Σₙ dXₙ · ∏ₘ≠ₙ Xₘ if it is ·. The combinations that attain R share the derivative
+equally, as in `jnp.max`. If none attains it (an empty reduction, or NaN), the derivative is 0.
 
     R = Π X     of one factor: with Z the number of zeros among the entries and N the product of the others
 
     dR = R · Σ dX / X  (over X ≠ 0)  +  N · Σ dX  (over X = 0)  where Z = 1
 
-The first derivative is exact for any entries. So are further ones, but where two zeros or more meet, where they are 0.
+The first derivative is exact for any entries. Higher ones are exact unless two or more factors are 0: they are then 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ __all__ = ["semiring_jvp"]
 def semiring_jvp(
     einsum: _compat.Primitive, primals: Sequence[Any], tangents: Sequence[Any], out: Any, spec: Spec
 ) -> Any:
-    """The tangent of `out`, which `einsum` gives of `primals`; symbolic zero if all tangents are."""
+    """The tangent of `out`, the result of `einsum` on `primals`; a symbolic zero if all tangents are.
+
+    Raises NotYetSupportedError for a semiring without a derivative.
+    """
     factors, index = primals[: len(spec.factors)], primals[len(spec.factors) :]
     changes = {n: t for n, t in enumerate(tangents[: len(factors)]) if type(t) is not _compat.Zero}
     if not changes:
@@ -42,24 +45,27 @@ def semiring_jvp(
         return _selection_jvp(factors, index, changes, out, spec)
     if spec.semiring.add == "*" and len(factors) == 1:
         return _product_jvp(einsum, factors[0], index, changes[0], out, spec)
-    raise NotYetSupportedError(f"einsum by {spec.semiring} has no derivative; jax.lax.stop_gradient its operands.")
+    raise NotYetSupportedError(
+        f"The derivative of {spec.text} by {spec.semiring} is not supported yet. Pass its operands through "
+        f"jax.lax.stop_gradient, or use another semiring."
+    )
 
 
 def _selection_jvp(factors: Sequence[Any], index: Sequence[Any], changes: dict[int, Any], out: Any, spec: Spec) -> Any:
     mask = EqualityMask(spec.semiring.multiply, len(factors))
     compared = replace(spec, factors=(*spec.factors, spec.result), semiring=PLUS_TIMES, mask=mask)
 
-    def masked_sum(places: Sequence[int], arrays: Sequence[Any]) -> Any:
-        stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in places)))
+    def masked_sum(multiplied: Sequence[int], arrays: Sequence[Any]) -> Any:
+        stated = replace(compared, factors=(*compared.factors, *(spec.factors[n] for n in multiplied)))
         taken = (*factors, out, *arrays)
         stated = stated.with_dtype(unrounded(out.dtype.name), [x.dtype for x in taken])
         return masked_einsum_p.bind(*_compat.same_varying((*taken, *index)), spec=stated)
 
     parts = []
-    for place, change in changes.items():
-        others = [n for n in range(len(factors)) if n != place and spec.semiring.multiply == "*"]
-        parts.append(masked_sum((place, *others), (change, *(factors[n] for n in others))))
-    total = _compat.add_tangents(parts, out)  # which, like the count, may exceed what a float16 holds
+    for n_changed, change in changes.items():
+        others = [n for n in range(len(factors)) if n != n_changed and spec.semiring.multiply == "*"]
+        parts.append(masked_sum((n_changed, *others), (change, *(factors[n] for n in others))))
+    total = _compat.add_tangents(parts, out)  # in a wide dtype: the sum and the count may overflow a float16
     return (total / jnp.maximum(masked_sum((), ()), 1)).astype(out.dtype)
 
 

@@ -1,4 +1,4 @@
-"""What the einsum primitive computes, as a value, and the compiler's problem of it."""
+"""The parameter of the einsum primitive, and the compiler's problem that it states."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from jsparse.formats.dynamic import index_operands
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.notation.einsum import operand_name
 
-__all__ = ["PatternAccess", "Spec", "Term", "check_shape", "divided", "problem_of"]
+__all__ = ["PatternAccess", "Spec", "Term", "check_shape", "problem_of", "split_by_counts"]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The indices of an array's axes. On a pattern, its positions stand between `before` and `behind`:
+    """The index variables of an array's axes.
 
-    a dense array has shape (before…); values on pattern number `on` have shape (before…, slots · behind…), flat behind
-    the positions as `SparseTensor.values` is.
+    A dense array has shape (before…). Values on pattern number `on` have shape (before…, slots · behind…): slots and
+    `behind` share one flat axis, as in `SparseTensor.values`.
     """
 
     before: tuple[IndexVar, ...]
@@ -36,14 +36,15 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class PatternAccess:
-    """A pattern and how it is walked.
+    """A pattern and the index variables of its levels.
 
     Attributes:
-        indices: the index of each level of `pattern`, which is a core (see `formats.pattern.core_of`).
-        pattern: static, or the type of a dynamic one, whose index arrays are then operands behind the factors.
-        derived: of a dynamic pattern, the transposed indices that come along. The operands of each are its index
-            arrays, then how values are gathered into its order and scattered back.
-        lead: the indices of leading axes of the index arrays: a batch of dynamic patterns.
+        indices: the index variable of each level of `pattern`, which is a core (see `formats.pattern.core_of`).
+        pattern: a static pattern, or the type of a dynamic one. A dynamic one's index arrays are operands of the
+            primitive, after the factors.
+        derived: the types of the transposed indices that come with a dynamic pattern. The operands of each are its
+            index arrays, then two gathers of values: into its order, and back.
+        lead: the index variables of the leading axes of the index arrays, for a batch of dynamic patterns.
     """
 
     indices: tuple[IndexVar, ...]
@@ -53,19 +54,21 @@ class PatternAccess:
 
     @property
     def array_counts(self) -> tuple[int, ...]:
-        """How many operands the pattern has, and each of its transposed indices."""
+        """The number of operands of a dynamic pattern, then those of each of its transposed indices."""
         if isinstance(self.pattern, Pattern):
             return ()
         return (len(self.pattern.array_lengths), *(len(other.array_lengths) + 2 for other in self.derived))
 
     @property
     def operand_count(self) -> int:
-        """How many operands there are of the pattern and its transposed indices; none of a static one."""
+        """The number of operands of the pattern and its transposed indices together; 0 for a static pattern."""
         return sum(self.array_counts)
 
     def check_index(self, arrays: Sequence[Any], lead: Sequence[int], text: str) -> None:
-        """Raises LeafError unless the operands of a dynamic pattern are index arrays of its type; `lead`: the sizes of
-        their leading axes."""
+        """Raise LeafError unless the operands of a dynamic pattern are index arrays of its type.
+
+        `lead` are the sizes of their leading axes.
+        """
         if isinstance(self.pattern, Pattern):
             return
         for array, (what, length, dtype) in zip(arrays, index_operands(self.pattern, self.derived), strict=True):
@@ -73,7 +76,10 @@ class PatternAccess:
 
     @property
     def stored(self) -> Stored:
-        """What the scheduler sees. Batched transposed indices are not used: their values would move one by one."""
+        """The pattern as the scheduler takes it.
+
+        Transposed indices of batched patterns are left out: permuting values would take one gather for each member.
+        """
         if isinstance(self.pattern, Pattern):
             return self.pattern
         return DynamicPatternInfo(self.pattern, () if self.lead else self.derived)
@@ -81,12 +87,16 @@ class PatternAccess:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Spec:
-    """What is computed: the terms, the patterns on which some of them lie, and the size of every index.
+    """An einsum: its terms, the patterns that some of them lie on, and the size of every index variable.
 
     Attributes:
-        dtype: the result's; None if it is that of all factors.
-        semiring: how products are added up and factors multiplied.
-        mask: under which condition on the first factors the product of the others counts.
+        factors: the term of each factor.
+        result: the term of the result.
+        walks: the patterns, in the numbering of `Term.on`.
+        sizes: the size of each index variable.
+        dtype: the result's dtype; None if it is that of all factors.
+        semiring: the semiring of the product.
+        mask: the condition on the first factors under which the product of the others counts.
     """
 
     factors: tuple[Term, ...]
@@ -102,7 +112,7 @@ class Spec:
         return np.dtype(factors[0].dtype if self.dtype is None else self.dtype)
 
     def with_dtype(self, result: Any, factors: Sequence[Any]) -> Spec:
-        """With a result of that dtype on factors of these."""
+        """The spec with the result's dtype `result`, for factors of the dtypes `factors`."""
         return replace(self, dtype=None if all(dtype == result for dtype in factors) else np.dtype(result).name)
 
     def shape(self, term: Term) -> tuple[int, ...]:
@@ -112,12 +122,12 @@ class Spec:
         return outer if term.on is None else (*outer, self.walks[term.on].pattern.nse * self.slot_size(term))
 
     def slot_size(self, term: Term) -> int:
-        """How many elements a slot of values has."""
+        """The number of elements in a slot of a term's values."""
         sizes = dict(self.sizes)
         return prod(sizes[v] for v in term.behind)
 
     def access(self, name: str, term: Term) -> Access:
-        """A term's array, accessed by that name."""
+        """The access to a term's array, under that name."""
         levels = () if term.on is None else self.walks[term.on].indices
         return Access(name, (*term.before, *levels, *term.behind))
 
@@ -131,14 +141,16 @@ class Spec:
         behind = (Dense(inner + n) for n in range(len(term.behind)))
         return (*before, Positions(patterns[term.on], tuple(range(outer, inner))), *behind)
 
-    def exchanged(self, place: int) -> Spec:
-        """The transpose in one factor: it becomes the result, and the result the last factor."""
-        others = (*self.factors[:place], *self.factors[place + 1 :])
-        return replace(self, factors=(*others, self.result), result=self.factors[place])
+    def exchanged(self, operand_index: int) -> Spec:
+        """The transpose in one factor: that factor becomes the result, and the result becomes the last factor."""
+        others = (*self.factors[:operand_index], *self.factors[operand_index + 1 :])
+        return replace(self, factors=(*others, self.result), result=self.factors[operand_index])
 
     def check_operands(self, operands: Sequence[Any]) -> None:
-        """Raises LeafError unless the operands have the shapes and dtypes that terms and patterns ask for: what leaves
-        of tensors are checked for, asked once more of whatever reaches the primitive."""
+        """Raise LeafError unless the operands have the shapes and dtypes that terms and patterns require.
+
+        Leaves of tensors are checked before; this check also covers operands that transformations changed since.
+        """
         counts = [len(self.factors), *(walk.operand_count for walk in self.walks)]
         if len(operands) != sum(counts):
             raise LeafError(f"Expected {sum(counts)} operands for {self.text}, but got {len(operands)}.")
@@ -155,7 +167,7 @@ class Spec:
 
     @property
     def text(self) -> str:
-        """For messages: "einsum ij,jk->ik over csr"."""
+        """The spec in messages, such as "einsum 'ij,jk->ik' over csr"."""
         terms = [self.access("", term).variables() for term in (*self.factors, self.result)]
         *factors, result = ("".join(names) for names in terms)
         patterns = ", ".join(walk.pattern.format.name for walk in self.walks)
@@ -163,19 +175,19 @@ class Spec:
 
     def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:
         """The factors' arrays, and the index arrays of each pattern."""
-        factors, *index = divided(operands, [len(self.factors), *(walk.operand_count for walk in self.walks)])
+        factors, *index = split_by_counts(operands, [len(self.factors), *(walk.operand_count for walk in self.walks)])
         return factors, index
 
 
 def check_shape(x: Any, shape: tuple[int, ...], dtype: np.dtype | None, what: str) -> None:
-    """Raises LeafError unless `x` has that shape and, unless None, that dtype."""
+    """Raise LeafError unless `x` has that shape and, unless `dtype` is None, that dtype."""
     if tuple(x.shape) != shape or (dtype is not None and x.dtype != dtype):
-        wanted = f"shape {shape}" if dtype is None else f"shape {shape} and dtype {dtype}"
-        raise LeafError(f"Expected the {what} to have {wanted}, but got shape {tuple(x.shape)} and dtype {x.dtype}.")
+        expected = f"shape {shape}" if dtype is None else f"shape {shape} and dtype {dtype}"
+        raise LeafError(f"Expected the {what} to have {expected}, but got shape {tuple(x.shape)} and dtype {x.dtype}.")
 
 
-def divided(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any]]:
-    """So many of the operands, then so many of those behind, and so on."""
+def split_by_counts(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any]]:
+    """Split `operands` into consecutive parts of the given lengths."""
     parts = []
     for count in counts:
         parts.append(operands[:count])
@@ -184,7 +196,7 @@ def divided(operands: Sequence[Any], counts: Iterable[int]) -> list[Sequence[Any
 
 
 def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
-    """The compiler's problem; `dtypes` are those of the result and of the factors."""
+    """The compiler's problem. `dtypes` are those of the result and of the factors."""
     terms = (spec.result, *spec.factors)
     names = (operand_name(len(spec.factors)), *(operand_name(n) for n in range(len(spec.factors))))
     accesses = [spec.access(name, term) for name, term in zip(names, terms, strict=True)]

@@ -1,4 +1,4 @@
-"""Dense arrays in the order of storage that a kernel wants."""
+"""Dense arrays in the storage order that a kernel requires."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jsparse.primitives.routine import swapped
 
 __all__ = ["stored_in"]
 
-LARGE = 1 << 16  # elements from which on the extension's routine is worth its call; XLA may fuse what is smaller
+LARGE = 1 << 16  # elements from which on the routine `swap` pays; XLA may fuse a smaller transpose
 
 
 def stored_in(x: Any, order: tuple[int, ...]) -> Any:
-    """The array with its dimensions in another order, as `jnp.transpose`; quickly where two runs of them swap."""
+    """Transpose an array as `jnp.transpose` does. The routine `swap` does it if two blocks of dimensions swap."""
     if order == tuple(range(x.ndim)):
         return x
     swap = _swap(order)
@@ -27,9 +27,9 @@ def stored_in(x: Any, order: tuple[int, ...]) -> Any:
 
 
 def _swap(order: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """(a, b, end) if dimensions [a, b) and [b, end) change places and all before stay where they are."""
+    """The bounds (a, b, end) if `order` swaps dimensions [a, b) and [b, end) and keeps all before; None otherwise."""
     end = len(order)
     first = next((n for n in range(end) if order[n] != n), end)
     middle = order[first] if first < end else end
-    wanted = (*range(first), *range(middle, end), *range(first, middle))
-    return (first, middle, end) if order == wanted else None
+    swapped_order = (*range(first), *range(middle, end), *range(first, middle))
+    return (first, middle, end) if order == swapped_order else None

@@ -1,1 +1,1 @@
-"""The tensor: values on a pattern, as a pytree. What is computed with it stands above (`jsparse.ops`)."""
+"""The sparse tensor: values on a pattern, as a pytree. `jsparse.ops` has its operations, and installs its methods."""

@@ -1,4 +1,4 @@
-"""Tensors whose levels are all dense: arrays in another order of dimensions, without index arrays."""
+"""Conversions between dense arrays and tensors whose levels are all dense, which have no index arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["dense_array", "dense_levels"]
 
 
 def dense_array(x: Any) -> Any:
-    """The array that a SparseTensor with dense levels only stores; anything else itself."""
+    """The dense array of a SparseTensor whose levels are all dense. Anything else is returned as it is."""
     if not isinstance(x, SparseTensor):
         return x
     order = x.format.order
@@ -22,6 +22,6 @@ def dense_array(x: Any) -> Any:
 
 
 def dense_levels(x: Any, layout: Format) -> SparseTensor:
-    """An array, traced or not, as the values of a tensor whose levels are all dense: no index array, so static."""
+    """The tensor with dense levels only that stores `x`, traced or not. It is static, as it has no index arrays."""
     pattern = Pattern._trusted(tuple(x.shape), layout, ())
     return SparseTensor._unchecked(jnp.transpose(x, layout.order).reshape(-1), pattern)

@@ -1,4 +1,4 @@
-"""Patterns whose index arrays are data: traced, different from call to call of one compiled program, batched."""
+"""Dynamic patterns: their index arrays are data, so they may be traced, batched, and differ from call to call."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_ent
 @partial(jax.tree_util.register_dataclass, data_fields=["arrays", "gather", "scatter"], meta_fields=["type"])
 @dataclass(frozen=True)
 class Derived:
-    """The same entries in another storage order: the transposed index of a dynamic pattern.
+    """The transposed index of a dynamic pattern: the same entries in another storage order.
 
     Attributes:
-        type: levels and room; dimension `d` is level `d` of the pattern it derives from.
+        type: its levels and capacity. Dimension `d` is level `d` of the pattern that it is derived from.
         arrays: its index arrays.
-        gather: for each of its slots the slot of the pattern, out of range where there is none.
-        scatter: for each slot of the pattern its slot.
+        gather: (nse,) for each of its slots the slot of the pattern, out of range if there is none.
+        scatter: (nse,) for each slot of the pattern the slot of the transposed index.
     """
 
     type: DynamicType
@@ -49,17 +49,22 @@ class Derived:
 
 
 def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, scatter: Any) -> Derived:
-    """Unpickles."""
+    """Rebuild a transposed index from a pickle."""
     return Derived(type_, tuple(map(unpacked, arrays)), unpacked(gather), unpacked(scatter))
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["arrays", "derived"], meta_fields=["type"])
 @dataclass(frozen=True, eq=False)
 class DynamicPattern(OfDynamicType):
-    """A pytree: shape, format and capacity are static, the index arrays are leaves. Compared by identity.
+    """A pattern as a pytree: shape, format and capacity are static, the index arrays are leaves.
 
-    Every array has the length that follows from `nse`, so one compiled program serves all patterns of that capacity.
-    Entries behind the count in use, and coordinates out of range, are padding.
+    The capacity determines the length of every array, so one compiled program serves all patterns of that capacity.
+    Entries after the count in use, and coordinates out of range, are padding. Patterns are compared by identity.
+
+    Attributes:
+        type: shape, format and capacity.
+        arrays: the index arrays, outermost level first; leading axes are those of a batch.
+        derived: the transposed indices that were made.
     """
 
     type: DynamicType
@@ -68,12 +73,12 @@ class DynamicPattern(OfDynamicType):
 
     @staticmethod
     def padded(pattern: Pattern, type_: DynamicType) -> DynamicPattern:
-        """A static pattern with the room of `type_`. Raises PatternError if it has more entries."""
+        """The dynamic pattern with a static pattern's entries. Raises PatternError if they exceed the capacity."""
         return DynamicPattern(type_, tuple(jnp.asarray(array) for array in pad(pattern, type_.nse)))
 
     @staticmethod
     def empty(type_: DynamicType) -> DynamicPattern:
-        """No entries, with the room of `type_`."""
+        """The pattern of that type without entries."""
         return DynamicPattern(type_, tuple(jnp.zeros(length, type_.index_dtype) for length in type_.array_lengths))
 
     @property
@@ -91,82 +96,93 @@ class DynamicPattern(OfDynamicType):
 
     @property
     def overflowed(self) -> Any:
-        """Whether more entries were asked for than there is room: a bool array."""
+        """A bool array: whether the true count exceeds the capacity, for each pattern of a batch."""
         if self.type.limit is None:
             return self._lead(False, np.bool_)
-        last, room = self.type.limit
-        return self.arrays[last][..., -1] > room
+        last, capacity = self.type.limit
+        return self.arrays[last][..., -1] > capacity
 
     def _lead(self, value: Any, dtype: Any) -> Any:
-        """One value for each pattern of a batch."""
+        """An array with the same value for each pattern of a batch."""
         return np.full(self.arrays[0].shape[:-1], value, dtype)
 
     def poisoned(self, x: Any) -> Any:
-        """`x`, but NaN everywhere, and with gradients of NaN, if more entries were asked for than there is room.
+        """Return `x`, or after an overflow NaN everywhere, with gradients of NaN.
 
-        Integers and booleans, which have no NaN, stay as they are.
+        Integers and booleans have no NaN and stay as they are.
         """
         if self.type.limit is None or not jnp.issubdtype(x.dtype, jnp.inexact):
             return x
-        last, room = self.type.limit
-        return _poisoned(x, self.arrays[last], room=room)
+        last, capacity = self.type.limit
+        return _poisoned(x, self.arrays[last], capacity=capacity)
 
     def in_use(self, values: Any, other: complex = 0) -> Any:
-        """Values, but `other` in slots out of use: 0, as in those of every tensor. A single value is in every slot."""
+        """Replace the values in padding by `other`. `values` has one element for each slot, or is a scalar.
+
+        Padding of every tensor has the value 0.
+        """
         return values if self.type.limit is None else _in_use(values, *self._used, other=other)
 
     def settled(self, values: Any) -> Any:
-        """Values as those of every tensor on this pattern are: 0 in slots out of use, and `poisoned`."""
+        """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow."""
         return values if self.type.limit is None else _settled(values, *self._used)
 
     @property
     def _used(self) -> tuple[Any, int, int]:
-        """The pointers that tell how many positions are in use, how many there is room for, and the slots of each."""
+        """The pointers whose last element counts the positions in use, their capacity, and the slots of a position."""
         assert self.type.limit is not None
-        last, room = self.type.limit
-        return self.arrays[last], room, self.type.slots_below(last)
+        last, capacity = self.type.limit
+        return self.arrays[last], capacity, self.type.slots_below(last)
 
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
-        """This pattern; if `source` overflowed, the last pointers say so too, with the entries that it asked for."""
+        """Mark this pattern as overflowed if `source` is: the last pointers get the true count of `source`."""
         if self.type.limit is None or source.type.limit is None:
             return self
-        last, room = self.type.limit
+        last, capacity = self.type.limit
         pointers, below = self.arrays[last], max(self.type.slots_below(last), 1)
-        asked = jnp.maximum(source.count // below, room + 1).astype(pointers.dtype)
-        behind_first = jnp.arange(pointers.shape[-1]) >= min(1, pointers.shape[-1] - 1)  # there may be no other
+        true_count = jnp.maximum(source.count // below, capacity + 1).astype(pointers.dtype)
+        # Pointers must not decrease, so all that equal the last one rise with it. The first stays 0 unless it is the
+        # only one.
+        behind_first = jnp.arange(pointers.shape[-1]) >= min(1, pointers.shape[-1] - 1)
         at_end = (pointers == pointers[..., -1:]) & behind_first
-        spread = jnp.where(source.overflowed & at_end, jnp.maximum(asked, pointers), pointers)
+        spread = jnp.where(source.overflowed & at_end, jnp.maximum(true_count, pointers), pointers)
         return replace(self, arrays=(*self.arrays[:last], spread, *self.arrays[last + 1 :]))
 
     @property
     def concrete(self) -> bool:
-        """Whether the index arrays are known now."""
+        """Whether no index array is traced."""
         return not any(isinstance(array, jax.core.Tracer) for array in self.arrays)
 
     def retyped(self, type_: DynamicType) -> DynamicPattern:
-        """Another type over the same index arrays: dense levels added, dimensions renamed."""
+        """A pattern of another type with the same index arrays, such as one with more dense levels."""
         return DynamicPattern(type_, self.arrays, self.derived)
 
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
-        """The pattern of the logically transposed tensor, over the same arrays."""
+        """The pattern of the logically transposed tensor, with the same index arrays."""
         return self.retyped(transposed_type(self.type, tuple(axes)))
 
     def to_static(self) -> Pattern:
-        """The static pattern of the entries in use. Raises PatternError after an overflow; the arrays are concrete."""
+        """The static pattern of the entries in use. The arrays have to be concrete.
+
+        Raises PatternError after an overflow.
+        """
         return trim(self.type, [np.asarray(array) for array in self.arrays])
 
     def validate(self) -> None:
-        """Check all index arrays, which are concrete, of a batch those of each pattern.
+        """Check all index arrays, for a batch those of each pattern.
 
-        Raises PatternError saying what was expected, what came and where.
+        Raises PatternError if an array is traced or invalid.
         """
         if not self.concrete:
-            raise PatternError(f"Expected index arrays that are known, but those of {self!r} are traced.")
+            raise PatternError(
+                f"Expected index arrays that are known, but those of {self!r} are traced. Call validate() outside jit, "
+                f"or set config.bounds = 'check'."
+            )
         for type_, arrays in [(self.type, self.arrays), *((other.type, other.arrays) for other in self.derived)]:
             _validate(type_, [np.asarray(array) for array in arrays])
 
     def operands(self) -> tuple[Any, ...]:
-        """The index arrays as the einsum primitive takes them."""
+        """The operands of the einsum primitive: the index arrays, then those of each transposed index."""
         derived = (array for other in self.derived for array in (*other.arrays, other.gather, other.scatter))
         return (*self.arrays, *derived)
 
@@ -179,14 +195,18 @@ class DynamicPattern(OfDynamicType):
 
 
 def _restored_pattern(type_: DynamicType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:
-    """Unpickles."""
+    """Rebuild a pattern from a pickle."""
     return DynamicPattern(type_, tuple(map(unpacked, arrays)), derived)
 
 
 def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
-    """The type with room for `nse` slots: whole blocks of trailing dense levels, no more than there are positions."""
+    """The type with a capacity of `nse` slots, rounded up to whole blocks of trailing dense levels.
+
+    The capacity is at most the number of elements of the shape. Raises ShapeError for a negative nse or arrays too
+    large for memory, NotYetSupportedError if no level stores coordinates, DTypeError if int64 is needed but x64 is off.
+    """
     if nse < 0:
-        raise ShapeError(f"Expected nse >= 0, but got {nse}.")
+        raise ShapeError(f"Expected nse >= 0 for a dynamic tensor of shape {tuple(shape)}, but got {nse}.")
     if not format.levels or format.is_dense:
         raise NotYetSupportedError(
             f"A dynamic pattern needs a level that stores coordinates, but {format.name} has none. Use a static tensor."
@@ -195,15 +215,15 @@ def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:
     trailing = prod(sizes[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
     core = min(-(-nse // max(trailing, 1)), prod(sizes) // max(trailing, 1))
     type_ = DynamicType(sizes, format, core * trailing)
-    room = max(type_.nse, *type_.array_lengths)
+    capacity = max(type_.nse, *type_.array_lengths)
     advice = "Pass a smaller nse=, or use a format with fewer dense levels."
-    check_bytes((room,), type_.index_dtype, "each array of a dynamic tensor", advice)
+    check_bytes((capacity,), type_.index_dtype, "each array of a dynamic tensor", advice)
     check_width(type_.index_dtype, f"a dynamic tensor of shape {sizes} with nse {type_.nse:,}")
     return type_
 
 
 def check_width(index_dtype: np.dtype, what: str) -> None:
-    """Raises DTypeError if jax would cut the index arrays of `what` to 32 bits."""
+    """Raise DTypeError if jax would cut the index arrays of `what` to 32 bits."""
     if index_dtype.itemsize == 8 and not jax.config.read("jax_enable_x64"):
         raise DTypeError(
             f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
@@ -211,22 +231,25 @@ def check_width(index_dtype: np.dtype, what: str) -> None:
         )
 
 
-@partial(jax.jit, static_argnames=("room", "below", "other"), inline=True)
-def _in_use(values: Any, pointers: Any, room: int, below: int, other: complex) -> Any:
-    used = jnp.arange(room * below) < jnp.minimum(pointers[..., -1:], room) * below
-    return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))  # of its dtype, weak or not
+@partial(jax.jit, static_argnames=("capacity", "below", "other"), inline=True)
+def _in_use(values: Any, pointers: Any, capacity: int, below: int, other: complex) -> Any:
+    used = jnp.arange(capacity * below) < jnp.minimum(pointers[..., -1:], capacity) * below
+    # A Python number promotes nothing, so the values keep their dtype, weak or not.
+    return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))
 
 
-@partial(jax.jit, static_argnames=("room", "below"), inline=True)
-def _settled(values: Any, pointers: Any, room: int, below: int) -> Any:
-    values = _in_use(values, pointers, room, below, 0)
-    return _poisoned(values, pointers, room) if jnp.issubdtype(values.dtype, jnp.inexact) else values
+@partial(jax.jit, static_argnames=("capacity", "below"), inline=True)
+def _settled(values: Any, pointers: Any, capacity: int, below: int) -> Any:
+    values = _in_use(values, pointers, capacity, below, 0)
+    return _poisoned(values, pointers, capacity) if jnp.issubdtype(values.dtype, jnp.inexact) else values
 
 
-@partial(jax.jit, static_argnames="room", inline=True)
-def _poisoned(x: Any, pointers: Any, room: int) -> Any:
-    """Every element times NaN or 1: so gradients are NaN too. The second choice keeps Inf and tiny numbers exact."""
-    overflowed = pointers[..., -1] > room
+@partial(jax.jit, static_argnames="capacity", inline=True)
+def _poisoned(x: Any, pointers: Any, capacity: int) -> Any:
+    """Multiply every element by NaN after an overflow, by 1 otherwise."""
+    overflowed = pointers[..., -1] > capacity
+    # The product makes gradients NaN, too. Without an overflow the second `where` returns `x` itself, so that Inf and
+    # denormal numbers stay exact.
     poison = jnp.where(overflowed, jnp.nan, 1).astype(x.dtype)
     return jnp.where(overflowed, x * poison, x)
 
@@ -250,7 +273,7 @@ def _validate(type_: DynamicType, arrays: Sequence[np.ndarray]) -> None:
 
 
 def same_entries(a: Pattern | DynamicPattern, b: Pattern | DynamicPattern) -> bool:
-    """Whether two patterns are known to walk the same entries: equal content, or the very same index arrays."""
+    """Whether two patterns certainly have the same entries: equal static patterns, or identical index arrays."""
     if isinstance(a, DynamicPattern) and isinstance(b, DynamicPattern):
         return core_type(a.type) == core_type(b.type) and all(x is y for x, y in zip(a.arrays, b.arrays, strict=True))
     return isinstance(a, Pattern) and isinstance(b, Pattern) and a == b

@@ -1,9 +1,9 @@
-"""Functions of stored values, entry by entry.
+"""Elementwise functions of stored values that are safe in the padding of dynamic patterns.
 
-The slots of a dynamic pattern that are out of use hold 0, where a function or its derivative may be infinite or NaN:
-x ** -1, the derivative of x ** 0.5. What is infinite there reaches the whole gradient, since 0 * inf is NaN. So every
-slot out of use is given a value at which functions and their derivatives are finite, *before* the function, and 0
-after it. Whatever the function, values, tangents and cotangents of those slots are then exactly 0.
+Padding holds 0, where a function or its derivative may be infinite or NaN: x ** -1, the derivative of x ** 0.5. An
+infinite value in padding would reach the whole gradient, because 0 * inf is NaN. So padding gets a value at which
+functions and their derivatives are finite *before* the function, and 0 after it. Values, tangents and cotangents of
+padding are then exactly 0 for every function.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 __all__ = ["compiled", "entrywise"]
 
-NEUTRAL = 0.5  # in the domain of powers, logarithms and inverse functions alike, at none of its ends
+NEUTRAL = 0.5  # an inner point of the domains of powers, logarithms and inverse trigonometric functions
 
 
 def entrywise(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> Any:
-    """`function(*arrays)`, values (nse,) of any dtype, 0 in slots out of use; NaN if the pattern overflowed.
+    """Compute `function(*arrays)` elementwise: values of shape (nse,), 0 in padding, NaN if the pattern overflowed.
 
     Args:
-        function: takes and gives values of single entries, as many as there are slots; it may be any.
-        arrays: values on the pattern, each (nse,), or single ones (), which the derivative of no slot out of use
-            reaches either.
+        function: any function from values of shape (nse,) to values of that shape, elementwise.
+        arrays: values on the pattern, each of shape (nse,), or scalars of shape (). Padding contributes nothing to
+            their derivatives.
 
-    Raises ShapeError if the function gives another shape.
+    Raises ShapeError if the function returns another shape.
     """
     if not isinstance(pattern, DynamicPattern):
         return _checked(function(*arrays), pattern)
@@ -42,8 +42,10 @@ def entrywise(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *
 
 
 def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any, **options: Hashable) -> Any:
-    """As `entrywise`, but outside jit one compiled program. `function(*arrays, **options)` is one of a module, since
-    programs are kept for it, and its result the same whether compiled or not."""
+    """Compute `entrywise(function, …)` as one compiled program, outside jit too.
+
+    `function(*arrays, **options)` has to be a module's function, because compiled programs are cached by it.
+    """
     if not isinstance(pattern, DynamicPattern):
         return function(*arrays, **options)
     return _compiled(function, pattern, arrays, tuple(options.items()))
@@ -55,7 +57,7 @@ def _compiled(function: Callable[..., Any], pattern: DynamicPattern, arrays: tup
 
 
 def neutral(dtype: np.dtype) -> complex:
-    """What slots out of use are given: a number that promotes no dtype."""
+    """The value that padding gets before a function: a Python number, which promotes no dtype."""
     return NEUTRAL if jnp.issubdtype(dtype, jnp.inexact) else 1
 
 
@@ -64,6 +66,6 @@ def _checked(values: Any, pattern: Pattern | DynamicPattern) -> Any:
     if values.shape != (*lead, pattern.nse):
         raise ShapeError(
             f"Expected a function that gives values of shape {(*lead, pattern.nse)}, one for each slot of {pattern!r}, "
-            f"but it gave {values.shape}."
+            f"but it gave {values.shape}. Apply an elementwise function."
         )
     return values

@@ -1,9 +1,9 @@
-"""Whether the leaves of a SparseTensor are those that its pattern asks for.
+"""Checks that the leaves of a SparseTensor fit its pattern.
 
-JAX takes a pytree apart, maps over its leaves and puts it together again, and may put anything there: tracers, shapes,
-sentinels, arrays of another length. Unflattening therefore checks nothing; the first operation on a tensor does, while
-tracing, so that compiled programs pay nothing. Shapes, ranks, dtypes and presence are compared. What keeps all of these
-cannot be seen: kernels stay inside their buffers whatever the index arrays hold, but compute something else.
+JAX flattens a pytree, maps over its leaves and unflattens it. The new leaves may be anything: tracers, shapes,
+sentinels, arrays of another length. So unflattening checks nothing. The first operation on a tensor checks presence,
+rank, shape and dtype of its leaves, while tracing, so compiled programs pay nothing. A change that keeps all of these
+goes unnoticed: kernels stay inside their buffers whatever the index arrays hold, but they compute another result.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from jsparse.tensor.patterned import Valued
 __all__ = ["Name", "check_batched_leaves", "check_leaves", "check_pattern", "checksum", "with_sound_leaves"]
 
 T = TypeVar("T", bound=Valued)
-Name: TypeAlias = str | Callable[[], str]  # of a tensor in messages; a function where making the text takes time
+Name: TypeAlias = str | Callable[[], str]
+"""The name of a tensor in messages. A function makes it only for an error, since formatting costs eager calls time."""
 
 
 def with_sound_leaves(tensor: T, name: Name) -> T:
-    """The tensor, its leaves checked, its values a jax array.
+    """Check a tensor's leaves and return it with values that are a jax array.
 
-    Raises LeafError if a leaf is missing or is not of the shape and the dtype that the pattern asks for.
+    Raises LeafError if a leaf is missing, or has not the shape and dtype that the pattern requires.
     """
     check_leaves(tensor, name)
     if type(tensor.values) is not np.ndarray:
@@ -43,14 +44,17 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
 
 
 def check_leaves(tensor: Valued, name: Name) -> None:
-    """Raises LeafError, naming the tensor and the likely cause, unless the leaves are those of its pattern."""
+    """Raise LeafError, with the tensor's name and the likely cause, unless the leaves fit its pattern."""
     if type(tensor.pattern) is not Pattern:
         _check_arrays(tensor, name, ())
     _check_values(tensor, name, (tensor.pattern.nse,))
 
 
 def check_batched_leaves(tensor: Valued, name: Name) -> tuple[int, ...]:
-    """As `check_leaves`, for what takes batches: leaves may have leading axes, the same all. Returns their sizes."""
+    """Check leaves as `check_leaves` does, but allow leading batch axes.
+
+    Returns their sizes, which all leaves share.
+    """
     lead = tuple(getattr(tensor.values, "shape", ()))[:-1]
     _check_arrays(tensor, name, lead)
     _check_values(tensor, name, (*lead, tensor.pattern.nse))
@@ -73,7 +77,7 @@ def checksum(tensor: Valued) -> str | None:
 
 
 def check_pattern(tensor: Valued, name: Name) -> None:
-    """As `check_leaves`, for what does not read values."""
+    """Check the leaves of a tensor's pattern only, for operations that read no values."""
     _check_arrays(tensor, name, ())
 
 
@@ -83,8 +87,8 @@ def _check_arrays(tensor: Valued, name: Name, lead: tuple[int, ...]) -> None:
         return
     if not isinstance(pattern, DynamicPattern):
         raise LeafError(
-            f"Expected {_text(name)} to be a SparseTensor with a pattern, but a {type(pattern).__name__} is in its "
-            f"place. {_MAPPED}"
+            f"Expected {_text(name)} to be a SparseTensor with a pattern, but its pattern is a "
+            f"{type(pattern).__name__}. {_MAPPED} Map over A.values only."
         )
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
@@ -98,7 +102,7 @@ def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:
         raise LeafError(_misfit(tensor, name, "values", values, shape, "numbers"))
 
 
-_array_types: set[type] = {np.ndarray}  # classes known to be arrays': asking jax.Array takes ten times as long
+_array_types: set[type] = {np.ndarray}  # known array classes: a set lookup takes a tenth of isinstance(x, jax.Array)
 
 
 def _is_array(x: Any) -> bool:
@@ -112,7 +116,7 @@ def _is_array(x: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_numeric(dtype: Any) -> bool:
-    """Whether a dtype is of numbers or booleans, in this machine's byte order."""
+    """Whether a dtype is numeric or bool, in this machine's byte order."""
     return is_number(dtype) and bool(dtype.isnative)
 
 
@@ -135,7 +139,7 @@ def _misfit(tensor: Valued, name: Name, what: str, leaf: Any, shape: tuple[int, 
 
 
 def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
-    """What probably happened, and what to do instead."""
+    """The likely cause of an unfit leaf, and the remedy."""
     if getattr(leaf, "dtype", None) == jax.dtypes.float0:
         return "It is a gradient of integers. jsparse.grad differentiates the values only."
     if not _is_array(leaf):

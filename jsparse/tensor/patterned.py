@@ -1,4 +1,4 @@
-"""Bases of what lies on a pattern: what they tell of it, whoever they are."""
+"""Base classes of objects with a pattern. Their properties are those of the pattern."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Patterned", "Valued"]
 
 
 class Patterned:
-    """Base of objects with a `pattern`, the place of their stored entries."""
+    """Base of objects with a `pattern`, which has the coordinates of their stored entries."""
 
     __slots__ = ()
     pattern: Pattern | DynamicPattern
@@ -28,12 +28,12 @@ class Patterned:
 
     @property
     def format(self) -> Format:
-        """How the entries are stored."""
+        """The format of the pattern."""
         return self.pattern.format
 
     @property
     def nse(self) -> int:
-        """The number of slots for stored entries: of a dynamic pattern its capacity."""
+        """The number of slots; for a dynamic pattern, its capacity."""
         return self.pattern.nse
 
 
@@ -45,5 +45,5 @@ class Valued(Patterned):
 
     @classmethod
     def _unchecked(cls, values: Any, pattern: Pattern | DynamicPattern) -> Self:
-        """An object with any `values`: tracers, shapes and sentinels that JAX puts into pytrees."""
+        """Make an object without checks: JAX's transformations also put tracers, shapes and sentinels into pytrees."""
         raise NotImplementedError

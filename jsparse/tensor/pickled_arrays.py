@@ -1,6 +1,6 @@
-"""Arrays in pickles: raw bytes beside their dtype and shape.
+"""Arrays in pickles, as raw bytes with a dtype and a shape.
 
-The pickles of arrays themselves hold states of NumPy's objects, which a damaged byte may turn into anything.
+NumPy's own pickles hold the state of objects, so a damaged byte may have any effect. Here it only changes a number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Packed:
 
 
 def packed(leaf: Any) -> Any:
-    """A leaf for a pickle: arrays of numbers that are known as `Packed`, anything else itself."""
+    """Convert a leaf for pickling: concrete arrays of numbers become `Packed`; anything else stays as it is."""
     if not isinstance(leaf, jax.Array | np.ndarray) or isinstance(leaf, jax.core.Tracer):
         return leaf
     if not is_number(leaf.dtype) or getattr(leaf, "weak_type", False):
@@ -39,7 +39,7 @@ def packed(leaf: Any) -> Any:
 
 
 def unpacked(leaf: Any) -> Any:
-    """The inverse of `packed`. Raises LeafError for what no array was packed as."""
+    """Invert `packed`. Raises LeafError if the data do not fit the dtype and the shape."""
     if not isinstance(leaf, Packed):
         return leaf
     try:

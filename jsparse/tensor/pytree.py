@@ -1,4 +1,4 @@
-"""How JAX, Flax and checkpoints see a SparseTensor: a pytree of its values, and of a dynamic pattern's index arrays."""
+"""SparseTensor as a pytree for JAX, Flax and checkpoints. Its leaves are the values and a dynamic pattern's arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _registered_with_flax = False
 
 
 def register(cls: type[Valued]) -> None:
-    """Make `cls` a pytree. Unflattening checks nothing: leaves may be tracers, shapes, sentinels."""
+    """Register `cls` as a pytree. Unflattening checks nothing: leaves may be tracers, shapes or sentinels."""
 
     def unflatten(static: Pattern | None, children: Iterable[Any]) -> Valued:
         values, *pattern = children
@@ -28,7 +28,7 @@ def register(cls: type[Valued]) -> None:
 
 
 def register_with_flax(cls: type[Valued]) -> None:
-    """Let Flax NNX modules hold SparseTensors as attributes, once flax is imported; cheap to call again."""
+    """Let Flax NNX modules have SparseTensors as attributes, once flax is imported. Repeated calls are cheap."""
     global _registered_with_flax
     if not _registered_with_flax and hasattr(nnx := sys.modules.get("flax.nnx"), "register_data_type"):
         nnx.register_data_type(cls)  # type: ignore[union-attr]

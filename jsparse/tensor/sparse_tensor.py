@@ -1,4 +1,4 @@
-"""SparseTensor: the sparse array people hold, a pytree of its values."""
+"""SparseTensor: the sparse array of jsparse, a pytree of its values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jsparse.tensor.leaves import check_batched_leaves, check_leaves, check_patt
 from jsparse.tensor.patterned import Valued
 from jsparse.tensor.pickled_arrays import packed, unpacked
 from jsparse.tensor.pytree import register, register_with_flax
-from jsparse.tensor.unsupported import Refusing
+from jsparse.tensor.unsupported import UnsupportedOperations
 
 if TYPE_CHECKING:
     from jax.experimental.sparse import BCOO, BCSR
@@ -27,18 +27,23 @@ if TYPE_CHECKING:
 __all__ = ["Axis", "SparseTensor"]
 
 Axis: TypeAlias = int | Sequence[int] | None
-"""One dimension, several, or all of them (None); negative ones count from the end."""
+"""The type of `axis`: one dimension, several, or all of them (None). Negative numbers count from the end."""
 
 
-class SparseTensor(Valued, Refusing):
-    """A sparse tensor: `values`, one-dimensional with one slot per stored entry, on a pattern.
+class SparseTensor(Valued, UnsupportedOperations):
+    """A sparse tensor: one-dimensional `values` on a pattern, with one slot for each stored entry.
 
-    With a static `Pattern` it is a pytree whose only leaf is `values` of shape (nse,) and any numeric dtype, and whose
-    static metadata is the pattern: transformations differentiate, batch and map the values. With a `DynamicPattern`
-    the index arrays are leaves too. Immutable; compared and hashed by identity.
+    It is a pytree. With a static `Pattern` its only leaf is `values`, of shape (nse,) and any numeric dtype, and the
+    pattern is static metadata: transformations differentiate, batch and map the values. With a `DynamicPattern` the
+    index arrays are leaves too. Tensors are immutable, and compared and hashed by identity.
+
+        >>> A = jsparse.asarray(np.eye(3, dtype=np.float32))
+        >>> A
+        SparseTensor(shape=(3, 3), dtype=float32, nse=3, density=33.3%, format=csr)
+        >>> B = jsparse.SparseTensor(2 * A.values, A.pattern)
 
     Raises ShapeError if `values` is no array of shape (pattern.nse,), DTypeError if it holds no numbers, PatternError
-    if `pattern` is none.
+    if `pattern` is no pattern.
     """
 
     __slots__ = ("__weakref__", "_owner", "pattern", "values")
@@ -48,7 +53,10 @@ class SparseTensor(Valued, Refusing):
     def __init__(self, values: Any, pattern: Pattern | DynamicPattern) -> None:
         register_with_flax(SparseTensor)
         if not isinstance(pattern, Pattern | DynamicPattern):
-            raise PatternError(f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}.")
+            raise PatternError(
+                f"Expected a Pattern, static or dynamic, but got a {type(pattern).__name__}. Pass another tensor's "
+                f"A.pattern, or make a tensor by jsparse.asarray or SparseTensor.from_coords."
+            )
         values = values if isinstance(values, jax.Array) else jax_array(values, "values that are numbers", shared=False)
         if values.shape != (pattern.nse,):
             raise ShapeError(
@@ -71,7 +79,7 @@ class SparseTensor(Valued, Refusing):
 
     @property
     def size(self) -> int:
-        """The number of positions, stored or not."""
+        """The number of elements of the dense array of this shape, stored or not."""
         return math.prod(self.shape)
 
     @property
@@ -81,14 +89,14 @@ class SparseTensor(Valued, Refusing):
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the index arrays are data of the pytree instead of its static metadata."""
+        """Whether the pattern is dynamic: its index arrays are leaves of the pytree."""
         return isinstance(self.pattern, DynamicPattern)
 
     @property
     def nnz(self) -> Any:
-        """The number of slots in use, explicit zeros among them: `nse` for static patterns, else an integer array.
+        """The number of slots in use, explicit zeros included: an int for static patterns, else an integer array.
 
-        After an overflow it is the number that would have been needed.
+        After an overflow it is the true count, which exceeds the capacity `nse`.
         """
         if not isinstance(self.pattern, DynamicPattern):
             return self.pattern.nse
@@ -97,12 +105,11 @@ class SparseTensor(Valued, Refusing):
 
     @property
     def overflowed(self) -> Any:
-        """Whether a dynamic pattern had room for fewer entries than there were; a bool, or a bool array.
+        """Whether the entries exceeded the capacity of a dynamic pattern: a bool, or a bool array.
 
-        Then all float values are NaN, and so is every element of what is computed from the tensor (einsum, todense,
-        operators) or converted from it (asformat, with_values), and gradients of the entries there was room for.
-        Integers and booleans, which have no NaN, keep those entries: ask `overflowed`, which stays true of all results
-        with a dynamic pattern.
+        After an overflow all float values are NaN, and so are results (einsum, todense, operators), conversions
+        (asformat, with_values) and gradients. Integers and booleans have no NaN and keep the entries that fit; check
+        `overflowed`, which stays true for all results with a dynamic pattern.
         """
         if not isinstance(self.pattern, DynamicPattern):
             return False
@@ -111,19 +118,25 @@ class SparseTensor(Valued, Refusing):
 
     @property
     def density(self) -> float:
-        """The part of all positions that there are slots for, from 0 to 1."""
+        """The number of slots relative to `size`, from 0 to 1."""
         return self.nse / self.size if self.size else 0.0
 
     def with_values(self, values: Any) -> SparseTensor:
-        """This pattern with other values (nse,) of any dtype: 0 in slots of a dynamic pattern that are out of use, NaN
-        if it overflowed. Raises ShapeError for another shape."""
+        """A tensor with this pattern and other values, of shape (nse,) and any numeric dtype.
+
+        The values become 0 in the padding of a dynamic pattern, and NaN if it overflowed.
+
+            >>> relu = A.with_values(jax.nn.relu(A.values))
+
+        Raises ShapeError for another shape, DTypeError if the values are no numbers.
+        """
         tensor = SparseTensor(values, self.pattern)
         if isinstance(self.pattern, DynamicPattern):
             return SparseTensor._unchecked(self.pattern.settled(tensor.values), self.pattern)
         return tensor
 
     def astype(self, dtype: Any) -> SparseTensor:
-        """This tensor with values of another dtype."""
+        """This tensor with its values cast to another dtype. Raises DTypeError if it is no dtype of numbers."""
         check_leaves(self, "A in A.astype")
         return SparseTensor._unchecked(
             compiled(_cast, self.pattern, self.values, dtype=given_dtype(dtype, "a dtype of numbers for astype")),
@@ -131,24 +144,31 @@ class SparseTensor(Valued, Refusing):
         )
 
     def to_coords(self) -> tuple[np.ndarray, Any]:
-        """(coords (ndim, nnz) of the index dtype, values (nnz,)), both in storage order; of a concrete tensor."""
+        """The coordinates and the values of the entries in use, both in storage order.
+
+        Returns (coords, values): integers of shape (ndim, nnz), and an array of shape (nnz,).
+        Raises PatternError if the index arrays are traced or overflowed.
+        """
         check_leaves(self, "A in A.to_coords")
         tensor = self.static()
         assert isinstance(tensor.pattern, Pattern)
         return tensor.pattern.to_coords(), tensor.values
 
     def transpose(self, axes: Sequence[int] | None = None) -> SparseTensor:
-        """The logically transposed tensor (by default all axes reversed): another format over the same values."""
+        """The logically transposed tensor, by default with all axes reversed. The values and index arrays are shared.
+
+        A csr matrix becomes a csc matrix, without a copy. Raises ShapeError if `axes` is no permutation.
+        """
         reverse = tuple(range(self.ndim))[::-1]
         return SparseTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
 
     @property
     def T(self) -> SparseTensor:  # noqa: N802
-        """This tensor with all axes reversed."""
+        """The transposed tensor, with all axes reversed."""
         return self.transpose()
 
     def static(self) -> SparseTensor:
-        """This tensor with a static pattern: the entries in use, without room for more.
+        """This tensor with a static pattern of the entries in use.
 
         Raises PatternError if the index arrays are traced, or if they overflowed.
         """
@@ -164,10 +184,10 @@ class SparseTensor(Valued, Refusing):
         return SparseTensor(self.values[: pattern.nse], pattern)
 
     def validate(self) -> None:
-        """Check the index arrays of a dynamic pattern in full; those of a static one were checked when it was made.
+        """Check the index arrays of a dynamic pattern in full. Those of a static one were checked when it was made.
 
-        Raises PatternError saying what was expected, what came and where: lengths, dtypes, bounds, pointers that
-        decrease, entries out of order or repeated, overflow, traced arrays. LeafError if values do not fit.
+        Raises PatternError for wrong lengths, dtypes or bounds, pointers that decrease, entries out of order or
+        repeated, overflow, and traced arrays; LeafError if the values do not fit.
         """
         if isinstance(self.pattern, DynamicPattern):
             self.pattern.validate()
@@ -189,13 +209,13 @@ class SparseTensor(Valued, Refusing):
         dtype = getattr(self.values, "dtype", type(self.values).__name__)
         pattern: object = self.pattern
         if not isinstance(pattern, Pattern | DynamicPattern):
-            return f"SparseTensor({self.values!r}, {pattern!r})"  # a leaf that a transformation put there
+            return f"SparseTensor({self.values!r}, {pattern!r})"  # a transformation replaced the pattern
         return (
             f"SparseTensor(shape={self.shape}, dtype={dtype}, nse={self.nse:,}, density={_percent(self.density)}, "
             f"format={self.format.name}{', dynamic' if self.is_dynamic else ''})"
         )
 
-    if TYPE_CHECKING:  # What computes stands above this package: `jsparse.ops.methods` installs these.
+    if TYPE_CHECKING:  # Operations belong to a higher package: `jsparse.ops.methods` installs these methods.
 
         @staticmethod
         def from_coords(
@@ -235,7 +255,7 @@ def _cast(values: Any, dtype: Any) -> Any:
 
 
 def _restored(values: Any, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:
-    """Unpickles. Raises LeafError for leaves that are not those which were pickled."""
+    """Rebuild a tensor from a pickle. Raises LeafError if the leaves differ from those that were pickled."""
     tensor = SparseTensor._unchecked(unpacked(values), pattern)
     if written is not None and checksum(tensor) != written:
         raise LeafError(

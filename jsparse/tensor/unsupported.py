@@ -1,4 +1,4 @@
-"""What Python may ask of an array and a sparse tensor does not answer: each refusal says what to write instead."""
+"""Operations of arrays that a SparseTensor does not support. Each error says what to write instead."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from jsparse.errors import DTypeError
 
-__all__ = ["Refusing"]
+__all__ = ["UnsupportedOperations"]
 
 
-class Refusing:
-    """Base of SparseTensor. Its methods raise DTypeError, which is a TypeError as well."""
+class UnsupportedOperations:
+    """Base of SparseTensor whose methods raise DTypeError, which is a TypeError as well."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -29,13 +29,15 @@ class Refusing:
         raise DTypeError("len(A) of a SparseTensor is ambiguous: write A.shape[0], or A.nse for its stored entries.")
 
     def __bool__(self) -> Never:
-        raise DTypeError("A SparseTensor is neither true nor false: ask A.nse > 0, `A is not None`, or of A.todense().")
+        raise DTypeError(
+            "The truth value of a SparseTensor is ambiguous. Write A.nse > 0, `A is not None`, or A.todense().any()."
+        )
 
     def __iter__(self) -> Never:
         raise DTypeError("A SparseTensor is not iterable: write A[i] for i in range(A.shape[0]), or A.to_coords().")
 
     def __contains__(self, item: object) -> Never:
-        raise DTypeError("`x in A` is not answered for a SparseTensor. Look among A.values, or in A.todense().")
+        raise DTypeError("`x in A` is not defined for a SparseTensor. Write (A.values == x).any() or x in A.todense().")
 
     def __float__(self) -> Never:
         raise _no_number("float")
@@ -50,7 +52,7 @@ class Refusing:
         raise _on_values("round(A)", "jnp.round(A.values)")
 
     def __eq__(self, other: object) -> bool:
-        """Identity; never an array."""
+        """Compare by identity: the result is a bool, never an array."""
         if isinstance(other, Number | np.ndarray | jax.Array):
             raise _comparison("==")
         return self is other

@@ -180,5 +180,5 @@ def test_a_bound_is_checked_for_static_patterns(dense):
     assert asarray(dense, nse=A.nse).pattern is A.pattern
     assert A.asformat("coo", nse=A.nse).nse == A.nse
     for make in (lambda: asarray(dense, nse=3), lambda: asarray(A, nse=3), lambda: A.asformat("csc", nse=3)):
-        with pytest.raises(PatternError, match=f"room for the {A.nse} slots .* but nse=3"):
+        with pytest.raises(PatternError, match=f"nse= of at least {A.nse}, the slots .* but got nse=3"):
             make()

@@ -149,7 +149,7 @@ def test_unused_room_is_padding_whatever_its_values(dense):
 
 def test_refusals(dense):
     x = sparse.BCOO.fromdense(dense)
-    with pytest.raises(PatternError, match="room for the .* but nse=3"):
+    with pytest.raises(PatternError, match="nse= of at least .* but got nse=3"):
         asarray(x, nse=3)
     with pytest.raises(PatternError, match="at most nse=3 entries in each tensor of a batch"):
         asarray(sparse.BCOO.fromdense(CUBE, n_batch=1), nse=3)

@@ -128,7 +128,7 @@ def test_checkpoint_of_scanned_layers(operands):
 def test_outside_a_trace_nothing_is_named(monkeypatch):
     """There a name would cost a dispatch."""
     names = []
-    monkeypatch.setattr(_compat, "named", lambda x, name: names.append(name) or x)
+    monkeypatch.setattr(_compat, "with_checkpoint_name", lambda x, name: names.append(name) or x)
     A = Case("ij,j->i", "csr").tensor()
     np.testing.assert_array_equal(A @ jnp.ones(7), A.todense().sum(1))
     assert not names

@@ -291,7 +291,9 @@ def test_what_was_there_before():
 
 def test_a_place_is_set_once():
     V = np.ones(4, np.float32)
-    with pytest.raises(PatternError, match=r"write each place once, as '=' asks.*r\[p\] = 2 more than once.*\+="):
+    with pytest.raises(
+        PatternError, match=r"write each element of .* once, as '=' asks.*r\[p\] = 2 more than once.*\+="
+    ):
         jsparse.evaluate("C[r[p]] = V[p]", shape=(5,), r=np.array([2, 0, 2, 1]), V=V)
     with pytest.raises(PatternError, match=r"r\[p\] = 1, c\[p\] = 0"):
         jsparse.evaluate("C[r[p],c[p]] = V[p]", shape=(5, 5), r=np.array([1, 0, 1, 1]), c=np.array([0, 0, 0, 2]), V=V)
@@ -316,14 +318,14 @@ def test_huge_targets_stay_sparse():
 @pytest.mark.parametrize(
     "error, message, text, shape, tensors",
     [
-        (ShapeError, "Expected shape= for .*Pass shape=, 2 sizes", "C[r[p],n] += V[p,n]", None, {}),
+        (ShapeError, "Expected shape= for .*Pass shape=, a tuple of 2 sizes", "C[r[p],n] += V[p,n]", None, {}),
         (ShapeError, "C of .* to have rank 2, as .* but it has shape \\(4,\\)", "C[r[p],n] += V[p,n]", (4,), {}),
         (ShapeError, "'p' of .* one size.* 5 .* and 3", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(3, int)}),
         (ShapeError, "C of .* shape \\(4, 9\\), but it has shape \\(4, 2\\)", "C[r[p],n] += V[p,n]", (4, 9), {}),
         (DTypeError, "integers to index by .* r has dtype float", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5)}),
         (DTypeError, "dtype bool. Index by jnp.nonzero", "C[r[p],n] += V[p,n]", (4, 2), {"r": np.zeros(5, bool)}),
         (DTypeError, "but r is a number", "C[r[p],n] += V[p,n]", (4, 2), {"r": 3}),
-        (SubscriptError, "a tensor for every name .* r did not come", "C[r[p],n] += V[p,n]", (4, 2), {"r": None}),
+        (SubscriptError, "a tensor for every name .* Missing tensors: r", "C[r[p],n] += V[p,n]", (4, 2), {"r": None}),
         (ShapeError, "tensor r of .* rank 2, as r\\[p, q\\] says", "C[r[p,q],n] += V[p,n]", (4, 2), {}),
         (ShapeError, "shape= .* tuple of sizes from 0 to 2.*62, but got 4", "C[r[p],n] += V[p,n]", 4, {}),
         (
@@ -335,7 +337,7 @@ def test_huge_targets_stay_sparse():
         ),
         (
             ShapeError,
-            "shape= .* be \\(3, 2\\), as that of .* got \\(4, 2\\)",
+            "shape= .* be \\(3, 2\\), the shape of .* got \\(4, 2\\)",
             "C[r[p],n] += V[p,n]",
             (4, 2),
             {"C": [[0, 0]] * 3},
@@ -347,7 +349,13 @@ def test_huge_targets_stay_sparse():
             None,
             {"r": np.arange(5), "C": SPARSE},
         ),
-        (SubscriptError, "no tensor for C, which .* everywhere", "C[p,n] = V[p,n]", None, {"C": np.zeros((5, 2))}),
+        (
+            SubscriptError,
+            "no tensor for C, since .* overwrites all of it",
+            "C[p,n] = V[p,n]",
+            None,
+            {"C": np.zeros((5, 2))},
+        ),
     ],
 )
 def test_refusals(error, message, text, shape, tensors):

@@ -25,10 +25,15 @@ x = np.ones(7, np.float32)
 @pytest.mark.parametrize(
     "text, tensors, error, parts",
     [
-        ("y[i] = A[i,j] * x[j]", {"A": A}, SubscriptError, ["'y[i] = A[i,j] * x[j]'", "x did not come", "Pass x=..."]),
-        ("y[i] = A[i,j] * x[j]", {}, SubscriptError, ["A, x did not come", "Pass A=..., x=..."]),
-        ("y[i] = A[i,j] * x[j]", {"A": A, "x": x, "z": x}, SubscriptError, ["(A, x)", "but z came as well"]),
-        ("y[i] = A[i,j] * x[j]", {"A": A, "x": x, "y": x}, SubscriptError, ["no tensor for y", "writes everywhere"]),
+        (
+            "y[i] = A[i,j] * x[j]",
+            {"A": A},
+            SubscriptError,
+            ["'y[i] = A[i,j] * x[j]'", "Missing tensors: x.", "Pass x=..."],
+        ),
+        ("y[i] = A[i,j] * x[j]", {}, SubscriptError, ["Missing tensors: A, x.", "Pass A=..., x=..."]),
+        ("y[i] = A[i,j] * x[j]", {"A": A, "x": x, "z": x}, SubscriptError, ["(A, x)", "Unexpected tensors: z."]),
+        ("y[i] = A[i,j] * x[j]", {"A": A, "x": x, "y": x}, SubscriptError, ["no tensor for y", "overwrites all of it"]),
         ("y[i] = A[i,j] * x[j]", {"A": A, "x": x[:6]}, ShapeError, ["'j'", "7 in dimension 1 of operand A"]),
         ("y[i] = A[i] * x[i]", {"A": A, "x": x}, ShapeError, ["tensor A", "rank 1", "A[i]", "shape (5, 7)"]),
         ("s = A", {"A": A}, ShapeError, ["tensor A", "rank 0", "shape (5, 7)"]),

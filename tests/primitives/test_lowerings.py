@@ -21,7 +21,7 @@ PROGRAMS = {
         x
     ),
     "jsparse_entries": lambda x: jsparse.einsum("ij,jk->ik", D * 1.0, D.with_values(D.values * x[0]), nse=9).values,
-    "jsparse_places": lambda x: jsparse.einsum("ij,ik,j->jk", D, D, x, nse=9).values,
+    "jsparse_output_pattern": lambda x: jsparse.einsum("ij,ik,j->jk", D, D, x, nse=9).values,
     "jsparse_permute_values": lambda x: (B * x[0]).asformat("csc").values,
     "jsparse_routine": lambda x: jsparse.asarray(jnp.outer(x, x), dynamic=True, nse=16).values,
 }

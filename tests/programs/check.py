@@ -29,7 +29,7 @@ from jsparse.compiler.interpret import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import plan_einsum
-from jsparse.primitives.parts import by_parts
+from jsparse.primitives.parts import complex_as_real
 from jsparse.primitives.spec import Spec
 
 __all__ = ["FAST", "THOROUGH", "Effort", "WrongResultError", "check_dynamic", "check_program"]
@@ -321,7 +321,7 @@ def _meaning(spec: Spec, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
         return Case.of(replace(spec, dtype=real.name), tuple(map(np.asarray, parts))).meaning()
 
     with jax.enable_x64(True):
-        return np.asarray(by_parts(arrays, dtype, of_part))
+        return np.asarray(complex_as_real(arrays, dtype, of_part))
 
 
 def _a_part(spec: Spec, arrays: tuple[np.ndarray, ...]) -> tuple[Spec, tuple[np.ndarray, ...]]:

@@ -20,7 +20,7 @@ from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Addend, Problem
-from jsparse.compiler.runtime.assembly_call import counting, listing
+from jsparse.compiler.runtime.assembly_call import column_problem, counting_problem
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats.relayout import relayout_to
 
@@ -93,7 +93,7 @@ class ListRun(HostRun):
     def kernels(self) -> dict[str, Kernel]:
         """One that counts and one that writes columns; of ordered ones, another that bounds and one that writes levels,
         and if there are values one that writes these only."""
-        counts, columns = counting(self.problem), listing(self.problem, self.problem.column_dtype)
+        counts, columns = counting_problem(self.problem), column_problem(self.problem, self.problem.column_dtype)
         stated = [counts, columns]
         if self.is_ordered:
             stated += [
@@ -183,4 +183,4 @@ class ListRun(HostRun):
 
 def without_values(problem: Problem) -> Problem:
     """The problem of finding the same columns alone."""
-    return counting(problem)
+    return counting_problem(problem)

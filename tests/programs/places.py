@@ -13,7 +13,7 @@ from programs.padding import with_int64, with_room
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
-from jsparse.primitives.assembly import OutputPattern, find_places
+from jsparse.primitives.assembly import OutputPattern, plan_assembly
 from jsparse.primitives.entries_spec import Entries
 
 __all__ = ["assemblies", "columns_of"]
@@ -44,8 +44,8 @@ def assemblies(
     if chosen is not None and rng.random() < 0.7:
         yield "places in order", _varied(chosen, reached, chosen.given, {}, rng, level)
         return
-    found = find_places(reached, order)
-    for walks, plan in zip(reached.terms, reached.listings(), strict=True):
+    found = plan_assembly(reached, order)
+    for walks, plan in zip(reached.terms, reached.term_plans(), strict=True):
         part = replace(reached, walks=tuple(reached.walks[n] for n in walks), terms=(tuple(range(len(walks))),))
         yield f"places of a term of {len(found.plans)}", _varied(plan, part, plan.given, {}, rng, level)
 

@@ -35,7 +35,7 @@ def test_what_is_written_twice_is_refused():
     assert len(twice) > 10
     for program in twice:
         tensors, out = program.arguments()
-        with pytest.raises(PatternError, match="write each place once"):
+        with pytest.raises(PatternError, match="write each element of .* once"):
             jsparse.evaluate(program.text.replace("+=", "=", 1), shape=program.shape, out_format=out, **tensors)
 
 

@@ -142,7 +142,7 @@ def test_huge_dimensions():
     [
         (lambda: asarray(np.array(["a"])), DTypeError, "array of numbers .* but got dtype <U1"),
         (lambda: asarray(np.eye(2), "csx"), FormatError, "but got 'csx'"),
-        (lambda: asarray(np.eye(2), nse=1), PatternError, "room for the 2 slots of .* but nse=1"),
+        (lambda: asarray(np.eye(2), nse=1), PatternError, "nse= of at least 2, the slots of .* but got nse=1"),
         (lambda: jax.jit(asarray)(np.eye(2)), PatternError, r"dynamic=True and nse= .* got dynamic=False and nse=None"),
         (lambda: SparseTensor.from_coords([[1, 0], [0, 1]], [1.0, 2], (3, 4), nse=1), PatternError, "Pass nse=2"),
         (lambda: SparseTensor.from_coords([[3], [0]], [1.0], (3, 4)), PatternError, r"\[0, 3\), but entry 0 has 3"),

@@ -1,10 +1,10 @@
-"""Names of the dimensions of a `dot_general` with one operand that is stored as indices and data, or with a result so.
+"""Index names for the dimensions of a `dot_general` whose left operand or result is a BCOO or BCSR.
 
-    lhs   (b0…, s0…, t0…)      batch dimensions, sparse ones, dense ones
-    data  (b0…, p, t0…)        a block for each entry p
-    rhs   (…, r0…)             contracted and batch dimensions are called as those of lhs, the others r
+    lhs   (b0…, s0…, t0…)      batch dimensions, sparse dimensions, dense dimensions
+    data  (b0…, p, t0…)        one block for each entry p
+    rhs   (…, r0…)             contracted and batch dimensions have the names of lhs, the others are r
 
-A batch axis of size 1 stands for every coordinate of its dimension, so arrays do not have its name.
+A batch axis of size 1 broadcasts along its dimension, so the array without that axis lacks its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from jsparse.notation import IndexVar
 
-__all__ = ["ENTRY", "DimensionNumbers", "Names", "named", "product_names", "spread"]
+__all__ = ["ENTRY", "DimensionNumbers", "Names", "product_names", "spread", "with_names"]
 
 ENTRY: IndexVar = "p"
 DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -26,7 +26,7 @@ DimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int
 
 @dataclass(frozen=True)
 class Names:
-    """Of the operands' and the result's dimensions."""
+    """The index names of the dimensions of both operands and of the result."""
 
     lhs: tuple[IndexVar, ...]
     rhs: tuple[IndexVar, ...]
@@ -34,7 +34,10 @@ class Names:
 
 
 def product_names(lhs: Sequence[IndexVar], rhs_ndim: int, numbers: DimensionNumbers, other: str = "r") -> Names:
-    """Those of `lax.dot_general` with these names of the dimensions of lhs."""
+    """The names for a `lax.dot_general`, given those of the left operand.
+
+    Other dimensions of rhs begin with `other`.
+    """
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = numbers
     shared = dict(zip((*rhs_contract, *rhs_batch), (*lhs_contract, *lhs_batch), strict=True))
     rhs = tuple(lhs[shared[dim]] if dim in shared else f"{other}{dim}" for dim in range(rhs_ndim))
@@ -43,15 +46,15 @@ def product_names(lhs: Sequence[IndexVar], rhs_ndim: int, numbers: DimensionNumb
     return Names(tuple(lhs), rhs, result)
 
 
-def named(array: Any, names: Sequence[IndexVar], stretched: int) -> tuple[Any, tuple[IndexVar, ...]]:
-    """The array without those of its first `stretched` axes that have size 1, and the names of the others."""
+def with_names(array: Any, names: Sequence[IndexVar], stretched: int) -> tuple[Any, tuple[IndexVar, ...]]:
+    """Drop those of the first `stretched` axes that have size 1. Returns the array and the names of its other axes."""
     dropped = tuple(axis for axis in range(stretched) if array.shape[axis] == 1)
     left = tuple(name for axis, name in enumerate(names) if axis not in dropped)
     return (jax.lax.squeeze(array, dropped) if dropped else array), left
 
 
 def spread(out: Any, names: Sequence[IndexVar], had: Iterable[IndexVar], shape: Sequence[int]) -> jax.Array:
-    """The result with those of its dimensions that no operand has."""
-    held = set(had)
-    missing = [axis for axis, name in enumerate(names) if name not in held]
+    """Broadcast a result along the dimensions whose names no operand had."""
+    present = set(had)
+    missing = [axis for axis, name in enumerate(names) if name not in present]
     return jnp.broadcast_to(jnp.expand_dims(out, missing), shape) if missing else out

@@ -1,16 +1,16 @@
-"""`dot_general` with a BCOO or BCSR operand, and sampled where a BCOO has entries, as einsums over relations.
+"""Products with BCOO and BCSR, and the sampled product of a BCOO, as einsums over index relations.
 
-The indices of an entry p are tables: column k of a BCOO's indices relates p to the coordinate of sparse dimension k,
-and contributes nothing where that is out of range (see `planning.desugar.gather_scatter`). So for a matrix
+The indices of entries are tables: column k of a BCOO's indices relates an entry p to its coordinate in sparse dimension
+k. An index out of range contributes nothing (see `planning.desugar.gather_scatter`). So the product of a matrix is
 
     C[i, n] = Σ R₀(p, i) · R₁(p, j) · data[p] · B[j, n]
 
-in whatever order the entries come, duplicates and padding among them. Batch dimensions lead the axes of the tables,
-dense ones axes of the data; which indices are summed makes no difference to any of this. The sampled product is the
-transpose in the data, where the tables only gather.
+for entries in any order, with duplicates and padding. Batch dimensions are leading axes of the tables, and dense
+dimensions are axes of the data, whichever of them are summed. The sampled product is the transpose in the data: in it
+the tables only gather.
 
-What stands here is traced in place of JAX's primitives, whose rules of differentiation and batching have been applied
-by then. Negative indices count from the end, as they do in JAX.
+These functions are traced in the lowering of JAX's primitives, after JAX's rules of differentiation and batching.
+Negative indices count from the end, as in JAX.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.adapters.accelerate_jax_sparse.names import ENTRY, DimensionNumbers, Names, named, product_names, spread
+from jsparse.adapters.accelerate_jax_sparse.names import (
+    ENTRY,
+    DimensionNumbers,
+    Names,
+    product_names,
+    spread,
+    with_names,
+)
 from jsparse.adapters.accelerate_jax_sparse.rows import Rows, by_rows, grouped, pays
 from jsparse.notation import IndexVar
 from jsparse.planning.desugar.gather_scatter import traced_relation
@@ -37,20 +44,23 @@ __all__ = ["bcoo_product", "bcsr_product", "dtypes_for", "sampled_product"]
 
 
 def dtypes_for(operands: Sequence[Any], result: Any) -> Dtypes:
-    """The dtypes of a product of these with a result of that dtype. Raises DTypeError for those without kernels."""
+    """The dtypes of a product of these operands with a result of that dtype.
+
+    Raises DTypeError for dtypes without kernels.
+    """
     signatures = [Signature(tuple(x.shape), np.dtype(x.dtype), False, None) for x in operands]
     return dtypes_of("dot_general", signatures, preferred=np.dtype(result))
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """The tables of a sparse operand's indices, each with the names of its axes, by the sparse dimension."""
+    """The index tables of a sparse operand by sparse dimension, each with the names of its axes."""
 
     tables: dict[IndexVar, tuple[Any, tuple[IndexVar, ...]]]
     sizes: dict[IndexVar, int]
 
     def walks(self, dims: Sequence[IndexVar]) -> list[tuple[PatternAccess, tuple[Any, ...]]]:
-        """The relation between an entry and its coordinate in each of these dimensions, and its index array."""
+        """For each of these dimensions, the relation from entries to coordinates, and its index arrays."""
         found = []
         for dim in dims:
             table, axes = self.tables[dim]
@@ -61,7 +71,7 @@ class _Entries:
 
 
 def _from_start(table: Any, size: int) -> Any:
-    """Indices as int32 or int64, where negative ones, which count from the end, are replaced."""
+    """Convert indices to int32 or int64, with negative ones (counted from the end) replaced."""
     wide = table.astype(jnp.int32) if table.dtype.itemsize < 4 else table
     if jnp.issubdtype(wide.dtype, jnp.unsignedinteger) or size > jnp.iinfo(wide.dtype).max:
         return wide
@@ -84,15 +94,17 @@ def bcoo_product(
     dtype: np.dtype,
     in_order: bool = False,
 ) -> jax.Array:
-    """The dense product (shape) of a BCOO, of that `lhs_shape`, and a dense array. That entries are said to be
-    `in_order` decides how it is computed, not what."""
+    """The dense product, of shape `shape`, of a BCOO of shape `lhs_shape` and a dense array.
+
+    `in_order` is the BCOO's own claim that its entries are sorted. It only affects the choice of the algorithm.
+    """
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     lhs = _dims(n_batch, n_sparse, len(lhs_shape))
     names = product_names(lhs, rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-2])
     tables = {}
     for k in range(n_sparse):
-        tables[lhs[n_batch + k]] = named(indices[..., k], (*lhs[:n_batch], ENTRY), n_batch)
+        tables[lhs[n_batch + k]] = with_names(indices[..., k], (*lhs[:n_batch], ENTRY), n_batch)
     entries = _Entries(tables, sizes)
     kept = [dim for dim in tables if dim in names.result]
     rows = None
@@ -113,14 +125,14 @@ def bcsr_product(
     shape: Sequence[int],
     dtype: np.dtype,
 ) -> jax.Array:
-    """The dense product (shape) of a BCSR, of that `lhs_shape`, and a dense array: entries come by row."""
+    """The dense product, of shape `shape`, of a BCSR of shape `lhs_shape` and a dense array."""
     n_batch = indices.ndim - 1
     lhs = _dims(n_batch, 2, len(lhs_shape))
     names = product_names(lhs, rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs_shape, rhs.shape, indices.shape[-1])
     row, column = lhs[n_batch : n_batch + 2]
-    entries = _Entries({column: named(indices, (*lhs[:n_batch], ENTRY), n_batch)}, sizes)
-    pointers, lead = named(indptr, (*lhs[:n_batch], row), n_batch)
+    entries = _Entries({column: with_names(indices, (*lhs[:n_batch], ENTRY), n_batch)}, sizes)
+    pointers, lead = with_names(indptr, (*lhs[:n_batch], row), n_batch)
     return _product(data, rhs, entries, by_rows(pointers, lead[:-1], row, sizes), names, n_batch, dtype, shape)
 
 
@@ -141,20 +153,20 @@ def _product(
     walks = [] if rows is None else [(rows.walk, rows.arrays)]
     walks += entries.walks([dim for dim in entries.tables if rows is None or dim != rows.dim])
     dense = tuple(name for name in names.lhs if name.startswith("t"))
-    blocks, of_data = named(data, (*names.lhs[:n_batch], ENTRY, *dense), n_batch)
+    blocks, of_data = with_names(data, (*names.lhs[:n_batch], ENTRY, *dense), n_batch)
     return _einsum([(blocks, of_data), (rhs, names.rhs)], walks, names.result, entries.sizes, dtype, shape)
 
 
 def sampled_product(
     lhs: Any, rhs: Any, indices: Any, *, dimension_numbers: DimensionNumbers, shape: Sequence[int], dtype: np.dtype
 ) -> jax.Array:
-    """The data (shape) of the product of two dense arrays at the indices of a BCOO."""
+    """The product of two dense arrays at the indices of a BCOO: the data of a BCOO, of shape `shape`."""
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     names = product_names(tuple(f"l{dim}" for dim in range(lhs.ndim)), rhs.ndim, dimension_numbers)
     sizes = _sizes(names, lhs.shape, rhs.shape, indices.shape[-2])
     batch, dense = names.result[:n_batch], names.result[n_batch + n_sparse :]
     tables = {
-        dim: named(indices[..., k], (*batch, ENTRY), n_batch)
+        dim: with_names(indices[..., k], (*batch, ENTRY), n_batch)
         for k, dim in enumerate(names.result[n_batch : n_batch + n_sparse])
     }
     walks = _Entries(tables, sizes).walks(tuple(tables))
@@ -170,13 +182,13 @@ def _einsum(
     dtype: np.dtype,
     shape: Sequence[int],
 ) -> jax.Array:
-    """The sum of the products of dense arrays over walked patterns, in that dtype."""
+    """The einsum of dense arrays and index relations, in that dtype."""
     if not all(sizes.values()):
         return jnp.zeros(shape, dtype)
     dtypes = dtypes_for([x for x, _ in terms], dtype)
-    factors = [x.astype(dtypes.taken(np.dtype(x.dtype))) for x, _ in terms]
-    named_by = [*(names for _, names in terms), *((*walk.lead, *walk.indices) for walk, _ in walks)]
-    had = {name for names in named_by for name in names}
+    factors = [x.astype(dtypes.operand_dtype(np.dtype(x.dtype))) for x, _ in terms]
+    carried = [*(names for _, names in terms), *((*walk.lead, *walk.indices) for walk, _ in walks)]
+    had = {name for names in carried for name in names}
     used = tuple((name, size) for name, size in sizes.items() if name in had)
     out = Term(tuple(name for name in result if name in had))
     spec = Spec(tuple(Term(names) for _, names in terms), out, tuple(walk for walk, _ in walks), used)

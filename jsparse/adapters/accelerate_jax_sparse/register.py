@@ -1,4 +1,4 @@
-"""Which lowerings JAX takes for the products of its own sparse arrays."""
+"""Registration of jsparse's lowerings for the products of JAX's own sparse arrays."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from jsparse.errors import DTypeError
 __all__ = ["accelerate_jax_sparse", "accelerated", "lowered"]
 
 lowered: Counter[tuple[str, str]] = Counter()
-"""How often each primitive was lowered since it is accelerated, to "jsparse" or to "jax"."""
+"""The number of lowerings by (primitive, "jsparse" or "jax") since the primitives are accelerated."""
 
 _undo: list[Callable[[], None]] = []
 
 
 def accelerate_jax_sparse() -> None:
-    """Run the products of `jax.experimental.sparse` on jsparse's kernels, on CPU, without an edit to the user's code.
+    """Run the products of `jax.experimental.sparse` on jsparse's kernels, on CPU, without changes to the user's code.
 
     From now on `bcoo_dot_general`, `bcsr_dot_general` and `bcoo_dot_general_sampled`, and with them `@`, `sparsify`,
-    their gradients and `vmap`, are lowered to generated kernels, inside jit and outside. What they compute stays as it
-    was, whatever the layout (`n_batch`, `n_sparse`, `n_dense`), the dimension numbers and the order of the entries:
-    duplicates add up, indices out of range contribute nothing. Sums of float16 and bfloat16 are rounded once only.
+    their gradients and `vmap`, are lowered to generated kernels, inside jit and outside. Results stay the same for
+    every layout (`n_batch`, `n_sparse`, `n_dense`), all dimension numbers and any order of the entries: duplicates are
+    added, indices out of range contribute nothing. Sums of float16 and bfloat16 are rounded only once.
 
-    JAX's own lowering stays for dtypes that jsparse has no kernels for (such as uint32 and the 8-bit floats), for
-    indices that need int64 while x64 is off, on other devices, and in programs for `jax.export`, which then need no
-    jsparse where they are loaded. Products of two sparse arrays (`bcoo_spdot_general`) are left as they are.
+        >>> jsparse.accelerate_jax_sparse()
+        >>> jax.jit(lambda M, x: M @ x)(jax.experimental.sparse.BCOO.fromdense(A), x)
 
-    The setting is of the process, and calling this again changes nothing. Programs that were compiled before stay as
-    they are until `jax.clear_caches()` is called.
+    JAX's own lowering remains for dtypes without kernels (such as uint32 and 8-bit floats), for indices that need int64
+    while x64 is off, on other devices, and in programs for `jax.export`, which have to load without jsparse. Products
+    of two sparse arrays (`bcoo_spdot_general`) are not changed.
+
+    The setting applies to the whole process, and another call changes nothing. Programs that were compiled before keep
+    their lowering until `jax.clear_caches()` is called.
     """
     sparse = experimental_sparse()
 
@@ -54,7 +57,10 @@ def accelerate_jax_sparse() -> None:
 
 @contextmanager
 def accelerated() -> Iterator[None]:
-    """As `accelerate_jax_sparse`, but JAX's own lowerings come back at the end, where compiled programs are dropped."""
+    """Run `accelerate_jax_sparse` for a block.
+
+    At its end JAX's lowerings are restored and compiled programs dropped.
+    """
     accelerate_jax_sparse()
     try:
         yield
@@ -65,7 +71,7 @@ def accelerated() -> Iterator[None]:
 
 
 def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """From JAX's lowering rule to one that is for `product` where there are kernels for it."""
+    """A function that replaces JAX's lowering rule by one that lowers to `product` if there are kernels for it."""
     ours = _compat.lower_as(product)
 
     def make(theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,7 +88,7 @@ def _either(name: str, product: Callable[..., Any]) -> Callable[[Callable[..., A
 
 
 def _has_kernels(avals: Any, result: Any, params: dict[str, Any]) -> bool:
-    """Whether there are kernels for operands of these types: their dtypes, and the width that their indices need."""
+    """Whether there are kernels for the operands' dtypes, and for the width that their indices need."""
     shape = params["lhs_spinfo"].shape if "lhs_spinfo" in params else result.shape
     factors = [avals[0], avals[-1]] if "lhs_spinfo" in params else avals[:2]
     try:
@@ -96,8 +102,8 @@ def _has_kernels(avals: Any, result: Any, params: dict[str, Any]) -> bool:
 def _bcoo(
     data: Any, indices: Any, rhs: Any, *, result: Any, lhs_spinfo: Any, preferred_element_type: Any, **params: Any
 ) -> Any:
-    asked = {"shape": result.shape, "dtype": result.dtype, "in_order": lhs_spinfo.indices_sorted}
-    return bcoo_product(data, indices, rhs, lhs_shape=lhs_spinfo.shape, **asked, **params)
+    result_type = {"shape": result.shape, "dtype": result.dtype, "in_order": lhs_spinfo.indices_sorted}
+    return bcoo_product(data, indices, rhs, lhs_shape=lhs_spinfo.shape, **result_type, **params)
 
 
 def _bcsr(data: Any, *others: Any, result: Any, lhs_spinfo: Any, preferred_element_type: Any, **params: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Entries by the row they belong to, so that rows of the result are summed in registers and written once.
+"""Entries grouped by row, so that each row of the result is summed in registers and written once.
 
-A row is a coordinate of the first sparse dimension that the result keeps. A relation between rows and entries is a
-sparse matrix of ones in csr: `pointers` say where in `order` the entries of each row begin. A BCSR brings the pointers,
-and its order is 0, 1, 2, …; of a BCOO they are found in the program, by searching if the entries are in order already,
-which is seen there and not believed, else by sorting.
+A row is a coordinate of the first sparse dimension that the result keeps. The relation between rows and entries is a
+csr matrix of ones: `pointers` are the offsets in `order` at which the entries of each row begin. A BCSR has pointers,
+and its order is 0, 1, 2, …. For a BCOO the program computes both: by binary search if the entries are sorted (the
+program checks that, whatever the BCOO claims), else by sorting.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from jsparse.primitives.spec import PatternAccess
 
 __all__ = ["Rows", "by_rows", "grouped", "pays"]
 
-SCATTERED = 512  # bytes that an entry adds to the result, from which on it pays to sort entries instead
-SCATTERED_IN_ORDER = 256  # and to search for the rows of entries that are sorted
-CACHED = 1 << 20  # bytes of a result to which it costs little to add in any order
+# Sorting costs about 20 ns an entry, searching 5 ns; adding 512 bytes to a result outside of all caches costs 50 ns.
+SCATTERED = 512  # the least bytes that an entry adds to the result for which sorting the entries pays
+SCATTERED_IN_ORDER = 256  # the same for entries that are sorted already, whose rows are searched
+CACHED = 1 << 20  # the bytes of a result that stays in a cache, so that adding in any order is cheap
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,7 @@ class Rows:
 
 
 def pays(result: Sequence[IndexVar], sizes: Mapping[IndexVar, int], dtype: np.dtype, in_order: bool) -> bool:
-    """Whether it is cheaper to bring entries by row than to add each one's product where it belongs.
-
-    Sorting costs about 20 ns an entry, searching 5; adding 512 bytes to a result that no cache holds 50.
-    """
+    """Whether grouping entries by row is cheaper than adding each entry's product to the result in memory."""
     added = prod(sizes[name] for name in result if name[0] in "rt") * dtype.itemsize
     whole = prod(sizes[name] for name in result) * dtype.itemsize
     return whole > CACHED and added >= (SCATTERED_IN_ORDER if in_order else SCATTERED)
@@ -64,7 +62,7 @@ def _type(rows: int, nse: int) -> DynamicType:
 
 
 def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Mapping[IndexVar, int]) -> Rows:
-    """Of entries that are stored by row; those behind the last pointer belong to none."""
+    """The relation for entries that are stored by row. Entries after the last pointer belong to no row."""
     nse = sizes[ENTRY]
     type_ = _type(sizes[dim], nse)
     within = jnp.clip(pointers, 0, nse).astype(type_.index_dtype)
@@ -73,7 +71,7 @@ def by_rows(pointers: Any, lead: tuple[IndexVar, ...], dim: IndexVar, sizes: Map
 
 
 def grouped(table: Any, axes: tuple[IndexVar, ...], dim: IndexVar, rows: int) -> Rows:
-    """Of entries in any order, whose rows are in the table (…, nse)."""
+    """The relation for entries in any order, whose rows are in `table`, of shape (…, nse)."""
     type_ = _type(rows, table.shape[-1])
     ordered = jnp.all(table[..., 1:] >= table[..., :-1])
     ways = [_mapped(partial(find, type_=type_), len(axes) - 1) for find in (_searched, _sorted)]
@@ -87,7 +85,7 @@ def _mapped(find: Callable[[Any], tuple[Any, Any]], lead: int) -> Callable[[Any]
 
 
 def _searched(table: Any, type_: DynamicType) -> tuple[Any, Any]:
-    """Of rows in order; those before the first row or behind the last belong to none."""
+    """Pointers and order for a sorted table. Entries with a row out of range belong to no row."""
     rows, nse = type_.shape
     pointers = jnp.searchsorted(table, jnp.arange(rows + 1, dtype=table.dtype))
     return pointers.astype(type_.index_dtype), jnp.arange(nse, dtype=type_.index_dtype)

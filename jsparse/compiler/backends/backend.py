@@ -17,7 +17,7 @@ class CompiledKernel:
     """A kernel in memory, for as long as this object lives.
 
     Attributes:
-        address: of a function of the ABI of `csrc/abi.h`.
+        address: of a function of the ABI of `csrc/kernel/abi.h`.
         alive: what keeps the function there.
         object_code: what the backend's linker makes the kernel of in another process; None where it has no linker.
     """

@@ -1,8 +1,9 @@
 """The interpreter of KernelIR as a backend: a function of the kernels' ABI that Python runs. It is slow, and needs no
 compiler; what LLVM makes of a kernel can be compared with it wherever kernels run.
 
-The function takes the GIL. Chunks of parallel loops run one after the other on the caller's thread, but the context
-hands them out, since it may look after them (`csrc/ordered.cc`). Whatever goes wrong is the kernel's error.
+The function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. They are still
+handed out by the context, which prepares memory for each (`csrc/routines/ordered_assembly.cc`). Any exception becomes
+the kernel's error.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["Interpreter"]
 
 
 class _Context(ctypes.Structure):
-    """struct Context of csrc/abi.h"""
+    """struct Context of csrc/kernel/abi.h"""
 
 
 _Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)

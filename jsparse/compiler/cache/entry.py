@@ -1,12 +1,12 @@
-"""A kernel as bytes, and back: whatever the bytes are, what is read is what was written, or nothing.
+"""Serialization of a kernel: reading gives exactly the kernel that was written, or None for any other bytes.
 
 header      magic, format, environment, recipe (two digests), count of signature numbers, length of object code
 checksum    SHA-256 of header, signature and object code
 signature   64-bit integers (see `compiler.signature`)
 object code
 
-All numbers are little-endian. The checksum is for accidents (a torn write, a disk that flips bits). Nothing here is
-for attackers: a folder that others can write to is refused instead (`folder.py`).
+All numbers are little-endian. The checksum detects accidents (a torn write, flipped bits), not attacks: against those,
+a folder that others can write to is refused (`folder.py`).
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ FIXED = HEADER.size + CHECKSUM
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a kernel is found by: the digests of what it depends on and of its recipe."""
+    """The key of a kernel: the digests of its environment and of its recipe."""
 
     environment: bytes
     recipe: bytes
 
     @property
     def name(self) -> str:
-        """Of the file."""
+        """The name of the file, without its suffix."""
         return hashlib.sha256(self.environment + self.recipe).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKernel:
-    """What a hit gives: neither loops nor LLVM IR are made."""
+    """A kernel as the cache stores it: object code that needs no further compilation, and its signature."""
 
     object_code: bytes
     signature: list[int]
 
 
 def write_entry(key: Key, kernel: StoredKernel) -> bytes:
-    """The bytes of an entry. Raises struct.error for a signature of more than 64 bits, which no buffer fits."""
+    """The bytes of an entry. Raises struct.error if a number of the signature exceeds 64 bits, which no buffer fits."""
     numbers, code = kernel.signature, kernel.object_code
     header = HEADER.pack(MAGIC, FORMAT, key.environment, key.recipe, len(numbers), len(code))
     body = struct.pack(f"<{len(numbers)}q", *numbers) + code
@@ -67,7 +67,7 @@ def read_entry(key: Key, data: bytes) -> StoredKernel | None:
 
 
 def environment_of(data: bytes) -> bytes | None:
-    """What the kernel of an entry depends on, as far as its first bytes say so."""
+    """The environment's digest in an entry's header, or None if the bytes are no header."""
     if len(data) < HEADER.size:
         return None
     magic, version, environment, *_ = HEADER.unpack_from(data)

@@ -1,10 +1,10 @@
 """A folder of entries that many processes read, write and empty at the same time, without locks.
 
-An entry appears whole, by a rename, and never changes. Whoever reads one that is removed meanwhile has read it or has
-not found it. So the worst that any order of events does is that a kernel is compiled once more.
+A rename publishes an entry as a whole, and an entry never changes. A process that reads an entry while another one
+removes it gets all of it or nothing. So the worst outcome of any order of events is that a kernel is compiled again.
 
-Files are reached through a descriptor of the folder whose owner and mode were looked at, so nobody can exchange the
-folder behind the check.
+All files are opened relative to a descriptor of the folder whose owner and mode were checked, so nobody can exchange
+the folder after the check.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ __all__ = ["Folder", "RefusedError"]
 
 SUFFIX, PART = ".kernel", ".part"
 OURS = re.compile(r"[0-9a-f]{64}\.kernel(\.[0-9a-f]+\.part)?")  # no other file is ever removed
-WRITTEN = "written"  # a file that grows by a byte for every UNIT that was written since entries were last removed
+WRITTEN = "written"  # a file that grows by one byte for every UNIT bytes that were written since the last sweep
 UNIT = 256
-TOUCHED = 6 * 3600.0  # seconds: how exact the time of last use is
-ABANDONED = 3600.0  # seconds after which nobody goes on writing a part
+TOUCHED = 6 * 3600.0  # the resolution, in seconds, of an entry's time of last use
+ABANDONED = 3600.0  # the age, in seconds, from which on a partial file is taken for a killed process's
 
-KEPT = 3 / 4  # of the bytes allowed, after entries were removed
-SWEPT = 1 / 16  # of them: when so much was written, entries are removed; and no entry is larger
-# Between two removals there are at most 3/4 + 1/16 of the bytes, and an entry that each process writes just then.
-# A process that is killed while it removes entries leaves that to the next one, 1/16 later.
+KEPT = 3 / 4  # the part of `most_bytes` that a sweep keeps
+SWEPT = 1 / 16  # the part of `most_bytes` after whose writing a sweep is due; it is also the size limit of an entry
+# Between two sweeps there are at most 3/4 + 1/16 of the bytes, plus one entry that each process is writing. If a
+# process is killed during a sweep, the next sweep is due after another 1/16.
 
-READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # nonblocking: what lies there may be a pipe
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # nonblocking, because the file may be a pipe
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class RefusedError(OSError):
-    """Others can put machine code into the folder, or nobody knows where it is."""
+    """The folder is not safe, because others can write machine code to it, or its path is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder, which need not exist, and the most bytes to keep in it. Methods raise OSError if it is not usable."""
+    """A folder, which need not exist, and the most bytes to keep in it. Methods raise OSError if it is unusable."""
 
     path: str
     most_bytes: int
@@ -57,23 +57,23 @@ class Folder:
                 return None
             data = file.read()
             if abs(time.time() - found.st_mtime) > TOUCHED:
-                with suppress(OSError):  # where it may only be read
+                with suppress(OSError):  # the folder may be read-only
                     os.utime(file.fileno())
             return data
         return None
 
     def write(self, name: str, data: bytes) -> None:
-        """Publish a file, in place of one of that name."""
+        """Publish a file. It replaces an older one of that name."""
         if len(data) > self.most_bytes * SWEPT:
             return
         self._make()
-        with suppress(FileNotFoundError), self._opened() as folder:  # where another process empties or removes it
+        with suppress(FileNotFoundError), self._opened() as folder:  # another process may empty or remove the folder
             part = f"{name}{SUFFIX}.{os.urandom(8).hex()}{PART}"
             try:
                 with os.fdopen(os.open(part, CREATE | os.O_EXCL, 0o600, dir_fd=folder), "wb") as file:
                     file.write(data)
-                # Without fsync, which takes longer than to compile: after a power failure the file may be torn, and
-                # the checksum tells.
+                # No fsync: it takes longer than compiling. After a power failure the file may be torn, which the
+                # checksum detects.
                 os.replace(part, name + SUFFIX, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with suppress(OSError):
@@ -83,7 +83,7 @@ class Folder:
                 self._sweep(folder)
 
     def clear(self) -> int:
-        """Remove all entries; how many these were."""
+        """Remove all entries. Returns their number."""
         removed = 0
         with suppress(FileNotFoundError), self._opened() as folder:
             for name in [WRITTEN, *(file.name for file in _files(folder))]:
@@ -93,7 +93,7 @@ class Folder:
         return removed
 
     def summary(self) -> tuple[int, list[bytes]]:
-        """The bytes of its files, and the first ones of each entry."""
+        """The total size of the files in bytes, and the header of each entry."""
         sizes, headers = [], []
         with suppress(FileNotFoundError), self._opened() as folder:
             for file in _files(folder):
@@ -105,7 +105,7 @@ class Folder:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """A descriptor of the folder, in which nobody else can have put anything."""
+        """Open a descriptor of the folder, after a check that no other user can write to it. Raises RefusedError."""
         self._check_path()
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -121,7 +121,7 @@ class Folder:
     def _make(self) -> None:
         self._check_path()
         path = Path(self.path)
-        with suppress(FileExistsError):  # and not exist_ok, which fails if another process removes it just then
+        with suppress(FileExistsError):  # exist_ok=True would fail if another process removed the folder meanwhile
             path.mkdir(0o700, parents=True)
         if path.is_symlink() and not path.exists():
             raise RefusedError("a link to nothing")
@@ -131,9 +131,9 @@ class Folder:
             raise RefusedError("no home directory of this user to find it in")
 
     def _is_due(self, folder: int, written: int) -> bool:
-        """Whether this process has to remove entries, now that it has written more bytes.
+        """Whether this process has to sweep, now that it has written more bytes.
 
-        All processes add to the length of one file. The one that removes it has the task.
+        All processes append to one file. The one that succeeds in removing it has to sweep.
         """
         with os.fdopen(os.open(WRITTEN, CREATE | os.O_APPEND | os.O_NONBLOCK, 0o600, dir_fd=folder), "ab", 0) as file:
             file.write(bytes(-(-written // UNIT)))
@@ -147,7 +147,7 @@ class Folder:
         return True
 
     def _sweep(self, folder: int) -> None:
-        """Remove what was not used for longest until there are few enough bytes, and what nobody goes on writing."""
+        """Remove the least recently used entries until few enough bytes are left, and abandoned partial files."""
         now, entries = time.time(), []
         for file in _files(folder):
             with suppress(FileNotFoundError):
@@ -168,7 +168,7 @@ class Folder:
 
 @contextmanager
 def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
-    """A file of this user; None if there is something else, or nothing that can be read. It will be replaced."""
+    """Open a regular file of this user. Yields None if there is no such file; a later write replaces anything else."""
     try:
         descriptor = os.open(name, READ, dir_fd=folder)
     except OSError:
@@ -186,6 +186,6 @@ def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
 
 
 def _files(folder: int) -> Iterator[os.DirEntry[str]]:
-    """Entries and parts of entries."""
+    """The entries and partial files in the folder."""
     with os.scandir(folder) as found:
         yield from (file for file in found if OURS.fullmatch(file.name))

@@ -1,4 +1,4 @@
-"""What machine code depends on besides the recipe of its kernel."""
+"""The key of a kernel: digests of its recipe and of everything else that its machine code depends on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jsparse.compiler.cache.entry import FORMAT, Key
 
 __all__ = ["Sources", "environment", "key_of"]
 
-PACKAGES = ("base", "compiler", "formats", "notation")  # that a recipe passes through on its way to machine code
+PACKAGES = ("base", "compiler", "formats", "notation")  # the packages whose code turns a recipe into machine code
 
 
 class Sources:
@@ -28,9 +28,9 @@ class Sources:
 
     @cached_property
     def digest(self) -> str | None:
-        """Of their contents; None if there are none, as where Python runs from an archive. It takes 1.5 ms.
+        """A digest of the files' contents; None without files, as when Python runs from an archive. It takes 1.5 ms.
 
-        Modification times would take a tenth of that, but some installers set all of them to one constant.
+        A digest of modification times would take a tenth of that, but some installers set all of them to one constant.
         """
         found = hashlib.sha256()
         try:
@@ -44,10 +44,10 @@ class Sources:
         return found.hexdigest() if paths else None
 
     def are_those_loaded(self) -> bool:
-        """Whether none was changed since. It takes 0.3 ms.
+        """Whether no file has changed since this process loaded them. It takes 0.3 ms.
 
-        Of one that was, nobody knows whether the module in memory is the old or the new one. What is asked for is the
-        last change of the file's inode, since copies may preserve the time of modification.
+        If one has changed, the module in memory may be the old or the new version. The check reads the time of the
+        inode's last change, because copying may preserve the time of modification.
         """
         try:
             return all(file.stat().st_ctime <= self.loaded for file in self._files())
@@ -62,7 +62,7 @@ _sources = Sources(str(Path(__file__).parents[2]))
 
 
 def key_of(recipe: str, linker: Linker) -> Key | None:
-    """The key of a kernel whose object code a linker takes; None if it cannot be known."""
+    """The key of a kernel whose object code `linker` takes; None if the sources are unknown or changed."""
     found = environment(linker)
     if found is None or not _sources.are_those_loaded():
         return None

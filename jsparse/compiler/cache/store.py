@@ -1,4 +1,4 @@
-"""What the run time asks of the cache. Whatever is wrong with the folder, kernels are compiled."""
+"""The cache's interface for the run time. Errors of the folder never stop a compilation."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel, environment_of, read_entry, write_entry
 from jsparse.compiler.cache.folder import Folder
 from jsparse.compiler.cache.key import environment, key_of
-from jsparse.compiler.cache.place import place
+from jsparse.compiler.cache.location import location
 from jsparse.errors import CacheError, CacheWarning, represented
 
 __all__ = ["Report", "clear", "load", "report", "save"]
 
-_warned: list[str] = []  # the one warning of this process
+_warned: list[str] = []  # the one warning that this process has given
 
 
 def load(recipe: str, linker: Linker) -> StoredKernel | None:
-    """The kernel of a recipe that some process saved for such a linker on a machine of this kind, or None."""
-    folder = place.folder()
+    """Load the kernel of a recipe, if a process with the same environment saved it; else None."""
+    folder = location.folder()
     if folder is None or (key := key_of(recipe, linker)) is None:
         return None
     try:
@@ -33,21 +33,21 @@ def load(recipe: str, linker: Linker) -> StoredKernel | None:
 
 
 def save(recipe: str, kernel: StoredKernel, linker: Linker) -> None:
-    """Keep a kernel for a linker."""
-    folder = place.folder()
+    """Save a kernel whose object code `linker` takes."""
+    folder = location.folder()
     if folder is None or (key := key_of(recipe, linker)) is None:
         return
     try:
         folder.write(key.name, write_entry(key, kernel))
-    except struct.error:  # it will fail where its buffers are bound, with a message of its own
+    except struct.error:  # the kernel's signature is invalid; binding its buffers will raise the error
         return
     except OSError as error:
         _warn(folder, error)
 
 
 def clear() -> int:
-    """Remove all kernels from the folder; how many these were. Raises CacheError if it does not let that happen."""
-    folder = place.folder()
+    """Remove all kernels from the folder. Returns their number. Raises CacheError if they cannot be removed."""
+    folder = location.folder()
     if folder is None:
         return 0
     try:
@@ -57,7 +57,7 @@ def clear() -> int:
 
 
 class Report(NamedTuple):
-    """How many entries the folder has, how many of them this process would take, their bytes, and what it asks for."""
+    """The number of entries in the folder, of entries usable by this process, the bytes, and its environment."""
 
     entries: int
     usable: int
@@ -66,12 +66,12 @@ class Report(NamedTuple):
 
 
 def report() -> Report:
-    """What is in the folder. Raises CacheError if it cannot be read."""
-    folder = place.folder()
+    """Summarize the folder. Raises CacheError if it cannot be read."""
+    folder = location.folder()
     linkers = [backend.linker for backend in BACKENDS.values() if backend.linker is not None]
-    wanted = "\n\n".join(environment(linker) or "no sources" for linker in linkers)
+    known = "\n\n".join(environment(linker) or "no sources" for linker in linkers)
     if folder is None:
-        return Report(0, 0, 0, wanted)
+        return Report(0, 0, 0, known)
     try:
         nbytes, headers = folder.summary()
     except OSError as error:
@@ -79,20 +79,23 @@ def report() -> Report:
     keys = [key_of("", linker) for linker in linkers]
     ours = {key.environment for key in keys if key is not None}
     usable = sum(environment_of(header) in ours for header in headers)
-    return Report(len(headers), usable, nbytes, wanted)
+    return Report(len(headers), usable, nbytes, known)
 
 
 def _failed(task: str, folder: Folder, error: OSError) -> CacheError:
-    return CacheError(f"Expected to {task} {represented(folder.path)}, but got {_described(error)}.")
+    return CacheError(
+        f"Expected to {task} {represented(folder.path)}, but got {_described(error)}. Set jsparse.config.cache_dir to "
+        f"another folder, or repair this one."
+    )
 
 
 def _described(error: OSError) -> str:
-    """What went wrong, in the system's words or in ours."""
+    """The error as text, the system's or our own."""
     return f"the error {error.strerror!r}" if error.strerror else str(error)
 
 
 def _warn(folder: Folder, error: OSError) -> None:
-    """Say once in a process that kernels are not kept. Whoever makes warnings errors gets an error, once."""
+    """Warn once in a process that kernels are not kept. If warnings are errors, it raises once."""
     if _warned:
         return
     _warned.append(

@@ -1,1 +1,1 @@
-"""From recipes to calls that XLA makes: the kernels of this process, the arrays that are bound to them."""
+"""The run time: recipes, compiled kernels, bound arrays, and the calls that XLA makes."""

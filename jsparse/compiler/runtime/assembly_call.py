@@ -1,12 +1,12 @@
-"""Patterns that come out of other patterns: all places that products of sparse operands reach.
+"""Calls that assemble the pattern of a sum of products from the patterns of its operands.
 
-    in order    bound what each chunk of one plan may write; run them, each of which writes its part of every level;
-                join the parts (`csrc/routines/ordered_assembly.cc`)
-    else        for each term: count the columns of coordinates, chunk by chunk; write them; then sort all, each place
-                once (`csrc/routines/unordered_assembly.cc`)
+    ordered     bound the entries that each chunk of one plan may write; run the chunks, which write their parts of
+                every level; join the parts (`csrc/routines/ordered_assembly.cc`)
+    unordered   for each term, count the columns (coordinate tuples) of each chunk and write them; then sort all columns
+                and drop duplicates (`csrc/routines/unordered_assembly.cc`)
 
-The loops that count and write are kernels like any other (`lower.assembly`). Nothing is as large as a dimension,
-whatever the formats.
+The loops that count and write are ordinary kernels (`lower.assembly`). No array is as large as a dimension, whatever
+the formats.
 """
 
 from __future__ import annotations
@@ -29,14 +29,28 @@ from jsparse.compiler.semiring import PLUS_TIMES
 from jsparse.compiler.signature import BufferType, Length, fixed
 from jsparse.errors import JsparseError
 
-__all__ = ["AssemblyCall", "AssemblyTerm", "assembly_term", "counting", "is_assembly", "listing", "read_assembly"]
+__all__ = [
+    "AssemblyCall",
+    "AssemblyTerm",
+    "assembly_term",
+    "column_problem",
+    "counting_problem",
+    "is_assembly",
+    "read_assembly",
+]
 
 VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class AssemblyTerm:
-    """The two kernels of one term, as recipes, and the bytes of an element of each index array they walk."""
+    """The kernels of one term.
+
+    Attributes:
+        counts: the recipe of the kernel that counts entries, or bounds their number.
+        columns: the recipe of the kernel that writes them.
+        widths: the bytes of an element of each index array that they walk.
+    """
 
     counts: str
     columns: str
@@ -48,12 +62,14 @@ class AssemblyCall:
     """The call that finds the pattern of a sum of terms.
 
     Attributes:
-        params: the pattern's type, as `compiler.runtime.routine.parameters` says it.
-        operands: of all terms' index arrays, those that come as operands.
-        is_ordered: the one term gives the pattern's levels, in order; else columns are sorted.
-        bound: the names of the others, which are no part of the recipe.
-        factors: operands in front of the index arrays, whose products are the values, of so many bytes each, that are
-            the last result; 0 where only the pattern is found.
+        params: the pattern's type, encoded by `compiler.runtime.routine.parameters`.
+        terms: the kernels of each term.
+        operands: for each index array of all terms, whether it is an operand; else it is bound.
+        results: the number of results.
+        is_ordered: the only term writes the pattern's levels in order; else columns are sorted.
+        bound: the names of the bound index arrays, which are no part of the recipe.
+        factors: the number of operands before the index arrays whose products are the values; 0 for the pattern only.
+        value_bytes: the bytes of a value; values are the last result. 0 for the pattern only.
     """
 
     params: tuple[int, ...]
@@ -86,12 +102,12 @@ class AssemblyCall:
 
     @property
     def address(self) -> int:
-        """Where the code that runs the terms lies in this process."""
+        """The address in this process of the code that runs the terms."""
         return _native.routine("ordered" if self.is_ordered else "unordered")
 
     @property
     def slots(self) -> list[int]:
-        """Bound in front: the parameters, the table of terms; then index arrays, each an operand or bound."""
+        """The slots of the buffers: parameters and table of terms (bound), factors, index arrays, results."""
         count = self.factors + sum(self.operands)
         operands, bound = iter(range(self.factors, count)), iter(range(-3, -3 - len(self.operands), -1))
         arrays = [next(operands) if operand else next(bound) for operand in self.operands]
@@ -99,7 +115,10 @@ class AssemblyCall:
 
     @property
     def buffer_types(self) -> list[BufferType]:
-        """Of the parameters and the table of terms, of factors, index arrays and results."""
+        """The types of the buffers: parameters, table of terms, factors, index arrays and results.
+
+        Raises JsparseError if the recipe's numbers of buffers contradict its terms.
+        """
         given, flags = Parameters.read(self.params), iter(self.operands)
         factors: list[BufferType] = []
         arrays: list[BufferType] = []
@@ -115,22 +134,25 @@ class AssemblyCall:
         values = [BufferType(self.value_bytes, (Length(given.type.nse),))] if self.value_bytes else []
         found = [type_.batched(given.batch) if self.is_batched else type_ for type_ in (*given.arrays(), *values)]
         if len(factors) != self.factors or len(arrays) != len(self.operands) or len(found) != self.results:
-            raise JsparseError(f"Expected lists that state the buffers of their terms, but got {self.recipe[:80]!r}.")
+            raise JsparseError(
+                f"Expected an assembly recipe whose numbers of buffers fit its terms, but got {self.recipe[:80]!r}. "
+                f"Compile the program again with this version of jsparse."
+            )
         table = 3 + sum(3 + len(term.widths) for term in self.terms)
         return [fixed("int64", len(self.params)), fixed("int64", table), *factors, *arrays, *found]
 
     @property
     def is_batched(self) -> bool:
-        """Whether operands and results have a leading axis."""
+        """Whether operands and results have a leading batch axis."""
         return has_batch(self.params)
 
     def batched(self, size: int) -> AssemblyCall:
-        """`size` of these at once, on operands with one leading axis."""
+        """The call for a batch of `size` members, on operands with one leading axis."""
         return replace(self, params=with_batch(self.params, size))
 
     def tables(self, kernel_of: Callable[[str], CompiledKernel]) -> tuple[list[np.ndarray], list[CompiledKernel]]:
-        """The parameters and the table of terms as `csrc/routines/terms.h` reads them, and what has to stay alive for
-        the latter."""
+        """The parameters and the table of terms (`csrc/routines/terms.h`), and the kernels that must outlive the
+        table."""
         table = [self.factors, self.value_bytes, len(self.terms)]
         alive: list[CompiledKernel] = []
         operands = iter(self.operands)
@@ -143,44 +165,47 @@ class AssemblyCall:
 
 
 def assembly_term(plan: Plan, index_dtype: str, backend: str) -> AssemblyTerm:
-    """The kernels of a plan by a backend, coordinates being written in `index_dtype`. Of a plan with terms: one that
-    bounds how much each chunk writes, which takes a pass over pointers, mostly, where counting would fill every
-    workspace; and one that writes levels. Of any other: one that counts columns and one that writes them."""
+    """The kernels of a plan by a backend, which write coordinates in `index_dtype`.
+
+    A plan with terms gets a kernel that bounds the entries of each chunk, and one that writes levels. Any other plan
+    gets a kernel that counts columns, and one that writes them.
+    """
     dtypes = (pattern.index_dtype for pattern in plan.problem.patterns)
     widths = (
         np.dtype(dtype).itemsize for dtype, used in zip(dtypes, plan.patterns, strict=True) for _ in used.format.arrays
     )
-    counted, written = counting(plan.problem), listing(plan.problem, index_dtype)
+    counted, written = counting_problem(plan.problem), column_problem(plan.problem, index_dtype)
     if plan.problem.terms:
+        # An exact count would fill every workspace. A bound takes little more than a pass over pointers.
         counted = replace(counted, output=Count(exact=False))
         written = _levels(plan.problem, index_dtype)
     counts, columns = (write_recipe(problem, plan.schedule, backend) for problem in (counted, written))
     return AssemblyTerm(counts, columns, tuple(widths))
 
 
-def counting(problem: Problem) -> Problem:
-    """The problem of counting the columns of another."""
+def counting_problem(problem: Problem) -> Problem:
+    """The problem that counts the columns of `problem`."""
     target = problem.tensors[0]
     terms = tuple(replace(term, coefficient=1, factors=()) for term in problem.terms)
     tensors = (TensorType(target.name, "int64", ()),)
     return replace(problem, output=Count(), tensors=tensors, terms=terms, column_dtype="int32", semiring=PLUS_TIMES)
 
 
-def listing(problem: Problem, index_dtype: str) -> Problem:
-    """The problem of writing the columns of another."""
+def column_problem(problem: Problem, index_dtype: str) -> Problem:
+    """The problem that writes the columns of `problem`."""
     target = TensorType(problem.tensors[0].name, index_dtype, ())
-    return replace(counting(problem), output=Write(Coordinates.COLUMNS), tensors=(target,))
+    return replace(counting_problem(problem), output=Write(Coordinates.COLUMNS), tensors=(target,))
 
 
 def _levels(problem: Problem, index_dtype: str) -> Problem:
-    """The problem of writing the levels of another, with values if it has these."""
+    """The problem that writes the levels of `problem`, with its values if it computes any."""
     if problem.output == Write(Coordinates.LEVELS, values=True):
         return replace(problem, column_dtype=index_dtype)
-    return replace(listing(problem, index_dtype), output=Write(Coordinates.LEVELS))
+    return replace(column_problem(problem, index_dtype), output=Write(Coordinates.LEVELS))
 
 
 def is_assembly(recipe: str) -> bool:
-    """Whether a recipe is that of an `AssemblyCall`."""
+    """Whether a recipe is an `AssemblyCall`'s."""
     return recipe.startswith('["lists"')
 
 
@@ -189,7 +214,10 @@ def read_assembly(recipe: str) -> AssemblyCall:
     try:
         _, version, params, terms, operands, results, ordered, *values = json.loads(recipe)
         if version != VERSION:
-            raise JsparseError(f"Expected lists of version {VERSION}, but got version {version}.")
+            raise JsparseError(
+                f"Expected an assembly recipe of version {VERSION}, but got version {version}. Compile the program "
+                f"again with this version of jsparse."
+            )
         read = tuple(
             AssemblyTerm(str(counts), str(columns), tuple(map(int, widths))) for counts, columns, widths in terms
         )
@@ -198,4 +226,4 @@ def read_assembly(recipe: str) -> AssemblyCall:
     except (TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
-        raise JsparseError(f"Expected the recipe of lists, but got {recipe[:80]!r}: {error}") from error
+        raise JsparseError(f"Expected the recipe of an assembly, but got {recipe[:80]!r}: {error}") from error

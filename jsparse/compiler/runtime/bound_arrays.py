@@ -1,11 +1,11 @@
-"""Names of the index arrays that are bound to a call: what they are derived from, and how.
+"""Names of the arrays that are bound to a call. A name says which pattern an array is derived from, and how.
 
     name   := digest ["@" format] "/" role        format := (kind dim)*       kind := d | c | n | s | m | r
-    role   := place in Pattern.arrays | "gather" | "scatter"
+    role   := number in Pattern.arrays | "gather" | "scatter"
 
-`digest` names a pattern, `@d1c0` the same entries in another format (here csc; the letters are
-the kinds' `LevelKind.letters`). `gather` and `scatter` move the values from the pattern to that format and
-back. A process that knows the pattern can make any of these arrays anew.
+`digest` names a pattern, and `@d1c0` the same entries in another format (here csc); letters of kinds are
+`LevelKind.letters`. `gather` and `scatter` permute values from the pattern to that format and back. A process that has
+the pattern can make any of these arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jsparse.formats.levels import KINDS
 from jsparse.formats.pattern import find_pattern
 from jsparse.formats.relayout import relayout_to
 
-__all__ = ["array_names", "find_array", "movement_name"]
+__all__ = ["array_names", "find_array", "permutation_name"]
 
 _KINDS = {letter: (kind, not at) for kind in KINDS.values() for at, letter in enumerate(kind.letters)}
 _LEVEL = rf"([{''.join(_KINDS)}])(\d+)"
@@ -32,8 +32,11 @@ def array_names(pattern: Pattern, source: Pattern) -> tuple[str, ...]:
     return tuple(f"{_stem(pattern, source)}/{n}" for n in range(len(pattern.arrays)))
 
 
-def movement_name(source: Pattern, target: Pattern, inverse: bool) -> str:
-    """The name of the movement of values from `source` to the same entries in `target`'s format, or back."""
+def permutation_name(source: Pattern, target: Pattern, inverse: bool) -> str:
+    """The name of the array that permutes values from `source` to `target`, the same entries in another format.
+
+    With `inverse` it is the array that permutes them back.
+    """
     return f"{_stem(target, source)}/{'scatter' if inverse else 'gather'}"
 
 
@@ -45,7 +48,7 @@ def _stem(pattern: Pattern, source: Pattern) -> str:
 
 
 def find_array(name: str) -> np.ndarray:
-    """The array of that name. Raises PatternError if the pattern it belongs to is not known in this process."""
+    """Find or make the array of that name. Raises PatternError if this process does not have its pattern."""
     parts = _NAME.fullmatch(name)
     if parts is None:
         raise PatternError(f"Expected the name of an index array, but got {name!r}.")

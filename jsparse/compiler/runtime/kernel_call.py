@@ -1,4 +1,4 @@
-"""From recipes to calls that XLA can make: the kernels compiled in this process, and the resolver."""
+"""Calls that XLA can make, from recipes: the compiled kernels of this process, and the resolver."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ __all__ = [
     "run_recipe",
 ]
 
-TARGET = "jsparse_kernel"
-OPERAND = "-"
-INVALID = "!"
-KEPT_KERNELS = 1024  # compiled kernels kept although no program holds them
+TARGET = "jsparse_kernel"  # the name of the custom call
+OPERAND = "-"  # stands in `KernelCall.bound` for an index array that is an operand
+INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, the validity flag
+KEPT_KERNELS = 1024  # the most compiled kernels that are kept without a program that uses them
 
 _kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
 _lock = threading.RLock()
@@ -52,24 +52,26 @@ _lock = threading.RLock()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunnableKernel:
-    """A compiled kernel, and what buffers it takes (see `compiler.signature`)."""
+    """A compiled kernel with the signature of its buffers (see `compiler.signature`)."""
 
     code: CompiledKernel
     signature: list[int]
 
     @property
     def buffer_count(self) -> int:
-        """How many buffers it takes."""
+        """The number of buffers."""
         return self.signature[0]
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """The three attributes of the custom call: what runs, and on which bound index arrays.
+    """A kernel with its bound index arrays: the attributes of the custom call.
 
-    `bound` holds the names of the kernel's last index arrays (see `compiler.runtime.bound_arrays`), with spaces between
-    them. `OPERAND` stands for one that comes as an operand. `INVALID` at the end: one more operand follows, a bool; if
-    it is true, all results of floating dtypes are NaN.
+    Attributes:
+        recipe: the kernel's recipe.
+        bound: the names of the kernel's last arrays (see `compiler.runtime.bound_arrays`), separated by spaces.
+            `OPERAND` stands for an array that is an operand. `INVALID` at the end stands for one more operand, a bool:
+            if it is true, all results of floating dtypes are NaN.
     """
 
     recipe: str
@@ -77,17 +79,17 @@ class KernelCall:
 
     @property
     def key(self) -> str:
-        """The digest that names the call in the run time."""
+        """The digest by which the run time finds the call."""
         return digest(self.recipe, self.bound)
 
     @property
     def with_validity(self) -> KernelCall:
-        """The call with one more operand, which says whether its result means nothing."""
+        """The call with one more operand, a bool that poisons the result with NaN."""
         return replace(self, bound=f"{self.bound} {INVALID}")
 
     @property
     def names(self) -> list[str]:
-        """Of index arrays."""
+        """The names of the index arrays, with `OPERAND` for operands."""
         return [name for name in self.bound.split() if name != INVALID]
 
 
@@ -122,7 +124,7 @@ def _loaded(recipe: str, backend: Backend) -> RunnableKernel | None:
             return None
         try:
             return RunnableKernel(linker.link(found.object_code), found.signature)
-        except RuntimeError:  # it calls a function that this machine's C library lacks, say
+        except RuntimeError:  # for example, the code calls a function that this machine's C library lacks
             return None
 
 
@@ -141,7 +143,7 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
 
 
 def bind(call: KernelCall, pin: bool = False) -> _native.Call:
-    """Make the call known to the run time for as long as the handle lives (or for good, with `pin`)."""
+    """Bind a call in the run time for as long as the returned handle lives, or forever with `pin`."""
     known = None if pin else _native.find_call(call.key)
     if known is not None:
         return known
@@ -150,11 +152,11 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         signature = encoded(routine.buffer_types)
         return _native.bind_call(call.key, routine.address, routine.slots, [routine.table()], None, pin, signature)
     if is_assembly(call.recipe):
-        lists = read_assembly(call.recipe)
-        tables, alive = lists.tables(lambda recipe: kernel_of(recipe).code)
+        assembly = read_assembly(call.recipe)
+        tables, alive = assembly.tables(lambda recipe: kernel_of(recipe).code)
         arrays = [*tables, *(find_array(name) for name in call.bound.split())]
-        signature = encoded(lists.buffer_types)
-        return _native.bind_call(call.key, lists.address, lists.slots, arrays, alive, pin, signature)
+        signature = encoded(assembly.buffer_types)
+        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, alive, pin, signature)
     kernel = kernel_of(call.recipe)
     arrays = [find_array(name) for name in call.names if name != OPERAND]
     slots = _slots(call, kernel.buffer_count)
@@ -162,7 +164,7 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
 
 
 def _slots(call: KernelCall, count: int) -> list[int]:
-    """The kernel's buffers are: factors, index arrays, the result (see `lower.storage`)."""
+    """The slots of a kernel's buffers, which are factors, index arrays and the result (see `lower.storage`)."""
     names = call.names
     operands = itertools.count()
     bound = itertools.count(-1, -1)
@@ -174,7 +176,7 @@ def _slots(call: KernelCall, count: int) -> list[int]:
 
 
 def resolve(key: str, recipe: str, bound: str) -> None:
-    """Rebuild a call that a loaded program needs; it stays for good, since the program's end is not seen."""
+    """Rebuild a call that a loaded program needs. It is never retired, because the program's end is not observable."""
     call = KernelCall(recipe, bound)
     if call.key != key:
         raise ValueError(f"the recipe of call {key} has digest {call.key}")
@@ -188,16 +190,18 @@ def run_on_host(call: KernelCall, operands: list[np.ndarray], result: np.ndarray
 
 
 def run_recipe(recipe: str, buffers: Sequence[np.ndarray], threads: int = 0) -> None:
-    """Run the kernel of a recipe on all of its buffers, without XLA. Raises RuntimeError if it fails, ValueError if the
-    buffers are not those that it takes."""
-    kernel = kernel_of(recipe)  # alive while it runs, whatever becomes of the cache
+    """Run the kernel of a recipe on all of its buffers, without XLA.
+
+    Raises RuntimeError if the kernel fails, ValueError if the buffers do not fit its signature.
+    """
+    kernel = kernel_of(recipe)  # this reference keeps the code alive while it runs, even if the cache drops it
     code = _native.run(kernel.code.address, list(buffers), threads, kernel.signature)
     if code:
         raise RuntimeError(f"kernel failed with code {code}: {_native.last_error()}")
 
 
 def clear_cache() -> None:
-    """Forget every compiled kernel that no live program holds."""
+    """Drop every compiled kernel that no live program uses."""
     with _lock:
         _kernels.clear()
 

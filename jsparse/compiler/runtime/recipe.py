@@ -1,7 +1,7 @@
-"""A kernel as text: the recipe that travels in a compiled program and from which any process can rebuild the kernel.
+"""Recipes: kernels as text. A compiled program contains the recipe, from which any process can rebuild the kernel.
 
-A recipe is data of a closed language, JSON of a problem and a schedule. Reading one builds only the values of those two
-stages; the kernel follows from them. Nothing of the host is in it: processes of one job write the same recipe.
+A recipe is JSON of a problem and a schedule. Reading it makes only these two values, and the kernel follows from them.
+It contains nothing of the host, so all processes of a job write the same recipe.
 """
 
 from __future__ import annotations
@@ -51,11 +51,14 @@ def write_recipe(problem: Problem, schedule: Schedule, backend: str = DEFAULT) -
 
 @remembered(maxsize=256)
 def read_recipe(text: str) -> tuple[Problem, Schedule]:
-    """The problem and the schedule of a recipe. Raises JsparseError for text that is none of this version."""
+    """Read the problem and the schedule of a recipe. Raises JsparseError for other text, or another version."""
     try:
         value = json.loads(text)
         if value["version"] != VERSION:
-            raise JsparseError(f"Expected a kernel recipe of version {VERSION}, but got version {value['version']}.")
+            raise JsparseError(
+                f"Expected a kernel recipe of version {VERSION}, but got version {value['version']}. Compile the "
+                f"program again with this version of jsparse."
+            )
         assignment = Assignment(_read_access(value["target"]), tuple(_read_access(f) for f in value["factors"]))
         tensors = tuple(TensorType(n, d, tuple(_read_axis(axis) for axis in axes)) for n, d, axes in value["tensors"])
         patterns = tuple(_read_pattern(pattern) for pattern in value["patterns"])
@@ -91,7 +94,7 @@ def backend_of(text: str) -> str:
 
 
 def digest(*parts: str) -> str:
-    """32 hexadecimal digits that stand for the parts."""
+    """A digest of the parts: 32 hexadecimal digits."""
     hashed = hashlib.sha256()
     for part in parts:
         hashed.update(f"{len(part)}:{part}".encode())

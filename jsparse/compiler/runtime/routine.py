@@ -1,7 +1,7 @@
-"""Calls of the extension's own routines: index work on dynamic patterns, which the compiler does not generate.
+"""Calls of the extension's routines, which make and check the index arrays of dynamic patterns.
 
-A routine is a kernel like any other (`csrc/routines/routines.cc`); what a schedule is to a generated kernel, a row of
-integers is to it (`csrc/routines/params.h`).
+A routine is a kernel that is written in C++ (`csrc/routines/routines.cc`). Integer parameters take the place of the
+problem and the schedule of a generated kernel (`csrc/routines/params.h`).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ RoutineName: TypeAlias = Literal["assemble", "check", "expand", "nonzero", "swap
 
 NAMES = get_args(RoutineName)
 VERSION = 1
-WIDE_INDEX, WIDE_PLACES, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
+WIDE_INDEX, WIDE_SLOTS, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
 FLAGS_AT, BATCH_AT = 1, 2
-HEAD = 8  # numbers in front of those of the levels
+HEAD = 8  # the number of parameters before those of the levels
 
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A routine with its parameters, and how many buffers it takes."""
+    """A routine with its parameters, and the numbers of its operands and results."""
 
     name: RoutineName
     params: tuple[int, ...]
@@ -56,48 +56,60 @@ class Routine:
 
     @property
     def address(self) -> int:
-        """Where its code lies in this process."""
+        """The address of its code in this process."""
         return _native.routine(self.name)
 
     @property
     def slots(self) -> list[int]:
-        """The parameters are bound in front; operands and results follow."""
+        """The slots of the buffers: the parameters (bound), then operands and results."""
         return [-1, *range(self.operands + self.results)]
 
     @property
     def buffer_types(self) -> list[BufferType]:
-        """Of the parameters, and of operands and results, as `csrc/routines/params.h` lists them."""
+        """The types of the buffers: parameters, then operands and results as `csrc/routines/params.h` lists them.
+
+        Raises JsparseError if there are other numbers of them.
+        """
         given = Parameters.read(self.params)
         types = [*given.buffers(self.name)]
         if len(types) != self.operands + self.results:
-            raise JsparseError(f"Expected {len(types)} buffers for the routine {self.name}, but got others.")
+            raise JsparseError(
+                f"Expected {len(types)} buffers for the routine {self.name}, but its recipe has "
+                f"{self.operands + self.results}. Compile the program again with this version of jsparse."
+            )
         batch = [buffer.batched(given.batch) for buffer in types] if self.is_batched else types
         return [fixed("int64", len(self.params)), *batch]
 
     @property
     def bound(self) -> str:
-        """No index array is bound."""
+        """The names of bound index arrays: none."""
         return ""
 
     @property
     def is_batched(self) -> bool:
-        """Whether buffers have a leading axis."""
+        """Whether buffers have a leading batch axis."""
         return has_batch(self.params)
 
     def batched(self, size: int) -> Routine:
-        """`size` of these at once, on buffers with one leading axis."""
+        """The call for a batch of `size` members, on buffers with one leading axis."""
         return replace(self, params=with_batch(self.params, size))
 
     def table(self) -> np.ndarray:
-        """The parameters as the routine reads them."""
+        """The parameters as the array that the routine reads."""
         return np.array(self.params, np.int64)
 
 
 def parameters(
     type_: DynamicType, *, inputs: int = 0, element: np.dtype | None = None, coordinates: np.dtype | None = None
 ) -> tuple[int, ...]:
-    """The parameters for patterns of that type, `inputs` coordinates or elements of a dtype."""
-    flags = WIDE_INDEX * (type_.index_dtype.itemsize == 8) | WIDE_PLACES * (slots_dtype(type_, inputs).itemsize == 8)
+    """The parameters of a routine on patterns of that type.
+
+    Args:
+        inputs: the number of coordinate tuples to assemble.
+        element: the dtype of a dense array's elements.
+        coordinates: the dtype of the coordinates.
+    """
+    flags = WIDE_INDEX * (type_.index_dtype.itemsize == 8) | WIDE_SLOTS * (slots_dtype(type_, inputs).itemsize == 8)
     flags |= WIDE_COORDINATES * (coordinates is not None and coordinates.itemsize == 8)
     width, kind = (0, 0) if element is None else _element(element)
     head = (VERSION, int(flags), 1, inputs, type_.nse, width, kind, type_.format.ndim)
@@ -110,18 +122,21 @@ def parameters(
 
 
 def swap_parameters(shape: tuple[int, ...], element: np.dtype) -> tuple[int, ...]:
-    """The parameters for an array of that shape and dtype, whose last two dimensions change places."""
+    """The parameters for swapping the last two dimensions of an array of that shape and dtype."""
     levels = (value for dim, size in enumerate(shape) for value in (DENSE.code, dim, 1, size))
     return (VERSION, 0, 1, 0, 0, *_element(element), len(shape), *levels)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters read back.
+    """The decoded parameters.
 
     Attributes:
-        type: of the pattern that they describe.
-        element_bytes: of an element of a dense array.
+        flags: the widths of index arrays, slots and coordinates, and whether there is a batch axis.
+        batch: the size of the batch.
+        inputs: the number of coordinate tuples to assemble.
+        type: the type of the pattern.
+        element_bytes: the bytes of an element of a dense array.
     """
 
     flags: int
@@ -132,7 +147,7 @@ class Parameters:
 
     @staticmethod
     def read(params: Sequence[int]) -> Parameters:
-        """Raises JsparseError for numbers that are no parameters."""
+        """Decode parameters. Raises JsparseError for numbers that are no parameters."""
         if len(params) < HEAD or len(params) != HEAD + 4 * params[7]:
             raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
         _, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
@@ -148,14 +163,14 @@ class Parameters:
         return Parameters(flags, batch, inputs, type_, width * (2 if kind == 2 else 1))
 
     def arrays(self) -> list[BufferType]:
-        """The index arrays."""
+        """The types of the index arrays."""
         dtype = "int64" if self.flags & WIDE_INDEX else "int32"
         return [fixed(dtype, length) for length in self.type.array_lengths]
 
     def buffers(self, name: RoutineName) -> list[BufferType]:
-        """Operands, then results, without the axis of a batch."""
+        """The types of operands, then results, without the batch axis."""
         index = "int64" if self.flags & WIDE_INDEX else "int32"
-        slots = "int64" if self.flags & WIDE_PLACES else "int32"
+        slots = "int64" if self.flags & WIDE_SLOTS else "int32"
         given = "int64" if self.flags & WIDE_COORDINATES else "int32"
         ndim, nse, faults = len(self.type.shape), self.type.nse, fixed("int32")
         match name:
@@ -176,7 +191,7 @@ class Parameters:
 
 
 def _element(dtype: np.dtype) -> tuple[int, int]:
-    """Bytes of a component, and the kind of a dtype."""
+    """The bytes of a component (half of a complex number), and the code of a dtype's kind."""
     kind = 2 if dtype.kind == "c" else 0 if dtype.kind in "iub" else 1
     return dtype.itemsize // (2 if kind == 2 else 1), kind
 
@@ -187,8 +202,10 @@ def has_batch(params: tuple[int, ...]) -> bool:
 
 
 def with_batch(params: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """The parameters of `size` calls at once, whose buffers have one leading axis. Those of a batch become one that is
-    `size` times as large."""
+    """The parameters of a batch of `size` calls, whose buffers have one leading axis.
+
+    The parameters of a batch become those of a batch `size` times as large.
+    """
     changed = list(params)
     changed[FLAGS_AT] |= BATCHED
     changed[BATCH_AT] *= size

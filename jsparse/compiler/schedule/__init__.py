@@ -1,4 +1,4 @@
-"""Problem → schedule: loop order, register tiles, parallel loop, storage orders."""
+"""The scheduler: it chooses a problem's loop order, register tiles, parallel loop and storage orders."""
 
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule

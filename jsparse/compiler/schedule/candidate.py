@@ -1,8 +1,8 @@
-"""The loop orders worth pricing.
+"""Candidates: the loop orders that the scheduler prices.
 
-The variables of the pattern's levels come first, in some order; the pattern will be walked in that order, through its
-transposed index if need be. Variables that only dense axes carry follow. Where a reduction over stored entries stands
-innermost, the loops over dense indices of the target go around it, so that the sum stays in registers.
+The index variables of the patterns' levels come first, in some order. Loops walk the patterns in that order, through a
+transposed index if it is not the stored one. Variables that only dense axes carry follow. If a reduction over stored
+entries is innermost, the loops over dense indices of the target go around it, so that the sum stays in registers.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class Candidate:
     """A loop order in parts.
 
     Attributes:
-        walk: the pattern's variables in the order visited.
-        vector: the variable to run in vector lanes, if any.
+        problem: the problem.
+        walk: the patterns' variables in the order of the loops.
+        vector: the variable that runs in vector lanes, if any.
         factored: whether the innermost reduction is summed in lanes before the factors that lack it are multiplied in.
         panel: coordinates of the innermost reduction in one panel (`loops.domain.Panels`); 0 for no panels.
         written_out: whether the loops over small static patterns are unrolled entry by entry, once for each register
@@ -67,7 +68,7 @@ class Candidate:
 
     @cached_property
     def tail(self) -> tuple[IndexVar, ...]:
-        """The innermost of `walk` that are all reductions."""
+        """The innermost variables of `walk`, up to the last free one: all of them are reductions."""
         start = len(self.walk)
         while start and self.walk[start - 1] not in self.free_vars:
             start -= 1
@@ -141,7 +142,7 @@ class Candidate:
 
     @cached_property
     def can_factor(self) -> bool:
-        """Whether Σ (a·b) = (Σ a)·b saves anything in lanes: where b, which lacks the summed index, runs in them."""
+        """Whether Σ (a·b) = (Σ a)·b saves work in lanes: a factor b that lacks the summed variable runs in lanes."""
         if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
             return False
         if self.problem.is_assembly or not self.problem.sums_first:
@@ -154,14 +155,20 @@ class Candidate:
     @cached_property
     def gathered(self) -> Access | None:
         """The only factor in lanes, if each stored entry reads one row of it and nothing else; else None."""
-        wanted = {*self.tail[-1:], self.vector}
+        row_and_lanes = {*self.tail[-1:], self.vector}
         found = [f for f in self.problem.assignment.factors if self.vector in f.variables()]
-        return found[0] if len(found) == 1 and set(found[0].variables()) == wanted and not found[0].nested() else None
+        return (
+            found[0]
+            if len(found) == 1 and set(found[0].variables()) == row_and_lanes and not found[0].nested()
+            else None
+        )
 
     @cached_property
     def can_panel(self) -> bool:
-        """Whether the reduction over stored entries can be divided into panels, inside tiles that threads own: it is
-        the only reduction, and the only loop inside those over the target."""
+        """Whether the reduction over stored entries can be divided into panels, inside tiles that threads own.
+
+        It has to be the only reduction, and the only loop inside those over the target.
+        """
         problem = self.problem
         if (
             len(problem.level_variables) != 1
@@ -183,13 +190,16 @@ class Candidate:
     @cached_property
     def entry_vars(self) -> frozenset[IndexVar]:
         """The variables that a stored entry determines: the innermost sparse loop's, and `single` ones below it."""
-        place = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
-        return frozenset(self.walk[place:])
+        innermost = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
+        return frozenset(self.walk[innermost:])
 
     @cached_property
     def jammed(self) -> IndexVar | None:
-        """The variable whose loop may be jammed: the innermost outside all reductions, if the loops inside are the same
-        for all of its coordinates and read rows that these share. Else None."""
+        """The variable whose loop may be jammed, or None.
+
+        It is the innermost variable outside all reductions, if the loops inside are the same for all of its coordinates
+        and read rows that its coordinates share.
+        """
         problem = self.problem
         if (
             self.vector not in self.free_vars
@@ -199,9 +209,9 @@ class Candidate:
             or self.factored
         ):
             return None
-        if self.owns_tiles:  # jamming would make these tiles narrower: each tile reads again all that is not shared
+        if self.owns_tiles:  # jamming makes tiles narrower, and every tile reads again all rows that are not shared
             return None
-        entries = any(v not in self.single for v in self.tail)  # a loop that is the same for dense indices only
+        entries = any(v not in self.single for v in self.tail)  # this loop is the same only for dense indices around it
         if not (entries if self.free_dense_vars and entries else self.contracted and not entries):
             return None
         loops = [v for v in (*self.head, *self.free_dense_vars) if v not in self.single]
@@ -213,15 +223,15 @@ class Candidate:
 
     @property
     def wide(self) -> int:
-        """Lanes of wide tiles, for runs with few threads: as many as fit the registers; 0 if `lanes` are no fewer."""
+        """The lanes of wide tiles, for runs with few threads: as many as fit the registers; 0 if that is `lanes`."""
         if not self.owns_tiles:
             return 0
-        room = REGISTER_BYTES // np.dtype(self.problem.accumulator).itemsize
-        return room if self.lanes < room <= (self.problem.size[str(self.vector)] or 0) else 0
+        most = REGISTER_BYTES // np.dtype(self.problem.accumulator).itemsize
+        return most if self.lanes < most <= (self.problem.size[str(self.vector)] or 0) else 0
 
     @property
     def copies(self) -> int:
-        """How many coordinates of `jammed` run at a time."""
+        """The number of coordinates of `jammed` that run at a time."""
         if not self.jam:
             return 1
         tile = self.lanes * np.dtype(self.problem.accumulator).itemsize
@@ -229,7 +239,7 @@ class Candidate:
 
     @cached_property
     def sums_all(self) -> bool:
-        """Whether the whole tail is summed first, so that no dense loop stands around it."""
+        """Whether the whole tail is summed first, so that no dense loop goes around it."""
         return bool(self.summed) and self.summed == self.tail and not self.factored
 
     @cached_property
@@ -244,19 +254,22 @@ class Candidate:
 
     @cached_property
     def lanes(self) -> int:
-        """Elements of a register tile: as many as fit, but fewer where threads need several tiles to divide."""
+        """The elements of a register tile: as many as fit, but fewer if threads need several tiles to divide."""
         if self.vector is None:
             return 0
         tile = WRITTEN_BYTES if self.written_out else JAM_TILE_BYTES if self.jam else REGISTER_BYTES
-        room, size = tile // np.dtype(self.problem.accumulator).itemsize, self.problem.size[self.vector] or 0
+        most, size = tile // np.dtype(self.problem.accumulator).itemsize, self.problem.size[self.vector] or 0
         if self.owns_tiles:
-            room = min(room, max(SHARED_LANES, -(-size // SHARED_TILES)))
-        return min(room, size)
+            most = min(most, max(SHARED_LANES, -(-size // SHARED_TILES)))
+        return min(most, size)
 
     @cached_property
     def tile(self) -> int:
-        """The place of the loop over register tiles in `order`: around the reductions if the target carries the lanes,
-        outermost if threads own tiles of the target, outside the patterns if these are written out."""
+        """The depth in `order` at which the loop over register tiles is inserted.
+
+        It goes around the reductions if the target carries the lanes, outermost if threads own tiles of the target, and
+        outside the patterns if these are written out.
+        """
         if self.panel:
             return 0
         if self.written_out:
@@ -268,7 +281,7 @@ class Candidate:
 
 
 def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
-    """The candidates, in the pattern's stored order first; none if no order is concordant with all patterns."""
+    """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns."""
     walked = {v for names in problem.walks for v in names}  # leading axes included
     named = () if problem.is_assembly else problem.assignment.variables()
     vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
@@ -316,7 +329,7 @@ def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
 
 
 def _vectorizes(problem: Problem, var: IndexVar, walked: Collection[IndexVar]) -> bool:
-    """Whether every tensor that carries `var` can store it innermost, once."""
+    """Whether every tensor that carries `var` can store it as its innermost axis, and only there."""
     size = problem.size[var]
     if var in walked or size is None or size < 2:
         return False
@@ -326,7 +339,7 @@ def _vectorizes(problem: Problem, var: IndexVar, walked: Collection[IndexVar]) -
 
 
 def _is_single(problem: Problem, walk: Sequence[IndexVar], var: IndexVar) -> bool:
-    """Whether a pattern, walked as it is stored, has one coordinate of `var` below each of the variable before."""
+    """Whether a pattern, walked as stored, has exactly one coordinate of `var` below each of the variable before."""
     return any(
         var in names and walked_as(names, walk) == names and pattern.is_single(names.index(var))
         for names, pattern in zip(problem.level_variables, problem.patterns, strict=True)

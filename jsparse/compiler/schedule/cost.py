@@ -1,8 +1,9 @@
 """The cost model of candidates, in units of about one scalar multiply-add.
 
-The model counts what differs between loop orders: iterations, arithmetic in or out of vector lanes, the target's
-traffic, values moved to another storage order, and whether threads can share the work. Counts of stored entries are the
-pattern's own where it is walked as stored, and bounded by nse and by the sizes otherwise.
+The model counts the quantities that differ between loop orders: iterations, arithmetic inside and outside of vector
+lanes, the target's memory traffic, values permuted to another storage order, and whether threads can share the work.
+Counts of stored entries are exact for a pattern that is walked as stored. For another order they are bounds, from nse
+and the sizes.
 """
 
 from __future__ import annotations
@@ -23,22 +24,31 @@ __all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
 
 LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
-MEMORY = 2.0  # an element of the target read, changed and written instead of free_vars in a register
+MEMORY = 2.0  # an element of the target read, changed and written in memory, instead of kept in a register
 CLEAR = 0.25  # an element of the target set to zero
-MOVE = 2.0  # a value gathered into another storage order
-COPY = 1.0  # an element of a dense tensor stored in another order
-SHARED = 2.0  # work that threads cannot share counts this many times
+MOVE = 2.0  # a value permuted to another storage order
+COPY = 1.0  # an element of a dense tensor transposed
+SHARED = 2.0  # the factor on work that threads cannot share
 JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
 CHAIN = 16  # sums of at most this many terms overlap with the next sum
-WRITTEN = 0.75  # arithmetic at constant addresses, relative to addresses that are computed
+WRITTEN = 0.75  # arithmetic with constant addresses, relative to computed addresses
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
-PACK = 10.0  # a line copied into a panel
-CHUNK_WORK = 1 << 15  # multiply-adds worth waking a thread for
+PACK = 10.0  # a cache line copied into a panel
+CHUNK_WORK = 1 << 15  # the least multiply-adds for which waking a thread pays
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """The estimate and its parts."""
+    """The estimated cost of a candidate and its parts, in multiply-adds.
+
+    Attributes:
+        total: the estimate that candidates are compared by.
+        work: the arithmetic and the cache misses of gathered rows.
+        iterations: the overhead of sparse loops.
+        target: the memory traffic of the target.
+        moves: values permuted and dense tensors transposed before and after the kernel.
+        serial: threads cannot share the work.
+    """
 
     total: float
     work: float
@@ -62,10 +72,10 @@ def extent(problem: Problem, variables: tuple[IndexVar, ...]) -> int:
 
 
 def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
-    """The loop to divide over threads and how, or None if the work is serial.
+    """The variable whose loop is divided over threads, and the mode; None if the work is serial.
 
-    The outermost loop is divided when its iterations own their part of the target, or when everything below it is
-    summed into registers: then every chunk has its own accumulator.
+    The outermost loop is divided if its iterations own their parts of the target ("owned"), or if everything below it
+    is summed into registers, so that every chunk has its own accumulator ("reduced").
     """
     order, free_vars = candidate.order, candidate.free_vars
     if candidate.problem.is_assembly:
@@ -135,9 +145,10 @@ def _work(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _chain(candidate: Candidate) -> float:
-    """The factor by which too few independent accumulators slow a sum over a dense index down.
+    """The factor by which a sum over a dense index is slower because it has too few independent accumulators.
 
-    Each addition waits for the one before it, unless other vectors are under way; short sums overlap with the next.
+    Each addition waits for the one before it, unless other accumulators keep the unit busy. Short sums overlap with the
+    next sum.
     """
     if candidate.vector not in candidate.free_vars or not candidate.contracted:
         return 1.0
@@ -147,7 +158,7 @@ def _chain(candidate: Candidate) -> float:
 
 
 def _gathers(candidate: Candidate, entries: list[float]) -> float:
-    """The cost of cache lines that dense factors are read from in the order of coordinates, or of copied panels."""
+    """The cost of the cache lines that dense factors are gathered from, or of panels that are copied."""
     if candidate.vector is None or candidate.written_out:
         return 0.0
     if candidate.panel:
@@ -161,16 +172,16 @@ def _gathers(candidate: Candidate, entries: list[float]) -> float:
 def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
     """The cost of a factor's rows.
 
-    A new row is read for each entry of the level that binds the last of the factor's variables. Entries further in read
-    the same row again; further iterations of loops around the reduction read it after at most a segment of others, so
-    it is near. A row with the indices that are summed for each entry is a block.
+    A new row is read for each entry of the level that binds the last of the factor's variables. Entries of levels
+    further in read the same row again. Further iterations of loops around the reduction read it again after at most a
+    segment of other rows, so it is still in a near cache. The elements over summed dense indices make a row a block.
     """
     variables = access.variables()
-    places = [n for n, v in enumerate(candidate.walk) if v in variables]
-    if not places:
+    depths = [n for n, v in enumerate(candidate.walk) if v in variables]
+    if not depths:
         return 0.0
     leaf = entries[-1]
-    bound = min(entries[places[-1]], leaf)
+    bound = min(entries[depths[-1]], leaf)
     block = tuple(v for v in variables if v in candidate.contracted)
     rows = (*block, *(v for v in variables if v in candidate.walk))
     turns = extent(candidate.problem, tuple(v for v in candidate.free_dense_vars if v not in variables))
@@ -184,16 +195,16 @@ def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
 
 
 def _summed_rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
-    """The cost of a factor that is summed over a dense index without lanes: contiguous elements, once for each tile."""
+    """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per tile."""
     variables = access.variables()
     summed = tuple(v for v in variables if v in candidate.contracted)
-    places = [n for n, v in enumerate(candidate.walk) if v in variables]
-    if not places or not summed:
+    depths = [n for n, v in enumerate(candidate.walk) if v in variables]
+    if not depths or not summed:
         return 0.0
     item = _itemsize(candidate, access)
     tiles = -(-extent(candidate.problem, (str(candidate.vector),)) // candidate.lanes) if candidate.tile == 0 else 1
     lines = tiles * -(-extent(candidate.problem, summed) * item // LINE_BYTES)
-    return lines * min(entries[places[-1]], entries[-1]) * gather_cost(extent(candidate.problem, variables) * item)
+    return lines * min(entries[depths[-1]], entries[-1]) * gather_cost(extent(candidate.problem, variables) * item)
 
 
 def _panels(candidate: Candidate, entries: list[float]) -> float:
@@ -209,15 +220,15 @@ def _panels(candidate: Candidate, entries: list[float]) -> float:
 
 
 def _row(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...]) -> float:
-    """The cost of one row of a dense tensor, all tiles of it, at a random place among the rows over `rows`."""
+    """The cost of reading one row of a dense tensor, all tiles of it, at random coordinates of `rows`."""
     columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
     return -(-columns * item // LINE_BYTES) * _line(candidate, access, rows)
 
 
 def _line(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...], times: float = 1.0) -> float:
-    """The cost of one cache line at a random place among the rows over `rows`, or `times` as many rows."""
+    """The cost of reading one cache line at random coordinates of `rows`, or among `times` as many rows."""
     columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
-    near = candidate.lanes if candidate.tile == 0 else columns  # elements of a row that are read before the next row
+    near = candidate.lanes if candidate.tile == 0 else columns  # the elements of a row that are read consecutively
     return gather_cost(times * extent(candidate.problem, rows) * near * item)
 
 

@@ -1,4 +1,4 @@
-"""Legal loop orders: those concordant with every pattern, so that each is walked in an order it is stored in."""
+"""Legal loop orders. They are concordant with every pattern: each is walked in an order that it is stored in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Names = tuple[IndexVar, ...]
 
 
 def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
-    """The orders of the patterns' variables that are concordant with each pattern; some come twice."""
+    """Yield the orders of the patterns' variables that are concordant with every pattern, some of them twice."""
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
     known = list(zip(problem.level_variables, patterns, strict=True)) if patterns else []
     if len(problem.level_variables) == 1:
@@ -30,27 +30,32 @@ def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[
 
 
 def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bool:
-    """Whether loops in the order `walk` can walk a pattern whose levels have `names`. A static pattern is concordant
-    with every order, since its transposed indices are made on need; a dynamic one with the orders it brings."""
+    """Whether loops in the order `walk` can walk a pattern whose levels have the variables `names`.
+
+    A static pattern is concordant with every order, because its transposed indices are made on demand. A dynamic one is
+    concordant with its own order and those of its transposed indices.
+    """
     return not isinstance(pattern, DynamicPatternInfo) or walked_levels(names, walk) in pattern.orders
 
 
 def has_legal_order(names: Sequence[Names], patterns: Sequence[Stored]) -> bool:
-    """Whether some order of all variables is concordant with each pattern, whose levels have `names`."""
+    """Whether some order of all variables is concordant with every pattern, whose levels have the variables `names`."""
     every = tuple(dict.fromkeys(v for of in names for v in of))
     return any(True for _ in _agreeing(every, list(zip(names, patterns, strict=True))))
 
 
 def _agreeing(every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
-    """Orders of all variables that are concordant with each dynamic pattern: at most `MAX_ORDERS` for each choice of
-    one stored order of every dynamic pattern."""
+    """Yield orders of all variables that are concordant with every dynamic pattern.
+
+    There are at most `MAX_ORDERS` for each choice of one stored order of every dynamic pattern.
+    """
     legal = [_orders(names, pattern) for names, pattern in known if isinstance(pattern, DynamicPatternInfo)]
     for chosen in product(*legal):
         yield from islice(_merged(every, chosen), MAX_ORDERS)
 
 
 def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
-    """The variables of a dynamic pattern's levels, in each order that it is stored in and can be walked in.
+    """The variables of a dynamic pattern's levels, in each of its stored orders that loops can walk.
 
     A transposed index is left out if it exchanges levels of one repeated variable: a walk keeps their order.
     """
@@ -59,8 +64,11 @@ def _orders(names: Names, pattern: DynamicPatternInfo) -> list[Names]:
 
 
 def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, Stored]]) -> Iterator[Names]:
-    """A selection where all orders are too many to price: the stored one, the target's variables first, each variable
-    of the target first; for several patterns, also orders that agree with all of them."""
+    """Yield a selection of orders, if there are too many to price all of them.
+
+    It has the stored order, orders with the target's variables first, and orders with one variable of the target first;
+    for several patterns, also orders that agree with all of them.
+    """
     target = problem.assignment.target.variables()
     first = [v for v in every if v in target]
     yield every
@@ -72,21 +80,21 @@ def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, St
 
 
 def _merged(every: Names, orders: Sequence[Names]) -> Iterator[Names]:
-    """The topological orders of all variables under `orders`; none if these contradict each other."""
+    """Yield the topological orders of all variables under `orders`; none if these contradict each other."""
     earlier: dict[IndexVar, set[IndexVar]] = {v: set() for v in every}
     for order in orders:
         first = tuple(dict.fromkeys(order))
-        for place, var in enumerate(first):
-            earlier[var] |= set(first[:place])
+        for n, var in enumerate(first):
+            earlier[var] |= set(first[:n])
     if _is_acyclic(earlier):
         yield from _extended((), earlier)
 
 
 def _is_acyclic(earlier: dict[IndexVar, set[IndexVar]]) -> bool:
-    placed: set[IndexVar] = set()
+    done: set[IndexVar] = set()
     for _ in earlier:
-        placed |= {v for v, before in earlier.items() if before <= placed}
-    return len(placed) == len(earlier)
+        done |= {v for v, before in earlier.items() if before <= done}
+    return len(done) == len(earlier)
 
 
 def _extended(walk: Names, earlier: dict[IndexVar, set[IndexVar]]) -> Iterator[Names]:

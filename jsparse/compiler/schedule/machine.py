@@ -1,5 +1,7 @@
-"""The machine that schedules assume, the same on every host: JAX compares the programs of a job's processes by text,
-so all of them must choose alike."""
+"""The machine model of the scheduler. It is the same on every host.
+
+JAX compares the programs of a job's processes as text, so all processes have to choose the same schedule.
+"""
 
 __all__ = ["CACHED_BYTES", "LINE_BYTES", "PREFETCH_AHEAD", "REGISTER_BYTES", "gather_cost"]
 
@@ -10,14 +12,17 @@ PREFETCH_AHEAD = 16  # stored entries: processing them takes about as long as a 
 
 
 _CACHES = ((1 << 15, 0.3), (CACHED_BYTES, 2.25), (1 << 24, 10.0))
-"""(bytes, cost of a miss in multiply-adds) of each cache. The cost is the extra time of products whose rows miss it,
-against all rows in the first-level cache, measured on Zen 4."""
+"""The size in bytes and the cost of a miss in multiply-adds, for each cache.
+
+The cost was measured on Zen 4: the extra time of a product whose rows miss the cache, relative to one whose rows are
+all in the first-level cache.
+"""
 
 
 def gather_cost(size: float) -> float:
     """The expected cost of reading a random cache line of a tensor of `size` bytes.
 
-    Each cache holds the share cached / size of the lines; the others pay the next cache's price.
+    A cache has the fraction cached / size of the lines. The other lines pay the price of the next cache.
     """
     cost = nearer = 0.0
     for cached, price in _CACHES:

@@ -1,8 +1,9 @@
-"""Loop orders that produce the entries of a sparse sum in the order in which its result stores them.
+"""Loop orders that produce the entries of a sparse sum in its result's storage order.
 
-All terms share the loops over the target's outermost indices; inside, each has its own. Either every index of the
-target is shared, and a term adds to a scalar; or all but the last, and it adds to a row (Gustavson, 1978). The cheaper
-of the two is taken, if it is concordant with the patterns and the row's length is in proportion to the work.
+All terms share the loops over the target's outermost index variables, and each term has its own loops inside. Either
+all variables of the target are shared, and a term adds to a scalar. Or all but the last are shared, and a term adds to
+a row in a workspace (Gustavson, 1978). The planner takes the cheaper one that is concordant with the patterns and whose
+row is not out of proportion to the work.
 """
 
 from __future__ import annotations
@@ -26,25 +27,32 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["ordered_plan"]
 
 MAX_ORDERS = 120  # orders of a term's own loops that are priced
-SHORT_ROW = 1 << 16  # a row of at most this length is always allowed
-ROW_WORK = 4  # a longer one may have at most this many times the work
-SEVERAL = 1.0  # a coordinate compared while merging
-ENTRY_BYTES = 8  # a stored entry, about: a coordinate and a value
+SHORT_ROW = 1 << 16  # a workspace row of at most this length is always allowed
+ROW_WORK = 4  # a longer row may have at most this many elements per multiply-add
+SEVERAL = 1.0  # the cost of comparing one coordinate while merging
+ENTRY_BYTES = 8  # the approximate size of a stored entry: a coordinate and a value
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The loops of one term, and their cost."""
+    """The loops of one term.
+
+    Attributes:
+        own: the variables of its own loops, inside the shared ones.
+        cost: the estimated cost.
+        merge_leaders: (variable, pattern) where patterns meet.
+        walked: (pattern, its levels in the order of the loops).
+    """
 
     own: tuple[IndexVar, ...]
     cost: float
     merge_leaders: tuple[tuple[IndexVar, int], ...]
-    walked: tuple[tuple[int, tuple[int, ...]], ...]  # pattern, its levels in the order walked
+    walked: tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def ordered_plan(problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar]) -> Plan | None:
-    """The plan for a problem with terms, whose result stores its indices in `order`; None if there is none."""
-    found = [_with_shared(problem, tuple(patterns), tuple(order[:place])) for place in (len(order), len(order) - 1)]
+    """The plan for a problem with terms whose result stores its index variables in `order`; None if there is none."""
+    found = [_with_shared(problem, tuple(patterns), tuple(order[:count])) for count in (len(order), len(order) - 1)]
     plans = [plan for plan in found if plan is not None]
     return min(plans, key=lambda plan: plan.cost, default=None)
 
@@ -77,7 +85,7 @@ def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[I
 
 
 def _walked_alike(orders: Sequence[_Order]) -> dict[int, tuple[int, ...]] | None:
-    """Pattern → its levels in the order in which all terms walk it; None if two of them differ."""
+    """For each pattern, its levels in the order in which all terms walk it; None if two terms differ."""
     walked: dict[int, tuple[int, ...]] = {}
     for order in orders:
         for pattern, levels in order.walked:
@@ -120,7 +128,7 @@ def _best(
 
 
 def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], work: float) -> int:
-    """The minimum of stored entries per chunk: below, waking a thread costs more than the work."""
+    """The least number of stored entries in a chunk: with fewer, waking a thread costs more than the work."""
     if not shared:
         return 1
     met = [p.nse for p, names in zip(patterns, problem.level_variables, strict=True) if shared[0] in names]

@@ -14,16 +14,16 @@ __all__ = ["Plan"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a problem is run.
+    """The plan of a kernel.
 
     Attributes:
-        given: the problem as it was stated.
-        problem: the problem as it runs: patterns re-ordered so that the loops walk them as they are stored, dense
-            tensors stored so that the vectorised index is innermost.
+        given: the problem before scheduling.
+        problem: the problem that is compiled: patterns have the storage order in which loops walk them, and dense
+            tensors are stored with the vectorised index innermost.
         schedule: the loops over `problem`.
-        patterns: the pattern behind each of `problem.patterns`; a transposed index where the order differs.
-        cost: the estimate for this plan.
-        rejected: (loop order, estimate) of the other candidates, best first.
+        patterns: the pattern of each type in `problem.patterns`: the given one or its transposed index.
+        cost: the estimated cost of this plan.
+        rejected: (loop order, estimated cost) of the other candidates, cheapest first.
     """
 
     given: Problem

@@ -14,10 +14,11 @@ __all__ = ["reordered"]
 def reordered(
     problem: Problem, patterns: Sequence[Stored], moves: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[Stored, ...], Problem]:
-    """The patterns with their levels in other orders, and the same problem over these.
+    """The patterns with their levels in other orders, and the same problem over them.
 
     Args:
-        moves: for each pattern, a permutation of its levels: `moves[n][place]` moves to `place`. Leading axes stay.
+        moves: for each pattern, a permutation of its levels: level `moves[n][m]` of pattern n becomes level m. Leading
+            axes stay.
     """
     used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
     types = tuple(pattern_type(p, t.lead) for p, t in zip(used, problem.patterns, strict=True))

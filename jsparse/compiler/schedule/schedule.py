@@ -12,19 +12,19 @@ __all__ = ["Schedule"]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How to run a concordant problem, one whose patterns are stored in the order the loops visit them.
+    """The loops of a concordant problem, whose patterns are stored in the order in which loops walk them.
 
     Attributes:
         order: the loops, outermost first, each index variable once. With `lanes`, the last one runs in vector lanes.
         lanes: elements of a register tile of the last variable; 0 for a scalar innermost loop.
         wide: lanes of wider tiles, used when there are enough of them for all threads; 0 for none.
-        tile: with `lanes`, the place in `order` before which the loop over the register tiles stands.
+        tile: with `lanes`, the depth in `order` at which the loop over register tiles is inserted.
         summed: innermost variables that are summed before the factors that lack them are multiplied in.
         parallel: the variable whose loop is divided over threads.
         mode: how that loop is divided (`loops.nest.Parallel`).
-        grain: stored entries (or iterations) a chunk should have at least.
+        grain: the least number of stored entries (or iterations) in a chunk.
         merge_leaders: (variable, pattern) where several patterns meet: the loop walks this one and searches the others.
-        prefetch: how many stored entries ahead gathered rows are asked for; 0 for never.
+        prefetch: the number of stored entries by which gathered rows are prefetched ahead; 0 for no prefetching.
         panel: with `lanes`, coordinates of the innermost reduction in one panel, whose rows are copied; 0 for none.
         jammed: the variable whose loop runs `copies` iterations at a time.
         short: (pattern, level) of levels with short segments only, whose sums need no blocks (`loops.blocked_sums`).

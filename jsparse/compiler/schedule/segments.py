@@ -19,8 +19,11 @@ SHORT = 64  # a segment of at most this many entries is one block (BLOCK of `loo
 
 
 def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[int, int], ...]:
-    """(pattern, level) of reduced levels below the outermost whose longest segment is short, though the index is large
-    enough for long ones; `problem` is the one that runs, on `patterns`. Empty for sums that are not in blocks."""
+    """The reduced levels, as (pattern, level), whose segments are all short although the index variable's size is not.
+
+    The outermost level is left out. There are none for sums that are not computed in blocks. `problem` is the one that
+    is compiled, on `patterns`.
+    """
     if not _sums_floats(problem):
         return ()
     free_vars = set(problem.assignment.target.variables())
@@ -38,9 +41,12 @@ def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[in
 
 
 def scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether an element of the target may get more than `SHORT` terms, and a copy of the target in float64 stays in
-    the cache: a larger copy costs more than the sums. Static patterns with an index of the target are counted; any
-    other pattern may add a term for each coordinate that is summed."""
+    """Whether an element of the target may get more than `SHORT` terms, and a float64 copy of the target is small.
+
+    Terms are counted for static patterns with one index variable of the target. Any other pattern may add a term for
+    each coordinate that is summed.
+    """
+    # A copy that does not fit the cache costs more time than the sums.
     if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
         return False
     free_vars = set(problem.assignment.target.variables())
@@ -85,7 +91,7 @@ def most_of_coordinate(pattern: Pattern, level: int) -> int:
 
 @remembered(maxsize=64)
 def longest_segments(pattern: Pattern) -> tuple[int, ...]:
-    """For each level, the largest number of positions below one of the level above; -1 where they are not counted."""
+    """For each level, the length of its longest segment; -1 for levels whose segments are not counted."""
     found: list[int] = []
     arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
     for n, level in enumerate(pattern.format.levels):

@@ -1,4 +1,4 @@
-"""Choose the cheapest candidate and write it down as a plan."""
+"""The choice of the cheapest candidate, and its plan."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["plan", "plan_as"]
 
 
 def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
-    """The cheapest plan for `problem`, with `patterns` behind its pattern types.
+    """The cheapest plan for `problem` on these patterns.
 
-    Raises NotYetSupportedError if no loop order is concordant with all patterns: dynamic patterns may store the indices
-    that they share in contradicting orders. Callers ask `legality.has_legal_order` first, and sort a pattern anew.
+    Raises NotYetSupportedError if no loop order is concordant with all patterns, because dynamic patterns store shared
+    index variables in contradicting orders. Callers check `legality.has_legal_order` first and convert a pattern.
     """
     known = tuple(patterns)
     walked: dict[tuple[IndexVar, ...], TripCounts] = {}
@@ -59,7 +59,7 @@ def _name(candidate: Candidate) -> str:
 def plan_as(
     candidate: Candidate, cost: Cost, patterns: tuple[Stored, ...], rejected: tuple[tuple[str, Cost], ...]
 ) -> Plan:
-    """The plan of one candidate; `patterns` are behind its problem's, `rejected` is as in `Plan`."""
+    """The plan of one candidate on these patterns. `rejected` is as in `Plan`."""
     moves = [walked_levels(names, candidate.walk) for names in candidate.problem.level_variables]
     used, problem = reordered(candidate.problem, patterns, moves)
     problem = _with_lanes_innermost(problem, candidate)
@@ -117,7 +117,7 @@ def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
 
 
 def _grain(candidate: Candidate, cost: Cost) -> int:
-    """The minimum of stored entries (of iterations, in a dense loop) per chunk that pays for waking a thread."""
+    """The least number of stored entries (of iterations, in a dense loop) in a chunk that pays for waking a thread."""
     outermost = candidate.order[0] if candidate.order else None
     if outermost in candidate.walk:
         inner = 1 if candidate.sums_all else extent(candidate.problem, candidate.dense)
@@ -127,8 +127,10 @@ def _grain(candidate: Candidate, cost: Cost) -> int:
 
 
 def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
-    """Whether stored coordinates choose rows of a dense tensor too large for the cache. Tiles shorter than a line are
-    left out: a neighbouring tile has mostly loaded the line already."""
+    """Whether stored coordinates select rows of a dense tensor that is too large for the cache.
+
+    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already.
+    """
     if candidate.vector is None or not candidate.walk:
         return False
     items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}

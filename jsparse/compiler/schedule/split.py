@@ -20,17 +20,20 @@ from jsparse.formats.level import Level
 __all__ = ["splits"]
 
 CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
-PARTS_BYTES = 1 << 24  # the chunks' carry-outs together, at most
+CARRY_BYTES = 1 << 24  # the chunks' carry-outs together, at most
 
 
 def splits(candidate: Candidate, problem: Problem, patterns: Sequence[Stored]) -> bool:
-    """Whether a candidate's loops cut long segments; `problem` is the one that runs, on `patterns`."""
+    """Whether a candidate's loops cut long segments. `problem` is the one that is compiled, on `patterns`."""
     return _can_split(candidate, problem) and _has_segments(patterns[0]) and _may_be_heavy(patterns[0])
 
 
 def _can_split(candidate: Candidate, problem: Problem) -> bool:
-    """Whether the outermost loop runs over the target's outermost axis, the others sum in registers, and carry-outs can
-    be added to the target. (A narrow float target is widened then, see `compiler.wide_accumulation`.)"""
+    """Whether the loops have the shape that row splitting needs.
+
+    The outermost loop runs over the target's outermost axis, the others sum in registers, and carry-outs can be added
+    to the target. (A narrow float target is then widened, see `compiler.wide_accumulation`.)
+    """
     if len(problem.patterns) != 1 or problem.is_assembly or problem.mask is not None or candidate.lead:
         return False
     if candidate.panel or candidate.written_out or candidate.summed or candidate.scatters or len(candidate.head) != 1:
@@ -47,7 +50,7 @@ def _can_split(candidate: Candidate, problem: Problem) -> bool:
     bytes_ = CHUNKS * np.dtype(target.dtype).itemsize
     for size in others:
         bytes_ *= 0 if size is None else size
-    return 0 < bytes_ <= PARTS_BYTES
+    return 0 < bytes_ <= CARRY_BYTES
 
 
 def _adds_up(dtype: str, accumulator: str) -> bool:
@@ -56,8 +59,10 @@ def _adds_up(dtype: str, accumulator: str) -> bool:
 
 
 def _has_segments(pattern: Stored) -> bool:
-    """Whether entries below one coordinate of the first level are contiguous: a segment of the second level, or a run
-    of equal coordinates."""
+    """Whether the entries below one coordinate of the first level are contiguous.
+
+    They are a segment of the second level, or a run of equal coordinates.
+    """
     first, second = (*pattern.format.levels, None, None)[:2]
     if first is None or second is None:
         return False

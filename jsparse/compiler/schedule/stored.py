@@ -1,4 +1,4 @@
-"""Patterns as schedules see them: static ones with their content, dynamic ones with their capacity and orders."""
+"""The scheduler's view of patterns: static ones with their content, dynamic ones with their capacity and orders."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["DynamicPatternInfo", "Stored", "pattern_type", "stored_as"]
 
 @dataclass(frozen=True, slots=True)
 class DynamicPatternInfo(OfDynamicType):
-    """A dynamic pattern, whose index arrays are known at run time only, and the transposed indices it brings.
+    """The static properties of a dynamic pattern and of its transposed indices.
 
     Attributes:
         type: the levels and their capacities.
-        derived: the same entries in other storage orders.
+        derived: the types of the transposed indices: the same entries in other storage orders.
     """
 
     type: DynamicType
@@ -44,10 +44,11 @@ class DynamicPatternInfo(OfDynamicType):
 
 
 Stored: TypeAlias = Pattern | DynamicPatternInfo
+"""A pattern as the scheduler sees it."""
 
 
 def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
-    """The levels of a pattern as the compiler walks them: without the dense levels at the end, which are mere axes."""
+    """The type of a pattern's core: its levels without the dense ones at the end, which are axes of values."""
     count = pattern.format.ndim - pattern.format.trailing_dense
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
     dynamic = isinstance(pattern, DynamicPatternInfo)
@@ -58,9 +59,9 @@ def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
 
 
 def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
-    """The same entries with the levels in another order: `levels[n]` moves to place `n`.
+    """The same entries with the levels in another order: level `levels[n]` becomes level `n`.
 
-    For a traced pattern the order must be one of its `orders`.
+    For a dynamic pattern the order must be one of its `orders`.
     """
     if tuple(levels) == tuple(range(len(levels))):
         return pattern

@@ -1,8 +1,8 @@
 """Trip counts of the loops over one or several patterns, and the merge leader where patterns meet.
 
-Where several patterns have a level of a variable, the loop walks the leader's entries; each of the others stores a
-given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored entries are
-the pattern's own where it is walked as stored, else the smaller of nse and the product of the sizes.
+If several patterns have a level of a variable, the loop walks the leader's entries. Each other pattern is assumed to
+store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored entries
+are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,19 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
 
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
-DERIVED_DENSE = 4  # a transposed index starts with a dense level of at most this many times nse coordinates
-SEARCH = 1.0  # a step of a bisection, against a coordinate loaded in a loop
+DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size is at most this many times nse
+SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
 
 
 @dataclass(frozen=True, slots=True)
 class TripCounts:
-    """For each variable of the walk, coordinates visited and entries left; and the leader where patterns meet."""
+    """Counts for each variable of a loop order.
+
+    Attributes:
+        iterations: the coordinates that the variable's loop visits, over all of its executions, with searches.
+        entries: the combinations of entries that are left below it.
+        merge_leaders: (variable, pattern) where several patterns meet.
+    """
 
     iterations: tuple[float, ...]
     entries: tuple[float, ...]
@@ -34,8 +40,10 @@ class TripCounts:
 
 
 def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
-    """A pattern's levels in the order of the walk. Levels of a repeated variable become neighbours, unless the stored
-    order of the levels already agrees with the walk."""
+    """A pattern's levels in the order of the walk.
+
+    Levels of a repeated variable become neighbours, unless the stored order already agrees with the walk.
+    """
     first = list(dict.fromkeys(names))
     levels = range(len(names))
     return tuple(
@@ -82,14 +90,14 @@ def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[S
 def _fans(
     problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored
 ) -> list[tuple[IndexVar, float, bool]]:
-    """(variable, entries per entry of the level above, whether it is dense) of each level in the order walked."""
+    """For each level in the order walked: its variable, its entries per position of the level above, if it is dense."""
     order = walked_as(names, walk)
     if order == tuple(names):
         kinds = [level.kind.is_full for level in pattern.format.levels]
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
-        dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # as `formats.derived_format` decides, nearly
+        dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # an approximation of `formats.derived_format`
         kinds = [dense_outermost, *[False] * (len(order) - 1)]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]

@@ -1,1 +1,1 @@
-"""Statements with indirect accesses, minima or assignments, as sums of products."""
+"""Desugaring: statements with indirect accesses, minima or assignments become sums of products."""

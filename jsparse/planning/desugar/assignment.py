@@ -1,4 +1,4 @@
-"""What assigning through indirect accesses means besides computing: places that are written twice, or not at all."""
+"""Assignment through indirect accesses: elements of the target that are written more than once, or never."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jsparse.planning.desugar.gather_scatter import DesugaredStatement
 
 __all__ = ["check_distinct", "counting"]
 
-_Relations = tuple[tuple[tuple[IndexVar, ...], Pattern], ...]  # the index variables of each dimension, and its entries
+_Relations = tuple[tuple[tuple[IndexVar, ...], Pattern], ...]  # for each relation its index variables and its entries
 
 
 def check_distinct(text: str, stated: DesugaredStatement) -> None:
-    """That no place of the target is written twice, as far as the arrays that lead there are known.
+    """Check that no element of the target is written twice, as far as the index tables are known while tracing.
 
-    Raises PatternError naming the place.
+    Raises PatternError with the element's coordinates.
     """
     patterns = [(access, stated.relations[access.tensor].pattern) for access in stated.of_target]
     for group in _connected([access for access, _ in patterns]):
@@ -33,17 +33,19 @@ def check_distinct(text: str, stated: DesugaredStatement) -> None:
         target = tuple(str(v) for v in stated.statement.target.indices)
         twice = _twice(known, target)
         if twice is not None:
-            place = ", ".join(f"{v} = {n}" for v, n in twice)
+            element = ", ".join(f"{v} = {n}" for v, n in twice)
             raise PatternError(
-                f"Expected '{text}' to write each place once, as '=' asks, but it writes where {place} more than "
-                f"once. Write += to add, or min= or max= to keep one of them."
+                f"Expected '{text}' to write each element of {stated.statement.target.tensor} once, as '=' asks, but "
+                f"it writes the element at {element} more than once. Write += to add the values, or min= or max= to "
+                f"keep one of them."
             )
 
 
 def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
-    """How often places of the target are written: along the dimensions that tables tell of. The others come second.
+    """The statement that counts how often each element of the target is written, and the dimensions it leaves out.
 
-    What reads a table out of range writes nothing, on whichever side it does.
+    The count varies only along the dimensions that index tables address. Along the left-out dimensions it is constant.
+    An index out of range, on either side of the statement, writes nothing and is not counted.
     """
     target = stated.statement.target
     related = [tuple(f for f in term.factors if f.tensor in stated.relations) for term in stated.statement.terms]
@@ -55,7 +57,7 @@ def counting(stated: DesugaredStatement) -> tuple[Statement, tuple[int, ...]]:
 
 
 def _connected(accesses: Sequence[Access]) -> list[list[Access]]:
-    """The accesses in groups that share no index variable."""
+    """Group the accesses so that no two groups share an index variable."""
     groups: list[list[Access]] = []
     for access in accesses:
         names = set(access.variables())
@@ -67,7 +69,7 @@ def _connected(accesses: Sequence[Access]) -> list[list[Access]]:
 
 @remembered(maxsize=256)
 def _twice(relations: _Relations, target: tuple[IndexVar, ...]) -> tuple[tuple[IndexVar, int], ...] | None:
-    """The indices of a place that two combinations of entries lead to; None if there is no such place."""
+    """The coordinates of an element that two combinations of entries address; None if there is no such element."""
     read = _read(relations)
     kept = [v for v in target if v in read]
     columns = np.stack([column.reshape(-1) for column in np.broadcast_arrays(*(read[v] for v in kept))])
@@ -78,18 +80,21 @@ def _twice(relations: _Relations, target: tuple[IndexVar, ...]) -> tuple[tuple[I
 
 
 def _read(relations: _Relations) -> dict[IndexVar, np.ndarray]:
-    """The value of each index variable at every combination of those that no relation gives; -1 out of range."""
+    """The value of each index variable for every combination of the free variables, which no relation determines.
+
+    The value is -1 where a table is read out of range.
+    """
     sizes = {v: size for names, pattern in relations for v, size in zip(names, pattern.shape, strict=True)}
     given = {names[-1] for names, _ in relations}
     free = [v for v in sizes if v not in given]
     read = {v: np.arange(sizes[v]).reshape([-1 if v == w else 1 for w in free]) for v in free}
     for (*names, last), pattern in relations:
-        *places, coordinates = pattern.rows()
+        *elements, coordinates = pattern.rows()
         table = np.full(pattern.shape[:-1], -1, np.int64)
-        table[tuple(places)] = coordinates
+        table[tuple(elements)] = coordinates
         where = np.broadcast_arrays(*(read[v] for v in names))
         found = table[tuple(np.maximum(axis, 0) for axis in where)] if table.size else np.full(where[0].shape, -1)
         read[last] = np.where(np.all([axis >= 0 for axis in where], axis=0), found, -1)
-    # Every combination of the free variables is one that writes.
+    # Every combination of the free variables is one write, so all columns get the same full shape.
     every = np.broadcast_shapes(*(column.shape for column in read.values()))
     return {v: np.broadcast_to(column, every) for v, column in read.items()}

@@ -1,13 +1,13 @@
-"""Indirect accesses: a tensor of integers that stands where an index does is a pattern like any other.
+"""Indirect accesses become index relations: patterns without values.
 
-`rows[p]` relates p to the index that it reads: a sparse matrix R(p, i) of ones with one entry in every row, dense in p
-and a singleton below, which needs no values. So
+`rows[p]` relates p to the index that it reads. It is a sparse matrix R(p, i) of ones with one entry in every row: dense
+in p, with a singleton level below, and without stored values. So
 
     C[rows[p], n] += V[p] * B[cols[p], n]        is        C[i, n] = Σ R(p, i) · S(p, j) · V[p] · B[j, n]
 
-and everything known of patterns holds for it: what is out of range is stored nowhere and contributes nothing; the loops
-may walk a scatter by its transposed index, as a gather, where the array is known; derivatives and batches are einsums
-over the same patterns. Indirect einsums are the language of Insum (Won et al., 2026).
+and the rules of patterns apply. An index out of range has no stored entry and contributes nothing. Where the table is
+known, loops may walk a scatter by its transposed index, as a gather. Derivatives and batches are einsums over the same
+patterns. Indirect einsums are the language of Insum (Won et al., 2026).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = ["DesugaredStatement", "desugared", "relation", "traced_relation"]
 
 @dataclass(frozen=True, eq=False)
 class DesugaredStatement:
-    """A statement without indirect accesses, that means the same.
+    """An equivalent statement without indirect accesses.
 
     Attributes:
-        relations: what stands for the indirect accesses, by the names they have there.
-        of_target: the accesses to those that lead to the target.
+        relations: the index relations that replace indirect accesses, by their names in the statement.
+        of_target: the accesses to the relations that address the target.
     """
 
     statement: Statement
@@ -52,9 +52,9 @@ class DesugaredStatement:
 def desugared(
     text: str, statement: Statement, tensors: Mapping[str, Any], shape: Sequence[int] | None
 ) -> DesugaredStatement:
-    """Replace the accesses that stand as indices. `shape` is the target's, and given if it has any of them.
+    """Replace indirect accesses by index relations. `shape` is the target's; only an indirect target needs it.
 
-    Raises DTypeError if what is indexed by holds no integers or is sparse, ShapeError if ranks do not agree.
+    Raises DTypeError if an index table is sparse or holds no integers, ShapeError if ranks do not agree.
     """
     found = _Relations(text, tensors)
     target, of_target = found.replaced(statement.target, shape, distinct=True)
@@ -74,7 +74,7 @@ def _shape(x: Any) -> tuple[int, ...]:
 
 
 class _Relations:
-    """Makes one relation for each indirect access and size of what it indexes."""
+    """Makes one relation for each pair of an indirect access and the size of the dimension that it indexes."""
 
     def __init__(self, text: str, tensors: Mapping[str, Any]) -> None:
         self.text, self.tensors = text, tensors
@@ -84,8 +84,12 @@ class _Relations:
     def replaced(
         self, access: Access, shape: Sequence[int] | None, distinct: bool = False
     ) -> tuple[Access, list[Access]]:
-        """An access to a tensor of that shape with index variables only, and the relations that say what they are;
-        `distinct`: each of its variables once, as a target asks, though what they read may be the same."""
+        """An access with index variables only, and the accesses to the relations that determine those variables.
+
+        Args:
+            shape: the accessed tensor's.
+            distinct: every index variable occurs once, as a target requires, even where two indices read one table.
+        """
         if shape is not None and len(shape) != len(access.indices):
             raise ShapeError(
                 f"Expected tensor {access.tensor} of '{self.text}' to have rank {len(access.indices)}, as "
@@ -102,7 +106,10 @@ class _Relations:
         return Access(access.tensor, tuple(indices)), needed
 
     def related(self, access: Access, size: int, taken: Sequence[Index]) -> tuple[IndexVar, list[Access]]:
-        """The index variable, none of `taken`, for what `access` reads of `size`, and the relations that lead there."""
+        """The index variable that stands for `access` in a dimension of `size`, and the accesses to its relations.
+
+        The variable is none of `taken`.
+        """
         array = self.array(access)
         inner, needed = self.replaced(access, array.shape)
         var = str(access)
@@ -114,7 +121,7 @@ class _Relations:
         return var, [*needed, Access(var, (*dict.fromkeys(names), var))]
 
     def array(self, access: Access) -> Any:
-        """The integers that are read, as a numpy array if they are known."""
+        """The index table of an access, as a numpy array unless it is traced."""
         x = self.tensors[access.tensor]
         if isinstance(x, SparseTensor) or np.ndim(x) == 0:
             raise DTypeError(
@@ -131,7 +138,7 @@ class _Relations:
 
 
 def _diagonal(array: Any, names: tuple[IndexVar, ...]) -> Any:
-    """The array of distinct indices: of those that repeat, the diagonal."""
+    """The array with one axis for each distinct name: repeated names take a diagonal."""
     distinct = list(dict.fromkeys(names))
     if len(distinct) == len(names):
         return array
@@ -157,16 +164,16 @@ def relation(array: Any, size: int) -> Pattern | DynamicPattern:
 
 
 def traced_relation(array: Any, size: int, lead: int = 0) -> DynamicPattern:
-    """The dynamic one; of a batch of arrays, whose first `lead` axes are those of the batch."""
+    """The dynamic pattern of a traced table. The first `lead` axes of `array` are those of a batch of tables."""
     inner = array.shape[lead:]
     type_ = DynamicType((*inner, size), _format(len(inner), False), int(np.prod(inner)))
-    check_width(type_.index_dtype, f"an array of shape {inner} that indexes {size:,} places")
+    check_width(type_.index_dtype, f"an array of shape {inner} that indexes a dimension of size {size:,}")
     inside = (array >= 0) & (array < size) if size <= jnp.iinfo(array.dtype).max else array >= 0
-    places = jnp.where(inside, array, -1).astype(type_.index_dtype)
-    return DynamicPattern(type_, (places.reshape(*array.shape[:lead], -1),))
+    coordinates = jnp.where(inside, array, -1).astype(type_.index_dtype)
+    return DynamicPattern(type_, (coordinates.reshape(*array.shape[:lead], -1),))
 
 
 def _format(ndim: int, gaps: bool) -> Format:
-    """Dense in the dimensions of an array; below each of its elements one entry, or, with gaps, at most one."""
+    """The format of a relation: dense in the table's dimensions, with one entry (with gaps, at most one) below each."""
     kinds = [DENSE] * ndim + [COMPRESSED if gaps else SINGLETON]
     return Format(tuple(Level(kind, dim) for dim, kind in enumerate(kinds)))

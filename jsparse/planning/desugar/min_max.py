@@ -1,11 +1,11 @@
-"""`min=` and `max=`: what comes to a place are sums, of which the smallest or the largest stays.
+"""`min=` and `max=`: each element of the target keeps the smallest or the largest of the sums written to it.
 
 A sum of terms is a product of the semiring whose multiplication is addition (Kepner and Gilbert, 2011), so
 
-    D[i] min= L[p] + d[j]        is        D[i] = ⊕ L[p] ⊗ d[j]     by min and +,
+    D[i] min= L[p] + d[j]        is        D[i] = ⊕ L[p] ⊗ d[j]     by min and +.
 
-and a single term is one of the semiring by min (max) and ·. Numbers are factors like others. A term of several factors
-among others is multiplied out before, with all of its own indices.
+A single term is a product of the semiring by min (max) and ·. Numbers are factors like any other. If there are several
+terms, a term of several factors is multiplied out first, with all of its own index variables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["as_product"]
 def as_product(
     statement: Statement, tensors: dict[str, Any], multiplied: Callable[[Statement], Any]
 ) -> tuple[Statement, dict[str, Any], Semiring]:
-    """The statement as one product by a semiring, and tensors that it has besides; `multiplied` evaluates a product."""
+    """The statement as one product by a semiring, with the tensors that it adds. `multiplied` evaluates a product."""
     add: Add = "min" if statement.operator == "min=" else "max"
     terms, more = [], dict[str, Any]()
     for number, term in enumerate(statement.terms):
@@ -45,7 +45,7 @@ class _Term:
         self.name, self.coefficient, self.factors = f"'{number}", coefficient, factors
 
     def with_number(self, more: dict[str, Any]) -> list[Access]:
-        """The factors, and the coefficient among them."""
+        """The factors, with the coefficient as one more factor unless it is 1."""
         if self.coefficient == 1 and self.factors:
             return self.factors
         more[self.name] = self.coefficient

@@ -1,1 +1,1 @@
-"""Whether a result is sparse, in which format, and how its pattern is found."""
+"""The output of a program: whether it is sparse, in which format, and how its pattern is found."""

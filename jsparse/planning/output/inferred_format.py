@@ -1,13 +1,13 @@
-"""Which levels a new sparse result gets, and in which storage order.
+"""The inferred format of a sparse result with a new pattern: its levels and their storage order.
 
-Order: an operand's levels say which of its indices stands outside of which. The result's indices are taken in an order
-that agrees with all operands, summed indices included: so `ij,jk->ik` of csr operands gives rows first, of csc operands
-columns first. Where operands disagree, indices stand as the result has them.
+Order: each operand's levels are ordered, outermost first. The result's index variables are stored in an order that
+agrees with those of all operands, summed variables included: `ij,jk->ik` stores rows first for csr operands, columns
+first for csc operands. If the operands disagree, the order is that of the result's subscripts.
 
-Levels: a level is dense where that stores no slot more than there are entries, so that nse is exact, and costs little:
+Levels: a level is dense where this adds no slot (nse stays exact) and little memory:
 
-    outermost   where pointers for every coordinate are at most about four times as long as there are entries
-    innermost   the indices that only dense levels and dense operands carry, as in blocks
+    outermost   if the pointers of every coordinate are at most about four times as many as the entries
+    innermost   the index variables that only dense levels and dense operands carry, as in blocks
     otherwise   compressed
 
     csr @ csr -> csr        csc @ csc -> csc        blocks @ blocks -> blocks        10⁹ rows, fifty entries -> dcsr
@@ -25,12 +25,12 @@ from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["inferred_format", "inferred_order"]
 
-SPARE_POINTERS = 4  # times the entries
-SMALL = 64
+SPARE_POINTERS = 4  # a dense outermost level has at most this many pointers per entry,
+SMALL = 64  # plus this many, so that small results need not be compressed
 
 
-def inferred_format(products: Sequence[TypedProduct], places: int) -> Format:
-    """The format of a sum of products that reaches so many places (or at most so many, where that is all one knows)."""
+def inferred_format(products: Sequence[TypedProduct], entries: int) -> Format:
+    """The format of a sum of products whose result stores `entries` entries, or at most that many."""
     kept, sizes = products[0].kept, products[0].sizes
     order = inferred_order(products)
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
@@ -38,18 +38,21 @@ def inferred_format(products: Sequence[TypedProduct], places: int) -> Format:
     while inner < len(order) - 1 and order[-1 - inner] not in walked:
         inner += 1
     levels = [COMPRESSED] * (len(order) - inner) + [DENSE] * inner
-    if len(order) - inner > 1 and sizes[order[0]] <= SPARE_POINTERS * places + SMALL:
+    if len(order) - inner > 1 and sizes[order[0]] <= SPARE_POINTERS * entries + SMALL:
         levels[0] = DENSE
     return Format(tuple(Level(kind, kept.index(v)) for kind, v in zip(levels, order, strict=True)))
 
 
 def inferred_order(products: Sequence[TypedProduct]) -> tuple[IndexVar, ...]:
-    """The result's index variables as it stores them, outermost first."""
+    """The result's index variables in storage order, outermost first."""
     return tuple(v for v in _agreeing(products) if v in products[0].kept)
 
 
 def _agreeing(products: Sequence[TypedProduct]) -> list[IndexVar]:
-    """All indices, each behind those that operands store outside of it; of several, the result's first."""
+    """All index variables in an order that agrees with every operand's storage, the result's first where it is open.
+
+    It is a topological sort. If the operands contradict each other, the order is that of the subscripts.
+    """
     kept = products[0].kept
     names = dict.fromkeys([*kept, *(v for product in products for indices in product.indices for v in indices)])
     outside: dict[IndexVar, set[IndexVar]] = {v: set() for v in names}

@@ -1,4 +1,4 @@
-"""The pattern of a sparse result that lies on none of its operands'."""
+"""Assembly of the pattern of a sparse result that lies on no operand's pattern."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ import numpy as np
 from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.planning.output.inferred_format import inferred_format
-from jsparse.planning.output.rules import Stored, room_for
+from jsparse.planning.output.rules import Stored, capacity_bound
 from jsparse.planning.output.symbolic_phase import symbolic_phase
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct, WalkKey
 from jsparse.primitives.assembly import OutputPattern
-from jsparse.primitives.places import listed_arrays
+from jsparse.primitives.output_pattern import assemble_arrays
 from jsparse.primitives.spec import PatternAccess
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 
 __all__ = ["Assembly", "assembled", "new_format", "provisional_output"]
 
-NEW = -1  # the group of a dynamic pattern that is made on the way
+NEW = -1  # the group of a dynamic pattern that the program assembles
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """How the pattern of a result is found: now, or by the program.
+    """The assembly of a result's pattern: planning finds a static pattern, the program finds a dynamic one.
 
     Attributes:
-        sources: for each pattern that is walked, the operand that it belongs to; None for a static one.
+        text: the expression, for messages.
+        reached: the symbolic phase's problem: which entries the operands' patterns reach.
+        sources: for each pattern that is walked, the index of the operand that it belongs to; None for a static one.
+        result: the static pattern, or the type of the dynamic one.
     """
 
     text: str
@@ -40,28 +43,31 @@ class Assembly:
     result: Pattern | DynamicType
 
     def index(self, operands: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The index arrays of each pattern that is walked; none of a static one."""
-        return [() if place is None else operands[place].pattern.operands() for place in self.sources]
+        """The index arrays of each pattern that is walked. A static pattern contributes none."""
+        return [() if n is None else operands[n].pattern.operands() for n in self.sources]
 
     def pattern(self, operands: Sequence[Any], arrays: Sequence[Any] | None = None) -> DynamicPattern | None:
-        """The pattern, if it is dynamic, of these operands' patterns; `arrays` are its index arrays if they are known.
-        If one of the operands overflowed, so has the result.
+        """The result's pattern if it is dynamic, None if it is static. It has overflowed if an operand's pattern has.
 
-        Raises PatternError if everything is known and there is no room.
+        Args:
+            operands: the values whose patterns are walked.
+            arrays: the pattern's index arrays, if they are computed already.
+
+        Raises PatternError if the count is concrete and exceeds the capacity.
         """
         if isinstance(self.result, Pattern):
             return None
         if arrays is None:
-            arrays = listed_arrays(self.reached, self.index(operands), self.result)
+            arrays = assemble_arrays(self.reached, self.index(operands), self.result)
         made = DynamicPattern(self.result, tuple(arrays))
-        self._check_room(made)
-        sources = [operands[place].pattern for place in self.sources if place is not None]
+        self._check_capacity(made)
+        sources = [operands[n].pattern for n in self.sources if n is not None]
         for source in {id(pattern): pattern for pattern in sources}.values():
             if not _known(source.overflowed, False):
                 made = made.overflowed_with(source)
         return made
 
-    def _check_room(self, made: DynamicPattern) -> None:
+    def _check_capacity(self, made: DynamicPattern) -> None:
         if _known(made.overflowed, True):
             raise PatternError(
                 f"Expected at most nse={made.nse:,} entries in the result of '{self.text}', but there are "
@@ -70,28 +76,33 @@ class Assembly:
 
 
 def _known(overflowed: Any, value: bool) -> bool:
-    """Whether it is known now that some pattern of a batch overflowed (or that none did)."""
+    """Whether `overflowed` is concrete and says that some pattern of a batch overflowed (`value`), or that none did."""
     return not isinstance(overflowed, jax.core.Tracer) and bool(np.any(overflowed)) is value
 
 
 def assembled(
-    text: str, products: Sequence[TypedProduct], places: Sequence[Sequence[int]], format: Format | None, nse: int | None
+    text: str,
+    products: Sequence[TypedProduct],
+    numbers: Sequence[Sequence[int]],
+    format: Format | None,
+    nse: int | None,
 ) -> tuple[PatternRef, Assembly]:
-    """Where a sum of products is stored, on a pattern of its own: known now, or found in the program.
+    """The new pattern of a sum of products, and how it is assembled: by planning if static, else by the program.
 
     Args:
-        places: for each product, the numbers of its operands among all.
-        format: asked for; None for the levels that `planning.output.inferred_format` chooses.
-        nse: the room; of a result known now, a bound that is checked.
+        numbers: for each product, the values that its operands are, by number.
+        format: the requested format; None for the one that `planning.output.inferred_format` chooses.
+        nse: the capacity of a dynamic pattern; an upper bound, which is checked, for a static one.
 
-    Raises PatternError if there is no room, or no bound is known for a dynamic result.
+    Raises PatternError if a static pattern has more than `nse` entries, or nothing bounds those of a dynamic one.
     """
-    reached, sources = _reached(products, places)
+    reached, sources = _reached(products, numbers)
     if all(isinstance(walk.pattern, Pattern) for walk in reached.walks):
         pattern = symbolic_phase(products, reached, format)
         if nse is not None and pattern.nse > nse:
             raise PatternError(
-                f"Expected at most nse={nse:,} entries in the result of '{text}', but there are {pattern.nse:,}."
+                f"Expected at most nse={nse:,} entries in the result of '{text}', but there are {pattern.nse:,}. Pass "
+                f"nse={pattern.nse} or more, or leave it out."
             )
         return PatternRef(pattern), Assembly(text, reached, sources, pattern)
     type_ = _dynamic(text, products, format, nse)
@@ -101,7 +112,10 @@ def assembled(
 def provisional_output(
     text: str, products: Sequence[TypedProduct], output: Stored | Format, nse: int | None
 ) -> PatternRef | None:
-    """What a sum will be stored on, as far as that matters for how its dynamic patterns are walked."""
+    """The pattern that a sum will be stored on, as far as planning needs it to make the patterns concordant.
+
+    A new dynamic pattern is provisional: its format may still change. None stands for a dense or a static result.
+    """
     if output is None or isinstance(output, PatternRef):
         return output
     if all(isinstance(walk.pattern, Pattern) for product in products for walk in product.walks.values()):
@@ -109,27 +123,29 @@ def provisional_output(
     return PatternRef(_dynamic(text, products, output if isinstance(output, Format) else None, nse), NEW)
 
 
-def new_format(place: PatternRef | None) -> Format | None:
-    """The format of a dynamic pattern that is made on the way; None for any other place."""
-    return None if place is None or place.group != NEW else place.pattern.format
+def new_format(output: PatternRef | None) -> Format | None:
+    """The format of a dynamic pattern that the program assembles; None for any other output."""
+    return None if output is None or output.group != NEW else output.pattern.format
 
 
 def _dynamic(text: str, products: Sequence[TypedProduct], format: Format | None, nse: int | None) -> DynamicType:
     shape = products[0].shape
-    room = room_for(text, products) if nse is None else nse
+    capacity = capacity_bound(text, products) if nse is None else nse
     if format is None:
-        format = inferred_format(products, room)
-    return dynamic_type(shape, format, room if nse is not None else _with_blocks(room, shape, format, products))
+        format = inferred_format(products, capacity)
+    return dynamic_type(shape, format, capacity if nse is not None else _with_blocks(capacity, shape, format, products))
 
 
 def _reached(
-    products: Sequence[TypedProduct], places: Sequence[Sequence[int]]
+    products: Sequence[TypedProduct], numbers: Sequence[Sequence[int]]
 ) -> tuple[OutputPattern, tuple[int | None, ...]]:
-    """What a sum of products reaches, and for each pattern the operand it is taken from. A term with a sparse operand
-    that stores nothing, since a dimension is 0, is left out."""
+    """The entries that a sum of products reaches, and for each pattern the operand that brings it.
+
+    A term is left out if a sparse operand has a dimension of size 0: it stores nothing.
+    """
     walks: dict[WalkKey, tuple[PatternAccess, int | None]] = {}
     terms = []
-    for product, of in zip(products, places, strict=True):
+    for product, of in zip(products, numbers, strict=True):
         if any(x.stored is not None and 0 in x.shape for x in product.operands):
             continue
         for key, walk in product.walks.items():
@@ -144,21 +160,19 @@ def _reached(
     return reached, tuple(source for _, source in walks.values())
 
 
-def _source(product: TypedProduct, places: Sequence[int], key: WalkKey, walk: PatternAccess) -> int | None:
-    """The operand that lies on a dynamic pattern, with as many transposed indices."""
+def _source(product: TypedProduct, numbers: Sequence[int], key: WalkKey, walk: PatternAccess) -> int | None:
+    """The operand that lies on a dynamic pattern and brings the transposed indices of `walk`."""
     pattern, group, _ = key
     if isinstance(pattern, Pattern):
         return None
-    cores = ((place, x.core) for place, x in zip(places, product.operands, strict=True))
-    wanted = (pattern, group, walk.derived)
-    return next(
-        place for place, core in cores if core is not None and (core.pattern, core.group, core.derived) == wanted
-    )
+    cores = ((n, x.core) for n, x in zip(numbers, product.operands, strict=True))
+    expected = (pattern, group, walk.derived)
+    return next(n for n, core in cores if core is not None and (core.pattern, core.group, core.derived) == expected)
 
 
-def _with_blocks(room: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:
-    """Slots for `room` entries, each of which may fill a block of its own in levels that are dense."""
+def _with_blocks(capacity: int, shape: tuple[int, ...], format: Format, products: Sequence[TypedProduct]) -> int:
+    """The slots for `capacity` entries: in dense levels at the end, each entry may fill a block of its own."""
     walked = {v for product in products for walk in product.walks.values() for v in walk.indices}
     for level in format.levels[format.ndim - format.trailing_dense :]:
-        room *= shape[level.dim] if products[0].kept[level.dim] in walked else 1
-    return room
+        capacity *= shape[level.dim] if products[0].kept[level.dim] in walked else 1
+    return capacity

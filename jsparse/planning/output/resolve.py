@@ -1,4 +1,4 @@
-"""Where a result is stored: what is asked for, else what the rules say."""
+"""The resolved output of a program: the caller's request if there is one, else what the rules infer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["resolve_output"]
 
 
 def resolve_output(text: str, products: Sequence[TypedProduct], out: OutputRequest, nse: int | None) -> Stored | Format:
-    """Where a sum of products is stored: on a pattern, a new one (in a format, if one is asked for), or nowhere.
+    """Resolve the output of a sum of products: an existing pattern, a new one (or its format), or None if dense.
 
-    Raises FormatError for `out`, PatternError if an operand's pattern is larger than `nse`.
+    Raises FormatError if `out` is no format of the result's rank, PatternError if an operand's pattern exceeds `nse`.
     """
     if isinstance(out, PatternRef):
         return out
@@ -31,7 +31,7 @@ def resolve_output(text: str, products: Sequence[TypedProduct], out: OutputReque
         return format
     if nse is not None and isinstance(found, PatternRef) and found.pattern.nse > nse:
         raise PatternError(
-            f"Expected at most nse={nse:,} entries in the result of '{text}', but it has the {found.pattern.nse:,} "
-            f"of an operand."
+            f"Expected at most nse={nse:,} entries in the result of '{text}', but it lies on the pattern of an operand "
+            f"with nse={found.pattern.nse:,}. Pass nse={found.pattern.nse} or more, or leave it out."
         )
     return found

@@ -1,14 +1,14 @@
-"""Whether and where a result is stored. It follows from the expression and from which operands are sparse, never from
-values or from the particular formats.
+"""Rules that decide whether a result is sparse, and on which pattern.
 
-A product has a sparse result if
+They depend on the expression and on which operands are sparse, never on values or on the particular formats. A product
+has a sparse result if
 
-    (a) a sparse operand has none of its indices summed: `ij,ik,jk->ij`, `ij,i->ij`; or
-    (b) it has two indices or more, each of which a sparse operand carries: `ij,jk->ik` of two sparse ones.
+    (a) no index variable of some sparse operand is summed: `ij,ik,jk->ij`, `ij,i->ij`; or
+    (b) the result has at least two index variables, and sparse operands carry all of them: `ij,jk->ik` of two csr.
 
-In case (a), if no other pattern meets, the result lies on that operand's pattern, with dense levels behind it for
-indices that are added. Otherwise it has a pattern of its own: exactly the places that the operands' entries reach.
-A sum is sparse if all of its terms are, on the union of their patterns.
+In case (a), if there is no other pattern, the result lies on that operand's pattern, followed by dense levels for the
+index variables that the operand lacks. Otherwise it has a new pattern: exactly the coordinates that the operands'
+entries reach. A sum is sparse if all of its terms are, on the union of their patterns.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from jsparse.planning.request import NEW_PATTERN, NewPattern
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
 
-__all__ = ["Stored", "result_of", "room_for"]
+__all__ = ["Stored", "capacity_bound", "result_of"]
 
 
-# on a pattern that exists; on a new one; nowhere: dense
 Stored: TypeAlias = PatternRef | NewPattern | None
+"""Where a result is stored: on an existing pattern, on a new one, or in a dense array (None)."""
 
 
 def result_of(products: Sequence[TypedProduct]) -> Stored:
-    """Where a sum of products is stored."""
+    """Decide where a sum of products is stored, by the rules above."""
     found = [_of_product(product) for product in products]
     if None in found:
         return None
@@ -56,50 +56,52 @@ def _of_product(product: TypedProduct) -> Stored:
     return NEW_PATTERN if product.walks else _all_dense(product)
 
 
-def _stores_nothing(product: TypedProduct, place: int) -> bool:
-    """Whether an operand is empty without a walk that says so."""
-    x = product.operands[place]
+def _stores_nothing(product: TypedProduct, operand_index: int) -> bool:
+    """Whether a sparse operand without sparse levels stores nothing. No pattern that is walked shows that."""
+    x = product.operands[operand_index]
     return x.core is None and 0 in x.shape
 
 
 def _all_dense(product: TypedProduct) -> PatternRef:
-    """A pattern that stores everything: every operand does."""
+    """The pattern with dense levels only, for operands that store every entry."""
     shape = tuple(product.sizes[v] for v in product.kept)
     return PatternRef(Pattern._trusted(shape, Format.dense(len(shape)), ()))
 
 
-def room_for(text: str, products: Sequence[TypedProduct]) -> int:
-    """A bound for the entries of a result of dynamic patterns: of a term, the room of the smallest operand that carries
-    all of the result's indices that sparse operands carry; of a sum, the sum.
+def capacity_bound(text: str, products: Sequence[TypedProduct]) -> int:
+    """An upper bound for the entries of a result with a dynamic pattern.
 
-    Raises PatternError where there is none.
+    A term is bounded by the smallest capacity among operands that carry every index variable the result shares with
+    sparse operands. A sum is bounded by the sum of its terms' bounds, and by the dense size.
+
+    Raises PatternError if no operand bounds a term.
     """
     kept, sizes = products[0].kept, products[0].sizes
-    return min(sum(_room(text, product) for product in products), prod(sizes[v] for v in kept))
+    return min(sum(_capacity(text, product) for product in products), prod(sizes[v] for v in kept))
 
 
-def _room(text: str, product: TypedProduct) -> int:
-    def places(indices: Sequence[IndexVar]) -> int:
+def _capacity(text: str, product: TypedProduct) -> int:
+    def volume(indices: Sequence[IndexVar]) -> int:
         return prod(product.sizes[v] for v in indices)
 
     walked = {v for walk in product.walks.values() for v in walk.indices}
     needed = [v for v in product.kept if v in walked]
-    rooms = [
-        walk.pattern.nse * places([v for v in product.kept if v not in walk.indices])
+    bounds = [
+        walk.pattern.nse * volume([v for v in product.kept if v not in walk.indices])
         for walk in product.walks.values()
         if set(needed) <= set(walk.indices)
     ]
-    rooms += [
-        x.stored.pattern.nse * places([v for v in product.kept if v not in indices])
+    bounds += [
+        x.stored.pattern.nse * volume([v for v in product.kept if v not in indices])
         for x, indices in zip(product.operands, product.indices, strict=True)
         if x.stored is not None and set(needed) <= set(indices)
     ]
     if not needed:
-        return places(product.kept)
-    if not rooms:
+        return volume(product.kept)
+    if not bounds:
         raise PatternError(
             f"Expected nse= for '{text}': its result is sparse, with a pattern that is only known at run time, and no "
             f"operand bounds its entries ({', '.join(map(str, product.kept))} belong to several). Pass nse=, the "
-            f"number of entries there is room for; out_format='dense'; or a SparseTensor on whose pattern to compute."
+            f"capacity in entries; out_format='dense'; or as out_format a SparseTensor on whose pattern to compute."
         )
-    return min(rooms)
+    return min(bounds)

@@ -13,9 +13,9 @@ from compiler.cache.kernel import compiled, files
 
 import jsparse
 from jsparse import __main__ as command
-from jsparse.compiler.cache import place
+from jsparse.compiler.cache import location
 from jsparse.compiler.cache.folder import Folder
-from jsparse.compiler.cache.place import find_users_folder
+from jsparse.compiler.cache.location import find_users_folder
 
 
 def fails(number, when):
@@ -107,7 +107,7 @@ def test_a_user_without_home(monkeypatch):
     monkeypatch.delenv("HOME")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", unknown)
-    monkeypatch.setattr(place, "is_users", True)
+    monkeypatch.setattr(location, "is_users", True)
     find_users_folder.cache_clear()
     with pytest.warns(jsparse.CacheWarning, match=r"in '~/.cache/jsparse', but got no home directory") as found:
         assert [compiled(), compiled()] == [True, True]
@@ -118,7 +118,7 @@ def test_a_user_without_home(monkeypatch):
 
 def test_the_folder_that_the_system_has_for_a_user(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
-    monkeypatch.setattr(place, "is_users", True)
+    monkeypatch.setattr(location, "is_users", True)
     find_users_folder.cache_clear()
     assert compiled()
     assert len(files(tmp_path / "own" / "jsparse")) == 1

@@ -1,4 +1,4 @@
-"""`places`: the pattern that products of sparse operands reach, from index arrays to index arrays. No derivative."""
+"""`output_pattern`: the index arrays of a sparse result, from those of its operands. They have no derivative."""
 
 from __future__ import annotations
 
@@ -10,39 +10,41 @@ import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.formats import DynamicType
-from jsparse.primitives.assembly import OutputPattern, find_places, list_places
+from jsparse.primitives.assembly import OutputPattern, assemble_with, plan_assembly
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.primitives.routine import array_results
-from jsparse.primitives.spec import divided
+from jsparse.primitives.spec import split_by_counts
 
-__all__ = ["execute_places", "listed_arrays", "places_p"]
+__all__ = ["assemble_arrays", "execute_output_pattern", "output_pattern_p"]
 
 
-def listed_arrays(reached: OutputPattern, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
-    """The index arrays of a pattern of that type at all places that are reached.
+def assemble_arrays(reached: OutputPattern, index: Sequence[Sequence[Any]], type_: DynamicType) -> tuple[Any, ...]:
+    """The index arrays of a pattern of that type with an entry at every coordinate tuple that is reached.
 
     Args:
         index: for each pattern its index arrays, as `PatternAccess.array_counts` says; empty for a static one.
     """
     operands = _compat.same_varying([array for arrays in index for array in arrays])
-    return tuple(places_p.bind(*operands, reached=reached, result=type_, lead=()))
+    return tuple(output_pattern_p.bind(*operands, reached=reached, result=type_, lead=()))
 
 
-def execute_places(*operands: Any, reached: OutputPattern, result: DynamicType, lead: tuple[int, ...]) -> list[Any]:
-    """On CPU: loops that list places, which are sorted if they come in another order."""
+def execute_output_pattern(
+    *operands: Any, reached: OutputPattern, result: DynamicType, lead: tuple[int, ...]
+) -> list[Any]:
+    """The lowering on CPU: loops list the coordinates, which are sorted if the loops are in another order."""
 
-    def found(*operands: Any) -> tuple[Any, ...]:
+    def assemble(*operands: Any) -> tuple[Any, ...]:
         order = tuple(reached.kept[dim] for dim in result.format.order) if result.format.appends else ()
-        places = find_places(reached, order)
-        return list_places(reached, places, _split(operands, reached), result)
+        found = plan_assembly(reached, order)
+        return assemble_with(reached, found, _split(operands, reached), result)
 
     for _ in lead:
-        found = jax.vmap(found)
-    return list(found(*operands))
+        assemble = jax.vmap(assemble)
+    return list(assemble(*operands))
 
 
 def _split(operands: Sequence[Any], reached: OutputPattern) -> list[Sequence[Any]]:
-    return divided(operands, [walk.operand_count for walk in reached.walks])
+    return split_by_counts(operands, [walk.operand_count for walk in reached.walks])
 
 
 def _abstract(*operands: Any, reached: OutputPattern, result: DynamicType, lead: tuple[int, ...]) -> Any:
@@ -52,7 +54,7 @@ def _abstract(*operands: Any, reached: OutputPattern, result: DynamicType, lead:
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    out = places_p.bind(*primals, **params)
+    out = output_pattern_p.bind(*primals, **params)
     return out, [_compat.add_tangents((), x) for x in out]
 
 
@@ -67,12 +69,12 @@ def _batch(operands: Any, axes: Any, *, lead: tuple[int, ...], **params: Any) ->
         jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
         for x, axis in zip(operands, axes, strict=True)
     ]
-    out = places_p.bind(*moved, lead=(size, *lead), **params)
+    out = output_pattern_p.bind(*moved, lead=(size, *lead), **params)
     return out, [0] * len(out)
 
 
 _compat.cache_weakly(OutputPattern)
-places_p = _compat.make_primitive("jsparse_places", _abstract, multiple_results=True)
-_compat.register_jvp(places_p, _jvp)
-_compat.register_transpose(places_p, _transpose)
-_compat.register_batching(places_p, _batch)
+output_pattern_p = _compat.make_primitive("jsparse_output_pattern", _abstract, multiple_results=True)
+_compat.register_jvp(output_pattern_p, _jvp)
+_compat.register_transpose(output_pattern_p, _transpose)
+_compat.register_batching(output_pattern_p, _batch)

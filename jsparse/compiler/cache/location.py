@@ -1,4 +1,4 @@
-"""Which folder holds the kernels of this process."""
+"""The location of the cache folder of this process."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from functools import cache
 
 from jsparse.compiler.cache.folder import Folder
 
-__all__ = ["MOST_BYTES", "Place", "find_users_folder", "place"]
+__all__ = ["MOST_BYTES", "CacheLocation", "find_users_folder", "location"]
 
-MOST_BYTES = 256 << 20  # some 20,000 kernels
+MOST_BYTES = 256 << 20  # about 20,000 kernels
 
 
-class Place:
-    """What `jsparse.config` says of the cache. It is one for the whole process."""
+class CacheLocation:
+    """The cache's settings in `jsparse.config`, one set for the whole process."""
 
     def __init__(self) -> None:
-        self.is_users = True  # the user's own folder, which is looked up when it is needed
+        self.is_users = True  # use the user's default folder, which is looked up on first use
         self.chosen: str | None = None
         self.cache_bytes = MOST_BYTES
 
@@ -29,21 +29,21 @@ class Place:
         self.chosen, self.is_users = path, False
 
     def folder(self) -> Folder | None:
-        """What is read and written."""
+        """The folder that is read and written; None for none."""
         path = self.cache_dir
         return None if path is None else Folder(path, self.cache_bytes)
 
 
 @cache
 def find_users_folder() -> str:
-    """The folder that the system has for what this user can do without."""
-    import platformdirs  # noqa: PLC0415  2 ms that importing jsparse does not need
+    """The jsparse folder in the user's cache directory."""
+    import platformdirs  # noqa: PLC0415  it takes 2 ms, which importing jsparse avoids
 
     try:
         return platformdirs.user_cache_dir("jsparse")
-    except RuntimeError:  # no home is known; older releases return such a path
+    except RuntimeError:  # the user has no home directory; older releases of platformdirs return this path
         return "~/.cache/jsparse"
 
 
-place = Place()
-"""Of this process."""
+location = CacheLocation()
+"""The location for this process."""
