@@ -17,15 +17,17 @@ from __future__ import annotations
 import ml_dtypes  # noqa: F401  registers bfloat16 with numpy
 import numpy as np
 
-__all__ = ["DTYPES", "accumulator", "as_dtype", "is_complex", "part", "unrounded"]
+__all__ = ["DTYPES", "NARROW_FLOATS", "accumulator", "as_dtype", "is_complex", "part", "unrounded"]
+
+NARROW_FLOATS = ("float16", "bfloat16")
+"""Floats that are only stored; arithmetic on them is in float32."""
 
 _WIDENED = {
     "bool": "int32",
     "int8": "int32",
     "int16": "int32",
     "uint8": "int32",
-    "float16": "float32",
-    "bfloat16": "float32",
+    **dict.fromkeys(NARROW_FLOATS, "float32"),
 }
 _COMPUTED = ("int32", "int64", "float32", "float64")  # from the narrowest to the widest
 _PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -41,7 +43,7 @@ def accumulator(*dtypes: str) -> str:
 
 def unrounded(dtype: str) -> str:
     """The dtype of intermediate results for a final result of `dtype`, wide enough that only the latter is rounded."""
-    return accumulator(dtype) if dtype in ("float16", "bfloat16") else dtype
+    return accumulator(dtype) if dtype in NARROW_FLOATS else dtype
 
 
 def part(dtype: str) -> str:

@@ -27,7 +27,6 @@ _MANY = 2**24  # pointers that are worth mentioning
 _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
-_SUMMED_IN = {"float16": "float64", "bfloat16": "float64", "float32": "float64", "complex64": "complex128"}
 
 
 class OutsideError(Exception):
@@ -81,8 +80,8 @@ class Built:
         if self.in_place:
             return values
         check_bytes((self.nse,), values.dtype, "the values of all slots", _COMPRESSED)
-        wide = _SUMMED_IN.get(values.dtype.name)
-        if self.extra is not None and wide is not None:
+        wide = _summed_in(values.dtype)
+        if self.extra is not None and wide != values.dtype:
             with np.errstate(over="ignore"):
                 return self.summed(values.astype(wide)).astype(values.dtype)  # rounded once
         kept = values if self.first is None else _native.take(np.ascontiguousarray(values), self.first)
@@ -96,6 +95,13 @@ class Built:
 
     def _place_dtype(self) -> np.dtype:
         return index_dtype([], [self.count, self.nse])
+
+
+def _summed_in(dtype: np.dtype) -> np.dtype:
+    """The dtype in which values are added up: float64 for narrower floats (which numpy may know as kind V)."""
+    if dtype.kind == "c":
+        return np.dtype(np.complex128)
+    return np.dtype(np.float64) if dtype.kind in "fV" else dtype
 
 
 def index_dtype(shape: Sequence[int], lengths: Sequence[int]) -> np.dtype:

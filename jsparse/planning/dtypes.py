@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import given_dtype
-from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex, part, unrounded
+from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
 from jsparse.errors import DTypeError
 from jsparse.planning.signature import Signature
 
@@ -58,8 +58,9 @@ class Dtypes:
         """Whether a kernel that casts an operand computes with the same numbers as if it were promoted before."""
         if is_complex(given) and not is_complex(self.promoted):
             return False
-        if self.promoted.name in ("float16", "bfloat16"):  # both represent every 8-bit integer exactly
-            return given == self.promoted or given.itemsize == 1
+        if self.promoted.name in NARROW_FLOATS:
+            exact = 2 ** (jnp.finfo(self.promoted).nmant + 1)  # integers up to here are exact
+            return given == self.promoted or (given.kind in "biu" and 2 ** (8 * given.itemsize) <= exact)
         own, whole = part(given.name), part(self.promoted.name)
         return accumulator(own, whole) == accumulator(whole)
 

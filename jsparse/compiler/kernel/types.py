@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from jsparse.compiler.dtypes import NARROW_FLOATS
+
 __all__ = ["BOOL", "I32", "I64", "Type", "scalar_type"]
 
 
@@ -29,7 +31,7 @@ class Type:
     @property
     def is_narrow_float(self) -> bool:
         """Whether it is a floating-point number without arithmetic."""
-        return self.dtype in ("float16", "bfloat16")
+        return self.dtype in NARROW_FLOATS
 
     @property
     def is_signed(self) -> bool:

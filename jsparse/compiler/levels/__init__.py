@@ -1,19 +1,17 @@
-"""The level functions of each kind of level, one file each: how loops and interpreters walk it."""
+"""The level functions of each kind of level: how loops and interpreters walk it.
 
-from jsparse.compiler.levels.compressed import CompressedFunctions
-from jsparse.compiler.levels.dense import DenseFunctions
+The functions of a kind are `FUNCTIONS` in the file that has the kind's name.
+"""
+
+from importlib import import_module
+
 from jsparse.compiler.levels.functions import LevelFunctions, LevelView, PositionRange, Segment
-from jsparse.compiler.levels.range import RangeFunctions
-from jsparse.compiler.levels.singleton import SingletonFunctions
-from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON, LevelKind
+from jsparse.formats.levels import KINDS, LevelKind
 
 __all__ = ["LevelFunctions", "LevelView", "PositionRange", "Segment", "functions_of"]
 
 _FUNCTIONS: dict[LevelKind, LevelFunctions] = {
-    DENSE: DenseFunctions(),
-    COMPRESSED: CompressedFunctions(),
-    SINGLETON: SingletonFunctions(),
-    RANGE: RangeFunctions(),
+    kind: import_module(f"{__name__}.{name}").FUNCTIONS for name, kind in KINDS.items()
 }
 
 

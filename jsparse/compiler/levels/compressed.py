@@ -9,10 +9,10 @@ from jsparse.compiler.kernel.algebra import add, block, const
 from jsparse.compiler.kernel.nodes import Declare, Expr, If, Let, Set, Stmt
 from jsparse.compiler.levels.functions import LevelFunctions, LevelView, PositionRange, Segment
 
-__all__ = ["CompressedFunctions", "pointed_positions"]
+__all__ = ["FUNCTIONS", "pointed_positions"]
 
 
-class CompressedFunctions(LevelFunctions):
+class _CompressedFunctions(LevelFunctions):
     """Loops run over positions; a coordinate is found by bisection."""
 
     def entries(
@@ -43,3 +43,6 @@ class CompressedFunctions(LevelFunctions):
 def pointed_positions(pointers: Any, parent: int, capacity: int) -> int:
     """A pointer as loops use it: clamped to the capacity."""
     return min(max(int(pointers[parent]), 0), capacity)
+
+
+FUNCTIONS = _CompressedFunctions()

@@ -9,10 +9,10 @@ from jsparse.compiler.kernel.algebra import mul
 from jsparse.compiler.kernel.nodes import Expr
 from jsparse.compiler.levels.functions import LevelFunctions, LevelView
 
-__all__ = ["DenseFunctions"]
+__all__ = ["FUNCTIONS"]
 
 
-class DenseFunctions(LevelFunctions):
+class _DenseFunctions(LevelFunctions):
     """Loops run over coordinates."""
 
     def entries(
@@ -22,3 +22,6 @@ class DenseFunctions(LevelFunctions):
 
     def below(self, level: LevelView, position: Expr) -> Expr:
         return mul(position, level.extent())
+
+
+FUNCTIONS = _DenseFunctions()

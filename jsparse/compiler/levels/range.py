@@ -14,10 +14,10 @@ from jsparse.compiler.kernel.nodes import Declare, Expr, If, Let, Set
 from jsparse.compiler.levels.compressed import pointed_positions
 from jsparse.compiler.levels.functions import LevelFunctions, LevelView, PositionRange, Segment
 
-__all__ = ["RangeFunctions"]
+__all__ = ["FUNCTIONS"]
 
 
-class RangeFunctions(LevelFunctions):
+class _RangeFunctions(LevelFunctions):
     """Loops run over positions; a coordinate is located by arithmetic."""
 
     def entries(
@@ -50,3 +50,6 @@ class RangeFunctions(LevelFunctions):
 
     def below(self, level: LevelView, position: Expr) -> Expr:
         return level.clamped(level.load("pointers", position))
+
+
+FUNCTIONS = _RangeFunctions()

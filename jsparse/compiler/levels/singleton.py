@@ -9,10 +9,10 @@ from jsparse.compiler.kernel.algebra import add, const
 from jsparse.compiler.kernel.nodes import Expr, Select
 from jsparse.compiler.levels.functions import LevelFunctions, LevelView, PositionRange, Segment
 
-__all__ = ["SingletonFunctions"]
+__all__ = ["FUNCTIONS"]
 
 
-class SingletonFunctions(LevelFunctions):
+class _SingletonFunctions(LevelFunctions):
     """Loops run over the positions of the level above."""
 
     def entries(
@@ -29,3 +29,6 @@ class SingletonFunctions(LevelFunctions):
 
     def below(self, level: LevelView, position: Expr) -> Expr:
         return position
+
+
+FUNCTIONS = _SingletonFunctions()

@@ -1,4 +1,11 @@
-"""The kinds of levels, one file each: what a level of that kind stores (`compiler.levels`: how loops walk it)."""
+"""The kinds of levels, one file each: what a level of that kind stores (`compiler.levels`: how loops walk it).
+
+A file of this folder that defines a `LevelKind` makes it known: there is no list of kinds.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
 
 from jsparse.formats.levels.compressed import COMPRESSED
 from jsparse.formats.levels.dense import DENSE
@@ -18,7 +25,14 @@ __all__ = [
     "kind_words",
 ]
 
-KINDS: dict[str, LevelKind] = {kind.name: kind for kind in (DENSE, COMPRESSED, SINGLETON, RANGE)}
+
+def _defined_here() -> Iterator[LevelKind]:
+    for file in iter_modules(__path__):
+        constants = vars(import_module(f"{__name__}.{file.name}")).values()
+        yield from (kind for kind in constants if isinstance(kind, LevelKind))
+
+
+KINDS: dict[str, LevelKind] = {kind.name: kind for kind in sorted(_defined_here(), key=lambda kind: kind.code)}
 _BY_CODE = {kind.code: kind for kind in KINDS.values()}
 
 
