@@ -59,7 +59,7 @@ def test_a_division_by_zero_is_left_to_the_run_time():
 @pytest.mark.parametrize("x", [0, 1, 2, 7])
 @pytest.mark.parametrize("constant", [0, 1, 3])
 def test_folding_keeps_the_value(x, constant):
-    machine, c = _Machine({}, {}, False), const(constant)
+    machine, c = _Machine({}, {}, False, None), const(constant)
     rows = [(add, "+"), (mul, "*"), (sub, "-"), (minimum, "min")]
     rows += [(floor_div, "//")] if constant else []
     for build, op in rows:

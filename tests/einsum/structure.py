@@ -8,10 +8,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from stored import closure
 
 from jsparse import Format, Pattern, SparseTensor
 from jsparse.formats import Level
-from jsparse.formats.levels import DENSE, KINDS, RANGE, SINGLETON
+from jsparse.formats.levels import DENSE, KINDS, SINGLETON
 
 __all__ = ["MATRIX_FORMATS", "all_formats", "check_stored", "drawn", "integers", "reached", "stored_in", "whole"]
 
@@ -85,29 +86,6 @@ def reached(f: Callable[..., np.ndarray], operands: Sequence[Any]) -> np.ndarray
     """Where `f` of the operands can be other than 0, whatever their values."""
     rng = np.random.default_rng(0)
     return np.asarray(f(*(generic(x, rng) for x in operands))) != 0
-
-
-def closure(mask: np.ndarray, format: Format) -> np.ndarray:
-    """The slots that `format` stores for these places: a dense level stores every coordinate below each parent, a range
-    level every coordinate between the first and the last one."""
-    order = format.order
-    turned = np.transpose(mask, order) if mask.ndim else mask
-    stored = np.ones((1,) * mask.ndim, bool)
-    for depth, level in enumerate(format.levels):
-        below = tuple(range(depth + 1, mask.ndim))
-        here = np.ones(turned.shape[depth], bool).reshape([-1 if n == depth else 1 for n in range(mask.ndim)])
-        stored = stored & (here if level.kind is DENSE else _of_level(turned.any(below, keepdims=True), level, depth))
-    stored = np.broadcast_to(stored, turned.shape)
-    return np.transpose(stored, np.argsort(order)) if mask.ndim else stored
-
-
-def _of_level(mask: np.ndarray, level: Level, axis: int) -> np.ndarray:
-    """The coordinates that a level stores: of a range level all from the first to the last."""
-    if level.kind is not RANGE:
-        return mask
-    behind = np.logical_or.accumulate(mask, axis)
-    before = np.flip(np.logical_or.accumulate(np.flip(mask, axis), axis), axis)
-    return behind & before
 
 
 def check_stored(result: Any, mask: np.ndarray, format: str | Format | None = None) -> None:

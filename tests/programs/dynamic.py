@@ -9,8 +9,9 @@ import jax
 import numpy as np
 from programs.evaluation import Evaluation
 from programs.indirection import Indirect
-from programs.program import DenseOperand, Program, SparseOperand, filled
+from programs.program import DenseOperand, Program, SparseOperand
 from programs.results import check_assembled, check_places, check_result, empty_of
+from stored import closure
 
 import jsparse
 from jsparse import Format, PatternError, SparseTensor
@@ -172,7 +173,7 @@ def _is_new(program: Program | Evaluation) -> bool:
 def _filled(program: Program | Evaluation) -> np.ndarray:
     out = program.out_format
     known = isinstance(out, str) and out != "dense"
-    return filled(program.reached, Format.of(out, program.reached.ndim)) if known else program.reached
+    return closure(program.reached, Format.of(out, program.reached.ndim)) if known else program.reached
 
 
 def called(program: Program | Evaluation, operands, out, nse: int | None) -> object:

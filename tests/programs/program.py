@@ -9,13 +9,14 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
+from stored import closure
 
 import jsparse
 from jsparse import Format
 from jsparse.compiler.interpret import COMBINE, as_stored
 from jsparse.compiler.semiring import Semiring, semiring_named
 
-__all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "filled", "held", "promoted", "reached_by"]
+__all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "held", "promoted", "reached_by"]
 
 
 def exact_dtype(dtype: str) -> type:
@@ -63,7 +64,7 @@ class SparseOperand:
         """Which elements of the dense array are stored, those that dense levels fill in included."""
         mask = np.zeros(self.shape, bool)
         mask[tuple(np.array(row, int) for row in self.coords)] = True
-        return filled(mask, Format.of(self.format, len(self.shape)))
+        return closure(mask, Format.of(self.format, len(self.shape)))
 
     def tensor(self) -> jsparse.SparseTensor:
         """The operand itself."""
@@ -202,12 +203,6 @@ class Program:
         lines += ["    got = got.todense()"] if self.has_new_pattern else []
         lines.append("np.testing.assert_array_equal(got, want)")
         return "\n".join(lines)
-
-
-def filled(mask: np.ndarray, format: Format) -> np.ndarray:
-    """What a tensor stores that holds the places of a mask: also all that dense levels at the end add to them."""
-    dims = tuple(level.dim for level in format.levels[format.ndim - format.trailing_dense :])
-    return np.broadcast_to(mask.any(axis=dims, keepdims=True), mask.shape) if not format.is_dense else mask | True
 
 
 def reached_by(

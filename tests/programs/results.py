@@ -7,7 +7,8 @@ from math import prod
 import jax
 import numpy as np
 from programs.evaluation import Evaluation
-from programs.program import Program, SparseOperand, filled
+from programs.program import Program, SparseOperand
+from stored import closure
 
 import jsparse
 from jsparse import Format, Pattern
@@ -66,7 +67,7 @@ def check_places(program: Program | Evaluation, pattern: Pattern) -> None:
     """Raise AssertionError unless exactly what is reached is stored, and what dense levels add to that."""
     stored = np.zeros(program.reached.shape, bool)
     stored[tuple(pattern.to_coords())] = True
-    np.testing.assert_array_equal(stored, filled(program.reached, pattern.format))
+    np.testing.assert_array_equal(stored, closure(program.reached, pattern.format))
 
 
 def _check_extended(program: Program, got: jsparse.SparseTensor) -> None:

@@ -177,7 +177,9 @@ class _Machine:
             case Const(value=value):
                 if expr.type.lanes:
                     return np.full(expr.type.lanes, value, expr.type.dtype)
-                return value if expr.type.is_float else bool(value) if expr.type.dtype == "bool" else int(value)
+                if expr.type.is_float:
+                    return np.dtype(expr.type.dtype).type(value)
+                return bool(value) if expr.type.dtype == "bool" else int(value)
             case Var(name=name):
                 return env[name]
             case Binary(op=op, left=left, right=right):
