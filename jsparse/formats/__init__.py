@@ -1,4 +1,4 @@
-"""How tensors are stored: formats, patterns, and the movement of values between patterns. Knows nothing of JAX."""
+"""Storage of tensors: formats, patterns, and movements of values between patterns. This package is free of JAX."""
 
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format

@@ -35,11 +35,11 @@ class OutsideError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Index arrays in a format's flat order, and where each of `count` inputs went.
+    """Index arrays in a format's flat order, and the slot of each of `count` inputs.
 
-    Inputs at the same place share a slot. Of each place, in storage order, `first` names its first input (None: they
-    are the inputs as they came) and `group_slots` its slot (None: 0, 1, 2, …). The inputs after the first of a place
-    are `extra`, and belong to the places `extra_group`.
+    Inputs with equal coordinates form a group, and share a slot. Groups are numbered in storage order. `first` holds
+    the first input of each group (None: the inputs as they came), and `group_slots` its slot (None: 0, 1, 2, …). All
+    further inputs of a group are in `extra`, with the numbers of their groups in `extra_group`.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -156,7 +156,7 @@ def build(
 
 
 def _without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
-    """What to raise where memory is short: if it is for the pointers below dense levels, that is said."""
+    """The error to raise if memory is short. It names the pointers below dense levels if these are too many."""
     outer = takewhile(lambda level: level.kind.is_full, format.levels)
     parents = prod(shape[level.dim] for level in outer)
     if parents < _MANY:
@@ -170,9 +170,9 @@ def _without_memory(error: MemoryError, format: Format, shape: Sequence[int]) ->
 def build_summed(
     coords: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
 ) -> tuple[tuple[np.ndarray, ...], np.ndarray] | None:
-    """As `build` and then `Built.summed`, in one go, for common formats and many unsorted entries of common types.
+    """Do what `build` and then `Built.summed` do in one pass, for common formats and many unsorted entries.
 
-    None where those two are the way, which report what is wrong, too.
+    Returns None for any other input, and for wrong input, which `build` reports.
     """
     if not coords or len(values) != len(coords[0]):
         return None
@@ -188,7 +188,7 @@ def build_summed(
 
 
 def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
-    """How many last levels need no sorting once a stable sort by those before them is done."""
+    """The number of last levels that need no sorting after a stable sort by the levels before them."""
     order = list(format.order)
     for known in range(len(order)):
         if [dim for dim in sorted_by if dim not in order[:known]] == order[known:]:

@@ -23,7 +23,7 @@ def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
 
 
 def as_coordinates(coords: Any) -> np.ndarray:
-    """What is given as an array. Raises PatternError if numpy makes none of it."""
+    """Convert to a numpy array. Raises PatternError if numpy cannot."""
     try:
         return np.asarray(coords)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What is known of a dynamic pattern before its entries are: shape, format and room."""
+"""The types of dynamic patterns: shape, format and capacity, which are known before the entries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DynamicType:
 
     @cached_property
     def capacities(self) -> tuple[int, ...]:
-        """The positions that each level has room for."""
+        """The capacity of each level, in positions."""
         trailing = self.format.levels[self.format.ndim - self.format.trailing_dense :]
         core = self.nse // max(prod(self.shape[level.dim] for level in trailing), 1)
         found: list[int] = []
@@ -54,24 +54,26 @@ class DynamicType:
 
     @cached_property
     def index_dtype(self) -> np.dtype:
-        """int32, or int64 where a dimension or the room needs it."""
+        """int32, or int64 where a dimension or the capacity needs it."""
         return index_dtype(self.shape, [self.nse, *self.array_lengths])
 
     @cached_property
     def index_leaves(self) -> tuple[tuple[str, int, np.dtype], ...]:
-        """What each index array is, its length and its dtype, in the order of `Format.arrays`."""
+        """A description of each index array, its length and its dtype, in the order of `Format.arrays`."""
         named = zip(self.format.arrays, self.array_lengths, strict=True)
         return tuple((f"{role} of level {level}", length, self.index_dtype) for (level, role), length in named)
 
     @cached_property
     def limit(self) -> tuple[int, int] | None:
-        """The number of the index array whose last element says how many positions are in use, and how many there is
-        room for; None if no level has pointers: then every slot is in use."""
+        """The number of the index array whose last element counts the positions in use, and their capacity.
+
+        None if no level has pointers: then every slot is in use.
+        """
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
 
     def slots_below(self, array: int) -> int:
-        """How many slots each position has that an array of pointers counts."""
+        """The number of slots below each position that an array of pointers counts."""
         inner = self.format.levels[self.format.arrays[array][0] + 1 :]
         return prod(self.shape[level.dim] for level in inner if level.kind.is_full)
 
@@ -94,7 +96,7 @@ class OfDynamicType:
 
     @property
     def format(self) -> Format:
-        """How entries are stored."""
+        """The format."""
         return self.type.format
 
     @property
@@ -109,8 +111,11 @@ def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
 
 
 def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[tuple[str, int, np.dtype], ...]:
-    """What each index array of a pattern and its transposed indices is, its length and its dtype, in the order in which
-    the primitives take them: behind the arrays of a transposed index, how values are gathered and scattered by it."""
+    """A description, the length and the dtype of each index array of a pattern and of its transposed indices.
+
+    They are in the order in which primitives take them. The arrays of a transposed index are followed by the slots that
+    gather values into its order, and by those that scatter them.
+    """
     found = list(type_.index_leaves)
     for other in derived:
         dtype = slots_dtype(other, other.nse)
@@ -126,7 +131,7 @@ def room_in(type_: DynamicType, format: Format) -> int:
 
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
-    """The index arrays of a pattern with room for `nse` slots. Raises PatternError if it has more."""
+    """The index arrays of a pattern, padded to a capacity of `nse` slots. Raises PatternError if it has more slots."""
     if pattern.nse > nse:
         raise PatternError(f"Expected room for the {pattern.nse:,} slots of {pattern!r}, but nse={nse:,}.")
     type_ = DynamicType(pattern.shape, pattern.format, nse)
@@ -138,7 +143,7 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
 
 
 def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
-    """The static pattern of the entries in use. Raises PatternError if there were more than there is room for."""
+    """The static pattern of the entries in use. Raises PatternError if the pattern overflowed."""
     left, kept, positions = iter(arrays), list[np.ndarray](), 1
     for level, capacity in zip(type_.format.levels, type_.capacities, strict=True):
         parents, extent = positions, type_.shape[level.dim]

@@ -88,7 +88,7 @@ class Format:
 
     @property
     def trailing_dense(self) -> int:
-        """How many of the last levels are dense."""
+        """The number of dense levels at the end."""
         sparse = [index for index, level in enumerate(self.levels) if not level.kind.is_full]
         return self.ndim - 1 - sparse[-1] if sparse else self.ndim
 
@@ -143,8 +143,8 @@ class Format:
 
 
 def default_format(ndim: int) -> Format:
-    """What a tensor of `ndim` dimensions gets unless told: csr for matrices, all levels compressed otherwise. Raises
-    FormatError for too many."""
+    """The default format of a tensor of `ndim` dimensions: csr for a matrix, else all levels compressed. Raises
+    FormatError if there are too many dimensions."""
     return Format(default_levels(ndim))
 
 

@@ -40,8 +40,8 @@ def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
 
 
 def default_levels(ndim: int) -> tuple[Level, ...]:
-    """What a tensor of `ndim` dimensions gets unless told: csr for matrices, all levels compressed otherwise. Raises
-    FormatError for too many."""
+    """The levels of the default format of a tensor of `ndim` dimensions: csr for a matrix, else all
+    levels compressed. Raises FormatError if there are too many dimensions."""
     check_dimensions(ndim)
     return _MATRICES["csr"] if ndim == 2 else _compressed(ndim)
 

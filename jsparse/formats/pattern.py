@@ -60,8 +60,10 @@ class Pattern(Owned):
 
     @classmethod
     def of_arrays(cls, shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Self:
-        """As the constructor, but takes contiguous arrays of the right dtype over, uncopied: they become read-only, and
-        nobody may write to their memory any more. Raises PatternError likewise."""
+        """Make a pattern as the constructor does, but keep contiguous arrays of the right dtype uncopied.
+
+        The arrays become read-only, and nobody may write to their memory any more. Raises PatternError likewise.
+        """
         sizes = checked_shape(shape, format)
         given = tuple(map(np.asarray, arrays))
         check_arrays(sizes, format, given)
@@ -128,8 +130,11 @@ class Pattern(Owned):
         format: Format,
         sorted_by: Sequence[int] | None = None,
     ) -> tuple[Self, Built]:
-        """As `from_coordinates`, of one array (n,) per dimension; the second says where each of the entries went.
-        `sorted_by` promises that they are distinct, and sorted lexicographically by these dimensions."""
+        """Make a pattern as `from_coordinates` does, from one array (n,) per dimension.
+
+        The second result holds the slot of each entry. `sorted_by` promises that the entries are distinct, and sorted
+        lexicographically by these dimensions.
+        """
         sizes = checked_shape(shape, format)
         try:
             built = build(checked_rows(rows), sizes, format, sorted_by)
@@ -142,9 +147,10 @@ class Pattern(Owned):
     def of_entries(
         cls, rows: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
     ) -> tuple[Self, np.ndarray]:
-        """As `from_rows`, with the values (n,) of the entries; the second is those of the slots, equal places summed.
+        """Make a pattern as `from_rows` does, and the values of its slots from those of the entries (n,).
 
-        It is `values` itself, uncopied, if the entries are the slots.
+        Values of entries with equal coordinates are summed. If the entries are the slots, the result is `values`
+        itself, uncopied.
         """
         sizes = checked_shape(shape, format)
         found = build_summed(checked_rows(rows), values, sizes, format)
@@ -239,7 +245,7 @@ class Pattern(Owned):
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:
     """Unpickles: a plain function, since cloudpickle takes a class method apart, down to the lock of this module.
 
-    Raises PatternError for arrays that are not those which were pickled. Vectors come as bytes: see `jsparse.packing`.
+    Raises PatternError if the arrays differ from those that were pickled. Vectors come as bytes: see `jsparse.packing`.
     """
     if dtype not in ("int32", "int64"):
         raise PatternError(f"Expected index arrays of int32 or int64 in a pickle, but got {dtype!r}.")
@@ -261,7 +267,7 @@ _HASHED_DIRECTLY = 1 << 16  # bytes; of longer arrays, the image is hashed: see 
 
 
 def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
-    """What stands for the content of vectors."""
+    """A digest of the content of vectors."""
     hashed = hashlib.sha256()
     for array in arrays:
         array = np.ascontiguousarray(array)
@@ -280,7 +286,7 @@ def find_pattern(digest: str) -> Pattern | None:
 
 
 def core_of(pattern: Pattern) -> Pattern:
-    """What a loop nest walks of a pattern: its levels without the dense ones at the end, dimensions named by level.
+    """The part of a pattern that loops walk: its levels without the dense ones at the end, dimensions named by level.
 
     A tensor, its logical transposes and its extensions by dense levels share one core.
     """

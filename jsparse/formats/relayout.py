@@ -1,4 +1,4 @@
-"""How the slots of one pattern move to another: conversions and transposed indices."""
+"""Movements of values from the slots of one pattern to those of another: conversions and transposed indices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Relayout(Owning):
     _identity: bool | None
 
     def owned(self) -> tuple[Owned, ...]:
-        """What memos keep weakly."""
+        """The patterns, which memos refer to weakly."""
         return self.source, self.target
 
     def __init__(self, source: Pattern, target: Pattern) -> None:
@@ -120,7 +120,7 @@ class Relayout(Owning):
 
 
 def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
-    """How the values move to the same entries stored in `format`; computed once per pattern and format."""
+    """The movement of values to the same entries in another format. It is computed once per pattern and format."""
     if format != pattern.format:  # which may be one that only tables of integers have
         format = Format.of(format, pattern.ndim)
     assert isinstance(format, Format)
@@ -159,7 +159,7 @@ def _made(source: Pattern, format: Format) -> Relayout:
 
 
 def _is_transposition(source: Format, target: Format) -> bool:
-    """Whether the entries of a matrix get grouped by their last coordinate, which a dense level then stores."""
+    """Whether a conversion groups a matrix's entries by their last coordinate, which becomes a dense level."""
     kinds = tuple(level.kind for level in target.levels)
     return (
         kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates

@@ -39,7 +39,7 @@ def coordinate_rows(
 
 
 def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-    """Per dimension, the index array that is its row already: those of the last chain, if it holds coordinates."""
+    """Dimension → index array, for the dimensions of the last chain: its arrays hold a coordinate for each slot."""
     last = format.chains[-1]
     if not format.levels[last[0]].kind.has_coordinates:
         return {}

@@ -1,4 +1,4 @@
-"""What a code generator is to the run time: it gives a kernel an address."""
+"""The interface of code generators: a backend compiles a kernel, and gives it an address."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class CompiledKernel:
 
 
 class Linker(Protocol):
-    """How the kernels of a backend get back from disk. Linkers with equal targets are equal."""
+    """Loads a backend's kernels from disk. Linkers with equal targets are equal."""
 
     def target(self) -> str:
-        """What object code depends on besides the kernel and this package's sources: the compiler, its version, the
-        machine."""
+        """A description of all that object code depends on besides the kernel and this package's sources: the compiler,
+        its version, the machine."""
 
     def link(self, object_code: bytes) -> CompiledKernel:
-        """The kernel of object code that was made for this target. Raises RuntimeError if it cannot be linked here."""
+        """Link object code that was made for this target. Raises RuntimeError if it cannot be linked here."""
 
     def __hash__(self) -> int: ...
 
@@ -45,18 +45,18 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """In the table, in `jsparse.config.backend` and in recipes."""
+        """The name in the table, in `jsparse.config.backend` and in recipes."""
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The name in messages and explanations."""
 
     @property
     def linker(self) -> Linker | None:
-        """None if the kernels of this backend are never stored on disk."""
+        """The linker of kernels from disk; None if this backend's kernels are never stored there."""
 
     def compile(self, kernel: Kernel, buffers: Sequence[BufferType]) -> CompiledKernel:
-        """The kernel at an address; `buffers` says what its buffers are given as, in the same order."""
+        """Compile a kernel; `buffers` are the types of its buffers, in the same order."""
 
     def listing(self, kernel: Kernel) -> str:
-        """What becomes of the kernel, as text to read; empty if there is nothing to see but the kernel itself."""
+        """The code that a kernel becomes, as text; empty if the backend executes the kernel itself."""

@@ -94,7 +94,7 @@ class _Interpreted:
         return 0
 
     def message(self, error: BaseException) -> int:
-        """The address of what is said of an error."""
+        """The address of an error's message."""
         try:
             text = shortened(f"{type(error).__name__}: {error}", 300).replace("\0", " ")
             said = f"the interpreter of kernels failed with {text}".encode(errors="replace")

@@ -110,7 +110,7 @@ def _is_float(type_: Type) -> bool:
 
 
 def _wrapped(result: Any, type_: Type) -> Any:
-    """What an integer type holds of a Python integer, in two's complement."""
+    """Wrap a Python integer as its integer type does, in two's complement."""
     if type(result) is not int:
         return result
     half = _HALF[type_.dtype]

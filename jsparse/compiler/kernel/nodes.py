@@ -199,7 +199,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """How many threads may work on a parallel loop. It may choose between code paths, but never change a result."""
+    """The number of threads that may work on a parallel loop. It may select a code path, but never change a result."""
 
     @property
     def type(self) -> Type:

@@ -1,4 +1,4 @@
-"""The level functions of each kind of level: how loops and interpreters walk it.
+"""The level functions of each kind of level, by which loops and interpreters walk it.
 
 The functions of a kind are `FUNCTIONS` in the file that has the kind's name.
 """

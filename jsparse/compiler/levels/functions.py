@@ -46,7 +46,7 @@ class Segment:
 
 
 class LevelView(Protocol):
-    """A level of a pattern at some place of a kernel, as level functions see it."""
+    """A level of a pattern inside a kernel, as level functions see it."""
 
     def load(self, role: str, index: Expr) -> Expr:
         """An element of the level's index array of that role, as a 64-bit integer."""
@@ -65,7 +65,7 @@ class LevelView(Protocol):
 
 
 class LevelFunctions(ABC):
-    """How loops walk the levels of one kind."""
+    """The walk of loops over the levels of one kind."""
 
     @abstractmethod
     def entries(

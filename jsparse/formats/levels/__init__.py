@@ -1,4 +1,4 @@
-"""The kinds of levels, one file each: what a level of that kind stores (`compiler.levels`: how loops walk it).
+"""The kinds of levels, one file each: the index arrays and the properties of a kind.
 
 A file of this folder that defines a `LevelKind` makes it known: there is no list of kinds.
 """

@@ -36,7 +36,7 @@ class _Compressed(LevelKind):
 
 
 def pointers_fault(parents: int, pointers: np.ndarray) -> tuple[str, str] | None:
-    """What is wrong with pointers to the segments of `parents` positions (see `LevelKind.fault`)."""
+    """The first fault of pointers to the segments below `parents` positions (see `LevelKind.fault`)."""
     if len(pointers) != parents + 1:
         return "pointers", f"to be {parents + 1} long, one more than its {parents} parents, but got {len(pointers)}"
     if pointers[0] != 0:

@@ -84,5 +84,5 @@ class LevelKind(ABC):
 
 
 def array_length(role: str, parents: int, positions: int) -> int:
-    """The length of a level's index array, by its role, below so many parents and with so many positions."""
+    """The length of a level's index array, from its role and the numbers of parents and positions."""
     return parents + 1 if role == "pointers" else parents if role == "starts" else positions
