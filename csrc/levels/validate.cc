@@ -45,14 +45,17 @@ struct Validation {
     return faults;
   }
 
-  // The faults of what lies below each parent. The pointers rise from 0, so that no position is looked at twice.
-  int32_t faults_of_segments(int l) const {
+  // The faults of what lies below each parent. The pointers rise from 0, so that no position is looked at twice. If a
+  // level above overflowed, the last pointer counts the positions of parents without a place, too: a range level may
+  // have room for these, so its last run is longer than what its parent has.
+  int32_t faults_of_segments(int l, bool overflowed) const {
     const auto at = static_cast<size_t>(l);
     const LevelReader<Index>& level = in[at];
     const int64_t room = level.positions == kUnknown ? kFar : level.positions;
     const int64_t work = level.level.traits().coordinates ? std::max(level.parents, room) : level.parents;
+    const int64_t parents = level.parents - (overflowed && level.level.traits().starts ? 1 : 0);
     std::atomic<int32_t> faults{0};
-    slices(ctx, level.parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) {
+    slices(ctx, parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) {
       int32_t mine = 0;
       for (int64_t q = begin; q < end; ++q) mine |= faults_below(&level, layout.chain_end[at] - l, q, room);
       if (mine != 0) faults |= mine;
@@ -71,7 +74,7 @@ struct Validation {
       if (!lengths_fit(l, parents)) return faults | kFaultPointers;
       if (!level.level.traits().pointers) continue;
       faults |= faults_of_pointers(level);
-      if (rises(ctx, level.pointers, level.parents)) faults |= faults_of_segments(l);
+      if (rises(ctx, level.pointers, level.parents)) faults |= faults_of_segments(l, (faults & kFaultOverflow) != 0);
       else faults |= kFaultPointers;  // and segments may overlap, so that walking them all could take forever
     }
     if (exact && slots != kUnknown && above != slots) faults |= kFaultPointers;

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from native import reference
 from strategies import formats
@@ -72,7 +72,12 @@ def test_assemble(type_: DynamicType, n: int, seed: int, wide: bool, wide_coords
     check_equal(assembled(coords, type_, wide=wide), expected, type_)
 
 
+# The range level has room for runs of parents that the overflowed level above it has no place for.
+OVERFLOWED = "(i, j, k, l, m) -> (i : dense, j : dense, k : compressed(nonunique), l : range, m : range)"
+
+
 @settings(max_examples=300, deadline=None)
+@example(DynamicType((1, 1, 2, 2, 1), Format.of(OVERFLOWED, 5), 1), 6, 0)
 @given(types(), st.integers(0, 60), st.integers(0, 2**32 - 1))
 def test_expand_and_validate_what_was_assembled(type_: DynamicType, n: int, seed: int) -> None:
     coords = random_coords(np.random.default_rng(seed), type_, n)
