@@ -7,10 +7,10 @@
 
 namespace jsparse {
 
-// n entries with keys in [0, size), sorted by their rows, get grouped by key, in their order within each group.
-// The rows are listed in `rows`, or, where that is null, those of a compressed level: `row_pointers`, `row_count` of
-// them and one more. Out: pointers [size + 1], the rows and the numbers of the entries in the new order. Returns false
-// if a key is outside, or the pointers do not rise from 0 to n.
+// Groups n entries by their keys, which lie in [0, size). The entries are sorted by row, and stay so within each group.
+// `rows` holds the row of each entry. If it is null, `row_pointers` [row_count + 1] are the pointers of a compressed level
+// of rows. The results are pointers [size + 1], and the rows and the numbers of the entries in the new order. Returns
+// false if a key is outside, or if the pointers do not rise from 0 to n.
 template <class Index>
 struct Transposition {
   const Index* keys;

@@ -33,7 +33,7 @@ struct Entry {
   std::string key;
   Kernel kernel = nullptr;
   std::vector<int64_t> slots;
-  int64_t operands = 0;  // the call must have at least so many arguments and results
+  int64_t operands = 0;  // the least number of arguments and results of the call
   std::vector<BoundArray> bound;
   Signature signature;  // of the kernel's buffers, in the order of `slots`
 

@@ -11,7 +11,7 @@ struct Block {
   int64_t position[kSize];  // in the level that has been reached; -1: none
   bool outside[kSize];      // no entry, or a coordinate outside its dimension, was met on the way
 
-  // f(i, position) for those that exist in a level with room for so many.
+  // Calls f(i, position) for each position that exists in a level of `room` positions. The others lie outside.
   template <class F>
   void for_each(int64_t room, const F& f) {
     const int64_t n = count;  // a copy, which no write to the arrays can change
@@ -20,6 +20,13 @@ struct Block {
       if (p < 0 || p >= room) outside[i] = true, position[i] = -1;
       else f(i, p);
     }
+  }
+
+  // Reads the coordinate of a position, and writes it to `row`, unless that is null.
+  template <class Index>
+  void read_coordinate(int64_t i, Index coordinate, int64_t size, Index* row) {
+    outside[i] |= coordinate < 0 || coordinate >= size;
+    if (row != nullptr) row[i] = coordinate;
   }
 };
 

@@ -37,9 +37,7 @@ void ascend_compressed(const LevelReader<Index>& in, const Index* parents, Block
   const int64_t size = in.level.size;
   const Index* const coordinates = in.coordinates;
   block->for_each(in.positions, [&](int64_t i, int64_t position) {
-    const int64_t c = coordinates[position];
-    block->outside[i] |= c < 0 || c >= size;
-    if (row != nullptr) row[i] = static_cast<Index>(c);
+    block->read_coordinate(i, coordinates[position], size, row);
     block->position[i] = parents[position];
   });
 }

@@ -22,7 +22,8 @@ struct LevelReader {
   int64_t positions = 0;  // that there is room for, or kUnknown
 };
 
-// How many parents the arrays of a level have room for; of one without arrays, the parents of so many positions.
+// The number of parents that the index arrays of a level have room for. A level without arrays has room for any number;
+// then it is the number of parents that `positions` positions need.
 inline int64_t parents_below(const LevelOf& level, const LevelArrays& arrays, int64_t positions) {
   const KindTraits& traits = level.traits();
   if (traits.pointers) {
@@ -34,8 +35,8 @@ inline int64_t parents_below(const LevelOf& level, const LevelArrays& arrays, in
   return positions / level.size + (positions % level.size != 0);
 }
 
-// The levels of a pattern. A level that stores nothing for each of its positions has as many as the levels below it
-// have parents, or as so many slots require (kUnknown: any number).
+// Readers of a pattern's levels. A level with coordinates has one position for each. Any other level has as many positions
+// as the level below it has parents, and the last level as many as `slots` (kUnknown: any number).
 template <class Index>
 std::vector<LevelReader<Index>> read_levels(const Layout& layout, const IndexArrays& given, int64_t slots) {
   const std::vector<LevelArrays> arrays = layout.by_level(given.arrays);

@@ -61,7 +61,7 @@ void ascend_range(const LevelReader<Index>& in, const Index* parents, Block* blo
   });
 }
 
-// The faults of the run below one parent, of which `length` positions have room.
+// The faults of the run of `length` coordinates from `start` on, below one parent.
 inline int32_t faults_of_run(int64_t start, int64_t length, int64_t size, bool empty) {
   const bool inside = start >= 0 && length <= size && start <= size - length;
   return inside && (!empty || start == 0) ? 0 : kFaultCoordinates;

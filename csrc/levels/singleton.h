@@ -18,11 +18,8 @@ template <class Index>
 void ascend_singleton(const LevelReader<Index>& in, Block* block, Index* row) {
   const int64_t size = in.level.size;
   const Index* const coordinates = in.coordinates;
-  block->for_each(in.positions, [&](int64_t i, int64_t position) {
-    const int64_t c = coordinates[position];
-    block->outside[i] |= c < 0 || c >= size;
-    if (row != nullptr) row[i] = static_cast<Index>(c);
-  });
+  block->for_each(in.positions,
+                  [&](int64_t i, int64_t position) { block->read_coordinate(i, coordinates[position], size, row); });
 }
 
 }  // namespace jsparse

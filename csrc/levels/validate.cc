@@ -22,7 +22,8 @@ struct Validation {
       : ctx(ctx), layout(layout), arrays(layout.by_level(given.arrays)), in(read_levels<Index>(layout, given, slots)),
         exact(exact) {}
 
-  // Whether the index arrays of a level are as long as so many parents require, and those of its chain agree.
+  // Whether the index arrays of a level have the lengths that `parents` parents require, and all levels of its chain have
+  // equally many positions.
   bool lengths_fit(int l, int64_t parents) const {
     const auto at = static_cast<size_t>(l);
     const LevelArrays& given = arrays[at];

@@ -19,7 +19,8 @@
 namespace jsparse {
 
 constexpr int64_t kChunks = 64;  // of a parallel loop, at most; MAX_CHUNKS of compiler/lower/chunks.py
-constexpr int64_t kRoom = int64_t{1} << 28;  // so many columns are written at once, or those of one chunk if it has more
+// Columns are written in passes of at most this many. A chunk that has more gets a pass of its own.
+constexpr int64_t kRoom = int64_t{1} << 28;
 
 struct Term {
   Kernel count, write;

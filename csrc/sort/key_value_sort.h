@@ -14,7 +14,7 @@ struct KeyValue {
   Word value;  // its bits
 };
 
-constexpr int64_t kCachedEntries = 1 << 15;  // so many are sorted in the cache, without another partition
+constexpr int64_t kCachedEntries = 1 << 15;  // at most these are sorted in the cache, without another partition
 constexpr int kDigit = 12;
 
 // How many digits a sort divides its bits into. Wide digits save passes over many entries; over few entries, their

@@ -33,8 +33,8 @@ struct Ordered {
   std::vector<Scratch<int64_t>> rows;  // per level
 };
 
-// `keys`: one for each level. `sorted_suffix`: so many of the last levels need no sorting, since inputs that are equal
-// in the levels before come in the order of these.
+// Sorts n tuples by `keys`, one key for each level. The last `sorted_suffix` levels need no sorting: inputs that are equal
+// in all levels before them are in the order of these levels already.
 Ordered order(Context* ctx, const std::vector<Key>& keys, int64_t n, int sorted_suffix);
 
 // The tuples as an assembly reads them. There are two kinds, one for each way to hold the tuples.

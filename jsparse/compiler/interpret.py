@@ -223,11 +223,10 @@ def _entries(type_: PatternType, arrays: Sequence[Array], sizes: tuple[int, ...]
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for depth, (level, size) in enumerate(zip(type_.levels, sizes, strict=True)):
         own, functions = type_.arrays_of(depth, arrays), functions_of(level.kind)
-        capacity = type_.capacities[depth] if type_.capacities else None
         found = [
             ((*above, coordinate), p)
             for above, parent in found
-            for coordinate, p in functions.entries(own, parent, parent + 1, size, capacity)
+            for coordinate, p in functions.entries(own, parent, parent + 1, size, type_.capacity(depth))
             if 0 <= coordinate < size
         ]
     return found

@@ -102,6 +102,10 @@ class PatternType:
         """Whether `level` has exactly one entry for each position of the level above."""
         return level > 0 and self.levels[level].kind.is_branchless and self.levels[level - 1].unique
 
+    def capacity(self, level: int) -> int | None:
+        """The number of positions of `level`, or its capacity; None if index arrays determine it."""
+        return self.capacities[level] if self.capacities else None
+
     def arrays_of(self, level: int, arrays: Sequence[T]) -> Sequence[T]:
         """The level's own index arrays among those of the pattern."""
         before = sum(len(above.kind.arrays) for above in self.levels[:level])

@@ -28,7 +28,7 @@ class Length:
         """This length times `size`."""
         return Length(self.constant * size, self.symbol, self.factor * size)
 
-    def plus(self, count: int) -> Length:
+    def __add__(self, count: int) -> Length:
         """This length plus `count`."""
         return replace(self, constant=self.constant + count)
 

@@ -104,6 +104,11 @@ class OfDynamicType:
         """The capacity, in slots."""
         return self.type.nse
 
+    @property
+    def index_dtype(self) -> np.dtype:
+        """The dtype of the index arrays."""
+        return self.type.index_dtype
+
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
     """The dtype of numbers of slots, and of `inputs` entries that go there."""

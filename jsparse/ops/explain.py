@@ -24,7 +24,7 @@ from jsparse.planning.output.pattern import Assembly
 from jsparse.planning.plan import AssembledPattern, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import Planned, plan_einsum
 from jsparse.planning.request import OutFormat
-from jsparse.primitives.assembly import plan_assembly
+from jsparse.primitives.assembly import assembly_order, plan_assembly
 from jsparse.primitives.entries_spec import entries_plan
 from jsparse.primitives.execute import make_plan
 from jsparse.settings import config
@@ -119,7 +119,7 @@ def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assig
 def _of_assembly(assembly: Assembly, work: PlannedProduct) -> Iterator[Part]:
     """Yield the loop nests that find a result's pattern before its values."""
     reached = assembly.reached
-    found = plan_assembly(reached, tuple(reached.kept[dim] for dim in assembly.result.format.order))
+    found = plan_assembly(reached, assembly_order(reached, assembly.result))
     how = "in order" if found.is_ordered else "listed, then sorted"
     for plan, walks in zip(found.plans, found.walks, strict=True):
         named = _pattern_texts([reached.walks[n] for n in walks])

@@ -19,7 +19,7 @@ from jsparse.compiler.runtime.symbolic import assembled_columns
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import Stored, pattern_type
-from jsparse.formats import DynamicType
+from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
@@ -31,6 +31,7 @@ __all__ = [
     "OutputPattern",
     "assemble_coordinates",
     "assemble_with",
+    "assembly_order",
     "ordered_assembly",
     "plan_assembly",
 ]
@@ -96,6 +97,14 @@ class AssemblyPlan:
 def ordered_assembly(reached: OutputPattern, chosen: Plan) -> AssemblyPlan:
     """The assembly by one plan over all patterns."""
     return AssemblyPlan((chosen,), (tuple(range(len(reached.walks))),), True)
+
+
+def assembly_order(reached: OutputPattern, result: Pattern | DynamicType) -> tuple[IndexVar, ...]:
+    """The index variables of a result as it stores them; none if a program cannot append entries to its levels, so
+    that it has to sort them."""
+    if isinstance(result, DynamicType) and not result.format.appends:
+        return ()
+    return tuple(reached.kept[dim] for dim in result.format.order)
 
 
 @remembered(maxsize=256)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.formats import DynamicType
-from jsparse.primitives.assembly import OutputPattern, assemble_with, plan_assembly
+from jsparse.primitives.assembly import OutputPattern, assemble_with, assembly_order, plan_assembly
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.primitives.routine import array_results
 from jsparse.primitives.spec import split_by_counts
@@ -34,8 +34,7 @@ def execute_output_pattern(
     """The lowering on CPU: loops list the coordinates, which are sorted if the loops are in another order."""
 
     def assemble(*operands: Any) -> tuple[Any, ...]:
-        order = tuple(reached.kept[dim] for dim in result.format.order) if result.format.appends else ()
-        found = plan_assembly(reached, order)
+        found = plan_assembly(reached, assembly_order(reached, result))
         return assemble_with(reached, found, _split(operands, reached), result)
 
     for _ in lead:

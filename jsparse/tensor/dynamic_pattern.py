@@ -82,11 +82,6 @@ class DynamicPattern(OfDynamicType):
         return DynamicPattern(type_, tuple(jnp.zeros(length, type_.index_dtype) for length in type_.array_lengths))
 
     @property
-    def index_dtype(self) -> np.dtype:
-        """The dtype of the index arrays."""
-        return self.type.index_dtype
-
-    @property
     def count(self) -> Any:
         """The true number of slots in use, an integer array; it exceeds `nse` after an overflow."""
         if self.type.limit is None:

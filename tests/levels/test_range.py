@@ -122,6 +122,15 @@ def test_dynamic_patterns(notation):
     np.testing.assert_array_equal(back, dense)
 
 
+def test_a_program_sorts_the_entries_of_a_result_with_ranges():
+    """It cannot append them: the gap before an entry needs positions, too. The explanation says so."""
+    a = jsparse.asarray(banded(6, 7, 1, 2).astype(np.float32), dynamic=True, nse=42)
+    b = jsparse.asarray(banded(7, 6, 2, 1).astype(np.float32), dynamic=True, nse=42)
+    assert "listed, then sorted" in str(jsparse.explain("ij,jk->ik", a, b, out_format=RUNS, nse=36))
+    out = jsparse.einsum("ij,jk->ik", a, b, out_format=RUNS, nse=36)
+    np.testing.assert_array_equal(out.todense(), a.todense() @ b.todense())
+
+
 @pytest.mark.parametrize(
     "arrays, message",
     [

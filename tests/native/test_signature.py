@@ -28,7 +28,7 @@ def fits(types: list[BufferType], *given: tuple[str, tuple[int, ...]] | None) ->
 
 
 def test_a_symbol_is_the_same_everywhere() -> None:
-    types = [fixed("int32", 6), BufferType("int32", (N,)), BufferType("float32", (Length(2), N.times(3).plus(1)))]
+    types = [fixed("int32", 6), BufferType("int32", (N,)), BufferType("float32", (Length(2), N.times(3) + 1))]
     assert fits(types, ("int32", (6,)), ("int32", (4,)), ("float32", (2, 13)))
     assert not fits(types, ("int32", (6,)), ("int32", (4,)), ("float32", (2, 12)))
     assert not fits(types, ("int32", (6,)), ("int32", (5,)), ("float32", (2, 13)))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jsparse.compiler.kernel.algebra import add, block, const, sub
-from jsparse.compiler.kernel.nodes import Declare, Expr, If, Let, Set
-from jsparse.compiler.levels.compressed import pointed_positions
+from jsparse.compiler.kernel.algebra import add, sub
+from jsparse.compiler.kernel.nodes import Expr
 from jsparse.compiler.levels.functions import LevelFunctions, LevelView, PositionRange, Segment
+from jsparse.compiler.levels.pointers import pointed_position, pointed_segment
 
 __all__ = ["FUNCTIONS"]
 
@@ -26,27 +26,15 @@ class _RangeFunctions(LevelFunctions):
         pointers, starts = arrays
         most = int(pointers[-1]) if capacity is None else capacity
         for parent in range(first, stop):
-            lo, hi = (pointed_positions(pointers, q, most) for q in (parent, parent + 1))
+            lo, hi = (pointed_position(pointers, q, most) for q in (parent, parent + 1))
             offset = int(starts[parent]) - int(pointers[parent])
             yield from ((p + offset, p) for p in range(lo, hi))
 
     def segment(self, level: LevelView, above: PositionRange) -> Segment:
-        first, stop, offset = level.fresh("first"), level.fresh("stop"), level.fresh("offset")
-        here, below = level.load("pointers", above.first), level.load("pointers", add(above.first, const(1)))
-        difference = sub(level.load("starts", above.first), here)
-
-        def coordinate(position: Expr) -> Expr:
-            return add(position, offset)
-
-        def position(coordinate: Expr) -> Expr:
-            return sub(coordinate, offset)
-
-        if above.present is None:
-            lo, hi = level.limited(level.clamped(here), level.clamped(below))
-            return Segment(first, stop, [Let(first, lo), Let(stop, hi), Let(offset, difference)], coordinate, position)
-        read = block(Set(first, level.clamped(here)), Set(stop, level.clamped(below)), Set(offset, difference))
-        zeros = [Declare(name, const(0)) for name in (first, stop, offset)]
-        return Segment(first, stop, [*zeros, If(above.present, read)], coordinate, position)
+        offset = level.fresh("offset")
+        difference = sub(level.load("starts", above.first), level.load("pointers", above.first))
+        first, stop, prelude = pointed_segment(level, above, [(offset, difference)])
+        return Segment(first, stop, prelude, lambda position: add(position, offset), lambda c: sub(c, offset))
 
     def below(self, level: LevelView, position: Expr) -> Expr:
         return level.clamped(level.load("pointers", position))

@@ -199,9 +199,8 @@ class _Machine:
             self.positions[pattern, level] = (here, here + 1)
             yield
             return
-        capacity = type_.capacities[level] if type_.capacities else None
         functions = functions_of(type_.levels[level].kind)
-        found = functions.entries(self.level_arrays(pattern, level), lo, hi, size, capacity)
+        found = functions.entries(self.level_arrays(pattern, level), lo, hi, size, type_.capacity(level))
         runs = groupby(found, itemgetter(0)) if type_.repeats(level) else ((c, [(c, p)]) for c, p in found)
         for coordinate, run in runs:
             positions = [p for _, p in run]

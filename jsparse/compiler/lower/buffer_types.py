@@ -18,6 +18,7 @@ from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.output import Compute, Coordinates, Count, Write
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.compiler.signature import BufferType, Length
+from jsparse.formats.levels import array_length
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["buffer_types"]
@@ -88,9 +89,8 @@ class _Shapes:
                 positions = Length(type_.capacities[depth])
             elif not level.kind.is_branchless:
                 positions = Length(0, name)
-            lengths = {"pointers": parents.plus(1), "starts": parents, "coordinates": positions}
             for role in level.kind.arrays:
-                yield f"{name}_{role}", (*lead, lengths[role])
+                yield f"{name}_{role}", (*lead, array_length(role, parents, positions))
         self.positions[number] = positions
 
     def tensor(self, tensor: TensorType, access: Access) -> Shape:

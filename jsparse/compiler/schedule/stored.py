@@ -51,11 +51,10 @@ def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
     """The type of a pattern's core: its levels without the dense ones at the end, which are axes of values."""
     count = pattern.format.ndim - pattern.format.trailing_dense
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
-    dynamic = isinstance(pattern, DynamicPatternInfo)
-    dtype = pattern.type.index_dtype if isinstance(pattern, DynamicPatternInfo) else pattern.index_dtype
     counted = all(level.kind.counts_positions for level in pattern.format.levels)
     capacities = () if counted else pattern.level_sizes[:count]
-    return PatternType(tuple(levels), dtype.name, dynamic, lead, capacities=capacities)
+    dynamic = isinstance(pattern, DynamicPatternInfo)
+    return PatternType(tuple(levels), pattern.index_dtype.name, dynamic, lead, capacities=capacities)
 
 
 def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:

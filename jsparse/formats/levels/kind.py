@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
 __all__ = ["LevelKind", "array_length"]
+
+
+class _Extensible(Protocol):
+    def __add__(self, more: int, /) -> Self: ...
+
+
+_Length = TypeVar("_Length", bound=_Extensible)  # a number, or a length that the compiler knows by name
 
 
 class LevelKind(ABC):
@@ -83,6 +90,6 @@ class LevelKind(ABC):
         return self.name.upper()
 
 
-def array_length(role: str, parents: int, positions: int) -> int:
+def array_length(role: str, parents: _Length, positions: _Length) -> _Length:
     """The length of a level's index array, from its role and the numbers of parents and positions."""
     return parents + 1 if role == "pointers" else parents if role == "starts" else positions
