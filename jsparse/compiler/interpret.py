@@ -1,13 +1,13 @@
 """Runs a problem by its definition, on numpy arrays. Slow and obvious: the tests' reference for loop nests.
 
-Every index variable becomes an axis of one big array of products; what is not stored or out of range is left out of
-it, so that it contributes nothing even against NaN; the rest is added to the target, element by element.
+Every index variable of a statement becomes an axis of one big array of values. What is not stored or out of range is
+left out of it, so that it contributes nothing even against NaN. The rest is added to the target, element by element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,57 +15,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jsparse.compiler.levels import functions_of
-from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem
-from jsparse.compiler.semiring import Multiply, identity
-from jsparse.notation.assignment import Access, Assignment, IndexVar
+from jsparse.compiler.problem import Dense, PatternType, Positions, Problem
+from jsparse.compiler.scalar import NUMPY, Number, Scalar, as_stored, evaluate
+from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["COMBINE", "as_stored", "interpret_listing", "interpret_problem"]
+__all__ = ["interpret_listing", "interpret_problem"]
 
 Array = NDArray[Any]
 
-COMBINE: dict[str, np.ufunc] = {
-    "+": np.add,
-    "*": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "|": np.bitwise_or,
-    "&": np.bitwise_and,
-}
-
 
 def interpret_problem(problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
-    """Write the meaning of `problem` to the target's array.
+    """Write the meaning of `problem` to the arrays of its targets.
 
-    Memory is that of the whole iteration space. Sums are taken in 64 bits, masks in the target's dtype.
+    Memory is that of the whole iteration space of a statement. Sums are taken in 64 bits, conditions in the target's
+    dtype.
 
     Args:
-        arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included).
+        arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included). Temporaries
+            may be left out.
         patterns: for each pattern its index arrays, level by level, pointers before coordinates.
     """
-    space = _Space(problem, arrays, patterns)
-    target, semiring = arrays[problem.assignment.target.tensor], problem.semiring
+    known = dict(arrays)
+    for number, statement in enumerate(problem.statements):
+        alone = problem.alone(number)
+        own = [patterns[n] for n in statement.patterns]
+        name = statement.target.tensor
+        if name in problem.temporaries:
+            space = _Space(alone, known, own)
+            known[name] = np.zeros(space.shape_of(statement.target), problem.type_of[name].dtype)
+        _interpret_statement(alone, known, own)
+
+
+def _interpret_statement(problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
+    space, statement = _Space(problem, arrays, patterns), problem.statement
+    target, monoid = arrays[statement.target.tensor], problem.monoid
     wide = _widened(np.dtype(problem.accumulator))
-    product, stored = space.product(problem.product, semiring.multiply, wide)
-    if semiring.is_selective:  # among what each product would be, if it were stored
-        product = as_stored(product, target.dtype).astype(wide)
+    assert statement.value is not None
+    value, stored = space.value(statement.value, wide)
+    if monoid.is_selective:  # among what each value would be, if it were stored
+        value = as_stored(value, target.dtype).astype(wide)
     defined = stored & space.counts(wide)
-    where, stored = space.locate(problem.assignment.target)
+    where, stored = space.locate(statement.target)
     kept = np.broadcast_to(defined & stored, space.shape)
-    total = np.full(target.shape, semiring.zero(target.dtype.name), wide)
+    total = np.full(target.shape, monoid.zero, wide)
     if total.size:
         places = tuple(np.broadcast_to(axis, space.shape)[kept] for axis in where)
-        values = np.broadcast_to(product, space.shape)[kept]
+        values = np.broadcast_to(value, space.shape)[kept]
         if places:
-            COMBINE[semiring.add].at(total, places, values)
+            NUMPY[monoid.add].at(total, places, values)
         else:
-            total[...] = COMBINE[semiring.add].reduce(values, initial=total[()])
+            total[...] = NUMPY[monoid.add].reduce(values, initial=total[()])
     target[...] = as_stored(total, target.dtype)
-
-
-def as_stored(exact: Array, dtype: np.dtype) -> Array:
-    """Exact results in the dtype in which they are stored: rounded, wrapped, or whether they are not 0."""
-    with np.errstate(over="ignore"):
-        return exact.astype(dtype)
 
 
 def _widened(dtype: np.dtype) -> Any:
@@ -76,52 +76,25 @@ def _widened(dtype: np.dtype) -> Any:
 def interpret_listing(
     problem: Problem, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]
 ) -> dict[tuple[int, ...], float]:
-    """Of a problem with terms, the coordinates of the target that some term reaches, in order, with their values.
+    """Of an ordered assembly, the coordinates of the target that some term reaches, in order, with their values.
 
-    Without factors these are how many combinations of entries reach them.
+    Without values these are how many combinations of entries reach them.
     """
-    target = problem.assignment.target
-    dtype = np.dtype(problem.type_of[target.tensor].dtype if problem.wants_values else np.int64)
+    dtype = np.dtype(problem.type_of[problem.target.tensor].dtype if problem.wants_values else np.int64)
     wide = np.dtype(_widened(dtype))
     found: dict[tuple[int, ...], Any] = {}
-    for term in problem.terms:
-        space = _Space(_alone(problem, term), arrays, [patterns[n] for n in term.patterns])
-        product, stored = space.product(space.problem.product, problem.semiring.multiply, wide)
-        if term.coefficient != 1:
-            product = np.asarray(term.coefficient, wide) * product
-        if problem.semiring.is_selective:
-            product = as_stored(product, dtype).astype(wide)
+    for number, term in enumerate(problem.terms):
+        space = _Space(problem.alone(number), arrays, [patterns[n] for n in term.patterns])
+        value, stored = space.value(Number(1) if term.value is None else term.value, wide)
+        if problem.monoid.is_selective:
+            value = as_stored(value, dtype).astype(wide)
         kept = np.broadcast_to(stored & space.counts(wide), space.shape)
-        everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in target.indices]
-        columns = (axis[kept].tolist() for axis in (*everywhere, np.broadcast_to(product, space.shape)))
-        for *place, value in zip(*columns, strict=True):
+        everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in term.target.indices]
+        columns = (axis[kept].tolist() for axis in (*everywhere, np.broadcast_to(value, space.shape)))
+        for *place, one in zip(*columns, strict=True):
             known = found.get(tuple(place))
-            found[tuple(place)] = value if known is None else COMBINE[problem.semiring.add](known, value).item()
+            found[tuple(place)] = one if known is None else NUMPY[problem.monoid.add](known, one).item()
     return {place: as_stored(np.array(found[place], wide), dtype).item() for place in sorted(found)}
-
-
-def _alone(problem: Problem, term: Addend) -> Problem:
-    """One term as a problem of its own, whose patterns are numbered as it names them."""
-    numbers = {n: place for place, n in enumerate(term.patterns)}
-    types = {problem.assignment.target.tensor, *(factor.tensor for factor in term.factors)}
-    tensors = tuple(
-        replace(
-            t, axes=tuple(replace(a, pattern=numbers[a.pattern]) if isinstance(a, Positions) else a for a in t.axes)
-        )
-        for t in problem.tensors
-        if t.name in types
-    )
-    assignment = Assignment(problem.assignment.target, term.factors)
-    own = {*assignment.variables(), *(v for n in term.patterns for v in problem.walks[n])}
-    return replace(
-        problem,
-        assignment=assignment,
-        sizes=tuple((v, size) for v, size in problem.sizes if v in own),
-        tensors=tensors,
-        patterns=tuple(problem.patterns[n] for n in term.patterns),
-        walks=tuple(problem.walks[n] for n in term.patterns),
-        terms=(),
-    )
 
 
 @dataclass(frozen=True)
@@ -132,7 +105,7 @@ class _Space:
 
     @cached_property
     def variables(self) -> tuple[IndexVar, ...]:
-        return tuple(v for v, _ in self.problem.sizes)
+        return tuple(v for v, _ in self.problem.sizes if v not in self.problem.parts_of)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -151,25 +124,31 @@ class _Space:
         defined: Array = np.ones((), np.bool_)
         for slots in self.slots:  # what no pattern stores is never visited
             defined = defined & (slots >= 0)
-        if self.problem.mask is None:
+        for derived in self.problem.derived:
+            defined = defined & (self.coordinate(derived.var) < self.size(derived.var))
+        if self.problem.statement.condition is None:
             return defined
-        *factors, total = self.problem.compared
-        compared, stored = self.product(factors, self.problem.mask.multiply, dtype)
-        expected, there = self.product([total], self.problem.mask.multiply, dtype)
-        held = as_stored(compared, self.arrays[total.tensor].dtype).astype(dtype)
-        return defined & stored & there & (held == expected)
+        holds, stored = self.value(self.problem.statement.condition, dtype)
+        return defined & stored & holds
 
-    def product(self, factors: Sequence[Access], operation: Multiply, dtype: Any) -> tuple[Array, Array]:
-        """The product of the factors, as they come, at every point, and where all of them are in range."""
-        product, defined = np.full((), identity(operation, np.dtype(dtype).name), dtype), np.ones((), np.bool_)
-        for factor in factors:
-            where, stored = self.locate(factor)
-            product = COMBINE[operation](product, self.read(factor, where).astype(dtype))
+    def value(self, value: Scalar, dtype: Any) -> tuple[Array, Array]:
+        """The value at every point, and where all that it reads is in range."""
+        defined: Array = np.ones((), np.bool_)
+
+        def read(access: Access) -> Array:
+            nonlocal defined
+            where, stored = self.locate(access)
             defined = defined & stored
-        return product, defined
+            return self.read(access, where).astype(dtype)
+
+        with np.errstate(all="ignore"):  # values at points that do not count
+            return np.asarray(evaluate(value, read, np.dtype(dtype))), defined
 
     def coordinate(self, var: IndexVar) -> Array:
         """The variable's value at every point of the space."""
+        derived = self.problem.parts_of.get(var)
+        if derived is not None:
+            return sum((stride * self.coordinate(part) for stride, part in derived.parts), np.zeros((), np.int64))
         place = self.variables.index(var)
         return np.arange(self.size(var)).reshape([-1 if n == place else 1 for n in range(len(self.variables))])
 
@@ -215,7 +194,14 @@ class _Space:
             arrays = [array[lead] for array in self.patterns[pattern]]
             for coordinates, position in _entries(self.problem.patterns[pattern], arrays, sizes):
                 table[(*lead, *coordinates)] = position
-        return np.asarray(table[tuple(self.coordinate(v) for v in (*leads, *levels))])
+        inside = [np.minimum(self.coordinate(v), self.size(v) - 1) for v in (*leads, *levels)]
+        return np.asarray(table[tuple(inside)]) if table.size else np.full((), -1)
+
+    def shape_of(self, access: Access) -> tuple[int, ...]:
+        """The shape of the array of a tensor, which has as many positions as the entries of its pattern need."""
+        axes = self.problem.type_of[access.tensor].axes
+        positions = {a: int(self.slots[a.pattern].max(initial=-1)) + 1 for a in axes if isinstance(a, Positions)}
+        return tuple(positions[a] if isinstance(a, Positions) else self.size(str(access.indices[a.dim])) for a in axes)
 
 
 def _entries(type_: PatternType, arrays: Sequence[Array], sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], int]]:

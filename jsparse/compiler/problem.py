@@ -1,4 +1,14 @@
-"""The compiler's problem: an assignment, the storage of each tensor, and the sizes of index variables.
+"""The compiler's problem: statements, the storage of each tensor, and the sizes of index variables.
+
+    C[i, k] = A[i, j] * B[j, k]
+      C: float32[d0][d1]
+      A: float32[P0(d0, d1)]
+      B: float32[d0][d1]
+      P0: (dense, compressed) int32
+      i < 40, k < 16, j < 30
+
+Most problems have one statement. Statements of a longer program run one after the other, and a later one may read the
+targets of those before it. A target that is no result of the program is a temporary.
 
 A value array is an ordinary dense array in which one axis may run over the *positions* of a pattern. A tensor's storage
 is a tuple of storage axes, outermost first:
@@ -15,24 +25,25 @@ An assembly finds the target's pattern. Its loops produce a column (a coordinate
 that they reach, in the order of the loops, repeats included. Two problems that differ only in their kind of output
 count the columns and write them (`compiler.output`).
 
-A problem with `terms` is a sum of products. Its loops produce columns in storage order, each once, optionally with
-values.
+An ordered assembly has a statement for each term of a sum, all with one target. Its loops produce columns in storage
+order, each once, optionally with values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.output import Compute, Coordinates, OutputKind, Write
-from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
+from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Monoid, Semiring
+from jsparse.compiler.statement import DerivedVar, Statement, product_statement
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["Addend", "Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "condition_text"]
+__all__ = ["Axis", "Dense", "PatternType", "Positions", "Problem", "TensorType", "problem_of_product"]
 
 T = TypeVar("T")
 
@@ -131,73 +142,119 @@ class TensorType:
         """The axis over a pattern's positions, if there is one."""
         return next((axis for axis in self.axes if isinstance(axis, Positions)), None)
 
-
-@dataclass(frozen=True, slots=True)
-class Addend:
-    """One product of a sum.
-
-    Attributes:
-        coefficient: the number that multiplies the product.
-        factors: the accesses to its factors; none if no values are computed.
-        patterns: the numbers of the patterns that its factors lie on.
-    """
-
-    coefficient: float
-    factors: tuple[Access, ...]
-    patterns: tuple[int, ...]
-
-    def __str__(self) -> str:
-        shown = [str(self.coefficient)] * (self.coefficient != 1) + [str(factor) for factor in self.factors]
-        return f"{' * '.join(shown) or '1'} on {', '.join(f'P{n}' for n in self.patterns) or 'no pattern'}"
+    def renumbered(self, numbers: Mapping[int, int]) -> TensorType:
+        """The type where pattern n has the number `numbers[n]`."""
+        axes = (replace(a, pattern=numbers[a.pattern]) if isinstance(a, Positions) else a for a in self.axes)
+        return replace(self, axes=tuple(axes))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An assignment with the type of each of its tensors and the size of each index variable.
+    """Statements with the type of each tensor and the size of each index variable.
 
     Attributes:
-        assignment: the assignment. In an assembly it has no factors.
-        tensors: the type of each tensor, the target's first. In an assembly the target has no axes.
+        statements: the statements, in order. Those of an assembly have one target.
+        tensors: the type of each tensor, the targets' first. In an assembly the target has no axes.
         patterns: the type of each pattern.
         sizes: the size of each index variable; None if it is known only at run time, from the shape of a buffer.
         walks: for each pattern, the index variables of its index arrays' leading axes, then of its levels; by default
             those of the accesses to the tensors on it.
         output: the kind of output.
-        terms: the products of a sum.
+        ordered: whether an assembly produces columns in storage order, each once.
         column_dtype: the dtype of coordinates that are written beside values.
-        semiring: the operations that multiply factors and add products.
-        mask: the condition under which a product counts. The first factors are compared, and only the others
-            multiplied.
+        derived: the index variables that others determine. Each is determined by variables before it.
+        temporaries: the targets that are no results.
+
+    Raises ValueError if patterns are not walked as the tensors on them are accessed, if several statements have one
+    target, if a statement reads a target that is not complete or lacks the pattern of a tensor, if a temporary is no
+    target, or if derived variables do not give each coordinate of a target once.
     """
 
-    assignment: Assignment
+    statements: tuple[Statement, ...]
     tensors: tuple[TensorType, ...]
     patterns: tuple[PatternType, ...]
     sizes: tuple[tuple[IndexVar, int | None], ...]
     walks: tuple[tuple[IndexVar, ...], ...] = ()
     output: OutputKind = Compute()  # noqa: RUF009
-    terms: tuple[Addend, ...] = ()
+    ordered: bool = False
     column_dtype: str = "int32"
-    semiring: Semiring = PLUS_TIMES
-    mask: EqualityMask | None = None
+    derived: tuple[DerivedVar, ...] = ()
+    temporaries: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.walks:
             object.__setattr__(self, "walks", self._walked())
         elif any(walked and walked != mine for mine, walked in zip(self.level_variables, self._walked(), strict=True)):
             raise ValueError(f"patterns are walked as {self.walks}, but tensors lie on them as {self._walked()}")
+        if not self.is_assembly:
+            self._check_statements()
+        self._check_derived()
+
+    def _check_statements(self) -> None:
+        complete: set[str] = set()
+        targets = [s.target.tensor for s in self.statements]
+        for statement in self.statements:
+            read = {inner.tensor for outer in statement.reads for inner in (outer, *outer.nested())}
+            if statement.target.tensor in complete or not read & set(targets) <= complete:
+                raise ValueError(f"'{statement}' writes a target again, or reads one that is not complete yet")
+            complete.add(statement.target.tensor)
+            on = {a.pattern for t in (statement.target.tensor, *read) for a in [self.type_of[t].positions] if a}
+            if not on.issubset(statement.patterns):
+                raise ValueError(f"'{statement}' has tensors on the patterns {on}, but walks {statement.patterns}")
+        if [t.name for t in self.tensors[: len(targets)]] != targets or not complete.issuperset(self.temporaries):
+            raise ValueError(f"expected the targets {targets} as the first tensors, and temporaries among them")
+
+    def _check_derived(self) -> None:
+        if self.derived and self.is_assembly:
+            raise ValueError(f"expected an assembly without derived variables, but got {self.derived[0]}")
+        known = {v for v, _ in self.sizes} - set(self.parts_of)
+        named = {v for s in self.statements for v in s.target.variables()}
+        for derived in self.derived:
+            if not known.issuperset(part for _, part in derived.parts):
+                raise ValueError(f"'{derived}' derives from variables that are not known before it")
+            if derived.var in named and not derived.is_injective(self.size):
+                raise ValueError(f"'{derived}' is an index of a target, but several points give one coordinate")
+            known.add(derived.var)
 
     def __str__(self) -> str:
-        stated = str(self.output) if self.is_assembly else ""
-        product = Assignment(self.assignment.target, self.product)
-        lines = [f"{stated} of {self.assignment.target}" if stated else str(product)]
-        lines += [f"  + {term}" for term in self.terms]
-        lines += [] if self.semiring == PLUS_TIMES else [f"  by {self.semiring}"]
-        lines += [f"  where {condition_text(self.mask, self.compared)}"] if self.mask is not None else []
-        lines += [f"  {tensor}" for tensor in self.tensors]
+        return "\n".join([*self._stated(), *self._types()])
+
+    def _stated(self) -> list[str]:
+        if not self.is_assembly:
+            return [f"{s}{' (temporary)' if s.target.tensor in self.temporaries else ''}" for s in self.statements]
+        return [f"{self.output} of {self.target}", *map(_term_text, self.terms)]
+
+    def _types(self) -> list[str]:
+        lines = [f"  {tensor}" for tensor in self.tensors]
         lines += [f"  P{n}: {pattern}" for n, pattern in enumerate(self.patterns)]
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
-        return "\n".join(lines)
+        return [*lines, *(f"  {var}" for var in self.derived)]
+
+    @property
+    def target(self) -> Access:
+        """The target of the first statement, which is the only one of an assembly."""
+        return self.statements[0].target
+
+    @property
+    def terms(self) -> tuple[Statement, ...]:
+        """The terms of an ordered assembly; of any other problem none."""
+        return self.statements if self.ordered else ()
+
+    @cached_property
+    def assignment(self) -> Assignment:
+        """The only statement's target, and what it reads. In an assembly nothing is read."""
+        return Assignment(self.target, ()) if self.is_assembly else self.statement.assignment
+
+    @property
+    def statement(self) -> Statement:
+        """The only statement. Raises ValueError if there are several."""
+        (only,) = self.statements
+        return only
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """All accesses of all statements, the targets' first, without those inside of indices."""
+        return (*(s.target for s in self.statements), *(access for s in self.statements for access in s.reads))
 
     @cached_property
     def size(self) -> dict[IndexVar, int | None]:
@@ -205,9 +262,26 @@ class Problem:
         return dict(self.sizes)
 
     @cached_property
+    def parts_of(self) -> dict[IndexVar, DerivedVar]:
+        """The derived index variables, by name."""
+        return {derived.var: derived for derived in self.derived}
+
+    @cached_property
     def type_of(self) -> dict[str, TensorType]:
         """The type of each tensor, by name."""
         return {tensor.name: tensor for tensor in self.tensors}
+
+    @cached_property
+    def results(self) -> tuple[TensorType, ...]:
+        """The types of the targets that are results, in the order of their statements."""
+        names = dict.fromkeys(s.target.tensor for s in self.statements)
+        return tuple(self.type_of[name] for name in names if name not in self.temporaries)
+
+    @cached_property
+    def operands(self) -> tuple[TensorType, ...]:
+        """The types of the tensors that are no targets."""
+        targets = {s.target.tensor for s in self.statements}
+        return tuple(tensor for tensor in self.tensors if tensor.name not in targets)
 
     @cached_property
     def level_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
@@ -220,31 +294,45 @@ class Problem:
         return tuple(walk[: type_.lead] for walk, type_ in zip(self.walks, self.patterns, strict=True))
 
     @cached_property
+    def free_vars(self) -> frozenset[IndexVar]:
+        """The index variables that determine an element of the first target."""
+        return self.free_vars_of(self.target)
+
+    def free_vars_of(self, target: Access) -> frozenset[IndexVar]:
+        """The index variables that determine an element of a target: its own, and those they derive from."""
+        found = set(target.variables())
+        for derived in reversed(self.derived):
+            found.update(part for _, part in derived.parts if derived.var in found)
+        return frozenset(found)
+
+    @cached_property
     def accumulator(self) -> str:
         """The dtype of all arithmetic on values. Every element is cast when it is loaded, and when it is stored."""
-        factors = (*self.assignment.factors, *(factor for term in self.terms for factor in term.factors))
-        names = (self.assignment.target.tensor, *(factor.tensor for factor in factors))
-        return accumulator(*(self.type_of[name].dtype for name in names))
+        return accumulator(*(self.type_of[access.tensor].dtype for access in self.accesses))
 
-    @property
-    def zero(self) -> float:
-        """The semiring's zero in the target's dtype: the result of an empty reduction."""
-        return self.semiring.zero(self.tensors[0].dtype)
+    @cached_property
+    def is_product(self) -> bool:
+        """Whether the only statement multiplies accesses by index variables that run freely, under no condition."""
+        return not self.derived and self.statement.condition is None and self.statement.factors is not None
 
-    @property
-    def compared(self) -> tuple[Access, ...]:
-        """The factors that the mask compares."""
-        return self.assignment.factors[: 0 if self.mask is None else self.mask.operands]
-
-    @property
-    def product(self) -> tuple[Access, ...]:
-        """The factors that are multiplied."""
-        return self.assignment.factors[len(self.compared) :]
-
-    @property
+    @cached_property
     def sums_first(self) -> bool:
         """Whether Σ (a·b) = (Σ a)·b for a factor b that lacks the summed index variable."""
-        return self.semiring.distributes_empty and self.mask is None
+        return self.is_product and self.statement.sums_first
+
+    def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
+        """The index variables of `order`, each once, with those that a derived one derives from in its place."""
+        found: dict[IndexVar, None] = {}
+        for var in order:
+            derived = self.parts_of.get(var)
+            parts = (var,) if derived is None else self.without_derived([part for _, part in derived.parts])
+            found.update(dict.fromkeys(parts))
+        return tuple(found)
+
+    @property
+    def monoid(self) -> Monoid:
+        """The operation that adds the values of the first statement, with its zero in the target's dtype."""
+        return Monoid.of(self.statements[0].add, self.type_of[self.target.tensor].dtype)
 
     @property
     def is_assembly(self) -> bool:
@@ -261,13 +349,40 @@ class Problem:
         """Whether the factors' values are read."""
         return isinstance(self.output, Compute) or (isinstance(self.output, Write) and self.output.values)
 
+    def alone(self, number: int) -> Problem:
+        """One statement as a problem of its own, on its own patterns in their order. What it reads are operands."""
+        statement = self.statements[number]
+        own = statement.patterns
+        numbers = {n: place for place, n in enumerate(own)}
+        accesses = (statement.target, *statement.reads)
+        named = dict.fromkeys(inner.tensor for outer in accesses for inner in (outer, *outer.nested()))
+        taken = self.variables_of(statement)
+        return replace(
+            self,
+            statements=(replace(statement, patterns=tuple(range(len(own)))),),
+            tensors=tuple(self.type_of[name].renumbered(numbers) for name in named),
+            patterns=tuple(self.patterns[n] for n in own),
+            walks=tuple(self.walks[n] for n in own),
+            sizes=tuple((v, size) for v, size in self.sizes if v in taken),
+            derived=tuple(d for d in self.derived if d.var in taken),
+            ordered=False,
+            temporaries=(),
+        )
+
+    def variables_of(self, statement: Statement) -> frozenset[IndexVar]:
+        """The index variables of a statement: those of its accesses and patterns, and those they derive from."""
+        found = {v for n in statement.patterns for v in self.walks[n]} | set(statement.assignment.variables())
+        for derived in reversed(self.derived):
+            found.update(part for _, part in derived.parts if derived.var in found)
+        return frozenset(found)
+
     def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variables by which the tensors on it are accessed, () if no tensor lies on it.
 
         Raises ValueError if two tensors on one pattern are accessed by different variables.
         """
         found: dict[int, tuple[IndexVar, ...]] = {}
-        for access in (*self.assignment.accesses, *(factor for term in self.terms for factor in term.factors)):
+        for access in self.accesses:
             axis = self.type_of[access.tensor].positions
             if axis is None:
                 continue
@@ -279,17 +394,33 @@ class Problem:
     def size_source(self, var: IndexVar) -> tuple[str, int]:
         """A tensor's name and the number of its dense storage axis whose extent is the size of `var`.
 
-        Raises ValueError if there is no such axis.
+        Temporaries are no source. Raises ValueError if there is no such axis.
         """
-        accesses = self.assignment.accesses
-        for access in (*accesses, *(inner for outer in accesses for inner in outer.nested())):
+        for access in (*self.accesses, *(inner for outer in self.accesses for inner in outer.nested())):
             for number, axis in enumerate(self.type_of[access.tensor].axes):
-                if isinstance(axis, Dense) and access.indices[axis.dim] == var:
+                known = access.tensor not in self.temporaries
+                if known and isinstance(axis, Dense) and access.indices[axis.dim] == var:
                     return access.tensor, number
         raise ValueError(f"no tensor tells the size of {var}")
 
 
-def condition_text(mask: EqualityMask, accesses: Sequence[Access]) -> str:
-    """The condition of a mask on these accesses, as text."""
-    *factors, total = map(str, accesses)
-    return f"{f' {mask.multiply} '.join(factors)} == {total}"
+def problem_of_product(
+    assignment: Assignment,
+    tensors: tuple[TensorType, ...],
+    patterns: tuple[PatternType, ...],
+    sizes: tuple[tuple[IndexVar, int | None], ...],
+    walks: tuple[tuple[IndexVar, ...], ...] = (),
+    semiring: Semiring = PLUS_TIMES,
+    mask: EqualityMask | None = None,
+) -> Problem:
+    """The problem of one product, on all patterns. `mask` is as in `product_statement`."""
+    dtypes = {tensor.name: tensor.dtype for tensor in tensors}
+    named = [dtypes[access.tensor] for access in assignment.accesses]
+    numbers = range(len(patterns))
+    statement = product_statement(assignment.target, assignment.factors, numbers, named, semiring, mask)
+    return Problem((statement,), tensors, patterns, sizes, walks)
+
+
+def _term_text(term: Statement) -> str:
+    patterns = ", ".join(f"P{n}" for n in term.patterns)
+    return f"  {term.add} {'1' if term.value is None else term.value} on {patterns or 'no pattern'}"

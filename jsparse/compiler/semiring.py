@@ -14,7 +14,17 @@ import numpy as np
 
 from jsparse.errors import SemiringError, represented, shortened
 
-__all__ = ["PLUS_TIMES", "SEMIRINGS", "Add", "EqualityMask", "Multiply", "Semiring", "identity", "semiring_named"]
+__all__ = [
+    "PLUS_TIMES",
+    "SEMIRINGS",
+    "Add",
+    "EqualityMask",
+    "Monoid",
+    "Multiply",
+    "Semiring",
+    "identity",
+    "semiring_named",
+]
 
 Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
@@ -74,6 +84,24 @@ class Semiring:
     def distributes_empty(self) -> bool:
         """Whether that also holds for an empty sum: its zero must be absorbing, so that it contributes nothing."""
         return self.distributes and (self.add, self.multiply) in _ANNIHILATING
+
+
+@dataclass(frozen=True, slots=True)
+class Monoid:
+    """An operation ⊕ with its identity element, the zero of a sum, in the dtype that the sum is stored in."""
+
+    add: Add = "+"
+    zero: float = 0
+
+    @staticmethod
+    def of(add: Add, dtype: str) -> Monoid:
+        """The operation on a dtype."""
+        return Monoid(add, identity(add, dtype))
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether a sum equals one of its terms."""
+        return self.add in ("min", "max")
 
 
 PLUS_TIMES = Semiring()

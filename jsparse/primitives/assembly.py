@@ -11,7 +11,7 @@ import numpy as np
 from jsparse import _compat
 from jsparse.base.memo import remembered
 from jsparse.compiler.output import Count
-from jsparse.compiler.problem import Addend, Problem, TensorType
+from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term
 from jsparse.compiler.runtime.kernel_call import OPERAND
 from jsparse.compiler.runtime.routine import parameters
@@ -19,8 +19,9 @@ from jsparse.compiler.runtime.symbolic import assembled_columns
 from jsparse.compiler.schedule import Plan, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import Stored, pattern_type
+from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
-from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.notation import Access, IndexVar
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.primitives.routine import array_results, routine_p
 from jsparse.primitives.spec import PatternAccess
@@ -62,7 +63,9 @@ class OutputPattern:
 
     def problem(self) -> Problem:
         """The compiler's problem that counts the distinct coordinate tuples, in storage order."""
-        return replace(_counting(self, range(len(self.walks))), terms=tuple(Addend(1, (), term) for term in self.terms))
+        counting = _counting(self, range(len(self.walks)))
+        statements = tuple(replace(counting.statement, patterns=term) for term in self.terms)
+        return replace(counting, statements=statements, ordered=True)
 
     def term_plans(self) -> list[Plan]:
         """The cheapest plan for each term alone. Its loops may reach coordinate tuples in any order, and repeatedly."""
@@ -73,10 +76,10 @@ def _counting(reached: OutputPattern, walks: Sequence[int]) -> Problem:
     taken = [reached.walks[n] for n in walks]
     named = {v for walk in taken for v in walk.indices} | set(reached.kept)
     sizes = tuple((v, size) for v, size in reached.sizes if v in named)
-    target = Assignment(Access("R", reached.kept), ())
+    statement = Statement(Access("R", reached.kept), None, patterns=tuple(range(len(taken))))
     types = tuple(pattern_type(walk.stored) for walk in taken)
     indices = tuple(walk.indices for walk in taken)
-    return Problem(target, (TensorType("R", "int64", ()),), types, sizes, indices, output=Count())
+    return Problem((statement,), (TensorType("R", "int64", ()),), types, sizes, indices, output=Count())
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.output import Coordinates, Write
-from jsparse.compiler.problem import Addend, Problem, TensorType
+from jsparse.compiler.problem import Problem, TensorType
+from jsparse.compiler.scalar import Number, Scalar, product_of
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
+from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
-from jsparse.notation import Assignment, IndexVar
+from jsparse.notation import IndexVar
 from jsparse.notation.einsum import operand_name
 from jsparse.primitives.assembly import OutputPattern, plan_assembly
 from jsparse.primitives.spec import Spec, check_shape, split_by_counts
@@ -103,17 +105,19 @@ class Entries:
         result, *of_factors = dtypes
         left = iter(of_factors)
         tensors = [TensorType("R", result, ())]
-        terms = []
+        statements = []
         for number, (spec, patterns) in enumerate(zip(self.specs, self.reached.terms, strict=True)):
             named = [(f"{operand_name(n)}{number or ''}", term) for n, term in enumerate(spec.factors)]
             factors = tuple(spec.access(name, term) for name, term in named)
             tensors += [TensorType(name, next(left), spec.axes(term, patterns)) for name, term in named]
-            terms.append(Addend(self.coefficients[number], factors, patterns))
+            scale = self.coefficients[number]
+            scaled: tuple[Scalar, ...] = factors if scale == 1 else (Number(scale), *factors)
+            value = product_of(self.semiring.multiply, scaled, self.semiring.one(result))
+            statements.append(Statement(counting.target, value, self.semiring.add, patterns))
         known = {v for v, _ in counting.sizes}
         more = {v: size for spec in self.specs for v, size in spec.sizes if v not in known}
         return replace(
-            counting, tensors=tuple(tensors), terms=tuple(terms), sizes=(*counting.sizes, *more.items()),
-            assignment=Assignment(counting.assignment.target, ()), semiring=self.semiring,
+            counting, statements=tuple(statements), tensors=tuple(tensors), sizes=(*counting.sizes, *more.items()),
             output=Write(Coordinates.NONE if isinstance(self.result, Pattern) else Coordinates.LEVELS, values=True),
         )  # fmt: skip
 

@@ -32,7 +32,7 @@ def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tu
     """The plan for `spec` and its call, by a backend's kernel; `dtypes` are those of the result and of the factors."""
     with stage("schedule"):
         chosen = wide_accumulation_plan(problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks))
-    return chosen, call_of(chosen.problem, chosen.schedule, bound_names(spec.walks, chosen.patterns), backend)
+    return chosen, call_of(chosen.problem, (chosen.schedule,), bound_names(spec.walks, chosen.patterns), backend)
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:

@@ -43,6 +43,6 @@ def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[A
     """The values on a static pattern. The offset of each chunk's values is known, too, and is passed as an operand."""
     walks, counts = work.reached.walks, chunk_counts(chosen, config.backend)
     starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
-    call = call_of(chosen.problem, chosen.schedule, (*bound_names(walks, chosen.patterns), OPERAND), config.backend)
+    call = call_of(chosen.problem, (chosen.schedule,), (*bound_names(walks, chosen.patterns), OPERAND), config.backend)
     keepalive = (*static_patterns(walks), result)
     return call_kernel(call, (*factors, starts), (result.nse,), dtype, keepalive)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.problem import Dense, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.bound_arrays import permutation_name
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule.schedule import Schedule
@@ -36,7 +36,7 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
     axes = tuple(Dense(n) for n in range(len(access.indices)))
     tensors = (TensorType("R", dtype, axes), TensorType("V", dtype, axes), TensorType("G", index_dtype, (Dense(0),)))
     sizes = (*(("b", outer) for _ in before), ("q", None), *(("t", inner) for _ in behind))
-    problem = Problem(Assignment(access, (source,)), tensors, (), sizes)
+    problem = problem_of_product(Assignment(access, (source,)), tensors, (), sizes)
     return problem, Schedule(
         (*before, "q", *behind), parallel="q" if not before else "b", grain=GRAIN if not before else 1
     )
@@ -52,7 +52,7 @@ def _call(values: Any, relayout: Relayout, inverse: bool, axis: int) -> KernelCa
     index_dtype = (relayout.scatter if inverse else relayout.gather).dtype.name
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), index_dtype, outer, inner)
-    return call_of(problem, schedule, (permutation_name(relayout.source, relayout.target, inverse),), config.backend)
+    return call_of(problem, (schedule,), (permutation_name(relayout.source, relayout.target, inverse),), config.backend)
 
 
 def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
@@ -62,7 +62,7 @@ def gather_slots(values: Any, index: Any, axis: int) -> jax.Array:
     """
     outer, inner = prod(values.shape[:axis]), prod(values.shape[axis + 1 :])
     problem, schedule = _problem(_moved_as(values.dtype), np.dtype(index.dtype).name, outer, inner)
-    return _called(call_of(problem, schedule, (), config.backend), values, (index,), index.shape[0], axis, ())
+    return _called(call_of(problem, (schedule,), (), config.backend), values, (index,), index.shape[0], axis, ())
 
 
 def _called(

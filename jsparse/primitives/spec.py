@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
+from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored, pattern_type
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
@@ -208,4 +208,4 @@ def problem_of(spec: Spec, dtypes: tuple[str, ...]) -> Problem:
     variables = dict.fromkeys((*assignment.variables(), *(v for walk in walks for v in walk)))
     patterns = tuple(pattern_type(walk.stored, len(walk.lead)) for walk in spec.walks)
     sizes = tuple((v, known[v]) for v in variables)
-    return Problem(assignment, tensors, patterns, sizes, walks, semiring=spec.semiring, mask=spec.mask)
+    return problem_of_product(assignment, tensors, patterns, sizes, walks, spec.semiring, spec.mask)

@@ -1,5 +1,6 @@
 """Sums of products listed in order: random problems, at every stage of the compiler, against the definition."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -14,15 +15,17 @@ from programs.program import held
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
 from jsparse.compiler.output import Coordinates, Write
-from jsparse.compiler.problem import Addend, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
+from jsparse.compiler.scalar import Number, product_of
 from jsparse.compiler.schedule import plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.statement import Statement
 from jsparse.formats import Level
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import core_of
-from jsparse.notation import Access, Assignment
+from jsparse.notation import Access
 
 COUNT, BATCH = amount(80, 200), 20
 SPACE = 400  # points of the iteration space
@@ -55,22 +58,22 @@ class _Sum(Draw):
         order = min(self.choice((1, 2, 3, 4), (0.15, 0.5, 0.25, 0.1)), len(self.letters))
         target = Access("R", tuple(self.rng.permutation(list(self.letters))[:order].tolist()))
         count = terms or self.choice((1, 2, 3), (0.3, 0.45, 0.25))
-        addends = tuple(self.addend(target) for _ in range(count))
+        terms = tuple(self.term(target) for _ in range(count))
         result = TensorType("R", self.stored, ())
         types = tuple(pattern_type(p) for p in self.patterns)
         problem = Problem(
-            Assignment(target, ()),
+            terms,
             (result, *self.tensors),
             types,
             tuple(self.sizes.items()),
             tuple(self.walks),
             Write(Coordinates.LEVELS, values=True),
-            addends,
+            True,
             self.choice(("int32", "int64")),
         )
         return Stated(problem, tuple(self.patterns), self.arrays)
 
-    def addend(self, target: Access) -> Addend:
+    def term(self, target: Access) -> Statement:
         """One to three sparse factors, perhaps a dense one, which has no index of its own."""
         count = self.choice((0, 1, 2, 3), (0.04, 0.41, 0.4, 0.15))
         factors, patterns = [], list[int]()
@@ -83,7 +86,7 @@ class _Sum(Draw):
             names = [v for v in met if self.chance(0.4)]
             factors.append(self.factor(tuple(self.rng.permutation(names).tolist()) if names else ()))
         coefficient = float(self.choice((1, -1, 2, -3), (0.55, 0.2, 0.15, 0.1)))
-        return Addend(coefficient, tuple(factors), tuple(patterns))
+        return _scaled(target, coefficient, factors, patterns)
 
     def sparse_factor(self) -> tuple[Access, int]:
         """Values on a new pattern, or on one that is walked already."""
@@ -138,7 +141,7 @@ def _planned(stated: Stated, rng: np.random.Generator, level: int) -> ListRun | 
     if chosen is None:
         return None
     schedule = replace(chosen.schedule, grain=int(rng.choice([1, 2, 5, 1000])))
-    assert read_recipe(write_recipe(chosen.problem, schedule)) == (chosen.problem, schedule)
+    assert read_recipe(write_recipe(chosen.problem, (schedule,))) == (chosen.problem, (schedule,))
     return ListRun.of(chosen, schedule, stated.patterns, stated.arrays, level)
 
 
@@ -191,7 +194,7 @@ def _listing(problem: Problem) -> Problem:
     """Finding the columns of a single term, in any order and with repeats."""
     named = {*problem.assignment.target.variables(), *(v for walk in problem.walks for v in walk)}
     sizes = tuple((v, size) for v, size in problem.sizes if v in named)
-    return replace(without_values(problem), terms=(), sizes=sizes)
+    return replace(without_values(problem), ordered=False, sizes=sizes)
 
 
 def test_problems_are_of_all_kinds() -> None:
@@ -205,7 +208,7 @@ def test_problems_are_of_all_kinds() -> None:
     assert {0, 1} < {size for p in problems for _, size in p.sizes}
     assert any(not any(pattern.nse for pattern in s.patterns) and s.patterns for s in stated)
     assert any(len(set(walk)) < len(walk) for run in planned for walk in run.problem.walks)
-    assert any(not factor.indices for p in problems for term in p.terms for factor in term.factors)
+    assert any(not factor.indices for p in problems for term in p.terms for factor in term.reads)
     assert any(_repeats(type_) for run in planned for type_ in run.problem.patterns)
     assert any(len({n for t in p.terms for n in t.patterns}) < sum(len(t.patterns) for t in p.terms) for p in problems)
     assert any(set(p.assignment.target.indices) - _variables(p, term) for p in problems for term in p.terms)
@@ -217,9 +220,14 @@ def _repeats(type_: PatternType) -> bool:
     return any(type_.repeats(level) for level in range(len(type_.levels)))
 
 
-def _variables(problem: Problem, term: Addend) -> set[str]:
+def _scaled(target: Access, coefficient: float, factors: Sequence[Access], patterns: Sequence[int]) -> Statement:
+    scale = () if coefficient == 1 else (Number(coefficient),)
+    return Statement(target, product_of("*", (*scale, *factors)), patterns=tuple(patterns))
+
+
+def _variables(problem: Problem, term: Statement) -> set[str]:
     walked = {v for n in term.patterns for v in problem.walks[n]}
-    return walked | {v for factor in term.factors for v in factor.variables()}
+    return walked | {v for factor in term.reads for v in factor.variables()}
 
 
 ROW = 5000  # more words of bits than are looked at one by one
@@ -256,13 +264,13 @@ def _product_of_sparse_rows(rng: np.random.Generator, size: int) -> Stated:
     tensors = [TensorType(name, "float64", (Positions(n, (0, 1)),)) for n, name in enumerate("AB")]
     arrays = {name: rng.integers(1, 5, p.nse).astype(float) for name, p in zip("AB", patterns, strict=True)}
     problem = Problem(
-        Assignment(Access("R", ("i", "k")), ()),
+        (_scaled(Access("R", ("i", "k")), 1, (Access("A", ("i", "j")), Access("B", ("j", "k"))), (0, 1)),),
         (TensorType("R", "float64", ()), *tensors),
         tuple(pattern_type(p) for p in patterns),
         (("i", 4), ("j", 3), ("k", size)),
         (("i", "j"), ("j", "k")),
         Write(Coordinates.LEVELS, values=True),
-        (Addend(1.0, (Access("A", ("i", "j")), Access("B", ("j", "k"))), (0, 1)),),
+        True,
     )
     return Stated(problem, patterns, arrays)
 
@@ -291,18 +299,19 @@ def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
     )
     tensors = [TensorType(name, "float64", (Positions(n, dims),)) for n, (name, dims) in enumerate(_NAMED)]
     arrays = {name: np.arange(1.0, p.nse + 1) for (name, _), p in zip(_NAMED, (a, b, M), strict=True)}
+    target = Access("R", ("i", "j"))
     terms = (
-        Addend(1.0, (Access("a", ("i",)), Access("b", ("j",))), (0, 1)),
-        Addend(1.0, (Access("M", ("i", "j")),), (2,)),
+        _scaled(target, 1, (Access("a", ("i",)), Access("b", ("j",))), (0, 1)),
+        _scaled(target, 1, (Access("M", ("i", "j")),), (2,)),
     )
     problem = Problem(
-        Assignment(Access("R", ("i", "j")), ()),
+        terms,
         (TensorType("R", "float64", ()), *tensors),
         tuple(pattern_type(p) for p in (a, b, M)),
         sizes,
         (("i",), ("j",), ("i", "j")),
         Write(Coordinates.LEVELS, values=True),
-        terms,
+        True,
     )
     chosen = ordered_plan(problem, (a, b, M), ("i", "j"))
     assert chosen is not None

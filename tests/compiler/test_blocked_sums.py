@@ -14,7 +14,7 @@ from jsparse.compiler.loops import build_loops, interpret
 from jsparse.compiler.loops.blocked_sums import BLOCK
 from jsparse.compiler.loops.domain import Runs
 from jsparse.compiler.loops.nest import Forall, Sequence, Where
-from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.formats.relayout import relayout_to
@@ -170,7 +170,7 @@ def test_sums_in_memory_are_added_up_in_a_wider_copy(lanes):
     tensors = (TensorType("C", "float32", dense), TensorType("A", "float32", (Positions(0, (0, 1)),)))
     tensors += (TensorType("X", "float32", dense),) if lanes else ()
     sizes = (("i", 200), ("j", 20), *([("k", 8)] if lanes else []))
-    problem = Problem(Assignment(Access("C", indices), factors), tensors, (pattern_type(pattern),), sizes)
+    problem = problem_of_product(Assignment(Access("C", indices), factors), tensors, (pattern_type(pattern),), sizes)
     order = ("i", "j", "k") if lanes else ("i", "j")
     schedule = Schedule(order, lanes=lanes, tile=2 if lanes else 0, long_sums=True)
     assert str(build_loops(problem, schedule)).splitlines()[-1].endswith("in float32")

@@ -8,7 +8,7 @@ from compiler.cases import dense, sparse
 from programs.host import HostRun
 
 from jsparse.compiler.loops import build_loops
-from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.notation import Access, Assignment
@@ -31,9 +31,9 @@ def test_a_diagonal_on_its_pattern_is_written_and_the_rest_of_it_cleared(format,
     pattern = sparse(9, 9, format=format, density=0.5).pattern
     assignment = Assignment(Access("C", ("i", "i")), (Access("A", ("i",)),))
     tensors = (TensorType("C", "float32", (Positions(0, (0, 1)),)), TensorType("A", "float32", (Dense(0),)))
-    problem = Problem(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
+    problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
     schedule = Schedule(("i",), parallel="i", grain=grain)
-    assert build_loops(problem, schedule).clear
+    assert str(build_loops(problem, schedule)).startswith("C[i, i] = 0\n")
     vector = np.arange(1, 10, dtype=np.float32)
     got = agree(problem, schedule, {"A": vector}, pattern.arrays, (pattern.nse,))
     rows, columns = pattern.to_coords()
@@ -44,7 +44,7 @@ def test_an_index_of_a_level_repeated_in_a_dense_axis_of_the_target():
     pattern = sparse(9, format="csf", density=0.5).pattern
     assignment = Assignment(Access("C", ("i", "i")), (Access("A", ("i",)),))
     tensors = (TensorType("C", "float32", (Positions(0, (0,)), Dense(1))), TensorType("A", "float32", (Dense(0),)))
-    problem = Problem(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
+    problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
     vector = np.arange(1, 10, dtype=np.float32)
     (stored,) = pattern.to_coords()
     got = agree(problem, Schedule(("i",), parallel="i"), {"A": vector}, pattern.arrays, (pattern.nse, 9))
@@ -56,7 +56,7 @@ def _gather(size):
     assignment = Assignment(Access("C", ("n", "t")), (Access("V", (Access("G", ("n",)), "t")),))
     two = (Dense(0), Dense(1))
     tensors = (TensorType("C", "float32", two), TensorType("V", "float32", two), TensorType("G", "int32", (Dense(0),)))
-    return Problem(assignment, tensors, (), (("n", None), ("t", size)))
+    return problem_of_product(assignment, tensors, (), (("n", None), ("t", size)))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_sum_over_gathered_values_stays_in_a_register():
     assignment = Assignment(Access("C", ()), (Access("V", (Access("G", ("n",)),)),))
     vector = (Dense(0),)
     tensors = (TensorType("C", "int64", ()), TensorType("V", "int64", vector), TensorType("G", "int64", vector))
-    problem = Problem(assignment, tensors, (), (("n", None),))
+    problem = problem_of_product(assignment, tensors, (), (("n", None),))
     arrays = {"V": np.arange(10, 15), "G": np.array([0, 4, 4, 9, -1])}
     for schedule in (Schedule(("n",)), Schedule(("n",), parallel="n", mode="reduced", grain=2)):
         assert agree(problem, schedule, arrays, (), ()) == 38
@@ -87,7 +87,7 @@ def test_loops_against_the_storage_order_look_coordinates_up(format):
     type_ = pattern_type(tensor.pattern)
     tensors = (TensorType("B", "float32", (Dense(0),)), TensorType("A", "float32", (Positions(0, (0, 1)),)))
     assignment = Assignment(Access("B", ("j",)), (Access("A", ("i", "j")),))
-    problem = Problem(assignment, tensors, (type_,), (("i", 9), ("j", 9)))
+    problem = problem_of_product(assignment, tensors, (type_,), (("i", 9), ("j", 9)))
     values = np.asarray(tensor.values)
     got = agree(problem, Schedule(("j", "i"), parallel="j"), {"A": values}, tensor.pattern.arrays, (9,))
     np.testing.assert_array_equal(got, np.asarray(tensor.todense()).sum(0))
@@ -97,7 +97,7 @@ def test_a_schedule_that_leaves_a_level_out_is_refused():
     pattern = sparse(9, 9, density=0.5).pattern
     tensors = (TensorType("B", "float32", ()), TensorType("A", "float32", (Positions(0, (0, 1)),)))
     assignment = Assignment(Access("B", ()), (Access("A", ("i", "j")),))
-    problem = Problem(assignment, tensors, (pattern_type(pattern),), (("i", 9), ("j", 9)))
+    problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9), ("j", 9)))
     with pytest.raises(ValueError, match="does not visit the levels"):
         build_loops(problem, Schedule(("i",)))
 
@@ -117,7 +117,7 @@ def test_a_batch_of_padded_patterns_is_walked_one_by_one(grain, parallel):
         TensorType("A", "float32", (Dense(0), Positions(0, (1, 2)))),
         TensorType("B", "float32", (Dense(0),)),
     )
-    problem = Problem(assignment, types, (type_,), (("b", 3), ("i", 9), ("j", 7)), (("b", "i", "j"),))
+    problem = problem_of_product(assignment, types, (type_,), (("b", 3), ("i", 9), ("j", 7)), (("b", "i", "j"),))
     schedule = Schedule(("b", "i", "j"), parallel=parallel, grain=grain)
     got = agree(problem, schedule, {"A": values, "B": dense(7)}, (pointers, coordinates), (3, 9))
     np.testing.assert_array_equal(got, [np.asarray(t.todense()) @ dense(7) for t in tensors])

@@ -34,7 +34,7 @@ def test_a_matrix_that_reads_rows_often(format, width):
     plan = _plan(A, X)
     assert plan.schedule.panel
     assert "in panels of" in str(plan.schedule)
-    assert read_recipe(write_recipe(plan.problem, plan.schedule)) == (plan.problem, plan.schedule)
+    assert read_recipe(write_recipe(plan.problem, (plan.schedule,))) == (plan.problem, (plan.schedule,))
     np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, X), W @ np.asarray(X))
 
 

@@ -5,7 +5,7 @@ import pytest
 from compiler.cases import CASES, dense, planned, sparse
 
 from jsparse.compiler.interpret import interpret_problem
-from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, PatternType, Positions, TensorType, problem_of_product
 from jsparse.formats import Level
 from jsparse.formats.levels import COMPRESSED, DENSE
 from jsparse.formats.pattern import core_of
@@ -29,7 +29,7 @@ def test_a_problem_prints_every_tensor_pattern_and_size():
 def test_a_size_known_at_run_time_prints_as_a_question_mark():
     vector = TensorType("A", "float32", (Dense(0),))
     target = TensorType("B", "float32", (Dense(0),))
-    problem = Problem(parse_einsum("i->i", ((4,),)), (target, vector), (), (("i", None),))
+    problem = problem_of_product(parse_einsum("i->i", ((4,),)), (target, vector), (), (("i", None),))
     assert str(problem).splitlines()[-1] == "  i < ?"
 
 
@@ -37,7 +37,7 @@ def test_accesses_to_one_pattern_walk_it_alike():
     on = (Positions(0, (0, 1)),)
     tensors = (TensorType("C", "float32", ()), TensorType("A", "float32", on), TensorType("B", "float32", on))
     with pytest.raises(ValueError, match="is walked as"):
-        Problem(parse_einsum("ij,ji->", ((3, 3), (3, 3))), tensors, (CSR,), (("i", 3), ("j", 3)))
+        problem_of_product(parse_einsum("ij,ji->", ((3, 3), (3, 3))), tensors, (CSR,), (("i", 3), ("j", 3)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -85,7 +85,7 @@ def _gathered():
     assignment = Assignment(target, (Access("V", (Access("G", ("n",)), "t")),))
     two = (Dense(0), Dense(1))
     tensors = (TensorType("C", "float32", two), TensorType("V", "float32", two), TensorType("G", "int32", (Dense(0),)))
-    return Problem(assignment, tensors, (), (("n", None), ("t", None)))
+    return problem_of_product(assignment, tensors, (), (("n", None), ("t", None)))
 
 
 def test_indices_out_of_range_contribute_nothing_and_nothing_wraps():
@@ -112,7 +112,6 @@ def test_an_index_that_only_the_target_carries_is_filled():
     assignment = Assignment(Access("C", ("i", "j")), (Access("A", ("i",)),))
     tensors = (TensorType("C", "int32", (Dense(1), Dense(0))), TensorType("A", "int32", (Dense(0),)))
     out = np.zeros((2, 3), np.int32)
-    interpret_problem(
-        Problem(assignment, tensors, (), (("i", 3), ("j", 2))), {"C": out, "A": np.arange(3, dtype=np.int32)}, []
-    )
+    problem = problem_of_product(assignment, tensors, (), (("i", 3), ("j", 2)))
+    interpret_problem(problem, {"C": out, "A": np.arange(3, dtype=np.int32)}, [])
     np.testing.assert_array_equal(out, [[0, 1, 2], [0, 1, 2]])

@@ -7,7 +7,7 @@ from compiler.cases import CASES
 
 from jsparse import JsparseError
 from jsparse.compiler.output import Compute, Coordinates, Count, Write, read_output, write_output
-from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.problem import Dense, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.recipe import digest, read_recipe, write_recipe
 from jsparse.compiler.schedule import Schedule
 from jsparse.notation import Access, Assignment
@@ -15,8 +15,8 @@ from jsparse.notation import Access, Assignment
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_round_trip(case):
-    text = write_recipe(case.plan.problem, case.plan.schedule)
-    assert read_recipe(text) == (case.plan.problem, case.plan.schedule)
+    text = write_recipe(case.plan.problem, (case.plan.schedule,))
+    assert read_recipe(text) == (case.plan.problem, (case.plan.schedule,))
     assert write_recipe(*read_recipe(text)) == text
 
 
@@ -24,12 +24,12 @@ def test_round_trip_of_indirect_accesses_and_unknown_sizes():
     assignment = Assignment(Access("C", ("n",)), (Access("V", (Access("G", ("n",)),)),))
     vector = (Dense(0),)
     tensors = (TensorType("C", "float64", vector), TensorType("V", "float64", vector), TensorType("G", "int64", vector))
-    pair = Problem(assignment, tensors, (), (("n", None),)), Schedule(("n",), parallel="n", grain=7)
+    pair = problem_of_product(assignment, tensors, (), (("n", None),)), (Schedule(("n",), parallel="n", grain=7),)
     assert read_recipe(write_recipe(*pair)) == pair
 
 
 def test_equal_plans_write_equal_recipes():
-    texts = {write_recipe(case.plan.problem, case.plan.schedule) for case in CASES}
+    texts = {write_recipe(case.plan.problem, (case.plan.schedule,)) for case in CASES}
     assert len(texts) == len(CASES)
     assert digest("ab", "c") != digest("a", "bc")
 
@@ -45,7 +45,7 @@ def test_another_version():
         read_recipe('{"version": 99}')
 
 
-RECIPE = json.loads(write_recipe(CASES[5].plan.problem, CASES[5].plan.schedule))
+RECIPE = json.loads(write_recipe(CASES[5].plan.problem, (CASES[5].plan.schedule,)))
 
 
 @pytest.mark.parametrize("name", sorted(RECIPE))
@@ -58,7 +58,7 @@ def test_a_corrupted_field(name, value):
     except JsparseError:
         return
     assert isinstance(read[0], Problem)
-    assert isinstance(read[1], Schedule)
+    assert all(isinstance(schedule, Schedule) for schedule in read[1])
 
 
 @pytest.mark.parametrize("name", sorted(RECIPE))

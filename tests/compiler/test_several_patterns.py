@@ -13,7 +13,7 @@ from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
-from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.schedule.candidate import candidates
 from jsparse.compiler.schedule.cost import estimate
@@ -44,7 +44,7 @@ def _problem(text: str, sparse: dict[str, tuple[Pattern, int]]) -> Problem:
     types = tuple(pattern_type(core_of(p)) for p, _ in sorted(sparse.values(), key=lambda entry: entry[1]))
     sizes = tuple((v, SIZES[v]) for v in dict.fromkeys("".join(terms)))
     assignment = Assignment(accesses[-1], tuple(accesses[:-1]))
-    return Problem(assignment, (tensors[-1], *tensors[:-1]), types, sizes)
+    return problem_of_product(assignment, (tensors[-1], *tensors[:-1]), types, sizes)
 
 
 def _pattern(rng: np.random.Generator, term: str, format: str) -> Pattern:
@@ -74,7 +74,7 @@ def test_two_patterns(text: str, formats: tuple[str, str]) -> None:
 
 
 def check(problem: Problem, schedule, patterns, rng: np.random.Generator) -> None:
-    assert read_recipe(write_recipe(problem, schedule)) == (problem, schedule)
+    assert read_recipe(write_recipe(problem, (schedule,))) == (problem, (schedule,))
     arrays = {}
     for access in problem.assignment.accesses:
         type_ = problem.type_of[access.tensor]

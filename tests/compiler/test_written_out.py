@@ -85,10 +85,10 @@ def test_a_pattern_known_at_run_time_only_stays_a_loop():
 
 def test_the_recipe_holds_the_content():
     plan = _shown()
-    problem, schedule = read_recipe(write_recipe(plan.problem, plan.schedule))
-    assert (problem, schedule) == (plan.problem, plan.schedule)
+    problem, schedules = read_recipe(write_recipe(plan.problem, (plan.schedule,)))
+    assert (problem, schedules) == (plan.problem, (plan.schedule,))
     others = replace(problem.patterns[0], content=())
-    assert write_recipe(replace(problem, patterns=(others,)), schedule) != write_recipe(problem, schedule)
+    assert write_recipe(replace(problem, patterns=(others,)), schedules) != write_recipe(problem, schedules)
 
 
 def test_tiles_agree_with_narrow_operands():

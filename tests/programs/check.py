@@ -18,6 +18,7 @@ from programs.padding import in_use, with_gaps, with_room
 from programs.places import assemblies, columns_of
 from programs.program import DenseOperand, Program, SparseOperand, by_semiring
 from programs.results import check_places, check_result
+from programs.statements import RandomStatements
 from programs.variants import batched
 
 import jsparse
@@ -25,7 +26,7 @@ from jsparse import Pattern
 from jsparse.compiler.backends.llvm.backend import Llvm
 from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.dtypes import is_complex, part
-from jsparse.compiler.interpret import as_stored
+from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
 from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import plan_einsum
@@ -44,7 +45,7 @@ OTHERS = (
 class WrongResultError(AssertionError):
     """A stage that gives another result than the definition, or fails."""
 
-    def __init__(self, program: Program | Evaluation, stage: str, detail: str) -> None:
+    def __init__(self, program: Program | Evaluation | RandomStatements, stage: str, detail: str) -> None:
         self.program, self.stage, self.detail = program, stage, detail
         super().__init__(program, stage, detail)  # so that it can be pickled
 

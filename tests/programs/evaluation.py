@@ -12,7 +12,7 @@ import numpy as np
 from programs.program import DenseOperand, SparseOperand, is_wide, promoted, reached_by
 
 import jsparse
-from jsparse.compiler.interpret import as_stored
+from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.planning.planned import Planned, plan_statement
 

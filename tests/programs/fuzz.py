@@ -18,11 +18,13 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from programs.check import FAST, THOROUGH, Effort, WrongResultError, check_dynamic, check_program
+from programs.check_statements import check_statements
 from programs.derivatives import check_derivatives
 from programs.evaluation import Evaluation
 from programs.generate import random_program
 from programs.indirect import random_indirect
 from programs.program import Program
+from programs.statements import random_statements
 from programs.sums import random_sum
 
 BLOCK = 25  # programs that a process runs between two reports
@@ -31,7 +33,7 @@ JAX_EVERY = 40  # compiling a program with XLA takes as long as all else
 CYCLE = 8  # of so many programs, those with these numbers are sums of products, and such with tables
 SUMS, INDIRECT = (3, 7), (1, 5)
 
-Check = Callable[[Program | Evaluation, int], None]  # of a program and its number; raises WrongResultError
+Check = Callable[[int, int], None]  # draws the program of a seed and a number; raises WrongResultError if it is wrong
 
 _begun: Any = None  # in a worker: for each block how many of its programs have begun
 
@@ -61,6 +63,7 @@ def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple
     effort = THOROUGH if options.thorough else FAST
     with ProcessPoolExecutor(options.jobs, context, _initialize, (begun,)) as pool:
         check = _differentiate if options.derivatives else partial(_compare, effort)
+        check = _check_statements if options.statements else check
         futures = {pool.submit(_run_block, check, options.seed, n, block): n for n, block in enumerate(blocks)}
         try:
             for future in as_completed(futures):
@@ -78,6 +81,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--start", type=int, default=0, help="the number of the first program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--thorough", action="store_true", help="run each program in several ways, as the tests do")
+    parser.add_argument("--statements", action="store_true", help="draw programs of several statements instead")
     parser.add_argument("--derivatives", action="store_true", help="check derivatives of the programs instead")
     return parser.parse_args()
 
@@ -92,24 +96,34 @@ def _run_block(check: Check, seed: int, number: int, block: range) -> list[str]:
     for place, n in enumerate(block):
         _begun[number] = place + 1
         try:
-            check(_drawn(seed, n), n)
+            check(seed, n)
         except WrongResultError as wrong:
             failures.append(f"program {n} of seed {seed} failed\n{wrong}")
     return failures
 
 
-def _compare(effort: Effort, program: Program | Evaluation, n: int) -> None:
+def _compare(effort: Effort, seed: int, n: int) -> None:
+    program = _drawn(seed, n)
     through_jax = n // CYCLE % JAX_EVERY == n % CYCLE  # as many of each kind
     check_program(program, through_jax, effort)
     if through_jax:
         check_dynamic(program, batched=n % 3 == 0)
 
 
-def _differentiate(program: Program | Evaluation, n: int) -> None:
+def _differentiate(seed: int, n: int) -> None:
+    program = _drawn(seed, n)
     try:
         check_derivatives(program)
     except Exception as error:
         raise WrongResultError(program, "derivatives", f"{type(error).__name__}: {error}") from error
+
+
+def _check_statements(seed: int, n: int) -> None:
+    program = random_statements(seed, n)
+    try:
+        check_statements(program, level=3 if n % 10 == 0 else 0)
+    except Exception as error:
+        raise WrongResultError(program, "statements", f"{type(error).__name__}: {error}") from error
 
 
 def _drawn(seed: int, n: int) -> Program | Evaluation:

@@ -11,12 +11,13 @@ import numpy as np
 
 from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
-from jsparse.compiler.interpret import as_stored, interpret_problem
+from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import Relayout
 

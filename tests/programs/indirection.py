@@ -16,7 +16,7 @@ from programs.grid import add, axes, read
 from programs.program import DenseOperand, SparseOperand, is_wide
 
 import jsparse
-from jsparse.compiler.interpret import as_stored
+from jsparse.compiler.scalar import as_stored
 from jsparse.notation import parse_statement
 from jsparse.ops.evaluate import planned_sum
 from jsparse.planning.index_relation import is_index_relation

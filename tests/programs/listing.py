@@ -19,7 +19,7 @@ from jsparse.compiler.loops.interpret import interpret_listing
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.output import Coordinates, Count, Write
-from jsparse.compiler.problem import Addend, Problem
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import column_problem, counting_problem
 from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.formats.relayout import relayout_to
@@ -52,7 +52,7 @@ class ListRun(HostRun):
     @property
     def is_ordered(self) -> bool:
         """Whether columns are sorted, each once."""
-        return bool(self.problem.terms)
+        return self.problem.ordered
 
     @property
     def has_values(self) -> bool:
@@ -61,8 +61,7 @@ class ListRun(HostRun):
 
     def columns(self) -> list[Column]:
         """What the definition says; without values, repeats included where columns may come in any order."""
-        every = (Addend(1, (), tuple(range(len(self.patterns)))),)
-        stated = self.problem if self.is_ordered else replace(self.problem, terms=every)
+        stated = replace(self.problem, ordered=True)
         found = define_listing(stated, self.arrays, self.by_pattern)
         if not self.is_ordered:
             return [(place, 0) for place, count in found.items() for _ in range(round(count))]

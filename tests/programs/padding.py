@@ -85,7 +85,7 @@ def in_use(run: HostRun, result: np.ndarray) -> np.ndarray:
     if place is None:
         return result
     used, unused = np.split(result, [run.shape[place]], axis=place)
-    assert (unused == run.problem.zero).all()
+    assert (unused == run.problem.monoid.zero).all()
     return used
 
 

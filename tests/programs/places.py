@@ -78,7 +78,7 @@ def _varied(
 
 def _named(problem: Problem, reached: OutputPattern, factors: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
     """The factors in the shape of their storage."""
-    accesses = [access for term in problem.terms for access in term.factors]
+    accesses = [access for term in problem.terms for access in term.reads]
     found = {}
     for access, array in zip(accesses, (array for of_term in factors for array in of_term), strict=True):
         axes = problem.type_of[access.tensor].axes

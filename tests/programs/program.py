@@ -13,7 +13,7 @@ from stored import closure
 
 import jsparse
 from jsparse import Format
-from jsparse.compiler.interpret import COMBINE, as_stored
+from jsparse.compiler.scalar import NUMPY, as_stored
 from jsparse.compiler.semiring import Semiring, semiring_named
 
 __all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "held", "promoted", "reached_by"]
@@ -231,11 +231,11 @@ def by_semiring(
     product, counts = None, np.ones(shape, bool)
     for term, x, mask in zip(terms, arrays, stored, strict=True):
         at = tuple(grid[v] for v in term)
-        product = x[at] if product is None else COMBINE[ring.multiply](product, x[at])
+        product = x[at] if product is None else NUMPY[ring.multiply](product, x[at])
         counts = counts & (mask[at] if mask.ndim else mask)
     zero = ring.zero(dtype.name)
     if ring.is_selective:  # of what each product would be, if it were stored
         product = as_stored(np.asarray(product), dtype)
     product = np.broadcast_to(product, shape).astype(np.int64 if dtype.kind in "iub" else np.float64)
     axes = tuple(range(len(kept), len(space)))
-    return np.asarray(COMBINE[ring.add].reduce(product, axes, initial=zero, where=counts))
+    return np.asarray(NUMPY[ring.add].reduce(product, axes, initial=zero, where=counts))

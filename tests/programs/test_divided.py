@@ -80,7 +80,7 @@ def _check(seed: int) -> str:
     if plan is None:
         return "whole"
     schedule = fine_grained(plan.schedule, rng)
-    assert read_recipe(write_recipe(plan.problem, schedule)) == (plan.problem, schedule)
+    assert read_recipe(write_recipe(plan.problem, (schedule,))) == (plan.problem, (schedule,))
     case = replace(case, plan=plan, schedule=schedule, wide=bool(rng.random() < 0.3))
     run, want = case.run(rng, 3 if rng.random() < 0.1 else 0), case.moved(case.meaning())
     if rng.random() < 0.4:

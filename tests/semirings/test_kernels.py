@@ -17,7 +17,9 @@ from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.loops import build_loops
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
+from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import EqualityMask, Semiring
+from jsparse.compiler.statement import product_statement
 
 NAN, INF = np.nan, np.inf
 LEFT = [1, NAN, 3, NAN, INF, -INF, -2, 5]
@@ -88,10 +90,13 @@ def test_choices_lane_by_lane():
     np.testing.assert_array_equal(got, [-1] * 7 + [5])
 
 
-def masked() -> tuple[Problem, object]:
+def masked() -> tuple[Problem, tuple[Schedule, ...]]:
     """SpMV of which the first factor has to equal the second."""
     plan = CASES[0].plan
-    return replace(plan.problem, semiring=Semiring("max", "*"), mask=EqualityMask("+", 1)), plan.schedule
+    target, *factors = plan.problem.assignment.accesses
+    dtypes = [plan.problem.type_of[access.tensor].dtype for access in (target, *factors)]
+    statement = product_statement(target, factors, (0,), dtypes, Semiring("max", "*"), EqualityMask("+", 1))
+    return replace(plan.problem, statements=(statement,)), (plan.schedule,)
 
 
 def test_recipes():
@@ -102,23 +107,26 @@ def test_recipes():
 @pytest.mark.parametrize(
     "field, value",
     [
-        ("semiring", ["-", "*"]),
-        ("semiring", ["+"]),
-        ("semiring", "min_plus"),
-        ("mask", ["*", 0]),
-        ("mask", ["/", 1]),
-        ("mask", ["*", 2]),
-        ("mask", 3),
+        ("add", "-"),
+        ("add", None),
+        ("value", ["apply", "**", ["number", 1], ["number", 2]]),
+        ("value", ["apply", "*", ["number", 1]]),
+        ("value", ["number", "1"]),
+        ("value", 3),
+        ("condition", ["rounded", ["number", 1], "float7"]),
+        ("condition", ["access"]),
     ],
 )
 def test_recipes_of_other_operations(field, value):
     text = json.loads(write_recipe(*masked()))
+    place = ("target", "value", "add", "patterns", "condition").index(field)
+    text["statements"][0][place] = value
     with pytest.raises(JsparseError):
-        read_recipe(json.dumps({**text, field: value}))
+        read_recipe(json.dumps(text))
 
 
 def test_a_mask_is_shown():
-    problem, schedule = masked()
+    problem, schedules = masked()
     names = [str(access) for access in problem.assignment.factors]
-    assert f"where {names[0]} == {names[1]}" in str(problem)
-    assert f"max= 1 if {names[0]} == {names[1]}" in str(build_loops(problem, schedule))
+    assert f"max= 1 if float32({names[0]}) == {names[1]}" in str(problem)
+    assert f"max= 1 if float32({names[0]}) == {names[1]}" in str(build_loops(problem, *schedules))

@@ -53,6 +53,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
+    "/": operator.truediv,
     "//": operator.floordiv,
     "%": operator.mod,
     "min": lambda left, right: min(left, right) if type(left) is type(right) is int else np.minimum(left, right),

@@ -72,10 +72,10 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Arithmetic on operands of one type. `//` and `%` are for non-negative integers; `&` and `|` for bool and bits;
-    `min` and `max` with NaN are NaN."""
+    """Arithmetic on operands of one type. `/` is for floats, `//` and `%` for non-negative integers, `&` and `|` for
+    bool and bits; `min` and `max` with NaN are NaN."""
 
-    op: Literal["+", "-", "*", "//", "%", "min", "max", "&", "|", "<<", ">>"]
+    op: Literal["+", "-", "*", "/", "//", "%", "min", "max", "&", "|", "<<", ">>"]
     left: Expr
     right: Expr
 

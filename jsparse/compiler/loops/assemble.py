@@ -28,7 +28,9 @@ from jsparse.compiler.loops.nest import (
 )
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.scalar import Rounded, Scalar
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["assemble_loops"]
@@ -42,18 +44,18 @@ def assemble_loops(problem: Problem, schedule: Schedule) -> LoopNest:
 class _Assembler:
     def __init__(self, problem: Problem, schedule: Schedule) -> None:
         self.problem, self.schedule = problem, schedule
-        self.target = problem.assignment.target
+        self.target, self.dtype = problem.target, problem.accumulator
         self.iterators = LevelIterators(problem, schedule.merge_leaders)
         over = [str(v) for v in self.target.indices if v not in schedule.order]
         if len(over) > 1:
             raise ValueError(f"a row has one index, but {over} are left of {self.target}")
-        dtype = problem.accumulator if problem.wants_values else ""
-        if dtype == "float32" and problem.semiring.add == "+" and any(schedule.own):
+        dtype = self.dtype if problem.wants_values else ""
+        if dtype == "float32" and problem.monoid.add == "+" and any(schedule.own):
             dtype = TOTAL  # a row has no blocks (`blocked_sums`); float64 rows cost no measurable time
-        self.row = SparseWorkspace("row" if over else "acc", dtype, over[0] if over else None)
+        self.row = SparseWorkspace("row" if over else "acc", dtype, problem.monoid, over[0] if over else None)
 
     def build(self) -> LoopNest:
-        return LoopNest(self.problem, False, self._shared(0))
+        return LoopNest(self.problem, self._shared(0))
 
     def _shared(self, place: int) -> Stmt:
         if place == len(self.schedule.order):
@@ -110,7 +112,15 @@ class _Assembler:
         iterators = self.iterators.part(term.patterns)
         loops = [loop for var in self.schedule.own[number] for loop in iterators.bind(var)]
         iterators.check()
-        return self._nested(loops, Assign(self.row.access(), True, term.factors, term.coefficient))
+        return self._nested(loops, Assign(self.row.access(), self._value(term), self.dtype, self.problem.monoid))
+
+    def _value(self, term: Statement) -> Scalar | None:
+        """What a term adds, compared as the target stores it in a selective sum; None if no values are wanted."""
+        stored = self.problem.type_of[self.target.tensor].dtype
+        if term.value is None or not self.problem.wants_values:
+            return None
+        selects = self.problem.monoid.is_selective and stored != self.dtype
+        return Rounded(term.value, stored) if selects else term.value
 
     def _nested(self, loops: Iterable[Loop], stmt: Stmt) -> Stmt:
         for loop in reversed(list(loops)):

@@ -25,20 +25,21 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
 
-from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, LevelIteration, Range, Runs, Tiles
+from jsparse.compiler.loops.domain import Derivation, HorizontalReduce, Lanes, LevelIteration, Range, Runs, Tiles
 from jsparse.compiler.loops.nest import (
     AppendEdges,
     Assign,
     Forall,
-    LoopNest,
     Pack,
     Sequence,
     Stmt,
     TermGuard,
     Where,
+    Widened,
     Workspace,
 )
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.scalar import replaced
 from jsparse.notation.assignment import Access
 
 __all__ = ["BLOCK", "TOTAL", "blocked_sums"]
@@ -47,13 +48,10 @@ BLOCK = 64  # terms of one run
 TOTAL = "float64"
 
 
-def blocked_sums(nest: LoopNest, short: Collection[tuple[int, int]] = ()) -> LoopNest:
-    """The nest with long float32 sums in blocks. Segments of the (pattern, level) in `short` have at most `BLOCK`
+def blocked_sums(stmt: Stmt, problem: Problem, short: Collection[tuple[int, int]] = ()) -> Stmt:
+    """The statement with long float32 sums in blocks. Segments of the (pattern, level) in `short` have at most `BLOCK`
     entries."""
-    problem = nest.problem
-    if problem.accumulator != "float32" or problem.semiring.add != "+":
-        return nest
-    return replace(nest, body=_Blocking(problem, short).stmt(nest.body))
+    return _Blocking(problem, short).stmt(stmt)
 
 
 class _Blocking:
@@ -63,7 +61,8 @@ class _Blocking:
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
             inner = replace(stmt, producer=self.stmt(stmt.producer), consumer=self.stmt(stmt.consumer))
-            return self.blocked(inner, stmt.workspace)
+            sums = stmt.workspace.dtype == "float32" and stmt.workspace.monoid.add == "+"
+            return self.blocked(inner, stmt.workspace) if sums else inner
         return _rebuilt(stmt, self.stmt)
 
     def blocked(self, where: Where, workspace: Workspace) -> Where:
@@ -76,7 +75,7 @@ class _Blocking:
         place, size = cut
         outer = 0 if workspace.var is not None or all(n == 1 for n in turns[:place]) else place
         total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
-        flush: Stmt = Assign(total.access(), True, (workspace.access(),))
+        flush: Stmt = Assign(total.access(), workspace.access(), workspace.dtype)
         if workspace.var is not None:  # whose tiles may be among the loops
             flush = Forall(
                 workspace.var, HorizontalReduce() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush
@@ -122,7 +121,7 @@ class _Blocking:
         """An upper bound of a loop's trip count; None if there is none."""
         domain, size = loop.domain, self.problem.size[loop.var]
         match domain:
-            case Lanes() | HorizontalReduce() | Runs() | LevelIteration(bound=True):
+            case Lanes() | HorizontalReduce() | Runs() | Derivation() | LevelIteration(bound=True):
                 return 1
             case Tiles(lanes=lanes):
                 return None if size is None else -(-size // lanes)
@@ -166,14 +165,14 @@ def _with(stmt: Stmt, name: str, place: int, change: Callable[[Forall], Stmt]) -
 def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
     """The statement with one workspace read in place of another."""
     if isinstance(stmt, Assign):
-        return replace(stmt, factors=tuple(new if factor == old else factor for factor in stmt.factors))
+        return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, old, new))
     return _rebuilt(stmt, lambda inner: _renamed(inner, old, new))
 
 
 def _rebuilt(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """The statement with `change` of each of its children."""
     match stmt:
-        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body):
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body) | Widened(body=body):
             return replace(stmt, body=change(body))
         case Sequence(stmts=stmts):
             return Sequence(tuple(map(change, stmts)))

@@ -1,4 +1,4 @@
-"""Problem + schedule → loop nest. The schedule makes every decision; this module only carries them out."""
+"""Problem + schedules → loop nest. The schedules make every decision; this module only carries them out."""
 
 from __future__ import annotations
 
@@ -6,47 +6,77 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
+from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.assemble import assemble_loops
 from jsparse.compiler.loops.blocked_sums import blocked_sums
-from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, LevelIteration, Panels, Tiles
+from jsparse.compiler.loops.domain import Derivation, HorizontalReduce, Lanes, LevelIteration, Panels, Tiles
 from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
-from jsparse.compiler.loops.nest import AppendCoord, Assign, Forall, LoopNest, Pack, Parallel, Stmt, Where, Workspace
+from jsparse.compiler.loops.nest import (
+    AppendCoord,
+    Assign,
+    Clear,
+    Forall,
+    LoopNest,
+    Pack,
+    Parallel,
+    Sequence,
+    Stmt,
+    Where,
+    Widened,
+    Workspace,
+)
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of, replaced
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.semiring import Monoid
+from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access
 
 __all__ = ["build_loops"]
 
 
-def build_loops(problem: Problem, schedule: Schedule) -> LoopNest:
-    """The loop nest that `schedule` describes.
+def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
+    """The loop nest that the schedules describe: one for each statement, or one for an assembly.
 
-    Accumulation: below the innermost loop over an index of the target, everything is a reduction. Its partial result
-    lives in registers (the workspace `acc`) and is written once. If reductions also stand further out, the target is
-    cleared and added to in memory. The last pass cuts long sums of float32 into blocks (`blocked_sums`).
+    The nests of several statements follow each other. Accumulation: below the innermost loop over an index of the
+    target, everything is a reduction. Its partial result lives in registers (the workspace `acc`) and is written once.
+    If reductions also stand further out, the target is cleared and added to in memory. The last pass cuts long sums of
+    float32 into blocks (`blocked_sums`).
+
+    Raises ValueError for another number of schedules.
     """
-    if problem.terms:
+    if problem.ordered:
+        (schedule,) = schedules
         return assemble_loops(problem, schedule)
-    return blocked_sums(_Builder(problem, schedule).build(), schedule.short)
+    pairs = zip(problem.statements, schedules, strict=True)
+    parts = [blocked_sums(_Builder(problem, s, how).build(), problem, how.short) for s, how in pairs]
+    return LoopNest(problem, parts[0] if len(parts) == 1 else Sequence(tuple(parts)))
 
 
 class _Builder:
-    def __init__(self, problem: Problem, schedule: Schedule) -> None:
-        self.problem, self.schedule = problem, schedule
-        self.target = problem.assignment.target
-        self.dtype = problem.accumulator
-        self.free_vars = frozenset(self.target.variables())
+    """Builds the nest of one statement."""
+
+    def __init__(self, problem: Problem, statement: Statement, schedule: Schedule) -> None:
+        self.problem, self.statement, self.schedule = problem, statement, schedule
+        self.target, self.positions = statement.target, problem.type_of[statement.target.tensor].positions
+        self.stored = problem.type_of[self.target.tensor].dtype
+        self.dtype = accumulator(*(problem.type_of[a.tensor].dtype for a in statement.assignment.accesses))
+        self.monoid = Monoid.of(statement.add, self.stored)
+        self.free_vars = problem.free_vars_of(statement.target)
         self.vector = schedule.order[-1] if schedule.lanes else None
         self.loops, self.summed, self.sum_at = self._sequence()
         self.register_at = self._register_place()
 
-    def build(self) -> LoopNest:
+    def build(self) -> Stmt:
         if self.problem.is_assembly:
-            return LoopNest(self.problem, False, self._listing(0))
+            return self._listing(0)
         outer_reduction = any(self._reduces(loop) for loop in self.loops[: self.register_at])
-        body = self._emit(0, outer_reduction, self.problem.product)
-        clear = outer_reduction or not self._covers_target()
-        return LoopNest(self.problem, clear, body, outer_reduction and self.schedule.long_sums)
+        assert self.statement.value is not None
+        body = self._emit(0, outer_reduction, self.statement.value)
+        if outer_reduction and self.schedule.long_sums:
+            return Widened(self.target, self.stored, body)
+        cleared = outer_reduction or not self._covers_target()
+        return Sequence((Clear(self.target, self.monoid), body)) if cleared else body
 
     def _listing(self, place: int) -> Stmt:
         """All loops, reductions included, around an append: it lists every combination of entries that they reach."""
@@ -55,7 +85,7 @@ class _Builder:
     def _sequence(self) -> tuple[list[Loop], list[Loop], int]:
         """The loops in order, the loops of `schedule.summed`, and the place in the former where the latter stand."""
         scalar = self.schedule.order[:-1] if self.vector else self.schedule.order
-        iterators = LevelIterators(self.problem, self.schedule.merge_leaders)
+        iterators = LevelIterators.of(self.problem, self.statement, self.schedule.merge_leaders)
         loops: list[Loop] = []
         summed: list[Loop] = []
         sum_at = 0
@@ -88,20 +118,18 @@ class _Builder:
         """Whether the loop determines where the target is written: by its variable, or by a position it looks up."""
         if not loop.filters:
             return loop.var in self.free_vars
-        positions = self.problem.type_of[self.target.tensor].positions
-        return (
-            positions is not None
-            and isinstance(loop.domain, LevelIteration)
-            and loop.domain.pattern == positions.pattern
-        )
+        if isinstance(loop.domain, Derivation):
+            return loop.var in self.free_vars
+        own = None if self.positions is None else self.positions.pattern
+        return isinstance(loop.domain, LevelIteration) and loop.domain.pattern == own
 
     def _covers_target(self) -> bool:
-        """Whether the loops visit every element of the target: not if a sparse level leaves coordinates out, or if a
-        repeated index restricts them to a diagonal."""
-        if len(set(self.target.indices)) < len(self.target.indices):
+        """Whether the loops visit every element of the target: not if a sparse level leaves coordinates out, if a
+        repeated index restricts them to a diagonal, or if a sum of others may leave an index out."""
+        named = set(self.target.indices)
+        if len(named) < len(self.target.indices) or not named.isdisjoint(self.problem.parts_of):
             return False
-        positions = self.problem.type_of[self.target.tensor].positions
-        own = None if positions is None else positions.pattern
+        own = None if self.positions is None else self.positions.pattern
         if own is not None and self.problem.patterns[own].padded:
             return False
         return all(self._visits_all(loop, own) for loop in self.loops[: self.register_at])
@@ -122,22 +150,23 @@ class _Builder:
     def _reduces_lanes(self) -> bool:
         return self.vector is not None and self.vector not in self.free_vars
 
-    def _emit(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
-        if self.summed and place == self.sum_at and factors == self.problem.product:
-            return self._sum_first(factors, lambda rest: self._emit(place, accumulate, rest))
+    def _emit(self, place: int, accumulate: bool, value: Scalar) -> Stmt:
+        if self.summed and place == self.sum_at and value == self.statement.value:
+            return self._sum_first(value, lambda rest: self._emit(place, accumulate, rest))
         if place == self.register_at and self._in_registers:
-            return self._registers(place, accumulate, factors)
+            return self._registers(place, accumulate, value)
         if place == len(self.loops):
-            return self._innermost(self.target, accumulate, factors)
+            return self._innermost(self.target, accumulate, value)
         if isinstance(self.loops[place].domain, Panels):
-            return self._loop(place, self._packed(factors, lambda packed: self._emit(place + 1, accumulate, packed)))
-        return self._loop(place, self._emit(place + 1, accumulate, factors))
+            return self._loop(place, self._packed(value, lambda packed: self._emit(place + 1, accumulate, packed)))
+        return self._loop(place, self._emit(place + 1, accumulate, value))
 
-    def _packed(self, factors: tuple[Access, ...], consume: Callable[[tuple[Access, ...]], Stmt]) -> Stmt:
-        """`consume` of the factors, with the gathered one read from a packed copy."""
-        (source,) = (f for f in factors if f.variables() and set(f.variables()) == set(self.schedule.order[-2:]))
+    def _packed(self, value: Scalar, consume: Callable[[Scalar], Stmt]) -> Stmt:
+        """`consume` of the value, with the gathered factor read from a packed copy."""
+        gathered = set(self.schedule.order[-2:])
+        (source,) = (f for f in accesses_of(value) if f.variables() and set(f.variables()) == gathered)
         access = Access("pack", source.indices)
-        return Pack("pack", source, consume(tuple(access if f == source else f for f in factors)))
+        return Pack("pack", source, consume(replaced(value, source, access)))
 
     def _loop(self, place: int, body: Stmt) -> Forall:
         loop = self.loops[place]
@@ -155,46 +184,61 @@ class _Builder:
             return False
         return not self.problem.patterns[loop.domain.pattern].is_single(loop.domain.level)
 
-    def _registers(self, place: int, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
+    def _registers(self, place: int, accumulate: bool, value: Scalar) -> Stmt:
         """where(acc, reductions, target = acc); a reduction that runs in lanes is reduced to a scalar in between."""
-        acc = Workspace("acc", self.dtype, self.vector, max(self.schedule.lanes, 1))
-        producer = self._below(place, acc.access(), factors)
+        acc = Workspace("acc", self.dtype, self.monoid, self.vector, max(self.schedule.lanes, 1))
+        producer = self._below(place, acc.access(), value)
         if not self._reduces_lanes:
-            return Where(acc, producer, self._innermost(self.target, accumulate, (acc.access(),)))
-        total = Workspace("total", self.dtype)
-        fold = Forall(str(self.vector), HorizontalReduce(), Assign(total.access(), True, (acc.access(),)))
-        return Where(total, Where(acc, producer, fold), Assign(self.target, accumulate, (total.access(),)))
+            return Where(acc, producer, self._innermost(self.target, accumulate, acc.access()))
+        total = Workspace("total", self.dtype, self.monoid)
+        fold = Forall(str(self.vector), HorizontalReduce(), self._assign(total.access(), True, acc.access()))
+        return Where(total, Where(acc, producer, fold), self._assign(self.target, accumulate, total.access()))
 
-    def _below(self, place: int, into: Access, factors: tuple[Access, ...]) -> Stmt:
-        if self.summed and place == self.sum_at and factors == self.problem.product:
-            return self._sum_first(factors, lambda rest: self._below(place, into, rest))
+    def _below(self, place: int, into: Access, value: Scalar) -> Stmt:
+        if self.summed and place == self.sum_at and value == self.statement.value:
+            return self._sum_first(value, lambda rest: self._below(place, into, rest))
         if place == len(self.loops):
-            return self._innermost(into, True, factors)
-        return self._loop(place, self._below(place + 1, into, factors))
+            return self._innermost(into, True, value)
+        return self._loop(place, self._below(place + 1, into, value))
 
     @property
     def _sums_in_lanes(self) -> bool:
         """Whether factors that depend on the summed variables run in lanes."""
         names = {loop.var for loop in self.summed if not loop.filters}
-        factors = (set(f.variables()) for f in self.problem.assignment.factors)
+        factors = (set(f.variables()) for f in self.statement.reads)
         return any(self.vector in f and names & f for f in factors)
 
-    def _sum_first(self, factors: tuple[Access, ...], consume: Callable[[tuple[Access, ...]], Stmt]) -> Stmt:
+    def _sum_first(self, value: Scalar, consume: Callable[[Scalar], Stmt]) -> Stmt:
         """where(sub = Σ of the factors that depend on the summed variables, the rest of the product with sub)."""
         names = {loop.var for loop in self.summed if not loop.filters}
+        factors = factors_of(value)
+        assert factors is not None
+        multiply = value.operation if isinstance(value, Apply) else "*"
         inner = tuple(f for f in factors if names & set(f.variables()))
         outer = tuple(f for f in factors if not names & set(f.variables()))
         in_lanes = self._sums_in_lanes
         checked = self.schedule.mode != "reduced"  # a chunk of a reduction does not know whether others added to it
         lanes = (self.vector, self.schedule.lanes) if in_lanes else (None, 1)
-        sub = Workspace("sub", self.dtype, *lanes, checked)
-        producer = self._innermost(sub.access(), True, inner) if in_lanes else Assign(sub.access(), True, inner)
+        sub = Workspace("sub", self.dtype, self.monoid, *lanes, checked)
+        summed = product_of(multiply, inner)
+        make = self._innermost if in_lanes else self._assign
+        producer = make(sub.access(), True, summed)
         for loop in reversed(self.summed):
             ahead = self.schedule.prefetch if in_lanes and loop is self.summed[-1] else 0
             producer = Forall(loop.var, loop.domain, producer, None, ahead)
-        return Where(sub, producer, consume((sub.access(), *outer)))
+        return Where(sub, producer, consume(product_of(multiply, (sub.access(), *outer))))
 
-    def _innermost(self, target: Access, accumulate: bool, factors: tuple[Access, ...]) -> Stmt:
-        compared = self.problem.compared if factors == self.problem.product else ()
-        assign = Assign(target, accumulate, factors, compared=compared)
+    def _innermost(self, target: Access, accumulate: bool, value: Scalar) -> Stmt:
+        assign = self._assign(target, accumulate, value)
         return Forall(self.vector, Lanes(), assign) if self.vector else assign
+
+    def _assign(self, target: Access, accumulate: bool, value: Scalar) -> Assign:
+        """The assignment, under the statement's condition where its whole value is added.
+
+        A selective sum (min, max) compares its terms as the target would store them.
+        """
+        condition = self.statement.condition if value == self.statement.value else None
+        is_workspace = isinstance(value, Access) and value.tensor not in self.problem.type_of
+        if self.monoid.is_selective and self.stored != self.dtype and not is_workspace:
+            value = Rounded(value, self.stored)
+        return Assign(target, value, self.dtype, self.monoid, accumulate, condition)

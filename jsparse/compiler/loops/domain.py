@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from jsparse.compiler.statement import DerivedVar
+
 __all__ = [
     "Coiteration",
+    "Derivation",
     "Domain",
     "HorizontalReduce",
     "Lanes",
@@ -110,6 +113,16 @@ class Coiteration:
 
 
 @dataclass(frozen=True, slots=True)
+class Derivation:
+    """The one coordinate that other variables determine, unless it reaches the size of the variable."""
+
+    derived: DerivedVar
+
+    def __str__(self) -> str:
+        return self.derived.sum
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceNonzeros:
     """The coordinates at which a sparse workspace was written, ascending. The loop empties the workspace."""
 
@@ -120,5 +133,14 @@ class WorkspaceNonzeros:
 
 
 Domain: TypeAlias = (
-    Range | LevelIteration | Tiles | Lanes | Panels | Runs | HorizontalReduce | Coiteration | WorkspaceNonzeros
+    Range
+    | LevelIteration
+    | Tiles
+    | Lanes
+    | Panels
+    | Runs
+    | HorizontalReduce
+    | Coiteration
+    | Derivation
+    | WorkspaceNonzeros
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, cast
@@ -12,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from jsparse.compiler.interpret import COMBINE, as_stored
 from jsparse.compiler.levels import functions_of
 from jsparse.compiler.loops.domain import (
     Coiteration,
+    Derivation,
     HorizontalReduce,
     Lanes,
     LevelIteration,
@@ -29,6 +28,7 @@ from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
     Assign,
+    Clear,
     Forall,
     LoopNest,
     Pack,
@@ -37,11 +37,12 @@ from jsparse.compiler.loops.nest import (
     Stmt,
     TermGuard,
     Where,
+    Widened,
     Workspace,
 )
 from jsparse.compiler.loops.nest import Sequence as Sequence_
 from jsparse.compiler.problem import Dense, Positions
-from jsparse.compiler.semiring import Multiply, identity
+from jsparse.compiler.scalar import NUMPY, Scalar, accesses_of, as_stored, evaluate
 from jsparse.notation.assignment import Access
 
 __all__ = ["count_operations", "interpret_listing", "interpret_loops"]
@@ -51,20 +52,14 @@ PositionRange = tuple[int, int]  # the positions [lo, hi) at which the present c
 
 
 def interpret_loops(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> None:
-    """Execute `nest`; the target's array is written.
+    """Execute `nest`; the targets' arrays are written.
 
     Args:
-        arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included).
+        arrays: tensor name → values, one axis per storage axis (dense blocks inside a pattern included). Temporaries
+            are among them.
         patterns: for each pattern its index arrays, level by level, pointers before coordinates.
     """
-    target = arrays[nest.problem.tensors[0].name]
-    into = np.zeros(target.shape, np.float64) if nest.widened else target
-    if nest.clear:
-        into[...] = nest.problem.zero
-    machine = _Machine(nest, {**arrays, nest.problem.tensors[0].name: into}, patterns)
-    machine.run(nest.body)
-    if nest.widened:
-        target[...] = as_stored(into, target.dtype)
+    _Machine(nest, dict(arrays), patterns).run(nest.body)
 
 
 def interpret_listing(
@@ -77,10 +72,10 @@ def interpret_listing(
 
 
 def count_operations(nest: LoopNest, arrays: Mapping[str, Array], patterns: Sequence[Sequence[Array]]) -> int:
-    """Execute `nest`, and count iterations and assignments, each lane by itself."""
+    """Execute `nest`, and count iterations, assignments and cleared elements, each lane by itself."""
     machine = _Machine(nest, dict(arrays), patterns)
     machine.run(nest.body)
-    return machine.operations + (arrays[nest.problem.tensors[0].name].size if nest.clear else 0)
+    return machine.operations
 
 
 @dataclass
@@ -104,7 +99,7 @@ class _Machine:
     absent: set[int] = field(default_factory=set)  # patterns without an entry at the present coordinates
     runs: dict[str, _Run] = field(default_factory=dict)
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
-    row_dtypes: dict[str, str] = field(default_factory=dict)
+    row_of: dict[str, SparseWorkspace] = field(default_factory=dict)
     listed: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
     empty: frozenset[str] = frozenset()  # checked workspaces that nothing was added to yet
     operations: int = 0
@@ -131,19 +126,27 @@ class _Machine:
             case AppendCoord(target=target, value=value):
                 here = tuple(self.env[str(v)] for v in target.indices)
                 self.listed.append((here, None if value is None else self.appended(value)))
-            case Where(
-                workspace=SparseWorkspace(name=name, dtype=dtype, var=var), producer=producer, consumer=consumer
-            ):
-                self.rows[name], self.row_dtypes[name] = {}, dtype or "float32"
+            case Where(workspace=SparseWorkspace() as row, producer=producer, consumer=consumer):
+                self.rows[row.name], self.row_of[row.name] = {}, row
                 self.run(producer)
-                if var is not None or self.rows[name]:
+                if row.var is not None or self.rows[row.name]:
                     self.run(consumer)
             case Where(workspace=Workspace() as workspace, producer=producer, consumer=consumer):
                 size = () if workspace.var is None else (self.size(workspace.var),)
-                self.arrays[workspace.name] = np.full(size, self.nest.problem.zero, workspace.dtype)
+                self.arrays[workspace.name] = np.full(size, workspace.monoid.zero, workspace.dtype)
                 self.empty = self.empty | {workspace.name} if workspace.checked else self.empty - {workspace.name}
                 self.run(producer)
                 self.run(consumer)
+            case Clear(target=target, monoid=monoid):
+                self.operations += self.arrays[target.tensor].size
+                self.arrays[target.tensor][...] = monoid.zero
+            case Widened(target=target, body=body):
+                narrow = self.arrays[target.tensor]
+                self.operations += narrow.size
+                self.arrays[target.tensor] = np.zeros(narrow.shape, np.float64)
+                self.run(body)
+                narrow[...] = as_stored(self.arrays[target.tensor], narrow.dtype)
+                self.arrays[target.tensor] = narrow
             case Assign():
                 self.operations += 1
                 self.assign(stmt)
@@ -166,6 +169,11 @@ class _Machine:
                 yield from (self.env.update({var: n}) for n in range(*self.tiles[var]))
             case Coiteration(terms=terms):
                 yield from self.merged(var, terms)
+            case Derivation(derived=derived):
+                here = sum(stride * self.env[part] for stride, part in derived.parts)
+                if here < self.size(var):
+                    self.env[var] = here
+                    yield
             case WorkspaceNonzeros(workspace=workspace):
                 for place in sorted(self.rows[workspace]):
                     self.env[var] = place[0]
@@ -267,69 +275,43 @@ class _Machine:
         return self.arrays[tensor].shape[axis]
 
     def assign(self, stmt: Assign) -> None:
-        semiring = self.nest.problem.semiring
-        counts = self.counts(stmt.compared) and self.empty.isdisjoint(factor.tensor for factor in stmt.factors)
-        value = self.product(stmt.factors, semiring.multiply) if counts else None
+        monoid, dtype = stmt.monoid, np.dtype(stmt.dtype)
+        counts = self.holds(stmt, dtype) and self.empty.isdisjoint(access.tensor for access in stmt.reads)
+        value = self.value(stmt.value, dtype) if counts else None
         self.empty -= {stmt.target.tensor} if value is not None else set()
-        if value is not None and semiring.is_selective:
-            value = self.rounded(value, self.nest.problem.tensors[0].dtype)
         if stmt.target.tensor in self.rows:
             row, place = self.rows[stmt.target.tensor], self.row_place(stmt.target)
-            added = 0 if value is None else self.scaled(value, stmt.coefficient)
-            added = np.dtype(self.row_dtypes[stmt.target.tensor]).type(added)
-            row[place] = COMBINE[semiring.add](row[place], added) if place in row else added
+            added = 0 if value is None else value
+            added = np.dtype(self.row_of[stmt.target.tensor].dtype or "float32").type(added)
+            row[place] = NUMPY[monoid.add](row[place], added) if place in row else added
             return
         target, where = self.arrays[stmt.target.tensor], self.address(stmt.target)
         if where is None:
             return
-        addend = self.accumulator.type(self.nest.problem.zero) if value is None else value
+        addend = dtype.type(monoid.zero) if value is None else value
         if stmt.accumulate:
-            old = target[where] if target.dtype == np.float64 else self.read(stmt.target, where)
-            addend = COMBINE[semiring.add](old, addend)
+            old = target[where] if target.dtype == np.float64 else target[where].astype(dtype)
+            addend = NUMPY[monoid.add](old, addend)
         target[where] = as_stored(addend, target.dtype)
-
-    @cached_property
-    def accumulator(self) -> np.dtype:
-        return np.dtype(self.nest.problem.accumulator)
-
-    def read(self, access: Access, where: tuple[int, ...]) -> Any:
-        """An element in the dtype of arithmetic."""
-        return self.arrays[access.tensor][where].astype(self.accumulator)
-
-    def scaled(self, value: Any, coefficient: float) -> Any:
-        return value if coefficient == 1 else self.accumulator.type(coefficient) * value
-
-    def rounded(self, value: Any, dtype: str) -> Any:
-        """A value rounded to a dtype, as a number of the dtype of arithmetic."""
-        return as_stored(value, np.dtype(dtype)).astype(self.accumulator)
 
     def appended(self, value: Access) -> Any:
         """A row's value as the target stores it."""
-        target = self.nest.problem.type_of[self.nest.problem.assignment.target.tensor]
-        row = self.rows[value.tensor]
-        return as_stored(self.accumulator.type(row[self.row_place(value)]), np.dtype(target.dtype)).item()
+        problem, row = self.nest.problem, self.rows[value.tensor]
+        target = np.dtype(problem.type_of[problem.target.tensor].dtype)
+        return as_stored(np.dtype(problem.accumulator).type(row[self.row_place(value)]), target).item()
 
-    def product(self, factors: Sequence[Access], operation: Multiply) -> Any:
-        """The product of the factors, in their order; None if an indirect index is out of range."""
-        value: Any = None
-        for factor in factors:
-            where = self.address(factor)
-            if where is None:
-                return None
-            element = self.read(factor, where)
-            value = element if value is None else COMBINE[operation](value, element)
-        return self.accumulator.type(identity(operation, self.accumulator.name)) if value is None else value
+    def value(self, value: Scalar | None, dtype: np.dtype) -> Any:
+        """The value of an expression; None if there is none, or if an indirect index is out of range."""
+        if value is None:
+            return None
+        places = {access: self.address(access) for access in accesses_of(value)}
+        if None in places.values():
+            return None
+        return evaluate(value, lambda access: self.arrays[access.tensor][places[access]].astype(dtype), dtype)
 
-    def counts(self, factors: tuple[Access, ...]) -> bool:
-        """Whether the mask holds, if there is one."""
-        mask = self.nest.problem.mask
-        if mask is None or not factors:
-            return True
-        *multiplied, total = factors
-        compared, expected = self.product(multiplied, mask.multiply), self.product([total], mask.multiply)
-        if compared is None or expected is None:
-            return False
-        return bool(self.rounded(compared, self.nest.problem.type_of[total.tensor].dtype) == expected)
+    def holds(self, stmt: Assign, dtype: np.dtype) -> bool:
+        """Whether the condition holds, if there is one."""
+        return stmt.condition is None or bool(self.value(stmt.condition, dtype))
 
     def address(self, access: Access) -> tuple[int, ...] | None:
         """Where the access points now; None when an indirect index is out of range."""

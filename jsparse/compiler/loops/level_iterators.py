@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from jsparse.compiler.loops.domain import Domain, LevelIteration, Range
+from jsparse.compiler.loops.domain import Derivation, Domain, LevelIteration, Range
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["LevelIterators", "Loop"]
@@ -21,8 +22,8 @@ class Loop:
 
     @property
     def filters(self) -> bool:
-        """Whether the loop only looks up a variable that an outer loop has set."""
-        return isinstance(self.domain, LevelIteration) and self.domain.bound
+        """Whether the loop has at most one iteration, because outer loops determine its variable."""
+        return isinstance(self.domain, Derivation) or (isinstance(self.domain, LevelIteration) and self.domain.bound)
 
 
 class LevelIterators:
@@ -31,12 +32,22 @@ class LevelIterators:
     Attributes:
         left: for each pattern, the levels (with their variables) that are not walked yet, outermost first.
         bound: the variables that have a value.
+        derived: the variables that get one when others have theirs.
     """
 
     def __init__(self, problem: Problem, merge_leaders: Collection[tuple[IndexVar, int]]) -> None:
         self.problem, self.merge_leaders = problem, frozenset(merge_leaders)
         self.left = {n: list(enumerate(names)) for n, names in enumerate(problem.level_variables)}
         self.bound: set[IndexVar] = set()
+        self.derived: tuple[DerivedVar, ...] = ()
+
+    @staticmethod
+    def of(problem: Problem, statement: Statement, merge_leaders: Collection[tuple[IndexVar, int]]) -> LevelIterators:
+        """The iterators over a statement's patterns, with its derived variables."""
+        iterators = LevelIterators(problem, merge_leaders).part(statement.patterns)
+        own = problem.variables_of(statement)
+        iterators.derived = tuple(derived for derived in problem.derived if derived.var in own)
+        return iterators
 
     def part(self, patterns: Iterable[int]) -> LevelIterators:
         """A copy that continues from here over some of the patterns."""
@@ -46,7 +57,7 @@ class LevelIterators:
         return iterators
 
     def bind(self, var: IndexVar) -> list[Loop]:
-        """One loop over `var`, then the lookups in all levels whose variable is bound.
+        """One loop over `var`, then the derived variables that it completes, then lookups in levels of bound variables.
 
         The loop walks one of the levels that meet `var`. A full one is located instead if there is another, and so is
         one that locates by arithmetic; of several, the merge leader's is walked. Without any level, the loop runs over
@@ -55,6 +66,10 @@ class LevelIterators:
         met = sorted(self._met(var), key=lambda n: (self._is_located(n), (var, n) not in self.merge_leaders))
         loops = [Loop(var, self._next(met[0]) if met else Range())]
         self.bound.add(var)
+        for derived in self.derived:
+            if derived.var not in self.bound and self.bound.issuperset(part for _, part in derived.parts):
+                loops.append(Loop(derived.var, Derivation(derived)))
+                self.bound.add(derived.var)
         for n, levels in self.left.items():
             while levels and levels[0][1] in self.bound:
                 loops.append(Loop(levels[0][1], self._next(n, bound=True)))

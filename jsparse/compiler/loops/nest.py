@@ -1,11 +1,11 @@
 """The nodes of a loop nest: concrete index notation with domains, tiles and workspaces.
 
-    LoopNest := [clear target] Stmt
-    Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) ⊗ factors [if condition]
-              | append target | Stmt append edges | reserve | Stmt; … ; Stmt | if term Stmt
-              | with a copy of a tensor's panel Stmt
+    LoopNest := Stmt
+    Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) value [if condition]
+              | clear target | target in float64 Stmt | append target | Stmt append edges | reserve | Stmt; … ; Stmt
+              | if term Stmt | with a copy of a tensor's panel Stmt
     Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | Runs
-              | WorkspaceNonzeros
+              | Derivation | WorkspaceNonzeros
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
 
@@ -38,13 +38,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from jsparse.compiler.loops.domain import Domain, LevelIteration
-from jsparse.compiler.problem import Problem, condition_text
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.scalar import Scalar, accesses_of
+from jsparse.compiler.semiring import Monoid
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
     "AppendCoord",
     "AppendEdges",
     "Assign",
+    "Clear",
     "Forall",
     "LoopNest",
     "Pack",
@@ -55,7 +58,9 @@ __all__ = [
     "Stmt",
     "TermGuard",
     "Where",
+    "Widened",
     "Workspace",
+    "assignments",
 ]
 
 
@@ -82,11 +87,13 @@ class Workspace:
     """A scalar, or `lanes` lanes of `var`, kept in registers.
 
     Attributes:
+        monoid: the operation by which it is added to, with its initial value.
         checked: products that read it are left out if nothing was added to it: 0 times an infinite factor is NaN.
     """
 
     name: str
     dtype: str
+    monoid: Monoid = Monoid()  # noqa: RUF009
     var: IndexVar | None = None
     lanes: int = 1
     checked: bool = False
@@ -103,6 +110,7 @@ class SparseWorkspace:
 
     name: str
     dtype: str
+    monoid: Monoid
     var: IndexVar | None
 
     def access(self) -> Access:
@@ -112,23 +120,50 @@ class SparseWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`target (= | +=) coefficient * Π factors`, by the problem's semiring. The product is zero where the
-    problem's mask does not hold for the factors in `compared`."""
+    """`target (= | ⊕=) value`, computed in `dtype`; the value is zero where the condition does not hold.
+
+    Without a value, the target's coordinate is only marked.
+    """
 
     target: Access
-    accumulate: bool
-    factors: tuple[Access, ...]
-    coefficient: float = 1
-    compared: tuple[Access, ...] = ()
+    value: Scalar | None
+    dtype: str
+    monoid: Monoid = Monoid()  # noqa: RUF009
+    accumulate: bool = True
+    condition: Scalar | None = None
 
-    def text(self, problem: Problem) -> str:
-        """The statement in a nest over `problem`."""
-        semiring = problem.semiring
-        shown = [str(self.coefficient)] * (self.coefficient != 1) + [str(factor) for factor in self.factors]
-        product = f" {semiring.multiply} ".join(shown) or f"{semiring.one(problem.tensors[0].dtype):g}"
-        stated = f"{self.target} {semiring.add if self.accumulate else ''}= {product}"
-        mask = problem.mask if self.compared else None
-        return stated if mask is None else f"{stated} if {condition_text(mask, self.compared)}"
+    def __str__(self) -> str:
+        stated = (
+            f"{self.target} {self.monoid.add if self.accumulate else ''}= {1 if self.value is None else self.value}"
+        )
+        return stated if self.condition is None else f"{stated} if {self.condition}"
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """What is read, from left to right: the condition's accesses, then the value's."""
+        found = () if self.condition is None else accesses_of(self.condition)
+        return found if self.value is None else (*found, *accesses_of(self.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Set all elements of the target to the zero of its sums."""
+
+    target: Access
+    monoid: Monoid
+
+    def __str__(self) -> str:
+        return f"{self.target} = {self.monoid.zero}"
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """The body works on a copy of the target in float64, which is zero at first. At the end it is narrowed into the
+    target."""
+
+    target: Access
+    dtype: str
+    body: Stmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,48 +280,51 @@ class Where:
     consumer: Stmt
 
 
-Stmt: TypeAlias = Forall | Where | Assign | AppendCoord | AppendEdges | ReserveUpperBound | Pack | Sequence | TermGuard
+Stmt: TypeAlias = (
+    Forall
+    | Where
+    | Assign
+    | Clear
+    | Widened
+    | AppendCoord
+    | AppendEdges
+    | ReserveUpperBound
+    | Pack
+    | Sequence
+    | TermGuard
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """A statement over the tensors of `problem`.
-
-    Attributes:
-        clear: the target is set to zero first.
-        widened: the statement works on a copy of the target in float64, which is narrowed into the target at the end.
-    """
+    """A statement over the tensors of `problem`."""
 
     problem: Problem
-    clear: bool
     body: Stmt
-    widened: bool = False
 
     @property
     def adds_in_memory(self) -> bool:
-        """Whether sums are added up in the target itself, and not just stored there."""
-        target = self.problem.assignment.target.tensor
-        return any(s.accumulate and s.target.tensor == target for s in _assignments(self.body))
+        """Whether sums are added up in a target itself, and not just stored there."""
+        types = self.problem.type_of
+        return any(s.accumulate and s.target.tensor in types for s in assignments(self.body))
 
     def __str__(self) -> str:
-        target, wide = self.problem.assignment.target, " (float64)" if self.widened else ""
-        head = [f"{target} = {self.problem.zero}{wide}"] if self.clear else []
-        tail = [f"{target} in {self.problem.tensors[0].dtype}"] if self.widened else []
-        return "\n".join([*head, *_lines(self.body, "", self.problem), *tail])
+        return "\n".join(_lines(self.body, "", self.problem))
 
 
-def _assignments(stmt: Stmt) -> Iterator[Assign]:
+def assignments(stmt: Stmt) -> Iterator[Assign]:
+    """Yield the assignments of a statement, from top to bottom."""
     match stmt:
         case Assign():
             yield stmt
-        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body):
-            yield from _assignments(body)
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body) | Widened(body=body):
+            yield from assignments(body)
         case Sequence(stmts=stmts):
             for inner in stmts:
-                yield from _assignments(inner)
+                yield from assignments(inner)
         case Where(producer=producer, consumer=consumer):
-            yield from _assignments(producer)
-            yield from _assignments(consumer)
+            yield from assignments(producer)
+            yield from assignments(consumer)
 
 
 def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
@@ -297,24 +335,31 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
         case Sequence(stmts=stmts):
             for inner in stmts:
                 yield from _lines(inner, indent, problem)
-        case Where(workspace=workspace, producer=producer, consumer=consumer):
-            zero = problem.semiring.zero(workspace.dtype) if workspace.dtype else 0
-            wide = f" ({workspace.dtype})" if workspace.dtype not in ("", problem.accumulator) else ""
-            yield f"{indent}{workspace.access()} = {zero}{wide}"
-            yield from _lines(producer, indent + "  ", problem)
-            if isinstance(workspace, Workspace) and workspace.checked:
-                yield f"{indent}if {workspace.access()} was added to"
-                yield from _lines(consumer, indent + "  ", problem)
-                return
-            deeper = "" if isinstance(workspace, Workspace) or workspace.var else "  "
-            yield from _lines(consumer, indent + deeper, problem)
-        case Assign():
-            yield indent + stmt.text(problem)
-        case AppendCoord() | ReserveUpperBound():
+        case Where():
+            yield from _where_lines(stmt, indent, problem)
+        case Assign() | Clear() | AppendCoord() | ReserveUpperBound():
             yield indent + str(stmt)
+        case Widened(target=target, dtype=dtype, body=body):
+            yield f"{indent}{target} = 0 (float64)"
+            yield from _lines(body, indent, problem)
+            yield f"{indent}{target} in {dtype}"
         case Pack(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent, problem)
         case AppendEdges(body=body):
             yield from _lines(body, indent, problem)
             yield indent + str(stmt)
+
+
+def _where_lines(where: Where, indent: str, problem: Problem) -> Iterator[str]:
+    workspace = where.workspace
+    zero = workspace.monoid.zero if workspace.dtype else 0
+    wide = f" ({workspace.dtype})" if workspace.dtype not in ("", problem.accumulator) else ""
+    yield f"{indent}{workspace.access()} = {zero}{wide}"
+    yield from _lines(where.producer, indent + "  ", problem)
+    if isinstance(workspace, Workspace) and workspace.checked:
+        yield f"{indent}if {workspace.access()} was added to"
+        yield from _lines(where.consumer, indent + "  ", problem)
+        return
+    deeper = "" if isinstance(workspace, Workspace) or workspace.var else "  "
+    yield from _lines(where.consumer, indent + deeper, problem)

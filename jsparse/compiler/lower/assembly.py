@@ -93,12 +93,12 @@ def _placed(scope: Scope, places: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
 
 def _depth(problem: Problem) -> int:
     """The number of write positions: one for each level that is built, else one."""
-    return len(problem.assignment.target.indices) if problem.builds_levels else 1
+    return len(problem.target.indices) if problem.builds_levels else 1
 
 
 def _place(problem: Problem, level: int) -> str:
     """The register with the position of a level's next item; for the last level, of the next entry."""
-    name = problem.assignment.target.tensor
+    name = problem.target.tensor
     return name if level == _depth(problem) - 1 else f"{name}'s level {level}"
 
 
@@ -134,7 +134,7 @@ def append(stmt: AppendCoord, scope: Scope) -> Stmt:
 
 def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
     """Advance the count by an upper bound: the lengths of segments."""
-    place = scope.registers[scope.storage.problem.assignment.target.tensor]
+    place = scope.registers[scope.storage.problem.target.tensor]
     before: list[Stmt] = []
     every: list[Expr] = []
     for term in stmt.terms:

@@ -39,10 +39,12 @@ def buffer_types(problem: Problem) -> tuple[BufferType, ...]:
 
 def _moved(problem: Problem) -> tuple[str, ...]:
     """The tensors of a problem that only moves elements: they may have any dtype of the same item size."""
-    target, factors = problem.assignment.target, problem.assignment.factors
-    if problem.patterns or problem.terms or len(factors) != 1 or not factors[0].nested():
+    statement = problem.statements[0]
+    if problem.patterns or problem.is_assembly or len(problem.statements) != 1:
         return ()
-    return target.tensor, factors[0].tensor
+    if not isinstance(statement.value, Access) or not statement.value.nested() or statement.condition is not None:
+        return ()
+    return statement.target.tensor, statement.value.tensor
 
 
 class _Shapes:
@@ -52,14 +54,14 @@ class _Shapes:
 
     def by_name(self) -> dict[str, Shape]:
         found = {name: shape for n in range(len(self.problem.patterns)) for name, shape in self.index_arrays(n)}
-        outer = (*self.problem.assignment.accesses, *(f for term in self.problem.terms for f in term.factors))
-        accesses = {access.tensor: access for one in outer for access in (one, *one.nested())}
-        target, *factors = self.problem.tensors
-        found |= {tensor.name: self.tensor(tensor, accesses[tensor.name]) for tensor in factors}
-        return found | self.results(target, accesses[target.name])
+        accesses = {access.tensor: access for one in self.problem.accesses for access in (one, *one.nested())}
+        found |= {tensor.name: self.tensor(tensor, accesses[tensor.name]) for tensor in self.problem.operands}
+        for target in self.problem.results:
+            found |= self.result(target, accesses[target.name])
+        return found
 
-    def results(self, target: TensorType, access: Access) -> dict[str, Shape]:
-        """Name → shape of the target, and of the buffers beside it where its pattern is assembled."""
+    def result(self, target: TensorType, access: Access) -> dict[str, Shape]:
+        """Name → shape of a target, and of the buffers beside it where its pattern is assembled."""
         levels, chunks, room = len(access.indices), Length(MAX_CHUNKS), Length(0, "room")
         of_levels = {"starts": (Length(levels), chunks), "ends": (Length(max(levels - 1, 0)), room)}
         match self.problem.output:

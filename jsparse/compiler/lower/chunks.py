@@ -84,17 +84,17 @@ def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr],
 
 def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt:
     """Give each chunk of `loop` its own copy of the workspace in production, and add the copies chunk by chunk."""
-    name = scope.accumulator
-    if name is None:
+    workspace = scope.produced
+    if workspace is None:
         raise ValueError("a reduction in parallel needs a workspace to reduce into")
-    total = scope.registers[name]
-    own, problem = scope.fresh(name, total.type), scope.storage.problem
+    total, monoid = scope.registers[workspace.name], workspace.monoid
+    own = scope.fresh(workspace.name, total.type)
     copies = Buffer(scope.fresh("copies").name, total.type.scalar, -1, written=True)
     lanes = total.type.lanes
 
     def own_copy(chunk: Expr, inner: Stmt) -> Stmt:
         return block(
-            Declare(own, Const(problem.zero, own.type)),
+            Declare(own, Const(monoid.zero, own.type)),
             inner,
             Store(copies, mul(chunk, const(max(lanes, 1))), own),
         )
@@ -102,7 +102,7 @@ def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt
     def add_copies(chunks: Expr) -> Stmt:
         n = scope.fresh("n")
         copy = Load(copies, mul(n, const(max(lanes, 1))), lanes)
-        return For(n, const(0), chunks, Set(total, Binary(problem.semiring.add, total, copy)))
+        return For(n, const(0), chunks, Set(total, Binary(monoid.add, total, copy)))
 
-    body = loop(scope.with_register(name, own), Partials(own_copy, add_copies))
+    body = loop(scope.with_register(workspace.name, own), Partials(own_copy, add_copies))
     return block(LocalArray(copies, MAX_CHUNKS * max(lanes, 1)), body)

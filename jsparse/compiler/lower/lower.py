@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
+from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, less, mul
 from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.kernel import Kernel
@@ -32,6 +33,7 @@ from jsparse.compiler.kernel.nodes import HorizontalReduce as ReduceLanes
 from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import (
     Coiteration,
+    Derivation,
     HorizontalReduce,
     Lanes,
     LevelIteration,
@@ -45,6 +47,7 @@ from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
     Assign,
+    Clear,
     Forall,
     LoopNest,
     Pack,
@@ -53,6 +56,7 @@ from jsparse.compiler.loops.nest import (
     SparseWorkspace,
     TermGuard,
     Where,
+    Widened,
     Workspace,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
@@ -63,13 +67,14 @@ from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels
 from jsparse.compiler.lower.prefetch import prefetches
-from jsparse.compiler.lower.products import multiplied, rounded
 from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.runs import in_run, tiles_in_run
+from jsparse.compiler.lower.scalars import lowered_scalar
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.lower.workspaces import add_if, add_to_workspace, is_sparse_workspace, nonzeros_loop, sparse_where
 from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.compiler.scalar import Scalar
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["kernel_buffers", "lower"]
@@ -78,7 +83,7 @@ CLEAR_GRAIN = 1 << 16  # elements of a chunk: below, waking a thread costs more 
 
 
 def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
-    """The buffers of a problem's kernel in order: factors' values, patterns' index arrays, the target's values."""
+    """The buffers of a problem's kernel in order: operands' values, patterns' index arrays, the results' values."""
     return Storage(problem).buffers
 
 
@@ -86,53 +91,50 @@ def lower(nest: LoopNest) -> Kernel:
     """The kernel of a loop nest."""
     storage = Storage(nest.problem)
     if nest.problem.is_assembly:
-        return Kernel(storage.buffers, listing(nest, storage, _Lowerer(nest.problem, storage)))
-    if nest.widened:
-        return _widened(nest)
-    lowerer = _Lowerer(nest.problem, storage)
-    body = lowerer.stmt(nest.body, Scope(storage))
-    return Kernel(storage.buffers, block(lowerer.clear(), body) if nest.clear else body)
-
-
-def _widened(nest: LoopNest) -> Kernel:
-    """The kernel that works on a copy of the target in borrowed memory, which is zero."""
-    storage = Storage(nest.problem, widened=True)
-    scope, target = Scope(storage), storage.buffers[-1]  # one scope for both parts, so that names differ
-    body = _Lowerer(nest.problem, storage).stmt(nest.body, scope)
-    size = storage.size_of(nest.problem.assignment.target)
-
-    def narrowed(start: Expr, stop: Expr) -> Stmt:
-        n = scope.fresh("n")
-        return For(n, start, stop, Store(target, n, cast(Load(storage.target, n), target.type.dtype)))
-
-    stored = in_chunks(scope, size, CLEAR_GRAIN, narrowed)
-    return Kernel(storage.buffers, Borrow(storage.target, size, block(body, stored)))
+        return Kernel(storage.buffers, listing(nest, storage, _Lowerer(nest.problem)))
+    body = _Lowerer(nest.problem).stmt(nest.body, Scope(storage))
+    for name in nest.problem.temporaries:
+        access = next(s.target for s in nest.problem.statements if s.target.tensor == name)
+        body = Borrow(storage.by_name[name], storage.size_of(access), body)
+    return Kernel(storage.buffers, body)
 
 
 class _Lowerer:
-    def __init__(self, problem: Problem, storage: Storage) -> None:
-        self.problem, self.storage = problem, storage
-        self.target, self.semiring = problem.assignment.target, problem.semiring
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
 
-    def zero(self, type_: Type) -> Const:
-        """The empty sum."""
-        return Const(self.problem.zero, type_)
-
-    def clear(self) -> Stmt:
+    def clear(self, clear: Clear, scope: Scope) -> Stmt:
         """Set the target to zero, in parallel when it is large."""
-        scope, buffer = Scope(self.storage), self.storage.by_name[self.target.tensor]
-        zero = cast(self.zero(Type(self.problem.accumulator)), buffer.type.dtype)
+        buffer = scope.storage.by_name[clear.target.tensor]
+        zero = cast(Const(clear.monoid.zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
 
         def body(start: Expr, stop: Expr) -> Stmt:
             n = scope.fresh("n")
             return For(n, start, stop, Store(buffer, n, zero))
 
-        return in_chunks(scope, self.storage.size_of(self.target), CLEAR_GRAIN, body)
+        return in_chunks(scope, scope.storage.size_of(clear.target), CLEAR_GRAIN, body)
+
+    def widened(self, stmt: Widened, scope: Scope) -> Stmt:
+        """Work on a copy of the target in borrowed memory, which is zero; then narrow it."""
+        storage, name = scope.storage, stmt.target.tensor
+        wide = storage.with_wide(name, scope.fresh(f"{name} in float64").name)
+        size, target, copy = storage.size_of(stmt.target), storage.by_name[name], wide.by_name[name]
+        body = self.stmt(stmt.body, replace(scope, storage=wide))
+
+        def narrowed(start: Expr, stop: Expr) -> Stmt:
+            n = scope.fresh("n")
+            return For(n, start, stop, Store(target, n, cast(Load(copy, n), target.type.dtype)))
+
+        return Borrow(copy, size, block(body, in_chunks(scope, size, CLEAR_GRAIN, narrowed)))
 
     def stmt(self, stmt: LoopStmt, scope: Scope) -> Stmt:
         match stmt:
             case Assign():
                 return self.assign(stmt, scope)
+            case Clear():
+                return self.clear(stmt, scope)
+            case Widened():
+                return self.widened(stmt, scope)
             case AppendCoord():
                 return append(stmt, scope)
             case Pack(body=body):
@@ -144,7 +146,7 @@ class _Lowerer:
             case Sequence(stmts=stmts):
                 return block(*(self.stmt(inner, scope) for inner in stmts))
             case TermGuard(term=term, body=Assign() as assign) if term in scope.readable and not assign.target.indices:
-                return add_if(scope.present[term], assign.target.tensor, self.row_value(assign, scope), scope)
+                return add_if(scope.present[term], assign, self.row_value(assign, scope), scope)
             case TermGuard(term=term, body=body):
                 inner = self.stmt(body, scope)
                 return If(scope.present[term], inner) if term in scope.present else inner
@@ -173,10 +175,10 @@ class _Lowerer:
         register = scope.fresh(workspace.name, Type(workspace.dtype, lanes))
         flag = scope.fresh("added", BOOL)
         inner = scope.with_register(added_flag(workspace.name), flag) if workspace.checked else scope
-        inner = inner.with_register(workspace.name, register)
+        inner = inner.with_workspace_register(workspace, register)
         return block(
             *([Declare(flag, Const(0, BOOL))] if workspace.checked else []),
-            Declare(register, self.zero(register.type)),
+            Declare(register, Const(workspace.monoid.zero, register.type)),
             self.stmt(where.producer, inner),
             self.stmt(where.consumer, inner),
         )
@@ -199,8 +201,17 @@ class _Lowerer:
                 return merged_loop(scope, loop, loop.domain, lambda inner: self.stmt(loop.body, inner), partials)
             case WorkspaceNonzeros():
                 return nonzeros_loop(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
+            case Derivation():
+                return self.derivation(loop, loop.domain, scope)
             case Lanes() | HorizontalReduce() | Runs():
                 return self.stmt(loop.body, scope)
+
+    def derivation(self, loop: Forall, domain: Derivation, scope: Scope) -> Stmt:
+        """The body at the coordinate that other variables determine, if it is in range."""
+        here = scope.fresh(loop.var)
+        found = reduce(add, (mul(const(stride), scope.indices[part]) for stride, part in domain.derived.parts))
+        inner = self.stmt(loop.body, scope.with_index(loop.var, here))
+        return block(Let(here, found), If(less(here, scope.storage.size(loop.var)), inner))
 
     def range(self, loop: Forall, scope: Scope, partials: Partials | None) -> Stmt:
         def body(start: Expr, stop: Expr) -> Stmt:
@@ -208,7 +219,7 @@ class _Lowerer:
             inner, run = self.stmt(loop.body, scope.with_index(loop.var, n)), scope.runs[loop.var] if loop.run else None
             return in_run(scope, run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), loop.jam))
 
-        size = self.storage.size(loop.var)
+        size = scope.storage.size(loop.var)
         if loop.parallel is None:
             return body(const(0), size)
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
@@ -251,57 +262,56 @@ class _Lowerer:
         return block(*ahead, self.stmt(loop.body, inner))
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
-        """An assignment; its product contributes nothing if an indirect index is out of range."""
+        """An assignment; its value contributes nothing if an indirect index is out of range."""
         if is_sparse_workspace(assign.target.tensor, scope):
             return self.row_assign(assign, scope)
+        assert assign.value is not None
         prelude, in_range, scope = self.indirect(assign, scope)
-        for factor in assign.factors:
-            added = scope.registers.get(added_flag(factor.tensor))
+        for access in assign.reads:
+            added = scope.registers.get(added_flag(access.tensor))
             if added is not None:
                 in_range = added if in_range is None else both(in_range, added)
-        lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
-        value = self.counted(assign, self.product(assign, scope, lanes), scope)
+        value = self.counted(assign, self.value(assign, assign.value, scope), scope)
         store = self.put(assign, value, scope)
         if in_range is None:
             return store
-        empty = None if assign.accumulate else self.put(assign, self.zero(value.type), scope)
+        empty = None if assign.accumulate else self.put(assign, Const(assign.monoid.zero, value.type), scope)
         return block(*prelude, If(in_range, store, empty))
 
     def row_assign(self, assign: Assign, scope: Scope) -> Stmt:
         """Add to a sparse workspace; mark it only, if it holds no values."""
         indices = assign.target.indices
         index = scope.indices[str(indices[0])] if indices else None
-        return add_to_workspace(assign.target.tensor, index, self.row_value(assign, scope), scope)
+        return add_to_workspace(assign, index, self.row_value(assign, scope), scope)
 
     def row_value(self, assign: Assign, scope: Scope) -> Expr | None:
-        return self.product(assign, scope, 0) if self.problem.wants_values else None
+        return None if assign.value is None else self.value(assign, assign.value, scope)
 
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
-        named = (assign.target, *assign.factors, *assign.compared)
-        return any(scope.tiled in access.variables() for access in named) and bool(scope.lanes)
+        return any(scope.tiled in access.variables() for access in (assign.target, *assign.reads)) and bool(scope.lanes)
 
     def put(self, assign: Assign, value: Expr, scope: Scope) -> Stmt:
         """Write to a register or to memory. Memory is added to in the dtype of arithmetic, and then narrowed."""
-        register = scope.registers.get(assign.target.tensor)
+        register, operation = scope.registers.get(assign.target.tensor), assign.monoid.add
         if register is None:
-            buffer = self.storage.by_name[assign.target.tensor]
+            buffer = scope.storage.by_name[assign.target.tensor]
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
-            if not same and assign.accumulate and self.storage.widened:
-                return Store(buffer, address, cast(value, buffer.type.dtype), True, self.semiring.add)
+            if not same and assign.accumulate and assign.target.tensor in scope.storage.wide:
+                return Store(buffer, address, cast(value, buffer.type.dtype), True, operation)
             if same or not assign.accumulate:
                 stored = cast(value, buffer.type.dtype)
-                whole = Store(buffer, address, stored, assign.accumulate, self.semiring.add)
+                whole = Store(buffer, address, stored, assign.accumulate, operation)
                 return self.carried(assign, stored, whole, scope)
             old = cast(Load(buffer, address, value.type.lanes), value.type.dtype)
-            return Store(buffer, address, cast(Op(self.semiring.add, old, value), buffer.type.dtype))
+            return Store(buffer, address, cast(Op(operation, old, value), buffer.type.dtype))
         value = cast(value, register.type.dtype)
         if value.type.lanes and not register.type.lanes:
-            value = ReduceLanes(value, self.semiring.add)
+            value = ReduceLanes(value, operation)
         elif value.type.lanes < register.type.lanes:
-            value = Widen(value, register.type.lanes, self.problem.zero)
+            value = Widen(value, register.type.lanes, assign.monoid.zero)
         added = scope.registers.get(added_flag(assign.target.tensor))
         mark = [] if added is None else [Set(added, Const(1, BOOL))]
-        return block(Set(register, Op(self.semiring.add, register, value) if assign.accumulate else value), *mark)
+        return block(Set(register, Op(operation, register, value) if assign.accumulate else value), *mark)
 
     def carried(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
         """Store the value to the target, or to the carry-out if the segment began in an earlier chunk."""
@@ -311,36 +321,25 @@ class _Lowerer:
         place = self.address(assign.target, scope.with_index(going.var, const(0)))
         return If(going.condition, Store(going.carry_out, add(going.base, place), value), whole)
 
-    def product(self, assign: Assign, scope: Scope, lanes: int) -> Expr:
-        """The product of the factors: scalars first, so that there is one broadcast, and the last factor fuses into a
-        multiply-add. A selective sum (min, max) needs products that are the same bits in every nest: factors stay in
-        their order, and the product is rounded to the target's dtype."""
-        dtype = self.problem.accumulator
-        operation = self.semiring.multiply
-        if assign.coefficient != 1:
-            number = Const(assign.coefficient, Type(dtype))
-            rest = replace(assign, coefficient=1)
-            return Op("*", number, self.product(rest, scope, lanes)) if assign.factors else number
-        values = [self.factor(factor, scope, dtype) for factor in assign.factors]
-        if not values:
-            values = [Const(self.semiring.one(dtype), Type(dtype))]
-        if not self.semiring.is_selective:
-            values.sort(key=lambda value: bool(value.type.lanes))
-        product = multiplied(operation, values, lanes)
-        return rounded(product, self.problem.tensors[0].dtype) if self.semiring.is_selective else product
+    def value(self, assign: Assign, value: Scalar, scope: Scope) -> Expr:
+        """The value of an assignment, in lanes if it runs in lanes.
+
+        In a product, scalars come first, so that there is one broadcast, and the last factor fuses into a multiply-add.
+        A selective sum (min, max) needs values that are the same bits in every nest: factors stay in their order.
+        """
+        lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
+
+        def read(access: Access) -> Expr:
+            return self.factor(access, scope, assign.dtype)
+
+        return lowered_scalar(value, read, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
     def counted(self, assign: Assign, value: Expr, scope: Scope) -> Expr:
-        """The product where the mask holds, else zero."""
-        mask = self.problem.mask
-        if mask is None or not assign.compared:
+        """The value where the condition holds, else zero."""
+        if assign.condition is None:
             return value
-        dtype, lanes = value.type.dtype, value.type.lanes
-        *factors, total = (self.factor(access, scope, dtype) for access in assign.compared)
-        compared = rounded(
-            multiplied(mask.multiply, factors, lanes), self.problem.type_of[assign.compared[-1].tensor].dtype
-        )
-        holds = Compare("==", compared, multiplied(mask.multiply, [total], lanes))
-        return Select(holds, value, self.zero(value.type))
+        holds = self.value(assign, assign.condition, scope)
+        return Select(holds, value, Const(assign.monoid.zero, value.type))
 
     def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
         register = scope.registers.get(access.tensor)
@@ -351,7 +350,7 @@ class _Lowerer:
         lanes = scope.lanes if scope.tiled in access.variables() else 0
         if lanes:
             self.check_contiguous(access, scope.tiled)
-        return cast(Load(self.storage.by_name[access.tensor], self.address(access, scope), lanes), dtype)
+        return cast(Load(scope.storage.by_name[access.tensor], self.address(access, scope), lanes), dtype)
 
     def check_contiguous(self, access: Access, var: IndexVar | None) -> None:
         *outer, last = self.problem.type_of[access.tensor].axes
@@ -361,7 +360,7 @@ class _Lowerer:
 
     def address(self, access: Access, scope: Scope) -> Expr:
         axes = self.problem.type_of[access.tensor].axes
-        return self.storage.address(access, [self.coordinate(access, axis, scope) for axis in axes])
+        return scope.storage.address(access, [self.coordinate(access, axis, scope) for axis in axes])
 
     def coordinate(self, access: Access, axis: Dense | Positions, scope: Scope) -> Expr:
         if isinstance(axis, Positions):
@@ -373,7 +372,7 @@ class _Lowerer:
         """(loads of indirect indices, whether all are in range, scope with their values)."""
         prelude: list[Stmt] = []
         in_range: Expr | None = None
-        for access in (assign.target, *assign.factors):
+        for access in (assign.target, *assign.reads):
             for place, axis in enumerate(self.axes(access, scope)):
                 index = access.indices[axis.dim] if isinstance(axis, Dense) else ""
                 if not isinstance(index, Access):
@@ -382,10 +381,10 @@ class _Lowerer:
                     raise NotImplementedError(f"doubly indirect access {access}")
                 loaded = scope.fresh("index")
                 prelude.append(
-                    Let(loaded, scope.load_index(self.storage.by_name[index.tensor], self.address(index, scope)))
+                    Let(loaded, scope.load_index(scope.storage.by_name[index.tensor], self.address(index, scope)))
                 )
                 scope = scope.with_indirect(index, loaded)
-                extent = self.storage.dense_extent(access, place)
+                extent = scope.storage.dense_extent(access, place)
                 inside = both(Compare("<=", const(0), loaded), less(loaded, extent))
                 in_range = inside if in_range is None else both(in_range, inside)
         return prelude, in_range, scope

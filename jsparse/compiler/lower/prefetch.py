@@ -14,11 +14,11 @@ from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
-from jsparse.compiler.loops.nest import Assign, Forall, Where
+from jsparse.compiler.loops.nest import Forall, Where, assignments
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Scope
-from jsparse.compiler.problem import Dense, Positions, TensorType
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["prefetches"]
@@ -76,8 +76,7 @@ def _rows(loop: Forall, there: Scope, own: Collection[IndexVar]) -> Iterator[Stm
         there = there.with_tile(inside, const(0), min(problem.size[inside] or 0, MOST))
     if there.tiled is None:
         return
-    target = [problem.assignment.target] if _adds(loop.body, problem.assignment.target) else []
-    for access in (*problem.assignment.factors, *target):
+    for access in _accessed(loop.body, problem):
         names = set(access.variables())
         if problem.type_of[access.tensor].positions is not None or access.nested() or names.isdisjoint(own):
             continue
@@ -96,14 +95,12 @@ def _last(tensor: TensorType, access: Access) -> object:
     return access.indices[axis.dim] if isinstance(axis, Dense) else None
 
 
-def _adds(stmt: LoopStmt, target: Access) -> bool:
-    """Whether sums are added up in the target's memory."""
-    match stmt:
-        case Assign():
-            return stmt.accumulate and stmt.target == target
-        case Forall(body=body) | Where(consumer=body):
-            return _adds(body, target)
-    return False
+def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
+    """The tensors that are read, then those in whose memory sums are added up."""
+    inside = list(assignments(stmt))
+    reads = [access for assign in inside for access in assign.reads]
+    adds = [assign.target for assign in inside if assign.accumulate]
+    return [access for access in dict.fromkeys((*reads, *adds)) if access.tensor in problem.type_of]
 
 
 def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:
@@ -132,7 +129,7 @@ def _segments(loop: Forall, there: Scope, padded: bool) -> Iterator[Stmt]:
         first = there.fresh("segment")
         yield Let(first, inner.load("pointers", place))
         yield _request(storage.index_array(pattern, 1, "coordinates"), first)
-        for tensor in problem.tensors[1:] if problem.wants_values else ():
+        for tensor in problem.operands if problem.wants_values else ():
             if tensor.axes == (Positions(pattern, (0, 1)),):
                 yield _request(storage.by_name[tensor.name], first)
 

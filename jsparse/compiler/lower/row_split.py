@@ -33,7 +33,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.loops.nest import Forall
+from jsparse.compiler.loops.nest import Forall, assignments
 from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, chunked, lower_bound
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import CarryIn, Scope
@@ -63,14 +63,17 @@ class _Split:
     ) -> None:
         self.scope, self.forall, self.domain, self.body = scope, loop, domain, body
         self.outer = LevelWalk(scope, domain, loop.var)
-        self.target = scope.storage.problem.assignment.target
+        self.stored = next(a for a in assignments(loop) if a.target.tensor in scope.storage.problem.type_of)
+        self.target = scope.storage.by_name[self.stored.target.tensor]
         self.total = scope.fresh("total")
 
     def loop(self) -> Stmt:
         assert self.forall.parallel is not None
         size, prelude, _ = self.outer.whole()
-        row = self.scope.storage.stride(self.target, 0)  # elements of the target at each coordinate of the variable
-        carry_out = Buffer(self.scope.fresh("carry_out").name, Type(self.scope.storage.target.type.dtype), -1, True)
+        row = self.scope.storage.stride(
+            self.stored.target, 0
+        )  # elements of the target at each coordinate of the variable
+        carry_out = Buffer(self.scope.fresh("carry_out").name, Type(self.target.type.dtype), -1, True)
 
         def part(chunk: Expr, chunks: Expr) -> Stmt:
             before, start = self.boundary(chunk, chunks, size)
@@ -158,7 +161,7 @@ class _Split:
         """Add each chunk's carry-out to the target's elements of the segment that the chunk goes on with."""
         chunk, n = self.scope.fresh("chunk"), self.scope.fresh("n")
         start, at = self.boundary(chunk, chunks, size)
-        target, operation = self.scope.storage.target, self.scope.storage.problem.semiring.add
+        target, operation = self.target, self.stored.monoid.add
 
         def added(entry: Entry) -> Stmt:
             place = add(mul(entry.coordinate, row), n)

@@ -11,6 +11,7 @@ from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.nest import Workspace
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
@@ -74,7 +75,7 @@ class Scope:
     positions: Mapping[tuple[int, int], PositionRange] = field(default_factory=dict)
     registers: Mapping[str, Var] = field(default_factory=dict)
     indirect: Mapping[Access, Expr] = field(default_factory=dict)
-    accumulator: str | None = None  # the innermost workspace being produced
+    produced: Workspace | None = None  # the innermost workspace being produced
     tiled: IndexVar | None = None
     lanes: int = 0
     present: Mapping[int, Expr] = field(default_factory=dict)  # term → whether it is present, if that is uncertain
@@ -106,8 +107,12 @@ class Scope:
         return replace(self, positions={**self.positions, (domain.pattern, domain.level): positions})
 
     def with_register(self, name: str, register: Var) -> Scope:
-        """Where the workspace `name` is `register`."""
-        return replace(self, registers={**self.registers, name: register}, accumulator=name)
+        """Where `name` is `register`."""
+        return replace(self, registers={**self.registers, name: register})
+
+    def with_workspace_register(self, workspace: Workspace, register: Var) -> Scope:
+        """Where a workspace in production is `register`."""
+        return replace(self.with_register(workspace.name, register), produced=workspace)
 
     def with_present(self, term: int, condition: Expr) -> Scope:
         """Where a term is present only if `condition` holds, besides the conditions further out."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 
 from jsparse.compiler.kernel.algebra import add, const, mul
 from jsparse.compiler.kernel.nodes import Buffer, Expr, Extent
@@ -18,19 +18,22 @@ __all__ = ["Storage"]
 
 @dataclass(frozen=True)
 class Storage:
-    """The buffers of a problem: values of each factor, index arrays of each pattern, values of the target."""
+    """The buffers of a problem: values of each operand, index arrays of each pattern, values of each result.
+
+    Attributes:
+        wide: target → the name of its copy in float64, where loops work on that.
+    """
 
     problem: Problem
-    widened: bool = False  # whether loops work on a copy of the target in float64
+    wide: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """All buffers in the order of the kernel's slots."""
-        target, *factors = self.problem.tensors
-        names = [(t.name, t.dtype, False) for t in factors]
+        names = [(t.name, t.dtype, False) for t in self.problem.operands]
         names += [(name, dtype, False) for name, dtype in self._index_arrays()]
         names += self._beside_target()
-        names.append((target.name, target.dtype, True))
+        names += [(t.name, t.dtype, True) for t in self.problem.results]
         return tuple(Buffer(name, Type(dtype), slot, written) for slot, (name, dtype, written) in enumerate(names))
 
     def _beside_target(self) -> list[tuple[str, str, bool]]:
@@ -53,8 +56,15 @@ class Storage:
 
     @cached_property
     def by_name(self) -> dict[str, Buffer]:
-        """Name → buffer."""
-        return {**{buffer.name: buffer for buffer in self.buffers}, self.buffers[-1].name: self.target}
+        """Name → the buffer that loops read and write: temporaries and wide copies are borrowed memory."""
+        found = {buffer.name: buffer for buffer in self.buffers}
+        types = self.problem.type_of
+        found |= {name: Buffer(name, Type(types[name].dtype), -1, True) for name in self.problem.temporaries}
+        return found | {name: Buffer(copy, Type("float64"), -1, True) for name, copy in self.wide.items()}
+
+    def with_wide(self, name: str, copy: str) -> Storage:
+        """The storage where loops work on a copy of a target in float64."""
+        return replace(self, wide={**self.wide, name: copy})
 
     @property
     def columns(self) -> Buffer:
@@ -63,9 +73,8 @@ class Storage:
 
     @property
     def target(self) -> Buffer:
-        """The buffer that loops write: the target's, or its copy in float64."""
-        last = self.buffers[-1]
-        return Buffer(f"{last.name} in float64", Type("float64"), -1, True) if self.widened else last
+        """The buffer of the target of an assembly."""
+        return self.by_name[self.problem.target.tensor]
 
     def index_array(self, pattern: int, level: int, role: str) -> Buffer:
         """A level's index array of that role."""
@@ -80,8 +89,30 @@ class Storage:
         return self.extent(tensor, axis)
 
     def extent(self, tensor: str, axis: int) -> Expr:
-        """The size at run time of an axis of a tensor's buffer."""
+        """The size at run time of an axis of a tensor's buffer, which no temporary has."""
         return Extent(next(buffer for buffer in self.buffers if buffer.name == tensor), axis)
+
+    def positions_extent(self, access: Access, place: int) -> Expr:
+        """The number of positions of the storage axis at `place`, times the extents of the dense axes after it."""
+        if access.tensor not in self.problem.temporaries:
+            return self.extent(access.tensor, place)
+        first, *after = self.problem.type_of[access.tensor].axes[place:]
+        assert isinstance(first, Positions)
+        behind = range(place + 1, place + 1 + len(after))
+        return reduce(mul, (self.dense_extent(access, n) for n in behind), self.position_count(first.pattern))
+
+    def position_count(self, pattern: int) -> Expr:
+        """The number of positions of a pattern's last level; of a dynamic pattern, its capacity."""
+        type_ = self.problem.patterns[pattern]
+        count: Expr = const(1)
+        for depth, (level, var) in enumerate(zip(type_.levels, self.problem.level_variables[pattern], strict=True)):
+            if level.kind.is_full:
+                count = mul(count, self.size(var))
+            elif not level.kind.counts_positions:
+                count = const(type_.capacities[depth])
+            else:
+                count = Extent(self.index_array(pattern, depth, "coordinates"), type_.lead)
+        return count
 
     def dense_extent(self, access: Access, place: int) -> Expr:
         """The extent of the dense storage axis at `place` of the access's tensor."""
@@ -102,7 +133,7 @@ class Storage:
         stride: Expr = const(1)
         for n in range(place + 1, len(axes)):
             if isinstance(axes[n], Positions):
-                return mul(stride, self.extent(access.tensor, n))
+                return mul(stride, self.positions_extent(access, n))
             stride = mul(stride, self.dense_extent(access, n))
         return stride
 
@@ -119,6 +150,6 @@ class Storage:
         total: Expr = const(1)
         for n, axis in enumerate(axes):
             if isinstance(axis, Positions):
-                return mul(total, self.extent(access.tensor, n))
+                return mul(total, self.positions_extent(access, n))
             total = mul(total, self.dense_extent(access, n))
         return total

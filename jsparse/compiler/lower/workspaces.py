@@ -30,7 +30,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.loops.domain import WorkspaceNonzeros
-from jsparse.compiler.loops.nest import Forall, SparseWorkspace, Where
+from jsparse.compiler.loops.nest import Assign, Forall, SparseWorkspace, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.scope import Scope, WorkspaceBuffers
 from jsparse.compiler.semiring import identity
@@ -81,14 +81,13 @@ def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callab
     if row.dtype:
         value = scope.fresh(row.name, Type(row.dtype))
         inner = inner.with_register(row.name, value)
-        nothing = scope.storage.problem.zero
-        start.append(Declare(value, Const(nothing, value.type)))
+        start.append(Declare(value, Const(row.monoid.zero, value.type)))
     return block(*start, lower(where.producer, inner), If(written, lower(where.consumer, inner)))
 
 
-def add_to_workspace(name: str, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
+def add_to_workspace(assign: Assign, index: Expr | None, value: Expr | None, scope: Scope) -> Stmt:
     """Add a value, if the workspace holds values, at an index, unless it is a scalar, and mark it."""
-    operation = scope.storage.problem.semiring.add
+    name, operation = assign.target.tensor, assign.monoid.add
     if index is None:
         mark = Set(scope.registers[_written(name)], Const(1, BOOL))
         register = scope.registers.get(name)
@@ -110,13 +109,14 @@ def add_to_workspace(name: str, index: Expr | None, value: Expr | None, scope: S
     return block(Let(word, _shifted(index)), If(again, store, Store(row.values, index, value)), *marks)
 
 
-def add_if(condition: Expr, name: str, value: Expr | None, scope: Scope) -> Stmt:
+def add_if(condition: Expr, assign: Assign, value: Expr | None, scope: Scope) -> Stmt:
     """Add a value to a scalar workspace, and mark it, if the condition holds; without a branch."""
+    name = assign.target.tensor
     mark, register = scope.registers[_written(name)], scope.registers.get(name)
     marked = Set(mark, Binary("|", mark, condition))
     if value is None or register is None:
         return marked
-    added = Binary(scope.storage.problem.semiring.add, register, cast(value, register.type.dtype))
+    added = Binary(assign.monoid.add, register, cast(value, register.type.dtype))
     return block(Set(register, Select(condition, added, register)), marked)
 
 

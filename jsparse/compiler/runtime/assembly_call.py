@@ -25,7 +25,6 @@ from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import Parameters, has_batch, with_batch
 from jsparse.compiler.schedule import Plan
-from jsparse.compiler.semiring import PLUS_TIMES
 from jsparse.compiler.signature import BufferType, Length, fixed
 from jsparse.errors import JsparseError
 
@@ -125,7 +124,7 @@ class AssemblyCall:
         for number, term in enumerate(self.terms):
             problem, _ = read_recipe(term.columns)
             types = [type_.within(f"t{number} ") for type_ in buffer_types(problem)]
-            own = len(problem.tensors) - 1
+            own = len(problem.operands)
             factors += types[:own]
             arrays += [
                 type_.batched(given.batch) if next(flags) and self.is_batched else type_
@@ -167,7 +166,7 @@ class AssemblyCall:
 def assembly_term(plan: Plan, index_dtype: str, backend: str) -> AssemblyTerm:
     """The kernels of a plan by a backend, which write coordinates in `index_dtype`.
 
-    A plan with terms gets a kernel that bounds the entries of each chunk, and one that writes levels. Any other plan
+    An ordered plan gets a kernel that bounds the entries of each chunk, and one that writes levels. Any other plan
     gets a kernel that counts columns, and one that writes them.
     """
     dtypes = (pattern.index_dtype for pattern in plan.problem.patterns)
@@ -175,25 +174,24 @@ def assembly_term(plan: Plan, index_dtype: str, backend: str) -> AssemblyTerm:
         np.dtype(dtype).itemsize for dtype, used in zip(dtypes, plan.patterns, strict=True) for _ in used.format.arrays
     )
     counted, written = counting_problem(plan.problem), column_problem(plan.problem, index_dtype)
-    if plan.problem.terms:
+    if plan.problem.ordered:
         # An exact count would fill every workspace. A bound takes little more than a pass over pointers.
         counted = replace(counted, output=Count(exact=False))
         written = _levels(plan.problem, index_dtype)
-    counts, columns = (write_recipe(problem, plan.schedule, backend) for problem in (counted, written))
+    counts, columns = (write_recipe(problem, (plan.schedule,), backend) for problem in (counted, written))
     return AssemblyTerm(counts, columns, tuple(widths))
 
 
 def counting_problem(problem: Problem) -> Problem:
     """The problem that counts the columns of `problem`."""
-    target = problem.tensors[0]
-    terms = tuple(replace(term, coefficient=1, factors=()) for term in problem.terms)
-    tensors = (TensorType(target.name, "int64", ()),)
-    return replace(problem, output=Count(), tensors=tensors, terms=terms, column_dtype="int32", semiring=PLUS_TIMES)
+    statements = tuple(replace(s, value=None, add="+", condition=None) for s in problem.statements)
+    tensors = (TensorType(problem.target.tensor, "int64", ()),)
+    return replace(problem, output=Count(), tensors=tensors, statements=statements, column_dtype="int32")
 
 
 def column_problem(problem: Problem, index_dtype: str) -> Problem:
     """The problem that writes the columns of `problem`."""
-    target = TensorType(problem.tensors[0].name, index_dtype, ())
+    target = TensorType(problem.target.tensor, index_dtype, ())
     return replace(counting_problem(problem), output=Write(Coordinates.COLUMNS), tensors=(target,))
 
 

@@ -93,9 +93,9 @@ class KernelCall:
         return [name for name in self.bound.split() if name != INVALID]
 
 
-def call_of(problem: Problem, schedule: Schedule, bound: tuple[str, ...], backend: str) -> KernelCall:
-    """The call that runs `problem` by `schedule` on the named index arrays, by the kernel of a backend."""
-    return KernelCall(write_recipe(problem, schedule, backend), " ".join(bound))
+def call_of(problem: Problem, schedules: tuple[Schedule, ...], bound: tuple[str, ...], backend: str) -> KernelCall:
+    """The call that runs `problem` by its schedules on the named index arrays, by the kernel of a backend."""
+    return KernelCall(write_recipe(problem, schedules, backend), " ".join(bound))
 
 
 def kernel_of(recipe: str) -> RunnableKernel:
@@ -130,8 +130,8 @@ def _loaded(recipe: str, backend: Backend) -> RunnableKernel | None:
 
 def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
     with stage("code generation"):
-        problem, schedule = read_recipe(recipe)
-        kernel = lower(build_loops(problem, schedule))
+        problem, schedules = read_recipe(recipe)
+        kernel = lower(build_loops(problem, *schedules))
     buffers = buffer_types(problem)
     signature = encoded(buffers)
     with stage(backend.title):
@@ -159,20 +159,20 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, alive, pin, signature)
     kernel = kernel_of(call.recipe)
     arrays = [find_array(name) for name in call.names if name != OPERAND]
-    slots = _slots(call, kernel.buffer_count)
+    slots = _slots(call, kernel.buffer_count, len(read_recipe(call.recipe)[0].results))
     return _native.bind_call(call.key, kernel.code.address, slots, arrays, kernel, pin, kernel.signature)
 
 
-def _slots(call: KernelCall, count: int) -> list[int]:
-    """The slots of a kernel's buffers, which are factors, index arrays and the result (see `lower.storage`)."""
+def _slots(call: KernelCall, count: int, results: int) -> list[int]:
+    """The slots of a kernel's buffers, which are operands, index arrays and results (see `lower.storage`)."""
     names = call.names
     operands = itertools.count()
     bound = itertools.count(-1, -1)
-    slots = [next(operands) for _ in range(count - 1 - len(names))]
+    slots = [next(operands) for _ in range(count - results - len(names))]
     slots += [next(operands) if name == OPERAND else next(bound) for name in names]
     if INVALID in call.bound.split():
         next(operands)
-    return [*slots, next(operands)]
+    return [*slots, *itertools.islice(operands, results)]
 
 
 def resolve(key: str, recipe: str, bound: str) -> None:

@@ -20,7 +20,7 @@ def chunk_counts(plan: Plan, backend: str) -> np.ndarray:
     All patterns are static.
     """
     counts = np.zeros(MAX_CHUNKS, np.int64)
-    run_recipe(write_recipe(counting_problem(plan.problem), plan.schedule, backend), [*_index(plan), counts])
+    run_recipe(write_recipe(counting_problem(plan.problem), (plan.schedule,), backend), [*_index(plan), counts])
     return counts
 
 
@@ -28,9 +28,9 @@ def assembled_columns(plan: Plan, index_dtype: str, backend: str) -> list[np.nda
     """The coordinates that a plan over static patterns reaches, one array for each dimension of the target."""
     counts = chunk_counts(plan, backend)
     total = int(counts.sum())
-    rows = np.empty((len(plan.problem.assignment.target.indices), total), index_dtype)
+    rows = np.empty((len(plan.problem.target.indices), total), index_dtype)
     if total:
-        recipe = write_recipe(column_problem(plan.problem, index_dtype), plan.schedule, backend)
+        recipe = write_recipe(column_problem(plan.problem, index_dtype), (plan.schedule,), backend)
         run_recipe(recipe, [*_index(plan), np.cumsum(counts) - counts, rows])
     return list(rows)
 

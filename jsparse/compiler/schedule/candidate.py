@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.schedule.legality import legal_orders
+from jsparse.compiler.schedule.legality import legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
@@ -64,7 +64,7 @@ class Candidate:
     @cached_property
     def free_vars(self) -> frozenset[IndexVar]:
         """The free index variables: the target's."""
-        return frozenset(self.problem.assignment.target.variables())
+        return self.problem.free_vars
 
     @cached_property
     def tail(self) -> tuple[IndexVar, ...]:
@@ -173,7 +173,7 @@ class Candidate:
         if (
             len(problem.level_variables) != 1
             or problem.is_assembly
-            or problem.mask is not None
+            or not problem.is_product
             or self.lead
             or self.free_dense_vars
         ):
@@ -204,7 +204,7 @@ class Candidate:
         if (
             self.vector not in self.free_vars
             or problem.is_assembly
-            or problem.mask is not None
+            or not problem.is_product
             or self.summed
             or self.factored
         ):
@@ -245,6 +245,10 @@ class Candidate:
     @cached_property
     def order(self) -> tuple[IndexVar, ...]:
         """All loops, outermost first; the vector variable last."""
+        return self.problem.without_derived(self._order) if self.problem.derived else self._order
+
+    @property
+    def _order(self) -> tuple[IndexVar, ...]:
         last = () if self.vector is None else (self.vector,)
         if self.written_out:
             return (*self.free_dense_vars, *self.walk, *self.contracted, *last)
@@ -280,13 +284,16 @@ class Candidate:
         return len(self.order) - 1 - (inner if self.vector in self.free_vars else 0)
 
 
-def candidates(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Candidate]:
-    """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns."""
+def candidates(problem: Problem, patterns: Sequence[Stored] = (), as_stored: bool = False) -> Iterator[Candidate]:
+    """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns.
+
+    If `as_stored`, only those that need no transposed index.
+    """
     walked = {v for names in problem.walks for v in names}  # leading axes included
     named = () if problem.is_assembly else problem.assignment.variables()
     vectors: list[IndexVar | None] = [v for v in named if _vectorizes(problem, v, walked)]
     scalar = () if any(v is not None and _stands_innermost(problem, v) for v in vectors) else (None,)
-    for walk in dict.fromkeys(legal_orders(problem, patterns)):
+    for walk in dict.fromkeys(stored_orders(problem) if as_stored else legal_orders(problem, patterns)):
         for vector in (*vectors, *scalar):
             candidate = Candidate(problem, walk, vector)
             yield candidate
@@ -331,7 +338,7 @@ def _writes_out(candidate: Candidate, patterns: Sequence[Stored]) -> bool:
 def _vectorizes(problem: Problem, var: IndexVar, walked: Collection[IndexVar]) -> bool:
     """Whether every tensor that carries `var` can store it as its innermost axis, and only there."""
     size = problem.size[var]
-    if var in walked or size is None or size < 2:
+    if var in walked or size is None or size < 2 or problem.derived:
         return False
     return all(
         _innermost(problem.type_of[a.tensor], a, var) for a in problem.assignment.accesses if var in a.variables()

@@ -93,7 +93,7 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
             return str(candidate.vector), "owned"
     elif outermost in free_vars:
         return str(outermost), "owned"
-    if outermost is None or outermost in free_vars:
+    if outermost is None or outermost in free_vars or outermost == candidate.vector:
         return None
     summed_outermost = candidate.summed[:1] == (outermost,)
     if summed_outermost or not any(
@@ -258,13 +258,11 @@ def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], entries:
         stores = max(stores, leaf * written) * MEMORY
         rows = tuple(v for v in candidate.walk if v in candidate.free_vars)
         if candidate.vector in candidate.free_vars:
-            anywhere = (
-                2 * leaf * extent(problem, candidate.free_dense_vars) * _row(candidate, problem.assignment.target, rows)
-            )
-    sparse = problem.type_of[problem.assignment.target.tensor].positions is None and (
+            anywhere = 2 * leaf * extent(problem, candidate.free_dense_vars) * _row(candidate, problem.target, rows)
+    sparse = problem.type_of[problem.target.tensor].positions is None and (
         candidate.scatters or _skips(candidate, patterns)
     )
-    clears = CLEAR * extent(problem, problem.assignment.target.variables()) if sparse else 0.0
+    clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
     return stores / (LANES if candidate.vector in candidate.free_vars else 1.0) + clears + anywhere
 
 

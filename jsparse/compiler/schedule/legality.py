@@ -10,7 +10,7 @@ from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.trip_counts import walked_levels
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["has_legal_order", "is_concordant", "legal_orders"]
+__all__ = ["has_legal_order", "is_concordant", "legal_orders", "stored_orders"]
 
 MAX_PERMUTED = 4  # with at most this many variables of patterns, every order is priced
 MAX_ORDERS = 120  # orders tried beyond that, where several patterns have to agree
@@ -27,6 +27,17 @@ def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[
     for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_orders(problem, every, known):
         if all(is_concordant(names, walk, pattern) for names, pattern in known):
             yield walk
+
+
+def stored_orders(problem: Problem) -> Iterator[Names]:
+    """Yield orders of the patterns' variables that are concordant with every pattern as it is stored.
+
+    If patterns contradict each other, the orders are concordant with one of them, and loops search in the others.
+    """
+    every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
+    found = tuple(islice(_merged(every, problem.level_variables), MAX_ORDERS))
+    each = (walk for names in problem.level_variables for walk in islice(_merged(every, [names]), MAX_ORDERS))
+    yield from found or each
 
 
 def is_concordant(names: Names, walk: Sequence[IndexVar], pattern: Stored) -> bool:
@@ -69,7 +80,7 @@ def _some_orders(problem: Problem, every: Names, known: Sequence[tuple[Names, St
     It has the stored order, orders with the target's variables first, and orders with one variable of the target first;
     for several patterns, also orders that agree with all of them.
     """
-    target = problem.assignment.target.variables()
+    target = problem.target.variables()
     first = [v for v in every if v in target]
     yield every
     yield (*first, *(v for v in every if v not in target))

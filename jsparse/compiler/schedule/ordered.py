@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, permutations
 
 from jsparse.compiler.output import Count
-from jsparse.compiler.problem import Addend, Problem
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
 from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.machine import CACHED_BYTES, PREFETCH_AHEAD
@@ -22,6 +22,7 @@ from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, trip_counts, walked_levels
+from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["ordered_plan"]
@@ -58,7 +59,7 @@ def ordered_plan(problem: Problem, patterns: Sequence[Stored], order: Sequence[I
 
 
 def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...]) -> Plan | None:
-    rest = [str(v) for v in problem.assignment.target.indices if v not in shared]
+    rest = [str(v) for v in problem.target.indices if v not in shared]
     orders = [_best(problem, patterns, term, shared, rest) for term in problem.terms]
     chosen = [order for order in orders if order is not None]
     if len(chosen) < len(orders):
@@ -97,7 +98,7 @@ def _walked_alike(orders: Sequence[_Order]) -> dict[int, tuple[int, ...]] | None
 def _best(
     problem: Problem,
     patterns: tuple[Stored, ...],
-    term: Addend,
+    term: Statement,
     shared: tuple[IndexVar, ...],
     rest: Sequence[IndexVar],
 ) -> _Order | None:
@@ -110,8 +111,9 @@ def _best(
         problem,
         patterns=tuple(problem.patterns[n] for n in term.patterns),
         walks=tuple(problem.walks[n] for n in term.patterns),
+        statements=(replace(term, value=None, condition=None),),
         tensors=problem.tensors[:1],
-        terms=(),
+        ordered=False,
         output=Count(),
     )
     known = tuple(patterns[n] for n in term.patterns)

@@ -26,7 +26,7 @@ def short_levels(problem: Problem, patterns: Sequence[Stored]) -> tuple[tuple[in
     """
     if not _sums_floats(problem):
         return ()
-    free_vars = set(problem.assignment.target.variables())
+    free_vars = problem.free_vars
     found: list[tuple[int, int]] = []
     for n, (names, pattern) in enumerate(zip(problem.level_variables, patterns, strict=True)):
         if not isinstance(pattern, Pattern):
@@ -49,7 +49,7 @@ def scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
     # A copy that does not fit the cache costs more time than the sums.
     if not _sums_floats(problem) or 8 * _elements(problem, patterns) > CACHED_BYTES:
         return False
-    free_vars = set(problem.assignment.target.variables())
+    free_vars = problem.free_vars
     outside = [v for v in problem.assignment.variables() if v not in free_vars]
     most = 1
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
@@ -67,7 +67,7 @@ def scatters_many(problem: Problem, patterns: Sequence[Stored]) -> bool:
 
 def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
     """The number of the target's elements; infinity if a size is unknown."""
-    target, access = problem.tensors[0], problem.assignment.target
+    target, access = problem.tensors[0], problem.target
     count = 1.0
     for axis in target.axes:
         if isinstance(axis, Dense):
@@ -79,7 +79,7 @@ def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
 
 
 def _sums_floats(problem: Problem) -> bool:
-    return not problem.is_assembly and problem.accumulator == "float32" and problem.semiring.add == "+"
+    return not problem.is_assembly and problem.accumulator == "float32" and problem.monoid.add == "+"
 
 
 @remembered(maxsize=64)

@@ -26,8 +26,11 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["plan", "plan_as"]
 
 
-def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
+def plan(problem: Problem, patterns: Sequence[Stored], as_stored: bool = False) -> Plan:
     """The cheapest plan for `problem` on these patterns.
+
+    If `as_stored`, the plan walks patterns and dense tensors in the order in which they are stored: its problem is the
+    given one.
 
     Raises NotYetSupportedError if no loop order is concordant with all patterns, because dynamic patterns store shared
     index variables in contradicting orders. Callers check `legality.has_legal_order` first and convert a pattern.
@@ -35,7 +38,9 @@ def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
     known = tuple(patterns)
     walked: dict[tuple[IndexVar, ...], TripCounts] = {}
     priced: list[tuple[Cost, int, Candidate]] = []
-    for n, c in enumerate(candidates(problem, known)):
+    for n, c in enumerate(candidates(problem, known, as_stored)):
+        if as_stored and (c.written_out or moved_dense(c)):
+            continue
         if c.walk not in walked:
             walked[c.walk] = trip_counts(problem, c.walk, known)
         priced.append((estimate(c, known, walked[c.walk]), n, c))
@@ -47,7 +52,7 @@ def plan(problem: Problem, patterns: Sequence[Stored]) -> Plan:
         )
     best = min(priced, key=lambda entry: entry[:2])
     others = sorted((entry for entry in priced if entry is not best), key=lambda entry: entry[:2])
-    return plan_as(best[2], best[0], known, tuple((_name(c), cost) for cost, _, c in others))
+    return plan_as(best[2], best[0], known, tuple((_name(c), cost) for cost, _, c in others), as_stored)
 
 
 def _name(candidate: Candidate) -> str:
@@ -57,10 +62,15 @@ def _name(candidate: Candidate) -> str:
 
 
 def plan_as(
-    candidate: Candidate, cost: Cost, patterns: tuple[Stored, ...], rejected: tuple[tuple[str, Cost], ...]
+    candidate: Candidate,
+    cost: Cost,
+    patterns: tuple[Stored, ...],
+    rejected: tuple[tuple[str, Cost], ...],
+    as_stored: bool = False,
 ) -> Plan:
-    """The plan of one candidate on these patterns. `rejected` is as in `Plan`."""
-    moves = [walked_levels(names, candidate.walk) for names in candidate.problem.level_variables]
+    """The plan of one candidate on these patterns. `rejected` is as in `Plan`, `as_stored` as in `plan`."""
+    names = candidate.problem.level_variables
+    moves = [tuple(range(len(own))) if as_stored else walked_levels(own, candidate.walk) for own in names]
     used, problem = reordered(candidate.problem, patterns, moves)
     problem = _with_lanes_innermost(problem, candidate)
     if candidate.written_out:
@@ -72,7 +82,7 @@ def plan_as(
     )
     if candidate.scatters and not candidate.panel:
         schedule = replace(schedule, long_sums=scatters_many(problem, used))
-    whole = schedule.mode == "owned" and schedule.parallel == schedule.order[0]
+    whole = schedule.mode == "owned" and (schedule.parallel,) == schedule.order[:1]
     if whole and used and used[0].nse > 2 * schedule.grain and splits(candidate, problem, used):
         schedule = replace(schedule, mode="split")
     return Plan(candidate.problem, problem, schedule, used, cost, rejected)
@@ -136,7 +146,7 @@ def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> 
     items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
     rows = [f for f in problem.assignment.factors if candidate.vector in f.variables()]
     rows += [f for f in problem.assignment.factors if {*f.variables()} & {*candidate.contracted}]
-    rows += [problem.assignment.target] if candidate.scatters else []
+    rows += [problem.target] if candidate.scatters else []
     return any(
         problem.type_of[f.tensor].positions is None
         and not candidate.entry_vars.isdisjoint(f.variables())

@@ -34,12 +34,12 @@ def _can_split(candidate: Candidate, problem: Problem) -> bool:
     The outermost loop runs over the target's outermost axis, the others sum in registers, and carry-outs can be added
     to the target. (A narrow float target is then widened, see `compiler.wide_accumulation`.)
     """
-    if len(problem.patterns) != 1 or problem.is_assembly or problem.mask is not None or candidate.lead:
+    if len(problem.patterns) != 1 or problem.is_assembly or problem.statement.condition is not None or candidate.lead:
         return False
     if candidate.panel or candidate.written_out or candidate.summed or candidate.scatters or len(candidate.head) != 1:
         return False
-    target = problem.tensors[0]
-    access, axis = problem.assignment.target, target.axes[0]
+    target, access = problem.tensors[0], problem.target
+    axis = target.axes[0]
     if target.positions is not None or access.nested() or not _adds_up(target.dtype, problem.accumulator):
         return False
     if not isinstance(axis, Dense) or access.indices[axis.dim] != candidate.walk[0]:

@@ -16,7 +16,7 @@ A = jsparse.asarray(np.diag(np.arange(1, 6, dtype=np.float32)), format="csr")
 X = np.arange(15, dtype=np.float32).reshape(5, 3)
 EXPECTED = np.arange(1, 6, dtype=np.float32)[:, None] * X
 (PART,) = jsparse.explain("ij,jk->ik", A, X).parts
-RECIPE = write_recipe(PART.plan.problem, PART.plan.schedule)
+RECIPE = write_recipe(PART.plan.problem, (PART.plan.schedule,))
 LINKER = BACKENDS["llvm"].linker
 
 

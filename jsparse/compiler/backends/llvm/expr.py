@@ -70,7 +70,8 @@ class ExprEmitter:
             case Binary():
                 return self.binary(expr)
             case Compare(op=op, left=left, right=right):
-                compare = self.builder.fcmp_ordered if left.type.is_float else self.builder.icmp_signed
+                floats = self.builder.fcmp_unordered if op == "!=" else self.builder.fcmp_ordered
+                compare = floats if left.type.is_float else self.builder.icmp_signed
                 return compare(op, self.value(left), self.value(right))
             case LowestBit(value=value):
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
@@ -145,7 +146,7 @@ class ExprEmitter:
 
     def float_operators(self) -> dict[str, Callable[..., Any]]:
         build = self.builder
-        return {"+": build.fadd, "-": build.fsub, "*": build.fmul}
+        return {"+": build.fadd, "-": build.fsub, "*": build.fmul, "/": build.fdiv}
 
     def integer_operators(self) -> dict[str, Callable[..., Any]]:
         build = self.builder

@@ -1,0 +1,127 @@
+"""Statements: `target ⊕= value if condition`, over the coordinates that patterns store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of
+from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Multiply, Semiring
+from jsparse.notation.assignment import Access, Assignment, IndexVar
+
+__all__ = ["DerivedVar", "Statement", "product_statement"]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a program.
+
+    The target becomes the ⊕ of the values at all points at which every pattern stores an entry and the condition holds;
+    the zero of ⊕, where there are none.
+
+    Attributes:
+        target: what is written.
+        value: the value at a point; None if no values are computed.
+        add: the operation ⊕.
+        patterns: the numbers of the patterns that restrict the points.
+        condition: a comparison; None if every point counts.
+    """
+
+    target: Access
+    value: Scalar | None
+    add: Add = "+"
+    patterns: tuple[int, ...] = ()
+    condition: Scalar | None = None
+
+    def __str__(self) -> str:
+        stated = f"{self.target} {'' if self.add == '+' else self.add}= {'1' if self.value is None else self.value}"
+        return stated if self.condition is None else f"{stated} if {self.condition}"
+
+    @cached_property
+    def reads(self) -> tuple[Access, ...]:
+        """What is read, from left to right: the condition's accesses, then the value's."""
+        condition = () if self.condition is None else accesses_of(self.condition)
+        return condition if self.value is None else (*condition, *accesses_of(self.value))
+
+    @cached_property
+    def assignment(self) -> Assignment:
+        """The target, and what is read, as if it was multiplied: what the scheduler has to know in most cases."""
+        return Assignment(self.target, self.reads)
+
+    @cached_property
+    def factors(self) -> tuple[Access, ...] | None:
+        """The factors of the value, if it is a product of accesses; else None."""
+        return None if self.value is None else factors_of(self.value)
+
+    @cached_property
+    def sums_first(self) -> bool:
+        """Whether ⊕ and the operation of the product distribute, and the zero of ⊕ is absorbing."""
+        if self.factors is None:
+            return False
+        multiply = self.value.operation if isinstance(self.value, Apply) else PLUS_TIMES.multiply
+        return Semiring(self.add, cast(Multiply, multiply)).distributes_empty
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedVar:
+    """An index variable that others determine: `var = Σ stride · part`, such as `k = 64·k₀ + k₁`.
+
+    Points where it reaches its size do not count: that is the ragged end of a split.
+
+    Raises ValueError for a stride below 1.
+    """
+
+    var: IndexVar
+    parts: tuple[tuple[int, IndexVar], ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or any(stride < 1 for stride, _ in self.parts):
+            raise ValueError(f"expected strides of at least 1, but got {self.sum or 'no part'} for {self.var}")
+
+    def __str__(self) -> str:
+        return f"{self.var} = {self.sum}"
+
+    def is_injective(self, sizes: Mapping[IndexVar, int | None]) -> bool:
+        """Whether different values of the parts give different sums: strides as in a mixed radix number."""
+        found = [(stride, sizes[part]) for stride, part in self.parts]
+        known = sorted((stride, size) for stride, size in found if size is not None)
+        if len(known) < len(found) or len({part for _, part in self.parts}) < len(self.parts):
+            return False
+        reach = 0  # the largest sum of the parts with smaller strides
+        for stride, size in known:
+            if stride <= reach and size > 1:
+                return False
+            reach += stride * max(size - 1, 0)
+        return True
+
+    @property
+    def sum(self) -> str:
+        """The sum as text."""
+        return " + ".join(part if stride == 1 else f"{stride}·{part}" for stride, part in self.parts)
+
+
+def product_statement(
+    target: Access,
+    factors: Sequence[Access],
+    patterns: Sequence[int],
+    dtypes: Sequence[str],
+    semiring: Semiring = PLUS_TIMES,
+    mask: EqualityMask | None = None,
+) -> Statement:
+    """The statement `target ⊕= ⊗ factors`.
+
+    Args:
+        dtypes: the names of the dtypes of the target and of the factors.
+        mask: the product of its first factors, rounded to the dtype of the next one, has to equal this one. Only the
+            factors after these are multiplied.
+    """
+    one, condition = semiring.one(dtypes[0]), None
+    product = tuple(factors)
+    if mask is not None:
+        total, product = product[mask.count], product[mask.operands :]
+        compared = product_of(mask.multiply, tuple(factors[: mask.count]))
+        condition = Apply("==", (Rounded(compared, dtypes[1 + mask.count]), total))
+    value = product_of(semiring.multiply, product, one)
+    return Statement(target, value, semiring.add, tuple(patterns), condition)

@@ -1,0 +1,167 @@
+"""Programs of several statements by hand: their text, their checks, and a custom call with several results."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+
+from jsparse import Pattern
+from jsparse.compiler.loops import build_loops
+from jsparse.compiler.lower import kernel_buffers, lower
+from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
+from jsparse.compiler.runtime.recipe import write_recipe
+from jsparse.compiler.scalar import Apply, Number, Rounded, product_of
+from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.statement import DerivedVar, Statement
+from jsparse.notation import Access
+
+ROW, ENTRY = ("i",), ("i", "j")
+A, MOST, SHIFTED = Access("A", ENTRY), Access("most", ROW), Access("shifted", ENTRY)
+ON_P0, VECTOR = (Positions(0, (0, 1)),), (Dense(0),)
+
+
+def rows(pattern: PatternType, size: int, temporaries: tuple[str, ...] = ()) -> Problem:
+    """The maximum of each row's entries, the entries minus it, and the rows' sums of these."""
+    statements = (
+        Statement(MOST, A, "max", (0,)),
+        Statement(SHIFTED, Apply("-", (A, MOST)), "+", (0,)),
+        Statement(Access("total", ROW), SHIFTED, "+", (0,)),
+    )
+    tensors = (
+        TensorType("most", "float32", VECTOR),
+        TensorType("shifted", "float32", ON_P0),
+        TensorType("total", "float32", VECTOR),
+        TensorType("A", "float32", ON_P0),
+    )
+    return Problem(statements, tensors, (pattern,), (("i", size), ("j", size)), temporaries=temporaries)
+
+
+@pytest.fixture
+def matrix() -> scipy.sparse.csr_matrix:
+    rng = np.random.default_rng(0)
+    dense = rng.integers(1, 9, (40, 40)) * (rng.random((40, 40)) < 0.2)
+    return scipy.sparse.csr_matrix(dense.astype(np.float32))
+
+
+@pytest.mark.parametrize("temporaries", [(), ("most",), ("shifted",), ("most", "shifted")])
+def test_a_custom_call_has_several_results(matrix, temporaries):
+    pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
+    problem = rows(pattern_type(pattern), 40, temporaries)
+    call = KernelCall(write_recipe(problem, plan_statements(problem, [pattern])), "- -")
+    handle = bind(call)
+    shapes = {"most": (40,), "shifted": (matrix.nnz,), "total": (40,)}
+    wanted = [jax.ShapeDtypeStruct(shapes[t.name], t.dtype) for t in problem.results]
+    run = jax.jit(lambda *x: jax.ffi.ffi_call(TARGET, wanted)(*x, key=call.key, recipe=call.recipe, bound=call.bound))
+    found = run(matrix.data, *pattern.arrays)
+    most = np.array([matrix.data[lo:hi].max(initial=-np.inf) for lo, hi in zip(*rows_of(matrix), strict=True)])
+    shifted = matrix.data - np.repeat(most, np.diff(matrix.indptr))
+    total = scipy.sparse.csr_matrix((shifted, matrix.indices, matrix.indptr)).sum(1).A1
+    expected = {"most": most, "shifted": shifted, "total": total}
+    for tensor, array in zip(problem.results, found, strict=True):
+        np.testing.assert_array_equal(array, expected[tensor.name].astype(np.float32))
+    del handle
+
+
+def rows_of(matrix: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+    return matrix.indptr[:-1], matrix.indptr[1:]
+
+
+def test_a_program_is_printed_statement_by_statement(matrix):
+    pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
+    problem = rows(pattern_type(pattern), 40, ("most",))
+    assert (
+        str(problem)
+        == """\
+most[i] max= A[i, j] (temporary)
+shifted[i, j] = A[i, j] - most[i]
+total[i] = shifted[i, j]
+  most: float32[d0]
+  shifted: float32[P0(d0, d1)]
+  total: float32[d0]
+  A: float32[P0(d0, d1)]
+  P0: (dense, compressed) int32
+  i < 40, j < 40"""
+    )
+    nest = build_loops(problem, *plan_statements(problem, [pattern]))
+    assert (
+        str(nest)
+        == """\
+∀ i ∈ P0.0 in parallel, owned, ≥ 29,127 entries a chunk
+  acc = -inf
+    ∀ j ∈ P0.1
+      acc max= A[i, j]
+  most[i] = acc
+∀ i ∈ P0.0 in parallel, owned, ≥ 29,127 entries a chunk
+  ∀ j ∈ P0.1
+    shifted[i, j] = A[i, j] - most[i]
+∀ i ∈ P0.0 in parallel, owned, ≥ 29,127 entries a chunk
+  acc = 0
+    ∀ j ∈ P0.1
+      acc += shifted[i, j]
+  total[i] = acc"""
+    )
+    assert [buffer.name for buffer in kernel_buffers(problem)][-2:] == ["shifted", "total"]
+
+
+def split(strides: tuple[tuple[int, str], ...], sizes: dict[str, int], target: str = "k") -> Problem:
+    """The sum of a vector's elements, by a derived variable."""
+    statement = Statement(Access("R", (target,)), Access("x", ("k",)))
+    tensors = (TensorType("R", "float64", VECTOR), TensorType("x", "float64", VECTOR))
+    return Problem((statement,), tensors, (), tuple(sizes.items()), derived=(DerivedVar("k", strides),))
+
+
+def test_a_derived_variable_has_a_ragged_end():
+    problem = split(((4, "k0"), (1, "k1")), {"k": 10, "k0": 3, "k1": 4})
+    nest = build_loops(problem, *plan_statements(problem, []))
+    assert "∀ k ∈ 4·k0 + k1" in str(nest)
+    assert str(problem).endswith("k < 10, k0 < 3, k1 < 4\n  k = 4·k0 + k1")
+    lower(nest)
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: split(((2, "k0"), (1, "k1")), {"k": 10, "k0": 3, "k1": 4}), "several points give one coordinate"),
+        (lambda: split(((4, "k0"), (1, "m")), {"k": 10, "k0": 3}), "variables that are not known"),
+        (lambda: split(((0, "k0"), (1, "k1")), {"k": 10, "k0": 3, "k1": 4}), "strides of at least 1"),
+        (lambda: Apply("**", (A, A)), "expected an operation"),
+        (lambda: Apply("select", (A, A)), "expected an operation"),
+        (lambda: Apply("-", (A, A, A)), "expected an operation"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def two(first: Statement, second: Statement, temporaries: tuple[str, ...] = ()) -> Problem:
+    types = tuple(TensorType(name, "float32", VECTOR) for name in ("R", "S", "x"))
+    return Problem((first, second), types, (), (("i", 3),), temporaries=temporaries)
+
+
+R, S, X = (Access(name, ROW) for name in ("R", "S", "x"))
+
+
+@pytest.mark.parametrize(
+    "first, second, temporaries, message",
+    [
+        (Statement(R, X), Statement(R, X), (), "writes a target again"),
+        (Statement(R, S), Statement(S, X), (), "not complete yet"),
+        (Statement(R, X), Statement(S, S), (), "not complete yet"),
+        (Statement(S, X), Statement(R, X), (), "as the first tensors"),
+        (Statement(R, X), Statement(S, X), ("x",), "temporaries among them"),
+    ],
+)
+def test_statements_that_contradict_each_other(first, second, temporaries, message):
+    with pytest.raises(ValueError, match=message):
+        two(first, second, temporaries)
+
+
+def test_scalars_are_printed_with_parentheses_where_they_are_needed():
+    product = product_of("*", (Number(2), Apply("+", (A, MOST))))
+    assert str(product) == "2 * (A[i, j] + most[i])"
+    chosen = Apply("select", (Apply("<", (A, Number(0))), Rounded(product, "float16"), A))
+    assert str(chosen) == "select(A[i, j] < 0, float16(2 * (A[i, j] + most[i])), A[i, j])"
+    assert str(product_of("+", ())) == "1"

@@ -1,0 +1,67 @@
+"""Runs a program of several statements at every stage, and compares with its meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+from programs.statements import RandomStatements
+
+from jsparse import _native
+from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.interpret import interpret_problem
+from jsparse.compiler.kernel.interpret import interpret_kernel
+from jsparse.compiler.loops import build_loops
+from jsparse.compiler.loops.interpret import interpret_loops
+from jsparse.compiler.lower import lower
+from jsparse.compiler.problem import TensorType
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
+from jsparse.compiler.schedule.statements import plan_statements
+
+__all__ = ["check_statements"]
+
+POISON = -77
+
+
+class _Run:
+    """A program on buffers that are poisoned before each stage."""
+
+    def __init__(self, program: RandomStatements) -> None:
+        self.problem, self.program = program.problem, program
+        self.index = [list(p.arrays) for p in program.patterns]
+
+    def fresh(self, tensors: tuple[TensorType, ...]) -> dict[str, np.ndarray]:
+        return {t.name: np.full_like(self.program.expected[t.name], POISON) for t in tensors}
+
+    def check(self, stage: str, found: dict[str, np.ndarray]) -> None:
+        for name, array in found.items():
+            message = f"{stage}: {name} of\n{self.problem}"
+            np.testing.assert_array_equal(array, self.program.expected[name], message, strict=True)
+
+    def buffers(self, results: dict[str, np.ndarray]) -> list[np.ndarray]:
+        operands = [np.ascontiguousarray(self.program.arrays[t.name]) for t in self.problem.operands]
+        return [*operands, *(array for arrays in self.index for array in arrays), *results.values()]
+
+
+def check_statements(program: RandomStatements, level: int) -> None:
+    """Compare every stage with the expected values."""
+    run, problem = _Run(program), program.problem
+    results = run.fresh(problem.results)
+    interpret_problem(problem, {**program.arrays, **results}, run.index)
+    run.check("definition", results)
+
+    schedules = plan_statements(problem, program.patterns)
+    recipe = write_recipe(problem, schedules)
+    assert read_recipe(recipe) == (problem, schedules)
+    nest = build_loops(problem, *schedules)
+    every = run.fresh(tuple(problem.type_of[s.target.tensor] for s in problem.statements))
+    interpret_loops(nest, {**program.arrays, **every}, run.index)
+    run.check(f"loops\n{nest}", every)
+
+    kernel = lower(nest)
+    results = run.fresh(problem.results)
+    interpret_kernel(kernel, run.buffers(results), reverse=bool(level))
+    run.check("kernel", results)
+    code = compile_kernel(kernel, level)
+    for threads in (1, 4):
+        results = run.fresh(problem.results)
+        assert _native.run(code.address, run.buffers(results), threads) == 0
+        run.check(f"machine code\n{nest}", results)

@@ -1,0 +1,373 @@
+"""Random programs of several statements, and their meaning, computed point by point in Python."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from jsparse import FormatError
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar
+from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.semiring import identity
+from jsparse.compiler.statement import DerivedVar, Statement
+from jsparse.formats import Format, Pattern
+from jsparse.notation import Access
+
+__all__ = ["RandomStatements", "random_statements"]
+
+MOST_POINTS = 300  # of one statement
+EXACT = {"float32": 2**24, "float64": 2**53, "int32": 2**31 - 1, "int64": 2**62}  # integers up to here are exact
+KINDS = {"float": ("float32", "float64"), "int": ("int32", "int64")}
+PYTHON = {
+    "+": lambda a, b: a + b,
+    "*": lambda a, b: a * b,
+    "-": lambda a, b: a - b,
+    "/": lambda a, b: a / b,
+    "min": min,
+    "max": max,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+}
+
+
+class InexactError(Exception):
+    """A number that the dtype of arithmetic does not hold."""
+
+
+@dataclass(frozen=True)
+class RandomStatements:
+    """A problem of several statements on arrays.
+
+    Attributes:
+        seed: the seed and the number that it is drawn from.
+        arrays: the operands' values, by name.
+        expected: the values of all targets, by name.
+    """
+
+    seed: tuple[int, int]
+    problem: Problem
+    patterns: tuple[Pattern, ...]
+    arrays: dict[str, np.ndarray]
+    expected: dict[str, np.ndarray]
+
+    def __str__(self) -> str:
+        return f"{self.problem}\narrays {self.arrays}\npatterns {self.patterns}"
+
+
+def random_statements(seed: int, number: int) -> RandomStatements:
+    """A program of one to four statements."""
+    rng = np.random.default_rng((seed, number, 17))
+    while True:
+        try:
+            return replace(_Draw(rng).program(), seed=(seed, number))
+        except InexactError:
+            continue
+
+
+class _Draw:
+    """One program: operands and patterns are made when they are first used."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.dtypes = KINDS[self.one(list(KINDS))]
+        self.sizes = {v: int(rng.integers(1, 5)) for v in "ijk"}
+        self.derived: list[DerivedVar] = []
+        for var in "ij":
+            if self.chance(0.3):
+                self.derive(var)
+        self.patterns: list[Pattern] = []
+        self.walks: list[tuple[str, ...]] = []
+        self.tensors: dict[str, TensorType] = {}
+        self.access_of: dict[str, Access] = {}
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def one(self, of: Sequence) -> object:
+        return of[int(self.rng.integers(len(of)))]
+
+    def derive(self, var: str) -> None:
+        """Cut a variable: `i = 2·i0 + i1`, the last part of it being shorter than the others in most cases."""
+        width = int(self.rng.integers(1, 4))
+        outer, inner = f"{var}0", f"{var}1"
+        self.sizes |= {outer: -(-self.sizes[var] // width), inner: width}
+        self.derived.append(DerivedVar(var, ((width, outer), (1, inner))))
+
+    def program(self) -> RandomStatements:
+        statements = [self.statement(f"T{n}") for n in range(int(self.rng.integers(1, 5)))]
+        targets = [s.target.tensor for s in statements]
+        temporaries = tuple(name for name in targets[:-1] if self.chance(0.5))
+        operands = [name for name in self.tensors if name not in targets]
+        used = {v for a in self.access_of.values() for v in a.variables()} | {v for walk in self.walks for v in walk}
+        used |= {v for d in self.derived if d.var in used for _, v in d.parts}
+        problem = Problem(
+            tuple(statements),
+            tuple(self.tensors[name] for name in (*targets, *operands)),
+            tuple(pattern_type(p) for p in self.patterns),
+            tuple((v, size) for v, size in self.sizes.items() if v in used),
+            tuple(self.walks),
+            derived=tuple(d for d in self.derived if d.var in used),
+            temporaries=temporaries,
+        )
+        arrays = {name: self.arrays[name] for name in operands}
+        return RandomStatements((), problem, tuple(self.patterns), arrays, _expected(problem, self.patterns, arrays))
+
+    def statement(self, name: str) -> Statement:
+        patterns = tuple(dict.fromkeys(self.pattern() for _ in range(self.one((0, 1, 1, 2)))))
+        self.near = [v for n in patterns for v in self.walks[n]]
+        while True:
+            value = self.scalar(int(self.rng.integers(3)), patterns)
+            condition = self.comparison(patterns) if self.chance(0.2) else None
+            read = Statement(Access(name, ()), value, patterns=patterns, condition=condition)
+            variables = list(dict.fromkeys([*self.near, *read.assignment.variables()]))
+            if prod(self.sizes[v] for v in self.free(variables)) <= MOST_POINTS:
+                break
+        add = self.one(("+", "+", "+", "min", "max"))
+        return replace(read, target=self.target(name, variables, patterns), add=add)
+
+    def free(self, variables: Sequence[str]) -> list[str]:
+        """The variables without derived ones, with those that determine these."""
+        parts = {d.var: [v for _, v in d.parts] for d in self.derived}
+        return list(dict.fromkeys(w for v in variables for w in parts.get(v, [v])))
+
+    def target(self, name: str, variables: Sequence[str], patterns: Sequence[int]) -> Access:
+        dtype = str(self.one(self.dtypes))
+        if patterns and self.chance(0.3):
+            number = int(self.one(patterns))
+            access, axes = Access(name, self.walked(number)), self.positions(number)
+        else:
+            kept = [v for v in self.rng.permutation(variables).tolist() if self.chance(0.5)][:3]
+            access, axes = Access(name, tuple(kept)), tuple(Dense(n) for n in range(len(kept)))
+        return self.made(access, TensorType(name, dtype, axes))
+
+    def made(self, access: Access, type_: TensorType) -> Access:
+        self.tensors[access.tensor], self.access_of[access.tensor] = type_, access
+        return access
+
+    def positions(self, number: int) -> tuple[Positions]:
+        return (Positions(number, self.patterns[number].format.order),)
+
+    def pattern(self) -> int:
+        """The number of a pattern, which may be a new one."""
+        if self.patterns and self.chance(0.4):
+            return int(self.rng.integers(len(self.patterns)))
+        names = self.rng.permutation(list(self.sizes)).tolist()[: int(self.rng.integers(1, 4))]
+        shape = [self.sizes[v] for v in names]
+        coords = np.argwhere(self.rng.random(shape) < self.one((0.3, 0.6, 1.0))).T
+        self.patterns.append(self.stored(coords, shape))
+        self.walks.append(tuple(names[dim] for dim in self.patterns[-1].format.order))
+        return len(self.patterns) - 1
+
+    def stored(self, coords: np.ndarray, shape: Sequence[int]) -> Pattern:
+        """The entries in a format that can store them: a singleton below a unique level has one for each parent."""
+        while True:
+            try:
+                return Pattern.from_coordinates(coords, shape, self.format(len(shape)))[0]
+            except FormatError:
+                continue
+
+    def format(self, ndim: int) -> Format:
+        kinds = ("dense", "compressed", "compressed", "range", "compressed(nonunique)", "singleton")
+        names = [f"d{n}" for n in range(ndim)]
+        while True:
+            levels = [f"{v} : {self.one(kinds)}" for v in self.rng.permutation(names)]
+            try:
+                format = Format.of(f"({', '.join(names)}) -> ({', '.join(levels)})", ndim)
+            except FormatError:
+                continue
+            if format.trailing_dense == 0:
+                return format
+
+    def scalar(self, depth: int, patterns: Sequence[int]) -> Scalar:
+        if depth == 0 or self.chance(0.2):
+            return Number(int(self.rng.integers(-2, 3))) if self.chance(0.15) else self.access(patterns)
+        if self.chance(0.1):
+            return Rounded(self.scalar(depth - 1, patterns), "float16" if "float32" in self.dtypes else "int8")
+        if self.chance(0.15):
+            branches = (self.scalar(depth - 1, patterns) for _ in range(2))
+            return Apply("select", (self.comparison(patterns), *branches))
+        if "float32" in self.dtypes and self.chance(0.1):
+            return Apply("/", (self.scalar(depth - 1, patterns), Number(self.one((1, -2, 4)))))
+        operation = str(self.one(("*", "*", "*", "+", "-", "min", "max")))
+        count = 3 if operation != "-" and self.chance(0.2) else 2
+        return Apply(operation, tuple(self.scalar(depth - 1, patterns) for _ in range(count)))
+
+    def comparison(self, patterns: Sequence[int]) -> Scalar:
+        return Apply(self.one(("==", "!=", "<", "<=")), (self.scalar(1, patterns), self.scalar(0, patterns)))
+
+    def access(self, patterns: Sequence[int]) -> Access:
+        """An operand, new or not, or the target of an earlier statement."""
+        known = [a for name, a in self.access_of.items() if self.is_readable(name, patterns)]
+        if known and self.chance(0.5):
+            return self.one(known)
+        name, dtype = f"A{len(self.tensors)}", str(self.one(self.dtypes))
+        if patterns and self.chance(0.5):
+            number = int(self.one(patterns))
+            self.arrays[name] = self.values((self.patterns[number].nse,), dtype)
+            return self.made(Access(name, self.walked(number)), TensorType(name, dtype, self.positions(number)))
+        pool = [v for v in self.sizes if v in self.near or self.chance(0.4)]
+        names = tuple(self.rng.permutation(pool).tolist()[: int(self.one((0, 1, 1, 2)))])
+        shape = tuple(self.sizes[v] for v in names)
+        if names and self.chance(0.15):
+            table = Access(f"{name}of", names[:1])
+            self.arrays[table.tensor] = self.rng.integers(-1, shape[0] + 1, shape[:1]).astype("int32")
+            self.tensors[table.tensor] = TensorType(table.tensor, "int32", (Dense(0),))
+            self.arrays[name] = self.values(shape, dtype)
+            axes = tuple(Dense(n) for n in range(len(names)))
+            return self.made(Access(name, (table, *names[1:])), TensorType(name, dtype, axes))
+        self.arrays[name] = self.values(shape, dtype)
+        return self.made(Access(name, names), TensorType(name, dtype, tuple(Dense(n) for n in range(len(names)))))
+
+    def walked(self, number: int) -> tuple[str, ...]:
+        """The variables of a pattern by dimension."""
+        order = self.patterns[number].format.order
+        return tuple(self.walks[number][order.index(dim)] for dim in range(len(order)))
+
+    def is_readable(self, name: str, patterns: Sequence[int]) -> bool:
+        positions = self.tensors[name].positions
+        return positions is None or positions.pattern in patterns
+
+    def values(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        return self.rng.integers(-3, 4, shape).astype(dtype)
+
+
+def _expected(problem: Problem, patterns: Sequence[Pattern], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The values of all targets."""
+    places = [{tuple(c): n for n, c in enumerate(zip(*p.to_coords(), strict=True))} for p in patterns]
+    known, found = dict(arrays), dict[str, np.ndarray]()
+    for statement in problem.statements:
+        name = statement.target.tensor
+        known[name] = found[name] = _Point.run(problem, statement, patterns, places, known)
+    return found
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One point of a statement's iteration space."""
+
+    problem: Problem
+    arrays: Mapping[str, np.ndarray]
+    at: Mapping[str, int]
+    positions: Mapping[int, int]
+
+    @staticmethod
+    def run(
+        problem: Problem,
+        statement: Statement,
+        patterns: Sequence[Pattern],
+        places: Sequence[Mapping[tuple[int, ...], int]],
+        arrays: Mapping[str, np.ndarray],
+    ) -> np.ndarray:
+        target = problem.type_of[statement.target.tensor]
+        shape = tuple(
+            patterns[a.pattern].nse if isinstance(a, Positions) else problem.size[statement.target.indices[a.dim]]
+            for a in target.axes
+        )
+        sums = np.full(shape, identity(statement.add, target.dtype), object)
+        most = np.zeros(shape, object)
+        for point in _Point.each(problem, statement, patterns, places, arrays):
+            value = point.term(statement)
+            where = point.where(statement.target)
+            if value is None or where is None:
+                continue
+            if statement.add in ("min", "max"):
+                value = _rounded(value, target.dtype)
+            sums[where] = PYTHON[statement.add](sums[where], value)
+            most[where] += abs(value)
+            _check(most[where], target.dtype)
+        return np.array(sums.tolist(), target.dtype).reshape(shape)
+
+    @staticmethod
+    def each(
+        problem: Problem,
+        statement: Statement,
+        patterns: Sequence[Pattern],
+        places: Sequence[Mapping[tuple[int, ...], int]],
+        arrays: Mapping[str, np.ndarray],
+    ) -> Iterator[_Point]:
+        """The points at which all of the statement's patterns store an entry."""
+        walked = [v for n in statement.patterns for v in problem.walks[n]]
+        named = dict.fromkeys([*statement.assignment.variables(), *walked])
+        parts = {d.var: d for d in problem.derived if d.var in named}
+        outer = [v for d in parts.values() for _, v in d.parts]
+        free = list(dict.fromkeys([*(v for v in named if v not in parts), *outer]))
+        for point in itertools.product(*(range(problem.size[v]) for v in free)):
+            at = dict(zip(free, point, strict=True))
+            at |= {d.var: sum(stride * at[v] for stride, v in d.parts) for d in parts.values()}
+            if any(at[v] >= problem.size[v] for v in parts):
+                continue
+            found = {}
+            for n in statement.patterns:
+                order = patterns[n].format.order
+                key = tuple(at[problem.walks[n][order.index(dim)]] for dim in range(len(order)))
+                found[n] = places[n].get(key)
+            if None not in found.values():
+                yield _Point(problem, arrays, at, found)
+
+    def term(self, statement: Statement) -> float | None:
+        """The value, if it counts."""
+        value = self.value(statement.value)
+        holds = True if statement.condition is None else self.value(statement.condition)
+        return value if holds else None
+
+    def value(self, value: Scalar) -> float | None:
+        """The value of an expression; None if it reads anything out of range."""
+        match value:
+            case Access():
+                where = self.where(value)
+                return None if where is None else self.arrays[value.tensor][where].item()
+            case Number(value=number):
+                return number
+            case Rounded(value=exact, dtype=dtype):
+                found = self.value(exact)
+                return None if found is None else _rounded(found, dtype)
+            case Apply(operation=operation, arguments=arguments):
+                found = [self.value(x) for x in arguments]
+                if None in found:
+                    return None
+                if operation == "select":
+                    return found[1] if found[0] else found[2]
+                total = found[0]
+                for x in found[1:]:
+                    total = PYTHON[operation](total, x)
+                    _check(total, "float32")
+                return total
+
+    def where(self, access: Access) -> tuple[int, ...] | None:
+        """The place of an element; None out of range."""
+        found = []
+        for axis in self.problem.type_of[access.tensor].axes:
+            if isinstance(axis, Positions):
+                found.append(self.positions[axis.pattern])
+                continue
+            index = access.indices[axis.dim]
+            place = self.value(index) if isinstance(index, Access) else self.at[index]
+            if place is None:
+                return None
+            if isinstance(index, Access) and not 0 <= place < self.arrays[access.tensor].shape[axis.dim]:
+                return None
+            found.append(int(place))
+        return tuple(found)
+
+
+def _rounded(value: float, dtype: str) -> float:
+    with np.errstate(over="ignore"):
+        kind = np.int64 if dtype.startswith("int") else np.float64
+        found = kind(value).astype(dtype).item()
+    if not np.isfinite(found):
+        raise InexactError
+    return found
+
+
+def _check(value: float, dtype: str) -> None:
+    """Raise InexactError for a number that is none of the exact eighths that the dtype holds."""
+    if not abs(value) <= EXACT[dtype] // 64 or value * 64 != int(value * 64):
+        raise InexactError

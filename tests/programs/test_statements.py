@@ -1,0 +1,34 @@
+"""Programs of several statements, with scalar expressions, derived index variables and temporaries, at every stage."""
+
+import pytest
+from programs.amount import amount
+from programs.check_statements import check_statements
+from programs.statements import random_statements
+
+from jsparse.compiler.problem import Positions
+from jsparse.compiler.scalar import Apply, Rounded
+
+
+@pytest.mark.parametrize("first", range(0, amount(150, 3000), 50))
+def test_every_stage_agrees_with_the_definition_point_by_point(first: int) -> None:
+    for number in range(first, first + 50):
+        check_statements(random_statements(0, number), level=3 if number % 10 == 0 else 0)
+
+
+def test_programs_are_of_all_kinds() -> None:
+    problems = [random_statements(0, n).problem for n in range(150)]
+    assert {len(p.statements) for p in problems} == {1, 2, 3, 4}
+    assert {len(p.results) for p in problems} == {1, 2, 3, 4}
+    assert any(p.temporaries for p in problems)
+    assert any(p.derived and len(p.statements) > 1 for p in problems)
+    statements = [s for p in problems for s in p.statements]
+    assert {s.add for s in statements} == {"+", "min", "max"}
+    assert any(s.condition is not None for s in statements)
+    assert any(isinstance(s.value, Rounded) for s in statements)
+    operations = {s.value.operation for s in statements if isinstance(s.value, Apply)}
+    assert operations == {"+", "*", "-", "/", "min", "max", "select"}
+    on_patterns = [p for p in problems for t in p.tensors if isinstance((*t.axes, None)[0], Positions)]
+    assert any(p.type_of[t].positions is not None for p in problems for t in p.temporaries)
+    assert len(on_patterns) > 50
+    targets = {s.target.tensor for s in statements}
+    assert sum(not targets.isdisjoint(a.tensor for a in s.reads) for s in statements) > 30
