@@ -59,10 +59,10 @@ def _interpret_statement(problem: Problem, arrays: Mapping[str, Array], patterns
     kept = np.broadcast_to(defined & stored, space.shape)
     total = np.full(target.shape, monoid.zero, wide)
     if total.size:
-        places = tuple(np.broadcast_to(axis, space.shape)[kept] for axis in where)
+        indices = tuple(np.broadcast_to(axis, space.shape)[kept] for axis in where)
         values = np.broadcast_to(value, space.shape)[kept]
-        if places:
-            NUMPY[monoid.add].at(total, places, values)
+        if indices:
+            NUMPY[monoid.add].at(total, indices, values)
         else:
             total[...] = NUMPY[monoid.add].reduce(values, initial=total[()])
     target[...] = as_stored(total, target.dtype)
@@ -91,10 +91,10 @@ def interpret_listing(
         kept = np.broadcast_to(stored & space.counts(wide), space.shape)
         everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in term.target.indices]
         columns = (axis[kept].tolist() for axis in (*everywhere, np.broadcast_to(value, space.shape)))
-        for *place, one in zip(*columns, strict=True):
-            known = found.get(tuple(place))
-            found[tuple(place)] = one if known is None else NUMPY[problem.monoid.add](known, one).item()
-    return {place: as_stored(np.array(found[place], wide), dtype).item() for place in sorted(found)}
+        for *coordinates, one in zip(*columns, strict=True):
+            known = found.get(tuple(coordinates))
+            found[tuple(coordinates)] = one if known is None else NUMPY[problem.monoid.add](known, one).item()
+    return {key: as_stored(np.array(found[key], wide), dtype).item() for key in sorted(found)}
 
 
 @dataclass(frozen=True)
@@ -149,21 +149,21 @@ class _Space:
         derived = self.problem.parts_of.get(var)
         if derived is not None:
             return sum((stride * self.coordinate(part) for stride, part in derived.parts), np.zeros((), np.int64))
-        place = self.variables.index(var)
-        return np.arange(self.size(var)).reshape([-1 if n == place else 1 for n in range(len(self.variables))])
+        axis = self.variables.index(var)
+        return np.arange(self.size(var)).reshape([-1 if n == axis else 1 for n in range(len(self.variables))])
 
     def locate(self, access: Access) -> tuple[tuple[Array, ...], Array]:
-        """Where `access` points along each storage axis, and whether there is such a place; 0 where there is none."""
+        """Where `access` points along each storage axis, and whether it is in range; 0 where it is not."""
         type_ = self.problem.type_of[access.tensor]
         defined = np.ones((), np.bool_)
         where = []
         for axis, size in zip(type_.axes, self.arrays[access.tensor].shape, strict=True):
             if isinstance(axis, Dense):
-                place, known = self.index(access.indices[axis.dim])
+                index, known = self.index(access.indices[axis.dim])
             else:
-                place, known = self.slots[axis.pattern], np.ones((), np.bool_)
-            inside = known & (place >= 0) & (place < size)
-            where.append(np.where(inside, place, 0))
+                index, known = self.slots[axis.pattern], np.ones((), np.bool_)
+            inside = known & (index >= 0) & (index < size)
+            where.append(np.where(inside, index, 0))
             defined = defined & inside
         return tuple(where), defined
 
@@ -175,7 +175,7 @@ class _Space:
         return self.read(index, where), defined
 
     def read(self, access: Access, where: tuple[Array, ...]) -> Array:
-        """The elements at these places; none are wanted of an empty array."""
+        """The elements at these indices; 0 if the array is empty."""
         array = self.arrays[access.tensor]
         return array[where] if array.size else np.zeros((), array.dtype)
 
@@ -187,14 +187,14 @@ class _Space:
     def slots_of(self, pattern: int) -> Array:
         """The position in a pattern of the coordinates at every point, -1 where they are not stored."""
         levels = self.problem.level_variables[pattern]
-        leads = self.problem.lead_variables[pattern]
+        batch = self.problem.batch_variables[pattern]
         sizes = tuple(self.size(v) for v in levels)
-        table = np.full((*(self.size(v) for v in leads), *sizes), -1, np.int64)
-        for lead in np.ndindex(table.shape[: len(leads)]):
-            arrays = [array[lead] for array in self.patterns[pattern]]
+        table = np.full((*(self.size(v) for v in batch), *sizes), -1, np.int64)
+        for member in np.ndindex(table.shape[: len(batch)]):
+            arrays = [array[member] for array in self.patterns[pattern]]
             for coordinates, position in _entries(self.problem.patterns[pattern], arrays, sizes):
-                table[(*lead, *coordinates)] = position
-        inside = [np.minimum(self.coordinate(v), self.size(v) - 1) for v in (*leads, *levels)]
+                table[(*member, *coordinates)] = position
+        inside = [np.minimum(self.coordinate(v), self.size(v) - 1) for v in (*batch, *levels)]
         return np.asarray(table[tuple(inside)]) if table.size else np.full((), -1)
 
     def shape_of(self, access: Access) -> tuple[int, ...]:

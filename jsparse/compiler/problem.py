@@ -79,20 +79,20 @@ class PatternType:
     Attributes:
         levels: the levels.
         index_dtype: the name of the index arrays' dtype.
-        padded: the pattern is dynamic: the content of its index arrays is only known at run time. Loops stop at the
+        dynamic: the content of the index arrays is only known at run time. Loops stop at the
             count in use or at the capacity, and skip coordinates out of range. The entries in use are sorted, as in
             every pattern. Whatever the arrays hold, nothing outside them is read or written.
-        lead: the number of leading axes of the index arrays, for a batch of patterns that are walked alike.
-        content: the index arrays themselves, for a small pattern whose loops are written out entry by entry.
+        batch_axes: the number of leading axes of the index arrays, for a batch of patterns that are walked alike.
+        constant_indices: the index arrays themselves, for a small pattern whose loops are written out entry by entry.
         capacities: the number of positions of each level (the capacity of a dynamic one), if the lengths of index
             arrays do not determine that of every level; else empty.
     """
 
     levels: tuple[Level, ...]
     index_dtype: str
-    padded: bool = False
-    lead: int = 0
-    content: tuple[tuple[int, ...], ...] = ()
+    dynamic: bool = False
+    batch_axes: int = 0
+    constant_indices: tuple[tuple[int, ...], ...] = ()
     capacities: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -100,8 +100,9 @@ class PatternType:
             raise ValueError(f"expected the number of positions of each level of {self}")
 
     def __str__(self) -> str:
-        extras = [self.index_dtype, *(["padded"] if self.padded else []), *([f"lead {self.lead}"] if self.lead else [])]
-        extras += ["written out"] if self.content else []
+        extras = [self.index_dtype, *(["dynamic"] if self.dynamic else [])]
+        extras += [f"{self.batch_axes} batch axes"] if self.batch_axes else []
+        extras += ["written out"] if self.constant_indices else []
         return f"({', '.join(str(level) for level in self.levels)}) {' '.join(extras)}"
 
     def repeats(self, level: int) -> bool:
@@ -286,12 +287,12 @@ class Problem:
     @cached_property
     def level_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variable of each level."""
-        return tuple(walk[type_.lead :] for walk, type_ in zip(self.walks, self.patterns, strict=True))
+        return tuple(walk[type_.batch_axes :] for walk, type_ in zip(self.walks, self.patterns, strict=True))
 
     @cached_property
-    def lead_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
+    def batch_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variables of its index arrays' leading axes."""
-        return tuple(walk[: type_.lead] for walk, type_ in zip(self.walks, self.patterns, strict=True))
+        return tuple(walk[: type_.batch_axes] for walk, type_ in zip(self.walks, self.patterns, strict=True))
 
     @cached_property
     def free_vars(self) -> frozenset[IndexVar]:

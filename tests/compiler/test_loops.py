@@ -110,7 +110,7 @@ def test_a_batch_of_padded_patterns_is_walked_one_by_one(grain, parallel):
     pointers = np.stack([tensor.pattern.pointers(1) for tensor in tensors])
     coordinates = np.stack([np.append(t.pattern.coordinates(1), [3] * (room - t.nse)) for t in tensors])
     values = np.stack([np.append(np.asarray(t.values), [5] * (room - t.nse)) for t in tensors]).astype(np.float32)
-    type_ = replace(pattern_type(tensors[0].pattern), padded=True, lead=1)
+    type_ = replace(pattern_type(tensors[0].pattern), dynamic=True, batch_axes=1)
     assignment = Assignment(Access("C", ("b", "i")), (Access("A", ("b", "i", "j")), Access("B", ("j",))))
     types = (
         TensorType("C", "float32", (Dense(0), Dense(1))),

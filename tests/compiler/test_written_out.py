@@ -34,7 +34,7 @@ def _shown(format="csf", subscripts="kij,ib,jb->kb"):
 @pytest.mark.parametrize("format", ["csf", "coo", "(k, i, j) -> (k : dense, i : compressed, j : compressed)"])
 def test_a_small_tensor_on_many_columns(format):
     plan = _shown(format)
-    assert plan.problem.patterns[0].content
+    assert plan.problem.patterns[0].constant_indices
     assert "written out" in str(plan.problem)
     S, (x, y) = jsparse.asarray(STENCIL, format=format), _operands()
     out = jax.jit(lambda v, x, y: jsparse.einsum("kij,ib,jb->kb", S.with_values(v), x, y))(S.values, x, y)
@@ -74,20 +74,20 @@ def test_too_many_entries_or_too_few_columns_stay_loops():
     assert many.nse > candidate.WRITTEN_OUT
     for A, columns in ((many, WIDE), (jsparse.asarray(np.eye(20, dtype=np.float32)), 16)):
         (part,) = jsparse.explain("ij,jb->ib", A, jnp.ones((20, columns))).parts
-        assert not part.plan.problem.patterns[0].content
+        assert not part.plan.problem.patterns[0].constant_indices
 
 
 def test_a_pattern_known_at_run_time_only_stays_a_loop():
     A = jsparse.asarray(np.eye(3, dtype=np.float32), dynamic=True, nse=3)
     (part,) = jsparse.explain("ij,jb->ib", A, jnp.ones((3, WIDE))).parts
-    assert not part.plan.problem.patterns[0].content
+    assert not part.plan.problem.patterns[0].constant_indices
 
 
 def test_the_recipe_holds_the_content():
     plan = _shown()
     problem, schedules = read_recipe(write_recipe(plan.problem, (plan.schedule,)))
     assert (problem, schedules) == (plan.problem, (plan.schedule,))
-    others = replace(problem.patterns[0], content=())
+    others = replace(problem.patterns[0], constant_indices=())
     assert write_recipe(replace(problem, patterns=(others,)), schedules) != write_recipe(problem, schedules)
 
 

@@ -31,7 +31,7 @@ def with_room(run: HostRun, rng: np.random.Generator) -> HostRun:
         patterns[n], capacities = _padded(types[n], sizes, run.patterns[n], rng)
         positions[n] = capacities[-1]
         counted = all(level.kind.counts_positions for level in types[n].levels)
-        types[n] = replace(types[n], padded=True, content=(), capacities=() if counted else tuple(capacities))
+        types[n] = replace(types[n], dynamic=True, constant_indices=(), capacities=() if counted else tuple(capacities))
     grown = {}
     for tensor in run.problem.tensors[1:]:
         place, values = place_of(tensor), run.arrays[tensor.name]
@@ -60,10 +60,10 @@ def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]
         out = rng.random(len(coordinates)) < 0.3
         padded[n] = (np.where(out, rng.choice([-1, -7, size, size + 5], len(out)), coordinates),)
         exact[n] = (np.append(0, np.cumsum(~out)), coordinates[~out])
-        types[n] = replace(types[n], padded=True, content=())
+        types[n] = replace(types[n], dynamic=True, constant_indices=())
         *above, last = types[n].levels
         compressed = (*above, replace(last, kind=COMPRESSED))
-        stored[n] = replace(types[n], padded=False, levels=compressed)
+        stored[n] = replace(types[n], dynamic=False, levels=compressed)
     exact_problem = replace(run.problem, patterns=tuple(stored))
     problem = replace(run.problem, patterns=tuple(types))
     return (

@@ -57,18 +57,18 @@ class _Assembler:
     def build(self) -> LoopNest:
         return LoopNest(self.problem, self._shared(0))
 
-    def _shared(self, place: int) -> Stmt:
-        if place == len(self.schedule.order):
+    def _shared(self, depth: int) -> Stmt:
+        if depth == len(self.schedule.order):
             return self._reserved() if self._bounds else self._workspace()
-        var = self.schedule.order[place]
+        var = self.schedule.order[depth]
         met = self.iterators.coiterate(var)
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
-        if self._bounds and place + 1 == len(self.target.indices) > 1:
+        if self._bounds and depth + 1 == len(self.target.indices) > 1:
             return ReserveUpperBound(var, terms)
         parallel = Parallel("owned", self.schedule.grain) if var == self.schedule.parallel else None
-        body = self._shared(place + 1)
-        if self.problem.builds_levels and place + 1 < len(self.target.indices):
-            body = AppendEdges(self.target, self.schedule.order[: place + 1], body)
+        body = self._shared(depth + 1)
+        if self.problem.builds_levels and depth + 1 < len(self.target.indices):
+            body = AppendEdges(self.target, self.schedule.order[: depth + 1], body)
         return Forall(var, Coiteration(terms), body, parallel)
 
     @property

@@ -72,8 +72,8 @@ class _Blocking:
         cut = self.cut(path, turns)
         if cut is None:
             return where
-        place, size = cut
-        outer = 0 if workspace.var is not None or all(n == 1 for n in turns[:place]) else place
+        depth, size = cut
+        outer = 0 if workspace.var is not None or all(n == 1 for n in turns[:depth]) else depth
         total = replace(workspace, name=f"{name}_total", dtype=TOTAL)
         flush: Stmt = Assign(total.access(), workspace.access(), workspace.dtype)
         if workspace.var is not None:  # whose tiles may be among the loops
@@ -81,32 +81,32 @@ class _Blocking:
                 workspace.var, HorizontalReduce() if any(isinstance(x.domain, Tiles) for x in path) else Lanes(), flush
             )
 
-        fits = 0 < outer == place and turns[place] is not None and (turns[place] or 0) <= size
+        fits = 0 < outer == depth and turns[depth] is not None and (turns[depth] or 0) <= size
 
         def in_runs(loop: Forall) -> Forall | Where:
-            domain = path[place].domain
+            domain = path[depth].domain
             if fits:  # each execution of the loop is one run
                 return Where(workspace, loop, flush)
             assert isinstance(domain, Range | LevelIteration | Tiles)
             body = Where(workspace, replace(loop, parallel=None), flush)
-            return Forall(path[place].var, Runs(domain, size), body, loop.parallel)
+            return Forall(path[depth].var, Runs(domain, size), body, loop.parallel)
 
-        producer = _with(where.producer, name, place, lambda loop: replace(loop, run=not fits))
+        producer = _with(where.producer, name, depth, lambda loop: replace(loop, run=not fits))
         producer = _with(producer, name, outer, in_runs)
         return Where(total, producer, _renamed(where.consumer, workspace.access(), total.access()))
 
     def cut(self, path: list[Forall], turns: list[int | None]) -> tuple[int, int] | None:
-        """The place of the loop to cut and the iterations of a run; None if there are at most `BLOCK` terms in all.
+        """The depth of the loop to cut and the iterations of a run; None if there are at most `BLOCK` terms in all.
 
         No loop outside one over stored entries is cut: its segments may have a single entry, and runs of few terms.
         """
         if None not in turns and prod(filter(None, turns)) <= BLOCK:
             return None
         terms = 1
-        for place in reversed(range(len(path))):
-            count = turns[place]
-            if count is None or count * terms > BLOCK or (count > 1 and self.is_sparse(path[place])):
-                return place, BLOCK // terms
+        for depth in reversed(range(len(path))):
+            count = turns[depth]
+            if count is None or count * terms > BLOCK or (count > 1 and self.is_sparse(path[depth])):
+                return depth, BLOCK // terms
             terms *= max(count, 1)
         return None
 
@@ -148,22 +148,22 @@ def _path(stmt: Stmt, name: str) -> list[Forall] | None:
     return None
 
 
-def _with(stmt: Stmt, name: str, place: int, change: Callable[[Forall], Stmt]) -> Stmt:
-    """The statement with `change` of the loop at `place` of the workspace's `_path`."""
+def _with(stmt: Stmt, name: str, depth: int, change: Callable[[Forall], Stmt]) -> Stmt:
+    """The statement with `change` of the loop at `depth` of the workspace's `_path`."""
     match stmt:
         case Forall(body=body):
-            return replace(stmt, body=_with(body, name, place - 1, change)) if place else change(stmt)
+            return replace(stmt, body=_with(body, name, depth - 1, change)) if depth else change(stmt)
         case Where(producer=producer, consumer=consumer):
             if _path(consumer, name) is None:
-                return replace(stmt, producer=_with(producer, name, place, change))
-            return replace(stmt, consumer=_with(consumer, name, place, change))
+                return replace(stmt, producer=_with(producer, name, depth, change))
+            return replace(stmt, consumer=_with(consumer, name, depth, change))
         case Pack(body=body):
-            return replace(stmt, body=_with(body, name, place, change))
+            return replace(stmt, body=_with(body, name, depth, change))
     raise ValueError(f"no loop stands around what adds to {name}")
 
 
 def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
-    """The statement with one workspace read in place of another."""
+    """The statement with one workspace read in depth of another."""
     if isinstance(stmt, Assign):
         return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, old, new))
     return _rebuilt(stmt, lambda inner: _renamed(inner, old, new))

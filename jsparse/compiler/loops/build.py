@@ -65,7 +65,7 @@ class _Builder:
         self.free_vars = problem.free_vars_of(statement.target)
         self.vector = schedule.order[-1] if schedule.lanes else None
         self.loops, self.summed, self.sum_at = self._sequence()
-        self.register_at = self._register_place()
+        self.register_at = self._register_depth()
 
     def build(self) -> Stmt:
         if self.problem.is_assembly:
@@ -78,19 +78,19 @@ class _Builder:
         cleared = outer_reduction or not self._covers_target()
         return Sequence((Clear(self.target, self.monoid), body)) if cleared else body
 
-    def _listing(self, place: int) -> Stmt:
+    def _listing(self, depth: int) -> Stmt:
         """All loops, reductions included, around an append: it lists every combination of entries that they reach."""
-        return self._loop(place, self._listing(place + 1)) if place < len(self.loops) else AppendCoord(self.target)
+        return self._loop(depth, self._listing(depth + 1)) if depth < len(self.loops) else AppendCoord(self.target)
 
     def _sequence(self) -> tuple[list[Loop], list[Loop], int]:
-        """The loops in order, the loops of `schedule.summed`, and the place in the former where the latter stand."""
+        """The loops in order, the loops of `schedule.summed`, and the depth at which the latter stand."""
         scalar = self.schedule.order[:-1] if self.vector else self.schedule.order
         iterators = LevelIterators.of(self.problem, self.statement, self.schedule.merge_leaders)
         loops: list[Loop] = []
         summed: list[Loop] = []
         sum_at = 0
-        for place, var in enumerate((*scalar, None)):
-            if self.vector and place == self.schedule.tile:
+        for depth, var in enumerate((*scalar, None)):
+            if self.vector and depth == self.schedule.tile:
                 loops.append(Loop(self.vector, Tiles(self.schedule.lanes, self.schedule.wide)))
                 loops += [Loop(scalar[-1], Panels(self.schedule.panel))] if self.schedule.panel else []
             if var is None:
@@ -107,12 +107,12 @@ class _Builder:
     def _reduces(self, loop: Loop) -> bool:
         return loop.var not in self.free_vars and not loop.filters
 
-    def _register_place(self) -> int:
-        """The first place below which no loop runs over an index of the target."""
-        place = len(self.loops)
-        while place and not self._places_target(self.loops[place - 1]):
-            place -= 1
-        return place
+    def _register_depth(self) -> int:
+        """The smallest depth below which no loop runs over an index of the target."""
+        depth = len(self.loops)
+        while depth and not self._places_target(self.loops[depth - 1]):
+            depth -= 1
+        return depth
 
     def _places_target(self, loop: Loop) -> bool:
         """Whether the loop determines where the target is written: by its variable, or by a position it looks up."""
@@ -130,7 +130,7 @@ class _Builder:
         if len(named) < len(self.target.indices) or not named.isdisjoint(self.problem.parts_of):
             return False
         own = None if self.positions is None else self.positions.pattern
-        if own is not None and self.problem.patterns[own].padded:
+        if own is not None and self.problem.patterns[own].dynamic:
             return False
         return all(self._visits_all(loop, own) for loop in self.loops[: self.register_at])
 
@@ -150,16 +150,16 @@ class _Builder:
     def _reduces_lanes(self) -> bool:
         return self.vector is not None and self.vector not in self.free_vars
 
-    def _emit(self, place: int, accumulate: bool, value: Scalar) -> Stmt:
-        if self.summed and place == self.sum_at and value == self.statement.value:
-            return self._sum_first(value, lambda rest: self._emit(place, accumulate, rest))
-        if place == self.register_at and self._in_registers:
-            return self._registers(place, accumulate, value)
-        if place == len(self.loops):
+    def _emit(self, depth: int, accumulate: bool, value: Scalar) -> Stmt:
+        if self.summed and depth == self.sum_at and value == self.statement.value:
+            return self._sum_first(value, lambda rest: self._emit(depth, accumulate, rest))
+        if depth == self.register_at and self._in_registers:
+            return self._registers(depth, accumulate, value)
+        if depth == len(self.loops):
             return self._innermost(self.target, accumulate, value)
-        if isinstance(self.loops[place].domain, Panels):
-            return self._loop(place, self._packed(value, lambda packed: self._emit(place + 1, accumulate, packed)))
-        return self._loop(place, self._emit(place + 1, accumulate, value))
+        if isinstance(self.loops[depth].domain, Panels):
+            return self._loop(depth, self._packed(value, lambda packed: self._emit(depth + 1, accumulate, packed)))
+        return self._loop(depth, self._emit(depth + 1, accumulate, value))
 
     def _packed(self, value: Scalar, consume: Callable[[Scalar], Stmt]) -> Stmt:
         """`consume` of the value, with the gathered factor read from a packed copy."""
@@ -168,13 +168,13 @@ class _Builder:
         access = Access("pack", source.indices)
         return Pack("pack", source, consume(replaced(value, source, access)))
 
-    def _loop(self, place: int, body: Stmt) -> Forall:
-        loop = self.loops[place]
+    def _loop(self, depth: int, body: Stmt) -> Forall:
+        loop = self.loops[depth]
         parallel = None
         if loop.var == self.schedule.parallel and not loop.filters:
             parallel = Parallel(self.schedule.mode, self.schedule.grain)
         innermost = max((n for n, other in enumerate(self.loops) if self._walks_entries(other)), default=-1)
-        prefetch = self.schedule.prefetch if place == innermost and not self._sums_in_lanes else 0
+        prefetch = self.schedule.prefetch if depth == innermost and not self._sums_in_lanes else 0
         jam = self.schedule.copies if loop.var == self.schedule.jammed and not loop.filters else 1
         return Forall(loop.var, loop.domain, body, parallel, prefetch, jam)
 
@@ -184,22 +184,22 @@ class _Builder:
             return False
         return not self.problem.patterns[loop.domain.pattern].is_single(loop.domain.level)
 
-    def _registers(self, place: int, accumulate: bool, value: Scalar) -> Stmt:
+    def _registers(self, depth: int, accumulate: bool, value: Scalar) -> Stmt:
         """where(acc, reductions, target = acc); a reduction that runs in lanes is reduced to a scalar in between."""
         acc = Workspace("acc", self.dtype, self.monoid, self.vector, max(self.schedule.lanes, 1))
-        producer = self._below(place, acc.access(), value)
+        producer = self._below(depth, acc.access(), value)
         if not self._reduces_lanes:
             return Where(acc, producer, self._innermost(self.target, accumulate, acc.access()))
         total = Workspace("total", self.dtype, self.monoid)
         fold = Forall(str(self.vector), HorizontalReduce(), self._assign(total.access(), True, acc.access()))
         return Where(total, Where(acc, producer, fold), self._assign(self.target, accumulate, total.access()))
 
-    def _below(self, place: int, into: Access, value: Scalar) -> Stmt:
-        if self.summed and place == self.sum_at and value == self.statement.value:
-            return self._sum_first(value, lambda rest: self._below(place, into, rest))
-        if place == len(self.loops):
+    def _below(self, depth: int, into: Access, value: Scalar) -> Stmt:
+        if self.summed and depth == self.sum_at and value == self.statement.value:
+            return self._sum_first(value, lambda rest: self._below(depth, into, rest))
+        if depth == len(self.loops):
             return self._innermost(into, True, value)
-        return self._loop(place, self._below(place + 1, into, value))
+        return self._loop(depth, self._below(depth + 1, into, value))
 
     @property
     def _sums_in_lanes(self) -> bool:

@@ -175,8 +175,8 @@ class _Machine:
                     self.env[var] = here
                     yield
             case WorkspaceNonzeros(workspace=workspace):
-                for place in sorted(self.rows[workspace]):
-                    self.env[var] = place[0]
+                for coordinates in sorted(self.rows[workspace]):
+                    self.env[var] = coordinates[0]
                     yield
             case LevelIteration(pattern=pattern, level=level, bound=bound, panel=panel):
                 entries = self.entries(var, pattern, level, bound)
@@ -212,7 +212,7 @@ class _Machine:
         runs = groupby(found, itemgetter(0)) if type_.repeats(level) else ((c, [(c, p)]) for c, p in found)
         for coordinate, run in runs:
             positions = [p for _, p in run]
-            in_range = not type_.padded or 0 <= coordinate < size
+            in_range = not type_.dynamic or 0 <= coordinate < size
             if coordinate == self.env[var] if bound else in_range:
                 self.env[var] = coordinate
                 self.positions[pattern, level] = (positions[0], positions[-1] + 1)
@@ -221,8 +221,8 @@ class _Machine:
     def packed(self, source: Access) -> Array:
         """The part of a tensor that is in the present panel and tile; poison elsewhere. Indexed by the access."""
         whole = self.arrays[source.tensor]
-        places = [cast(Dense, axis).dim for axis in self.nest.problem.type_of[source.tensor].axes]
-        whole = whole.transpose([places.index(n) for n in range(whole.ndim)])
+        dims = [cast(Dense, axis).dim for axis in self.nest.problem.type_of[source.tensor].axes]
+        whole = whole.transpose([dims.index(n) for n in range(whole.ndim)])
         copy = np.full_like(whole, np.nan if np.issubdtype(whole.dtype, np.floating) else 111)
         part = tuple(
             slice(*self.tiles[v]) if v in self.tiles else slice(self.panels[v].start, self.panels[v].stop)
@@ -258,12 +258,12 @@ class _Machine:
             found[self.env[var]] = self.positions[level.pattern, level.level]
         return found
 
-    def row_place(self, access: Access) -> tuple[int, ...]:
+    def row_coordinates(self, access: Access) -> tuple[int, ...]:
         return tuple(self.env[str(v)] for v in access.indices)
 
     def level_arrays(self, pattern: int, level: int) -> list[Array]:
         """The index arrays of a level, in the batch member that the leading indices choose."""
-        chosen = tuple(self.env[v] for v in self.nest.problem.lead_variables[pattern])
+        chosen = tuple(self.env[v] for v in self.nest.problem.batch_variables[pattern])
         own = self.nest.problem.patterns[pattern].arrays_of(level, self.patterns[pattern])
         return [array[chosen] for array in own]
 
@@ -280,10 +280,10 @@ class _Machine:
         value = self.value(stmt.value, dtype) if counts else None
         self.empty -= {stmt.target.tensor} if value is not None else set()
         if stmt.target.tensor in self.rows:
-            row, place = self.rows[stmt.target.tensor], self.row_place(stmt.target)
+            row, key = self.rows[stmt.target.tensor], self.row_coordinates(stmt.target)
             added = 0 if value is None else value
             added = np.dtype(self.row_of[stmt.target.tensor].dtype or "float32").type(added)
-            row[place] = NUMPY[monoid.add](row[place], added) if place in row else added
+            row[key] = NUMPY[monoid.add](row[key], added) if key in row else added
             return
         target, where = self.arrays[stmt.target.tensor], self.address(stmt.target)
         if where is None:
@@ -298,16 +298,16 @@ class _Machine:
         """A row's value as the target stores it."""
         problem, row = self.nest.problem, self.rows[value.tensor]
         target = np.dtype(problem.type_of[problem.target.tensor].dtype)
-        return as_stored(np.dtype(problem.accumulator).type(row[self.row_place(value)]), target).item()
+        return as_stored(np.dtype(problem.accumulator).type(row[self.row_coordinates(value)]), target).item()
 
     def value(self, value: Scalar | None, dtype: np.dtype) -> Any:
         """The value of an expression; None if there is none, or if an indirect index is out of range."""
         if value is None:
             return None
-        places = {access: self.address(access) for access in accesses_of(value)}
-        if None in places.values():
+        addresses = {access: self.address(access) for access in accesses_of(value)}
+        if None in addresses.values():
             return None
-        return evaluate(value, lambda access: self.arrays[access.tensor][places[access]].astype(dtype), dtype)
+        return evaluate(value, lambda access: self.arrays[access.tensor][addresses[access]].astype(dtype), dtype)
 
     def holds(self, stmt: Assign, dtype: np.dtype) -> bool:
         """Whether the condition holds, if there is one."""

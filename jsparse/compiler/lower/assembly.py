@@ -51,16 +51,16 @@ class Lowering(Protocol):
 def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
     """The kernel's body: the loops, with each chunk's write positions in registers."""
     scope = outer = Scope(storage)
-    places = [outer.fresh("place") for _ in range(_depth(nest.problem))]
-    for level, place in enumerate(places):
-        scope = scope.with_register(_place(nest.problem, level), place)
+    cursors = [outer.fresh("cursor") for _ in range(_depth(nest.problem))]
+    for level, cursor in enumerate(cursors):
+        scope = scope.with_register(_cursor(nest.problem, level), cursor)
     row = _row(nest.body)
     if row is not None:
         scope = new_workspace(scope, row)
 
     def own(chunk: Expr, loops: Stmt) -> Stmt:
         worked = loops if row is None else with_memory(scope, row, loops)
-        return _counted(storage, places, chunk, worked) if _counts(nest) else _placed(scope, places, chunk, worked)
+        return _counted(storage, cursors, chunk, worked) if _counts(nest) else _written(scope, cursors, chunk, worked)
 
     loop = nest.body
     if isinstance(loop, Forall) and loop.parallel is not None:
@@ -74,21 +74,21 @@ def _counts(nest: LoopNest) -> bool:
     return isinstance(nest.problem.output, Count)
 
 
-def _counted(storage: Storage, places: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
+def _counted(storage: Storage, cursors: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
     """A chunk's loops that count its entries."""
-    return block(Declare(places[-1], zero(I64)), loops, Store(storage.target, chunk, places[-1]))
+    return block(Declare(cursors[-1], zero(I64)), loops, Store(storage.target, chunk, cursors[-1]))
 
 
-def _placed(scope: Scope, places: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
+def _written(scope: Scope, cursors: list[Var], chunk: Expr, loops: Stmt) -> Stmt:
     """A chunk's loops that write from the chunk's starts on. If `starts` is written, it becomes the ends, and a chunk
     that starts at a negative position is left out."""
     starts = scope.storage.by_name["starts"]
-    at = [add(const(level * MAX_CHUNKS), chunk) for level in range(len(places))]
-    begin = [Declare(place, scope.load_index(starts, here)) for place, here in zip(places, at, strict=True)]
+    at = [add(const(level * MAX_CHUNKS), chunk) for level in range(len(cursors))]
+    begin = [Declare(cursor, scope.load_index(starts, here)) for cursor, here in zip(cursors, at, strict=True)]
     if not starts.written:
         return block(*begin, loops)
-    end = [Store(starts, here, place) for place, here in zip(places, at, strict=True)]
-    return block(*begin, If(Compare("<=", const(0), places[-1]), block(loops, *end)))
+    end = [Store(starts, here, cursor) for cursor, here in zip(cursors, at, strict=True)]
+    return block(*begin, If(Compare("<=", const(0), cursors[-1]), block(loops, *end)))
 
 
 def _depth(problem: Problem) -> int:
@@ -96,7 +96,7 @@ def _depth(problem: Problem) -> int:
     return len(problem.target.indices) if problem.builds_levels else 1
 
 
-def _place(problem: Problem, level: int) -> str:
+def _cursor(problem: Problem, level: int) -> str:
     """The register with the position of a level's next item; for the last level, of the next entry."""
     name = problem.target.tensor
     return name if level == _depth(problem) - 1 else f"{name}'s level {level}"
@@ -120,21 +120,21 @@ def _clear(storage: Storage, n: Var) -> Stmt:
 def append(stmt: AppendCoord, scope: Scope) -> Stmt:
     """Write the coordinates and the value, unless entries are only counted, and advance the write position."""
     storage = scope.storage
-    place = scope.registers[stmt.target.tensor]
+    cursor = scope.registers[stmt.target.tensor]
     stores: list[Stmt] = []
     if storage.problem.builds_levels:
-        stores.append(_coordinate(scope, len(stmt.target.indices) - 1, str(stmt.last), place))
+        stores.append(_coordinate(scope, len(stmt.target.indices) - 1, str(stmt.last), cursor))
     elif storage.problem.output == Write(Coordinates.COLUMNS):
-        stores += [_coordinate(scope, row, str(var), place) for row, var in enumerate(stmt.target.indices)]
+        stores += [_coordinate(scope, row, str(var), cursor) for row, var in enumerate(stmt.target.indices)]
     if stmt.value is not None:
         value = cast(scope.registers[stmt.value.tensor], storage.target.type.dtype)
-        stores.append(Store(storage.target, place, value))
-    return block(*stores, Set(place, add(place, const(1))))
+        stores.append(Store(storage.target, cursor, value))
+    return block(*stores, Set(cursor, add(cursor, const(1))))
 
 
 def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
     """Advance the count by an upper bound: the lengths of segments."""
-    place = scope.registers[scope.storage.problem.target.tensor]
+    cursor = scope.registers[scope.storage.problem.target.tensor]
     before: list[Stmt] = []
     every: list[Expr] = []
     for term in stmt.terms:
@@ -144,22 +144,22 @@ def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
             before += prelude
             lengths.append(length)
         every.append(reduce(minimum, lengths) if lengths else scope.storage.size(stmt.var))
-    return block(*before, Set(place, add(place, reduce(add, every))))
+    return block(*before, Set(cursor, add(cursor, reduce(add, every))))
 
 
 def append_edges(stmt: AppendEdges, scope: Scope, body: Stmt) -> Stmt:
     """The body; then one item of this level, if the body wrote items a level below."""
-    place, below = (scope.registers[_place(scope.storage.problem, stmt.level + n)] for n in (0, 1))
+    cursor, below = (scope.registers[_cursor(scope.storage.problem, stmt.level + n)] for n in (0, 1))
     before, ends = scope.fresh("before"), scope.storage.by_name["ends"]
     item = block(
-        _coordinate(scope, stmt.level, stmt.indices[-1], place),
-        Store(ends, add(mul(const(stmt.level), Extent(ends, 1)), place), below),
-        Set(place, add(place, const(1))),
+        _coordinate(scope, stmt.level, stmt.indices[-1], cursor),
+        Store(ends, add(mul(const(stmt.level), Extent(ends, 1)), cursor), below),
+        Set(cursor, add(cursor, const(1))),
     )
     return block(Let(before, below), body, If(less(before, below), item))
 
 
-def _coordinate(scope: Scope, row: int, var: str, place: Expr) -> Stmt:
+def _coordinate(scope: Scope, row: int, var: str, cursor: Expr) -> Stmt:
     columns = scope.storage.columns
     narrow = cast(scope.indices[var], columns.type.dtype)
-    return Store(columns, add(mul(const(row), Extent(columns, 1)), place), narrow)
+    return Store(columns, add(mul(const(row), Extent(columns, 1)), cursor), narrow)

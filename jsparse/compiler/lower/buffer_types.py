@@ -81,7 +81,7 @@ class _Shapes:
     def index_arrays(self, number: int) -> Iterator[tuple[str, Shape]]:
         """Name and shape of each index array of a pattern."""
         type_ = self.problem.patterns[number]
-        lead = tuple(self.size(var) for var in self.problem.lead_variables[number])
+        batch = tuple(self.size(var) for var in self.problem.batch_variables[number])
         positions = Length(1)
         for depth, (level, var) in enumerate(zip(type_.levels, self.problem.level_variables[number], strict=True)):
             name, size, parents = f"P{number}_{depth}", self.problem.size[var], positions
@@ -92,22 +92,22 @@ class _Shapes:
             elif not level.kind.is_branchless:
                 positions = Length(0, name)
             for role in level.kind.arrays:
-                yield f"{name}_{role}", (*lead, array_length(role, parents, positions))
+                yield f"{name}_{role}", (*batch, array_length(role, parents, positions))
         self.positions[number] = positions
 
     def tensor(self, tensor: TensorType, access: Access) -> Shape:
         """One extent for each dense axis before the positions; then one for the positions and all axes after them."""
         shape: list[Length] = []
-        for place, axis in enumerate(tensor.axes):
+        for number, axis in enumerate(tensor.axes):
             if isinstance(axis, Positions):
-                later = (a for a in tensor.axes[place + 1 :] if isinstance(a, Dense))
+                later = (a for a in tensor.axes[number + 1 :] if isinstance(a, Dense))
                 behind = [self.problem.size[str(access.indices[a.dim])] for a in later]
                 known = [size for size in behind if size is not None]
                 slots = self.positions[axis.pattern]
                 unknown = len(known) < len(behind)
                 return (*shape, Length(0, f"{tensor.name} behind") if unknown else slots.times(prod(known)))
             index = access.indices[axis.dim]
-            shape.append(Length(0, f"{tensor.name} {place}") if isinstance(index, Access) else self.size(index))
+            shape.append(Length(0, f"{tensor.name} {number}") if isinstance(index, Access) else self.size(index))
         return tuple(shape)
 
     def size(self, var: IndexVar) -> Length:

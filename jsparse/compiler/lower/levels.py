@@ -89,11 +89,11 @@ class LevelWalk:
     def written_out(self) -> list[Entry] | None:
         """All entries, if the pattern's content and the position above are compile-time constants; else None."""
         above = self.above.stop or self.above.first
-        if not self.type.content or not isinstance(self.above.first, Const) or not isinstance(above, Const):
+        if not self.type.constant_indices or not isinstance(self.above.first, Const) or not isinstance(above, Const):
             return None
         parent, size = int(self.above.first.value), self.scope.storage.problem.size[self.var]
         end = parent + 1 if self.above.stop is None else int(above.value)
-        arrays = self.type.arrays_of(self.domain.level, self.type.content)
+        arrays = self.type.arrays_of(self.domain.level, self.type.constant_indices)
         found = list(self.functions.entries(arrays, parent, end, size or 0))
         if not self.repeats:
             return [Entry(const(coordinate), PositionRange(const(p))) for coordinate, p in found]
@@ -104,9 +104,10 @@ class LevelWalk:
         """Locate the entry of the bound coordinate: by arithmetic, or by bisection of the sorted segment."""
         wanted, first, stop = self.scope.indices[self.var], segment.first, segment.stop
         if segment.position is not None:
-            place = self.scope.fresh("at")
-            inside = both(Compare("<=", first, place), less(place, stop))
-            return block(Let(place, segment.position(wanted)), If(inside, body(Entry(wanted, PositionRange(place)))))
+            position = self.scope.fresh("at")
+            inside = both(Compare("<=", first, position), less(position, stop))
+            located = If(inside, body(Entry(wanted, PositionRange(position))))
+            return block(Let(position, segment.position(wanted)), located)
         search, found = lower_bound(self.scope, first, stop, lambda n: Compare("<=", wanted, self.coordinate(n)))
         end = self.scope.fresh("end")
         here = Compare("==", self.coordinate(found), wanted)
@@ -146,9 +147,9 @@ class LevelWalk:
     def load(self, role: str, index: Expr) -> Expr:
         """An element of one of the level's index arrays, in the batch member that the leading indices choose."""
         array = self.scope.storage.index_array(self.domain.pattern, self.domain.level, role)
-        lead = self.scope.storage.problem.lead_variables[self.domain.pattern]
+        batch = self.scope.storage.problem.batch_variables[self.domain.pattern]
         offset: Expr = const(0)
-        for axis, var in enumerate(lead, start=1):
+        for axis, var in enumerate(batch, start=1):
             offset = mul(add(offset, self.scope.indices[var]), Extent(array, axis))
         return self.scope.load_index(array, add(offset, index))
 
@@ -157,11 +158,11 @@ class LevelWalk:
         if not self.kind.counts_positions:
             return const(self.type.capacities[self.domain.level])
         coordinates = self.scope.storage.index_array(self.domain.pattern, self.domain.level, "coordinates")
-        return Extent(coordinates, self.type.lead)
+        return Extent(coordinates, self.type.batch_axes)
 
     def clamped(self, position: Expr) -> Expr:
         """A position read from memory. Dynamic patterns may hold any number, so theirs is clamped to the capacity."""
-        if not self.type.padded:
+        if not self.type.dynamic:
             return position
         return Binary("max", minimum(position, self.capacity()), const(0))
 
@@ -188,7 +189,7 @@ class LevelWalk:
         wanted: Expr = Const(1, BOOL)
         if self.domain.bound:
             wanted = Compare("==", coordinate, self.scope.indices[self.var])
-        elif self.type.padded:
+        elif self.type.dynamic:
             wanted = both(Compare("<=", const(0), coordinate), less(coordinate, self.scope.storage.size(self.var)))
         inner = body(entry)
         always = isinstance(wanted, Const)
@@ -258,12 +259,12 @@ class LevelWalk:
             before.append(self.to_run_start(found, size))
         return block(*before), found
 
-    def to_run_start(self, place: Var, size: Expr) -> Stmt:
+    def to_run_start(self, boundary: Var, size: Expr) -> Stmt:
         """Move a boundary to the next position where the coordinate changes: a run belongs to one chunk."""
-        here = self.coordinate(minimum(place, add(size, const(-1))))
-        left = self.coordinate(Binary("max", add(place, const(-1)), const(0)))
-        inside = Binary("&", less(const(0), place), less(place, size))
-        move = While(Binary("&", inside, Compare("==", here, left)), Set(place, add(place, const(1))))
+        here = self.coordinate(minimum(boundary, add(size, const(-1))))
+        left = self.coordinate(Binary("max", add(boundary, const(-1)), const(0)))
+        inside = Binary("&", less(const(0), boundary), less(boundary, size))
+        move = While(Binary("&", inside, Compare("==", here, left)), Set(boundary, add(boundary, const(1))))
         return If(less(const(0), size), move)
 
     def weight(self, position: Expr) -> Expr:

@@ -318,8 +318,8 @@ class _Lowerer:
         going = scope.carry_in
         if going is None:
             return whole
-        place = self.address(assign.target, scope.with_index(going.var, const(0)))
-        return If(going.condition, Store(going.carry_out, add(going.base, place), value), whole)
+        offset = self.address(assign.target, scope.with_index(going.var, const(0)))
+        return If(going.condition, Store(going.carry_out, add(going.base, offset), value), whole)
 
     def value(self, assign: Assign, value: Scalar, scope: Scope) -> Expr:
         """The value of an assignment, in lanes if it runs in lanes.
@@ -373,7 +373,7 @@ class _Lowerer:
         prelude: list[Stmt] = []
         in_range: Expr | None = None
         for access in (assign.target, *assign.reads):
-            for place, axis in enumerate(self.axes(access, scope)):
+            for number, axis in enumerate(self.axes(access, scope)):
                 index = access.indices[axis.dim] if isinstance(axis, Dense) else ""
                 if not isinstance(index, Access):
                     continue
@@ -384,7 +384,7 @@ class _Lowerer:
                     Let(loaded, scope.load_index(scope.storage.by_name[index.tensor], self.address(index, scope)))
                 )
                 scope = scope.with_indirect(index, loaded)
-                extent = scope.storage.dense_extent(access, place)
+                extent = scope.storage.dense_extent(access, number)
                 inside = both(Compare("<=", const(0), loaded), less(loaded, extent))
                 in_range = inside if in_range is None else both(in_range, inside)
         return prelude, in_range, scope

@@ -96,7 +96,7 @@ class _Merge:
         if between is not None:
             search, first, stop = self.part(walk, first, stop, *between)
             start.append(search)
-        elif walk.type.padded:
+        elif walk.type.dynamic:
             search, first, stop = self.in_range(walk, first, stop)
             start.append(search)
         position, coordinate = self.scope.fresh("p"), self.scope.fresh(f"{self.var}_of")

@@ -88,14 +88,14 @@ def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
     panel, source = scope.panels[var], scope.storage.by_name[stmt.source.tensor]
     copy = Buffer(scope.fresh(stmt.name).name, Type(source.type.dtype), -1, True)
     n = scope.fresh(var)
-    place = mul(sub(n, panel.start), const(scope.lanes))
+    offset = mul(sub(n, panel.start), const(scope.lanes))
     row = Load(source, scope.with_index(var, n).dense_address(stmt.source), scope.lanes)
-    copied = For(n, panel.start, panel.stop, Store(copy, place, row))
+    copied = For(n, panel.start, panel.stop, Store(copy, offset, row))
     return block(LocalArray(copy, panel.size * scope.lanes), copied, body(scope.with_pack(stmt.name, copy)))
 
 
 def packed(access: Access, scope: Scope) -> Expr:
     """The present tile of the packed row at the present coordinate."""
     (var,) = (str(v) for v in access.indices if v != scope.tiled)
-    place = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))
-    return Load(scope.packs[access.tensor], place, scope.lanes)
+    offset = mul(sub(scope.indices[var], scope.panels[var].start), const(scope.lanes))
+    return Load(scope.packs[access.tensor], offset, scope.lanes)

@@ -33,13 +33,13 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
         return []
     level = LevelWalk(scope, domain, loop.var)
     last = add(level.capacity(), const(-1))
-    ahead, place = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
-    there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(place))
-    padded = level.type.padded
-    derived, there = ([], there) if padded else _derived_coordinates(loop.body, there)
+    ahead, position = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
+    there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
+    dynamic = level.type.dynamic
+    derived, there = ([], there) if dynamic else _derived_coordinates(loop.body, there)
     own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
-    found = [*_rows(loop, there, own), *_segments(loop, there, padded)]
-    return [Let(ahead, level.coordinate(place)), *derived, *found] if found else []
+    found = [*_rows(loop, there, own), *_segments(loop, there, dynamic)]
+    return [Let(ahead, level.coordinate(position)), *derived, *found] if found else []
 
 
 def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:
@@ -57,7 +57,7 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scop
         level, above = LevelWalk(there, domain, var), there.positions.get((domain.pattern, domain.level - 1))
         if domain.bound and level.kind.is_full:
             there = there.with_positions(domain, level.full_entry(there.indices[var]).positions)
-        elif level.kind.is_branchless and above is not None and above.stop is None and not level.type.padded:
+        elif level.kind.is_branchless and above is not None and above.stop is None and not level.type.dynamic:
             there = there.with_positions(domain, PositionRange(above.first))
             if not domain.bound:
                 ahead = there.fresh("ahead")
@@ -115,19 +115,19 @@ def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:
     return None
 
 
-def _segments(loop: Forall, there: Scope, padded: bool) -> Iterator[Stmt]:
+def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[Stmt]:
     """Prefetches of other patterns' segments that the variable locates below a dense level, with their values."""
     storage, problem = there.storage, there.storage.problem
     for pattern in _located(loop.body, loop.var):
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
         if len(levels) < 2 or not (levels[1].kind.has_pointers and levels[1].kind.has_coordinates):
             continue
-        place: Expr = there.indices[loop.var]
-        if padded:  # a coordinate out of range has no segment
-            place = Binary("max", minimum(place, add(size, const(-1))), const(0))
+        coordinate: Expr = there.indices[loop.var]
+        if dynamic:  # a coordinate out of range has no segment
+            coordinate = Binary("max", minimum(coordinate, add(size, const(-1))), const(0))
         inner = LevelWalk(there, LevelIteration(pattern, 1), loop.var)
         first = there.fresh("segment")
-        yield Let(first, inner.load("pointers", place))
+        yield Let(first, inner.load("pointers", coordinate))
         yield _request(storage.index_array(pattern, 1, "coordinates"), first)
         for tensor in problem.operands if problem.wants_values else ():
             if tensor.axes == (Positions(pattern, (0, 1)),):

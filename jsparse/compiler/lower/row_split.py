@@ -129,7 +129,7 @@ class _Split:
         """The boundary in a level of runs, whose coordinates repeat."""
         walk, goal, inside = self.outer, self.scope.fresh("goal"), self.scope.fresh("inside", BOOL)
         search, found = lower_bound(self.scope, const(0), size, lambda n: Compare("<=", goal, walk.weight(n)))
-        here, left = (walk.coordinate(place) for place in (found, add(found, const(-1))))
+        here, left = (walk.coordinate(position) for position in (found, add(found, const(-1))))
         return block(
             Let(goal, floor_div(mul(chunk, self.total), chunks)),
             search,
@@ -164,9 +164,9 @@ class _Split:
         target, operation = self.target, self.stored.monoid.add
 
         def added(entry: Entry) -> Stmt:
-            place = add(mul(entry.coordinate, row), n)
+            address = add(mul(entry.coordinate, row), n)
             part = Load(carry_out, add(mul(chunk, row), n))
-            return For(n, const(0), row, Store(target, place, part, accumulate=True, op=operation))
+            return For(n, const(0), row, Store(target, address, part, accumulate=True, op=operation))
 
         one = self.outer.whole()[2](at.segment, add(at.segment, const(1)), added)
         return For(chunk, const(1), chunks, block(start, If(at.inside, one)))

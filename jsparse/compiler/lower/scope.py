@@ -1,4 +1,4 @@
-"""Scopes: the value of each index variable and the position of each pattern, at a place of the loop nest."""
+"""Scopes: the value of each index variable and the position of each pattern, at a point of the loop nest."""
 
 from __future__ import annotations
 
@@ -160,9 +160,9 @@ class Scope:
         names = [str(access.indices[axis.dim]) for axis in axes if isinstance(axis, Dense)]
         return self.storage.address(access, [self.indices[name] for name in names])
 
-    def load_index(self, buffer: Buffer, place: Expr) -> Expr:
+    def load_index(self, buffer: Buffer, index: Expr) -> Expr:
         """An element of an index array, as 64-bit integer."""
-        loaded = Load(buffer, place)
+        loaded = Load(buffer, index)
         return loaded if buffer.type == I64 else Cast(loaded, I64.dtype)
 
 

@@ -92,13 +92,13 @@ class Storage:
         """The size at run time of an axis of a tensor's buffer, which no temporary has."""
         return Extent(next(buffer for buffer in self.buffers if buffer.name == tensor), axis)
 
-    def positions_extent(self, access: Access, place: int) -> Expr:
-        """The number of positions of the storage axis at `place`, times the extents of the dense axes after it."""
+    def positions_extent(self, access: Access, number: int) -> Expr:
+        """The number of positions of the storage axis `number`, times the extents of the dense axes after it."""
         if access.tensor not in self.problem.temporaries:
-            return self.extent(access.tensor, place)
-        first, *after = self.problem.type_of[access.tensor].axes[place:]
+            return self.extent(access.tensor, number)
+        first, *after = self.problem.type_of[access.tensor].axes[number:]
         assert isinstance(first, Positions)
-        behind = range(place + 1, place + 1 + len(after))
+        behind = range(number + 1, number + 1 + len(after))
         return reduce(mul, (self.dense_extent(access, n) for n in behind), self.position_count(first.pattern))
 
     def position_count(self, pattern: int) -> Expr:
@@ -111,27 +111,27 @@ class Storage:
             elif not level.kind.counts_positions:
                 count = const(type_.capacities[depth])
             else:
-                count = Extent(self.index_array(pattern, depth, "coordinates"), type_.lead)
+                count = Extent(self.index_array(pattern, depth, "coordinates"), type_.batch_axes)
         return count
 
-    def dense_extent(self, access: Access, place: int) -> Expr:
-        """The extent of the dense storage axis at `place` of the access's tensor."""
-        axis = self.problem.type_of[access.tensor].axes[place]
+    def dense_extent(self, access: Access, number: int) -> Expr:
+        """The extent of the dense storage axis `number` of the access's tensor."""
+        axis = self.problem.type_of[access.tensor].axes[number]
         assert isinstance(axis, Dense)
         index = access.indices[axis.dim]
         if isinstance(index, Access) or self.problem.size[index] is None:
-            return self.extent(access.tensor, place)
+            return self.extent(access.tensor, number)
         return self.size(index)
 
-    def stride(self, access: Access, place: int) -> Expr:
-        """The stride, in elements, of the storage axis at `place`.
+    def stride(self, access: Access, number: int) -> Expr:
+        """The stride, in elements, of the storage axis `number`.
 
         A buffer has one axis for each dense axis before the positions, and one for the positions with all dense axes
         after them: so a stride across the positions is read from the buffer's shape.
         """
         axes = self.problem.type_of[access.tensor].axes
         stride: Expr = const(1)
-        for n in range(place + 1, len(axes)):
+        for n in range(number + 1, len(axes)):
             if isinstance(axes[n], Positions):
                 return mul(stride, self.positions_extent(access, n))
             stride = mul(stride, self.dense_extent(access, n))
@@ -140,8 +140,8 @@ class Storage:
     def address(self, access: Access, coordinates: Sequence[Expr]) -> Expr:
         """The element at the given coordinate of each storage axis."""
         address: Expr = const(0)
-        for place, coordinate in enumerate(coordinates):
-            address = add(address, mul(coordinate, self.stride(access, place)))
+        for number, coordinate in enumerate(coordinates):
+            address = add(address, mul(coordinate, self.stride(access, number)))
         return address
 
     def size_of(self, access: Access) -> Expr:

@@ -89,10 +89,10 @@ class Total:
 
     def kept(self, copies: Buffer, chunk: Expr, own: Total) -> Stmt:
         """Store a chunk's total to its copy."""
-        place = mul(chunk, const(self.width))
+        first = mul(chunk, const(self.width))
         if not self.lanes:
-            return Store(copies, place, own.register)
-        return self.each(lambda n: Store(copies, add(place, n), Load(own.wide, n, self.piece)))
+            return Store(copies, first, own.register)
+        return self.each(lambda n: Store(copies, add(first, n), Load(own.wide, n, self.piece)))
 
     def added(self, copies: Buffer, chunks: Expr) -> Stmt:
         """Set the accumulator to the sum of the chunks' totals, added in the order of the chunks."""

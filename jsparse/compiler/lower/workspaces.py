@@ -148,20 +148,20 @@ def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: C
     return For(n, const(0), _shifted(add(length, const(63))), _each_bit(scope, row.words, n, of_word))
 
 
-def _each_bit(scope: Scope, buffer: Buffer, place: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
+def _each_bit(scope: Scope, buffer: Buffer, index: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
     """The body for the number of each set bit of a word, which is cleared."""
     bits, number = scope.fresh("left"), scope.fresh("bit")
     step = block(
-        Let(number, add(mul(place, const(64)), LowestBit(bits))),
+        Let(number, add(mul(index, const(64)), LowestBit(bits))),
         Set(bits, Binary("&", bits, Binary("-", bits, const(1)))),
         body(number),
     )
     some = Compare("!=", bits, const(0))
-    return block(Declare(bits, Load(buffer, place)), If(some, block(Store(buffer, place, const(0)), While(some, step))))
+    return block(Declare(bits, Load(buffer, index)), If(some, block(Store(buffer, index, const(0)), While(some, step))))
 
 
-def _mark(buffer: Buffer, place: Expr, number: Expr) -> Stmt:
-    return Store(buffer, place, Binary("|", Load(buffer, place), _bit(number)))
+def _mark(buffer: Buffer, index: Expr, number: Expr) -> Stmt:
+    return Store(buffer, index, Binary("|", Load(buffer, index), _bit(number)))
 
 
 def _bit(number: Expr) -> Expr:

@@ -164,11 +164,12 @@ def _read_axis(value: Any) -> Axis:
 
 def _write_pattern(pattern: PatternType) -> list[Any]:
     levels = [[level.kind.name, level.unique] for level in pattern.levels]
-    return [levels, pattern.index_dtype, pattern.padded, pattern.lead, pattern.content, pattern.capacities]
+    fields = (pattern.dynamic, pattern.batch_axes, pattern.constant_indices, pattern.capacities)
+    return [levels, pattern.index_dtype, *fields]
 
 
 def _read_pattern(value: Any) -> PatternType:
-    levels, dtype, padded, lead, content, capacities = value
+    levels, dtype, dynamic, batch_axes, constant, capacities = value
     read = (Level(KINDS[kind], n, bool(unique)) for n, (kind, unique) in enumerate(levels))
-    arrays = tuple(tuple(map(int, array)) for array in content)
-    return PatternType(tuple(read), str(dtype), bool(padded), int(lead), arrays, tuple(map(int, capacities)))
+    arrays = tuple(tuple(map(int, array)) for array in constant)
+    return PatternType(tuple(read), str(dtype), bool(dynamic), int(batch_axes), arrays, tuple(map(int, capacities)))

@@ -85,14 +85,14 @@ class Candidate:
         return tuple(v for v in self.problem.assignment.variables() if v not in self.walk)
 
     @cached_property
-    def lead(self) -> tuple[IndexVar, ...]:
+    def batch(self) -> tuple[IndexVar, ...]:
         """The variables of batched patterns' leading axes; their loops are outermost."""
-        return tuple(dict.fromkeys(v for names in self.problem.lead_variables for v in names))
+        return tuple(dict.fromkeys(v for names in self.problem.batch_variables for v in names))
 
     @cached_property
     def scalar(self) -> tuple[IndexVar, ...]:
         """The dense variables that run in scalar loops, below the patterns."""
-        return tuple(v for v in self.dense if v != self.vector and v not in self.lead)
+        return tuple(v for v in self.dense if v != self.vector and v not in self.batch)
 
     @cached_property
     def free_dense_vars(self) -> tuple[IndexVar, ...]:
@@ -174,7 +174,7 @@ class Candidate:
             len(problem.level_variables) != 1
             or problem.is_assembly
             or not problem.is_product
-            or self.lead
+            or self.batch
             or self.free_dense_vars
         ):
             return False
@@ -215,7 +215,7 @@ class Candidate:
         if not (entries if self.free_dense_vars and entries else self.contracted and not entries):
             return None
         loops = [v for v in (*self.head, *self.free_dense_vars) if v not in self.single]
-        if not loops or loops[-1] in self.lead or problem.size[loops[-1]] in (0, 1):
+        if not loops or loops[-1] in self.batch or problem.size[loops[-1]] in (0, 1):
             return None
         own = self.entry_vars if loops[-1] in self.walk else {loops[-1]}
         shared = [f for f in problem.assignment.factors if self.vector in f.variables() and not own & {*f.variables()}]
@@ -253,8 +253,8 @@ class Candidate:
         if self.written_out:
             return (*self.free_dense_vars, *self.walk, *self.contracted, *last)
         if self.sums_all or self.problem.is_assembly:
-            return (*self.lead, *self.head, *self.tail, *self.free_dense_vars, *self.contracted, *last)
-        return (*self.lead, *self.head, *self.free_dense_vars, *self.tail, *self.contracted, *last)
+            return (*self.batch, *self.head, *self.tail, *self.free_dense_vars, *self.contracted, *last)
+        return (*self.batch, *self.head, *self.free_dense_vars, *self.tail, *self.contracted, *last)
 
     @cached_property
     def lanes(self) -> int:
@@ -279,7 +279,7 @@ class Candidate:
         if self.written_out:
             return len(self.free_dense_vars)
         if self.owns_tiles:
-            return len(self.lead)
+            return len(self.batch)
         inner = len(self.contracted) + (0 if self.sums_all else len(self.tail))
         return len(self.order) - 1 - (inner if self.vector in self.free_vars else 0)
 

@@ -84,7 +84,7 @@ def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
         return str(candidate.vector), "owned"
     if candidate.written_out:
         return str(candidate.free_dense_vars[0] if candidate.free_dense_vars else candidate.vector), "owned"
-    if candidate.owns_tiles and not candidate.lead:
+    if candidate.owns_tiles and not candidate.batch:
         return str(candidate.vector), "owned"
     tiles_first = candidate.vector is not None and candidate.tile == 0
     outermost = order[0] if order else None
@@ -245,7 +245,7 @@ def _visited(candidate: Candidate, iterations: list[float]) -> float:
     tiles = -(-extent(candidate.problem, (candidate.vector,)) // candidate.lanes) if candidate.vector else 1
     if candidate.owns_tiles:
         heads *= tiles
-    return VISIT * extent(candidate.problem, candidate.lead) * (heads + tail * around)
+    return VISIT * extent(candidate.problem, candidate.batch) * (heads + tail * around)
 
 
 def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], entries: list[float]) -> float:

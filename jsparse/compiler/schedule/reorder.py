@@ -21,10 +21,10 @@ def reordered(
             axes stay.
     """
     used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
-    types = tuple(pattern_type(p, t.lead) for p, t in zip(used, problem.patterns, strict=True))
+    types = tuple(pattern_type(p, t.batch_axes) for p, t in zip(used, problem.patterns, strict=True))
     walks = tuple(
-        (*lead, *(names[level] for level in levels))
-        for lead, names, levels in zip(problem.lead_variables, problem.level_variables, moves, strict=True)
+        (*batch, *(names[level] for level in levels))
+        for batch, names, levels in zip(problem.batch_variables, problem.level_variables, moves, strict=True)
     )
     tensors = tuple(replace(t, axes=tuple(_moved(axis, moves) for axis in t.axes)) for t in problem.tensors)
     return used, replace(problem, tensors=tensors, patterns=types, walks=walks)

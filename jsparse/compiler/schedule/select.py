@@ -74,7 +74,7 @@ def plan_as(
     used, problem = reordered(candidate.problem, patterns, moves)
     problem = _with_lanes_innermost(problem, candidate)
     if candidate.written_out:
-        types = (replace(t, content=_content(p)) for t, p in zip(problem.patterns, used, strict=True))
+        types = (replace(t, constant_indices=_content(p)) for t, p in zip(problem.patterns, used, strict=True))
         problem = replace(problem, patterns=tuple(types))
     merge_leaders = trip_counts(candidate.problem, candidate.walk, patterns).merge_leaders
     schedule = replace(

@@ -34,7 +34,7 @@ def _can_split(candidate: Candidate, problem: Problem) -> bool:
     The outermost loop runs over the target's outermost axis, the others sum in registers, and carry-outs can be added
     to the target. (A narrow float target is then widened, see `compiler.wide_accumulation`.)
     """
-    if len(problem.patterns) != 1 or problem.is_assembly or problem.statement.condition is not None or candidate.lead:
+    if len(problem.patterns) != 1 or problem.is_assembly or problem.statement.condition is not None or candidate.batch:
         return False
     if candidate.panel or candidate.written_out or candidate.summed or candidate.scatters or len(candidate.head) != 1:
         return False

@@ -47,14 +47,14 @@ Stored: TypeAlias = Pattern | DynamicPatternInfo
 """A pattern as the scheduler sees it."""
 
 
-def pattern_type(pattern: Stored, lead: int = 0) -> PatternType:
+def pattern_type(pattern: Stored, batch_axes: int = 0) -> PatternType:
     """The type of a pattern's core: its levels without the dense ones at the end, which are axes of values."""
     count = pattern.format.ndim - pattern.format.trailing_dense
     levels = (Level(level.kind, n, level.unique) for n, level in enumerate(pattern.format.levels[:count]))
     counted = all(level.kind.counts_positions for level in pattern.format.levels)
     capacities = () if counted else pattern.level_sizes[:count]
     dynamic = isinstance(pattern, DynamicPatternInfo)
-    return PatternType(tuple(levels), pattern.index_dtype.name, dynamic, lead, capacities=capacities)
+    return PatternType(tuple(levels), pattern.index_dtype.name, dynamic, batch_axes, capacities=capacities)
 
 
 def stored_as(pattern: Stored, levels: Sequence[int]) -> Stored:
