@@ -5,21 +5,57 @@
 
 namespace jsparse {
 
+// The positions of a block begin as consecutive numbers: until a level replaces them, they are `first + i` and nothing
+// reads `position`. Loops over consecutive positions need no test and no indirection for each of them.
 struct Block {
   static constexpr int64_t kSize = 1024;
   int64_t count = 0;
+  int64_t first = 0;
+  bool consecutive = false;
   int64_t position[kSize];  // in the level that has been reached; -1: none
   bool outside[kSize];      // no entry, or a coordinate outside its dimension, was met on the way
+
+  // Starts with the positions from `begin` on, at most kSize of them and none from `end` on.
+  void start(int64_t begin, int64_t end) {
+    first = begin;
+    count = end - begin < kSize ? end - begin : kSize;
+    consecutive = true;
+    for (int64_t i = 0; i < count; ++i) outside[i] = false;
+  }
+
+  // Replaces each position that exists in a level of `room` positions by f(i, position). The others lie outside.
+  template <class F>
+  void replace(int64_t room, const F& f) {
+    const int64_t n = count, from = first;  // copies, which no write to the arrays can change
+    if (consecutive && from + n <= room) {
+      consecutive = false;
+      for (int64_t i = 0; i < n; ++i) position[i] = f(i, from + i);
+      return;
+    }
+    write_positions();
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t p = position[i];
+      if (p < 0 || p >= room) outside[i] = true, position[i] = -1;
+      else position[i] = f(i, p);
+    }
+  }
 
   // Calls f(i, position) for each position that exists in a level of `room` positions. The others lie outside.
   template <class F>
   void for_each(int64_t room, const F& f) {
-    const int64_t n = count;  // a copy, which no write to the arrays can change
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t p = position[i];
-      if (p < 0 || p >= room) outside[i] = true, position[i] = -1;
-      else f(i, p);
+    const int64_t n = count, from = first;
+    if (consecutive && from + n <= room) {
+      for (int64_t i = 0; i < n; ++i) f(i, from + i);
+    } else {
+      replace(room, [&](int64_t i, int64_t p) { return f(i, p), p; });
     }
+  }
+
+  // Makes `position` valid.
+  void write_positions() {
+    if (!consecutive) return;
+    consecutive = false;
+    for (int64_t i = 0; i < count; ++i) position[i] = first + i;
   }
 
   // Reads the coordinate of a position, and writes it to `row`, unless that is null.

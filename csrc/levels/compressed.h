@@ -36,29 +36,59 @@ template <class Index>
 void ascend_compressed(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
   const int64_t size = in.level.size;
   const Index* const coordinates = in.coordinates;
-  block->for_each(in.positions, [&](int64_t i, int64_t position) {
+  block->replace(in.positions, [&](int64_t i, int64_t position) {
     block->read_coordinate(i, coordinates[position], size, row);
-    block->position[i] = parents[position];
+    return int64_t{parents[position]};
   });
+}
+
+template <class Index>
+bool any_outside(const Index* coordinates, int64_t begin, int64_t end, int64_t size) {
+  bool found = false;
+  for (int64_t p = begin; p < end; ++p) found |= coordinates[p] < 0 || coordinates[p] >= size;
+  return found;
+}
+
+// The faults of the coordinates [begin, end) of one parent, which have to increase. If they do, only the first and the
+// last one can lie outside.
+template <class Index>
+int32_t faults_of_coordinates(const Index* coordinates, int64_t begin, int64_t end, int64_t size) {
+  if (begin >= end) return 0;
+  bool falls = false;
+  for (int64_t p = begin + 1; p < end; ++p) falls |= coordinates[p] <= coordinates[p - 1];
+  if (falls) return kFaultOrder | (any_outside(coordinates, begin, end, size) ? kFaultCoordinates : 0);
+  return coordinates[begin] < 0 || coordinates[end - 1] >= size ? kFaultCoordinates : 0;
 }
 
 // The faults of the entries [begin, end) of one parent in a chain of `count` levels: their tuples have to increase, and
 // the coordinates of unique levels must not repeat.
 template <class Index>
 int32_t faults_of_chain(const LevelReader<Index>* chain, int count, int64_t begin, int64_t end) {
-  int32_t faults = 0;
+  bool outside = false, disordered = false;
+  int repeatable = 0;  // so many coordinates at the beginning of a tuple may be those of the tuple before
+  while (repeatable < count - 1 && !chain[repeatable].level.unique) ++repeatable;
   for (int64_t p = begin; p < end; ++p) {
     for (int l = 0; l < count; ++l) {
       const int64_t c = chain[l].coordinates[p];
-      if (c < 0 || c >= chain[l].level.size) faults |= kFaultCoordinates;
+      outside |= c < 0 || c >= chain[l].level.size;
     }
     if (p == begin) continue;
     int l = 0;
-    while (l < count && chain[l].coordinates[p] == chain[l].coordinates[p - 1]) ++l;
-    if (l == count || chain[l].coordinates[p] < chain[l].coordinates[p - 1]) faults |= kFaultOrder;
-    for (int above = 0; above < l && above < count - 1; ++above) {
-      if (chain[above].level.unique) faults |= kFaultOrder;
-    }
+    while (l < repeatable && chain[l].coordinates[p] == chain[l].coordinates[p - 1]) ++l;
+    disordered |= chain[l].coordinates[p] <= chain[l].coordinates[p - 1];
+  }
+  return (outside ? kFaultCoordinates : 0) | (disordered ? kFaultOrder : 0);
+}
+
+// The faults of what lies below the parents [first, last), in a chain of `count` levels.
+template <class Index>
+int32_t faults_of_compressed(const LevelReader<Index>* chain, int count, int64_t first, int64_t last, int64_t room) {
+  int32_t faults = 0;
+  for (int64_t q = first; q < last; ++q) {
+    const int64_t begin = chain->pointers[q], end = std::min<int64_t>(chain->pointers[q + 1], room);
+    if (begin < 0) continue;  // that is a fault of the pointers
+    faults |= count == 1 ? faults_of_coordinates(chain->coordinates, begin, end, chain->level.size)
+                         : faults_of_chain(chain, count, begin, end);
   }
   return faults;
 }

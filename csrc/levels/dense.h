@@ -17,10 +17,10 @@ inline int64_t dense_position(int64_t parent, int64_t size, int64_t coordinate) 
 template <class Index>
 void ascend_dense(const LevelReader<Index>& in, bool outermost, Block* block, Index* row) {
   const int64_t size = in.level.size;  // may be 0, and then there is no room
-  block->for_each(in.positions, [&](int64_t i, int64_t position) {
+  block->replace(in.positions, [&](int64_t i, int64_t position) {
     const int64_t parent = outermost ? 0 : position / size;
     if (row != nullptr) row[i] = static_cast<Index>(position - parent * size);
-    block->position[i] = parent;
+    return parent;
   });
 }
 

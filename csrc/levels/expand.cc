@@ -52,13 +52,13 @@ void expand_with(Context* ctx, const Layout& layout, const IndexArrays& given, i
     Block block;
     for (int64_t b = first; b < last; ++b) {
       const int64_t begin = b * Block::kSize;
-      block.count = std::min(nse - begin, Block::kSize);
-      for (int64_t i = 0; i < block.count; ++i) block.position[i] = begin + i, block.outside[i] = false;
+      block.start(begin, nse);
       const auto row = [&](size_t l) {
         auto* const whole = static_cast<Index*>(rows[static_cast<size_t>(in[l].level.dim)]);
         return whole == nullptr ? nullptr : whole + begin;
       };
       for (size_t l = in.size(); l-- > 0;) ascend(in[l], l == 0, parents[l].get(), &block, row(l));
+      block.write_positions();
       for (int64_t i = 0; i < block.count; ++i) {
         if (!block.outside[i] && block.position[i] == 0) continue;  // reached the root
         for (size_t l = 0; l < in.size(); ++l) {

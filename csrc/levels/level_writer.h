@@ -42,6 +42,13 @@ struct LevelWriter {
   void write_coordinate(int64_t position, int64_t coordinate) {
     if (position < capacity) coordinates[position] = static_cast<Index>(coordinate);
   }
+  // Writes coordinates of `count` consecutive positions: coordinate(k) at `position` + k.
+  template <class F>
+  void write_coordinates(int64_t position, int64_t count, const F& coordinate) {
+    Index* const to = coordinates;
+    const int64_t fitting = std::min(count, capacity - position);
+    for (int64_t k = 0; k < fitting; ++k) to[position + k] = static_cast<Index>(coordinate(k));
+  }
   // Coordinates behind the last position in use are 0.
   void pad_coordinates(int64_t total) {
     for (int64_t p = total; p < capacity; ++p) coordinates[p] = 0;

@@ -64,16 +64,12 @@ void ascend(const LevelReader<Index>& in, bool outermost, const Index* parents, 
   }
 }
 
-// The faults of what lies below parent q of the first level of `chain`, which has pointers that rise; the other
-// `count` - 1 levels of the chain are singletons. Positions from `room` on are not looked at.
+// The faults of what lies below the parents [first, last) of the first level of `chain`, which has pointers that rise;
+// the other `count` - 1 levels of the chain are singletons. Positions from `room` on are not looked at.
 template <class Index>
-int32_t faults_below(const LevelReader<Index>* chain, int count, int64_t q, int64_t room) {
-  const int64_t begin = chain->pointers[q], end = chain->pointers[q + 1], stop = std::min(end, room);
-  if (begin < 0) return 0;  // that is a fault of the pointers
-  if (chain->level.kind == kRange) {
-    return faults_of_run(chain->starts[q], std::max<int64_t>(stop - begin, 0), chain->level.size, begin == end);
-  }
-  return faults_of_chain(chain, count, begin, stop);
+int32_t faults_below(const LevelReader<Index>* chain, int count, int64_t first, int64_t last, int64_t room) {
+  return chain->level.kind == kRange ? faults_of_range(*chain, first, last, room)
+                                     : faults_of_compressed(chain, count, first, last, room);
 }
 
 }  // namespace jsparse

@@ -50,21 +50,30 @@ void ascend_range(const LevelReader<Index>& in, const Index* parents, Block* blo
   const int64_t size = in.level.size;
   const Index* const pointers = in.pointers;
   const Index* const starts = in.starts;
-  block->for_each(in.positions, [&](int64_t i, int64_t position) {
-    const int64_t parent = block->position[i] = parents[position];
-    if (parent < 0) return;
+  block->replace(in.positions, [&](int64_t i, int64_t position) {
+    const int64_t parent = parents[position];
+    if (parent < 0) return parent;
     int64_t offset, c;
     const bool wrapped = __builtin_sub_overflow(position, int64_t{pointers[parent]}, &offset) ||
                          __builtin_add_overflow(int64_t{starts[parent]}, offset, &c);
     block->outside[i] |= wrapped || c < 0 || c >= size;
     if (row != nullptr && !block->outside[i]) row[i] = static_cast<Index>(c);
+    return parent;
   });
 }
 
-// The faults of the run of `length` coordinates from `start` on, below one parent.
-inline int32_t faults_of_run(int64_t start, int64_t length, int64_t size, bool empty) {
-  const bool inside = start >= 0 && length <= size && start <= size - length;
-  return inside && (!empty || start == 0) ? 0 : kFaultCoordinates;
+// The faults of the runs below the parents [first, last). Positions from `room` on are not looked at.
+template <class Index>
+int32_t faults_of_range(const LevelReader<Index>& in, int64_t first, int64_t last, int64_t room) {
+  const int64_t size = in.level.size;
+  bool outside = false;
+  for (int64_t q = first; q < last; ++q) {
+    const int64_t begin = in.pointers[q], end = in.pointers[q + 1], start = in.starts[q];
+    if (begin < 0) continue;  // that is a fault of the pointers
+    const int64_t length = std::max<int64_t>(std::min(end, room) - begin, 0);
+    outside |= start < 0 || length > size || start > size - length || (begin == end && start != 0);
+  }
+  return outside ? kFaultCoordinates : 0;
 }
 
 }  // namespace jsparse

@@ -57,8 +57,7 @@ struct Validation {
     const int64_t parents = level.parents - (overflowed && level.level.traits().starts ? 1 : 0);
     std::atomic<int32_t> faults{0};
     slices(ctx, parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) {
-      int32_t mine = 0;
-      for (int64_t q = begin; q < end; ++q) mine |= faults_below(&level, layout.chain_end[at] - l, q, room);
+      const int32_t mine = faults_below(&level, layout.chain_end[at] - l, begin, end, room);
       if (mine != 0) faults |= mine;
     });
     return faults.load();

@@ -55,7 +55,11 @@ struct PackedTuples {
     const uint64_t x = (words[s] ^ words[s - 1]) >> index_bits;
     return x == 0 ? levels : level_of_bit[63 - __builtin_clzll(x)];
   }
-  int64_t coordinate(int64_t s, int level) const { return static_cast<int64_t>((words[s] >> shift[level]) & mask[level]); }
+  // The coordinates of one level, by tuple.
+  auto coordinates(int level) const {
+    return [w = words, by = shift[level], m = mask[level]](int64_t s) { return static_cast<int64_t>((w[s] >> by) & m); };
+  }
+  int64_t coordinate(int64_t s, int level) const { return coordinates(level)(s); }
   int64_t input(int64_t s) const { return static_cast<int64_t>(words[s] & ((uint64_t{1} << index_bits) - 1)); }
 };
 
@@ -74,7 +78,10 @@ struct GatheredTuples {
     }
     return levels;
   }
-  int64_t coordinate(int64_t s, int level) const { return rows[level][perm[s]]; }
+  auto coordinates(int level) const {
+    return [row = rows[level].get(), by = perm](int64_t s) { return row[by[s]]; };
+  }
+  int64_t coordinate(int64_t s, int level) const { return coordinates(level)(s); }
   int64_t input(int64_t s) const { return left[perm[s]]; }
 };
 
