@@ -1,8 +1,10 @@
-// Two passes over the tuples. The first counts the positions that each unit adds to each chain of levels; then every
-// unit knows where it writes in every array, and the second pass fills the arrays, all units at once.
+// An assembly makes two passes over the tuples. The first pass counts the positions that each unit adds to each chain
+// of levels. From these counts every unit knows its offsets in all arrays, and the second pass fills the arrays, all
+// units at once.
 //
-// Positions are counted as if there were room for all. They grow with s, and a position never is less than its parent's
-// rank among the stored ones, so what does not fit a level comes last in it, and so do its children in theirs.
+// Positions are counted as if the capacity of the arrays were unlimited. They grow with the number s of a tuple, so the
+// positions that exceed the capacity of a level are its last ones, and their children are the last ones of the levels
+// below.
 #include "assembly/assemble.h"
 
 #include <algorithm>
@@ -14,12 +16,13 @@
 namespace jsparse {
 namespace {
 
-// Adds the positions that the tuples of a unit take in each chain of levels, at its first level; last, their number.
+// Writes how many positions the tuples of a unit add to each chain of levels (at the index of its first level), and at
+// last how many distinct tuples there are.
 template <class Tuples>
 void count_unit(const Layout& layout, const Tuples& tuples, int64_t begin, int64_t end, int64_t* counts) {
   const int levels = layout.count();
-  int64_t differing[kMaxLevels + 1] = {0};  // tuples by the first level at which they differ
-  int64_t more[kMaxLevels + 1] = {0};       // positions beyond one that they add to that level
+  int64_t differing[kMaxLevels + 1] = {0};  // number of tuples that differ from the one before at this level first
+  int64_t more[kMaxLevels + 1] = {0};       // positions that they add to this level beyond one each
   const auto has_runs = [](const LevelOf& level) { return level.traits().starts; };
   int64_t s = begin;
   if (s == 0 && s < end) ++differing[0], ++s;
@@ -34,7 +37,7 @@ void count_unit(const Layout& layout, const Tuples& tuples, int64_t begin, int64
       more[l] = add_positions(more[l], added - 1);
     }
   }
-  // A chain gets a position where the tuple differs in the chain or before.
+  // A tuple adds a position to a chain if it differs from the one before in the chain or in a level above.
   int64_t sum = 0;
   for (int l = 0; l < levels; ++l) {
     sum += differing[l];
@@ -64,7 +67,7 @@ Counts count_with(Context* ctx, const Layout& layout, const Ordered& ordered, co
   return out;
 }
 
-// The arrays of an assembly that list its tuples.
+// Writes the optional arrays of an assembly, which list its tuples.
 template <class Slot, class Tuples>
 struct Listing {
   const Assembly& out;
@@ -73,7 +76,7 @@ struct Listing {
 
   void write(void* array, int64_t i, int64_t value) const { static_cast<Slot*>(array)[i] = static_cast<Slot>(value); }
 
-  // Lists tuples [begin, end) as inputs. Those before begin with `group` distinct ones. `slot(s)`: of tuple s.
+  // Lists the inputs of tuples [begin, end). `slot(s)` is the slot of tuple s.
   template <class SlotOf>
   void list_inputs(int64_t begin, int64_t end, const SlotOf& slot) const {
     for (int64_t s = begin; s < end && out.order != nullptr; ++s) write(out.order, s, tuples.input(s));
@@ -83,7 +86,7 @@ struct Listing {
     }
   }
 
-  // Distinct tuples, the first of which has the number `group`.
+  // Lists the tuples [begin, end), which are distinct. `group` distinct tuples come before them.
   template <class SlotOf>
   void list_distinct(int64_t begin, int64_t end, int64_t group, const SlotOf& slot, FilledArray<Slot>* starts) const {
     const int64_t shift = group - begin;
@@ -96,15 +99,15 @@ struct Listing {
     list_inputs(begin, end, slot);
   }
 
-  // A tuple that repeats the last of the `groups` distinct ones so far.
+  // Lists a tuple that repeats the one before. There are `groups` distinct tuples so far.
   void list_repeated(int64_t s, int64_t slot, int64_t groups) const {
     if (out.extra != nullptr) write(out.extra, s - groups, tuples.input(s)), write(out.extra_group, s - groups, groups - 1);
     list_inputs(s, s + 1, [=](int64_t) { return slot; });
   }
 };
 
-// Tuples are entered run by run: a run is a tuple and those behind it that agree with it above the last chain of levels
-// and differ from one another, but not more than the cache holds.
+// Enters the tuples of a unit run by run. A run is a tuple together with the ones after it that are distinct and have
+// the same parent in the last chain of levels. It is short enough for the first-level cache.
 template <class Index, class Slot, class Tuples>
 void write_unit(const Layout& layout, const Ordered& ordered, const Tuples& tuples, const Counts& counts, size_t u,
                 const Assembly& out) {
@@ -142,7 +145,7 @@ void write_unit(const Layout& layout, const Ordered& ordered, const Tuples& tupl
   }
 }
 
-// Completes what no tuple reaches: the pointers behind the last parent, the starts behind the last slot, the padding.
+// Writes what no tuple writes: the pointers after the last parent, the starts after the last slot, and the padding.
 template <class Index, class Slot, class Tuples>
 void finish(const Layout& layout, const Ordered& ordered, const Tuples& tuples, const Counts& counts, const Assembly& out) {
   Walk<Index, Slot> walk(layout, out);
@@ -157,7 +160,8 @@ void finish(const Layout& layout, const Ordered& ordered, const Tuples& tuples, 
   if (walk.starts.data != nullptr) walk.starts.fill(walk.starts.length - 1, ordered.count);
 }
 
-// The inputs that were left out come last in `order`, and have no slot. The others' slots are -1 or more by now.
+// Writes -1 as the slot of each input that was left out, and puts these inputs at the end of `order`. Their slots are
+// still -2; those of all other inputs are at least -1.
 template <class Slot>
 void order_the_rest(const Ordered& ordered, const Assembly& out) {
   auto* const slots = static_cast<Slot*>(out.slots);

@@ -9,11 +9,11 @@
 
 namespace jsparse {
 
-// Where the walk over the tuples stands in the levels.
+// The state of a walk: the position of the last tuple in each level, and how far the arrays are written.
 template <class Index, class Slot>
 struct Walk {
   const Layout& layout;
-  int64_t position[kMaxLevels + 1];  // of the last tuple after each level, shifted by one: [0] is the root's
+  int64_t position[kMaxLevels + 1];  // position[l + 1]: of the last tuple in level l; position[0] is the root's
   LevelWriter<Index> writers[kMaxLevels];
   FilledArray<Slot> starts;
   int64_t groups = 0;
@@ -24,7 +24,7 @@ struct Walk {
     position[0] = 0;
   }
 
-  // Takes up the walk behind tuple s - 1, where the levels have the positions counted in `before`.
+  // Continues after tuple s - 1. `before` has the number of positions of each level up to that tuple.
   template <class Tuples>
   void resume(const Tuples& tuples, int64_t s, const int64_t* before) {
     for (int l = 0; l < layout.count(); ++l) {
@@ -34,13 +34,14 @@ struct Walk {
     groups = before[layout.count()];
   }
 
-  // The first start that the tuples so far have not set.
+  // Returns the first element of `starts` that no tuple has written so far.
   int64_t first_start(const Assembly& out) const {
     const int64_t slot = position[layout.count()];
     return slot >= out.slot_count ? starts.length : slot + 1;
   }
 
-  // Enters tuple s, which differs from the one before at `level` first, into the levels from its chain on.
+  // Enters tuple s. `level` is the first level at which it differs from the tuple before; its chain and all levels
+  // below get a new position.
   template <class Tuples>
   void enter(const Tuples& tuples, int64_t s, int level) {
     if (layout.count() == 0) return;
@@ -51,8 +52,9 @@ struct Walk {
     }
   }
 
-  // Enters the tuples [begin, end), which differ from those before in the last chain alone. If it has coordinates, they
-  // take one position each. If not, positions differ as coordinates do, so that it is enough to enter the last one.
+  // Enters the tuples [begin, end), which differ from the one before them in the last chain only. If the chain stores
+  // coordinates, each tuple takes one position. Otherwise positions differ by as much as coordinates, so it is enough
+  // to enter the last tuple.
   template <class Tuples>
   void follow(const Tuples& tuples, int64_t begin, int64_t end) {
     if (begin == end) return;
@@ -72,7 +74,7 @@ struct Walk {
     position[levels] = next - 1;
   }
 
-  // How far the position of tuple t lies behind that of tuple s <= t, if the two differ in the last chain alone.
+  // Returns the position of tuple t less that of tuple s <= t, if the two differ in the last chain only.
   template <class Tuples>
   int64_t distance(const Tuples& tuples, int64_t s, int64_t t) const {
     const int last = layout.count() - 1;

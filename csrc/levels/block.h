@@ -1,21 +1,21 @@
-// Positions on their way from the last level of a pattern up to the root, some at a time.
+// A block of slots while their positions are traced from the last level of a pattern up to the root.
 #pragma once
 
 #include <cstdint>
 
 namespace jsparse {
 
-// The positions of a block begin as consecutive numbers: until a level replaces them, they are `first + i` and nothing
-// reads `position`. Loops over consecutive positions need no test and no indirection for each of them.
+// The positions of a block are consecutive at first: until a level replaces them, they are `first + i`, and `position`
+// is not used. Loops over consecutive positions need no test and no load for each of them.
 struct Block {
   static constexpr int64_t kSize = 1024;
   int64_t count = 0;
   int64_t first = 0;
   bool consecutive = false;
-  int64_t position[kSize];  // in the level that has been reached; -1: none
-  bool outside[kSize];      // no entry, or a coordinate outside its dimension, was met on the way
+  int64_t position[kSize];  // positions in the current level; -1: none
+  bool outside[kSize];      // whether a level had no entry, or a coordinate outside its dimension
 
-  // Starts with the positions from `begin` on, at most kSize of them and none from `end` on.
+  // Starts with the positions [begin, end), or with the first kSize of them.
   void start(int64_t begin, int64_t end) {
     first = begin;
     count = end - begin < kSize ? end - begin : kSize;
@@ -23,10 +23,11 @@ struct Block {
     for (int64_t i = 0; i < count; ++i) outside[i] = false;
   }
 
-  // Replaces each position that exists in a level of `room` positions by f(i, position). The others lie outside.
+  // Replaces each position less than `room` by f(i, position), and marks the others as outside. `room` is the number of
+  // positions that the current level can have.
   template <class F>
   void replace(int64_t room, const F& f) {
-    const int64_t n = count, from = first;  // copies, which no write to the arrays can change
+    const int64_t n = count, from = first;  // copies, so that the compiler knows that they do not change
     if (consecutive && from + n <= room) {
       consecutive = false;
       for (int64_t i = 0; i < n; ++i) position[i] = f(i, from + i);
@@ -40,7 +41,7 @@ struct Block {
     }
   }
 
-  // Calls f(i, position) for each position that exists in a level of `room` positions. The others lie outside.
+  // Calls f(i, position) for each position less than `room`, and marks the others as outside.
   template <class F>
   void for_each(int64_t room, const F& f) {
     const int64_t n = count, from = first;
@@ -51,7 +52,7 @@ struct Block {
     }
   }
 
-  // Makes `position` valid.
+  // Writes consecutive positions to `position`.
   void write_positions() {
     if (!consecutive) return;
     consecutive = false;

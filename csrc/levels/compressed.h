@@ -17,7 +17,7 @@ int64_t enter_compressed(LevelWriter<Index>* out, const Step& step) {
   return position;
 }
 
-// Takes up the writing where `before` positions have been reached, and the last tuple before has this parent.
+// Continues after `before` positions. The last one of them is below this parent.
 template <class Index>
 int64_t resume_compressed(LevelWriter<Index>* out, int64_t parent, int64_t before) {
   out->next = before;
@@ -31,7 +31,8 @@ void finish_compressed(LevelWriter<Index>* out, int64_t total) {
   out->pad_coordinates(total);
 }
 
-// From positions to those of the parents, `parents[position]`, with the coordinates in `row`, unless it is null.
+// Replaces positions by those of their parents, `parents[position]`. Writes the coordinates to `row`, unless it is
+// null.
 template <class Index>
 void ascend_compressed(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
   const int64_t size = in.level.size;
@@ -49,8 +50,8 @@ bool any_outside(const Index* coordinates, int64_t begin, int64_t end, int64_t s
   return found;
 }
 
-// The faults of the coordinates [begin, end) of one parent, which have to increase. If they do, only the first and the
-// last one can lie outside.
+// Returns the faults of the coordinates [begin, end) below one parent, which must increase. If they increase, only the
+// first and the last one can be outside their dimension.
 template <class Index>
 int32_t faults_of_coordinates(const Index* coordinates, int64_t begin, int64_t end, int64_t size) {
   if (begin >= end) return 0;
@@ -60,12 +61,12 @@ int32_t faults_of_coordinates(const Index* coordinates, int64_t begin, int64_t e
   return coordinates[begin] < 0 || coordinates[end - 1] >= size ? kFaultCoordinates : 0;
 }
 
-// The faults of the entries [begin, end) of one parent in a chain of `count` levels: their tuples have to increase, and
-// the coordinates of unique levels must not repeat.
+// Returns the faults of the entries [begin, end) below one parent in a chain of `count` levels. Their tuples must
+// increase, and unique levels must not repeat a coordinate.
 template <class Index>
 int32_t faults_of_chain(const LevelReader<Index>* chain, int count, int64_t begin, int64_t end) {
   bool outside = false, disordered = false;
-  int repeatable = 0;  // so many coordinates at the beginning of a tuple may be those of the tuple before
+  int repeatable = 0;  // how many leading coordinates a tuple may share with the one before
   while (repeatable < count - 1 && !chain[repeatable].level.unique) ++repeatable;
   for (int64_t p = begin; p < end; ++p) {
     for (int l = 0; l < count; ++l) {
@@ -80,7 +81,7 @@ int32_t faults_of_chain(const LevelReader<Index>* chain, int count, int64_t begi
   return (outside ? kFaultCoordinates : 0) | (disordered ? kFaultOrder : 0);
 }
 
-// The faults of what lies below the parents [first, last), in a chain of `count` levels.
+// Returns the faults of the entries below the parents [first, last) in a chain of `count` levels.
 template <class Index>
 int32_t faults_of_compressed(const LevelReader<Index>* chain, int count, int64_t first, int64_t last, int64_t room) {
   int32_t faults = 0;

@@ -1,7 +1,7 @@
 // A range level has a run of consecutive coordinates below each parent. It stores pointers to the first position below
-// each parent, and where each run starts; coordinates within a run follow from that. Coordinates between the first and
-// the last entry of a run that have no entry are gaps: they have a position, and levels below are empty there. A parent
-// without entries has an empty run that starts at 0, so that equal patterns have equal arrays.
+// each parent, and the first coordinate of each run; coordinates within a run follow from that. Coordinates between the
+// first and the last entry of a run that have no entry are gaps: they have a position, and levels below are empty
+// there. A parent without entries has an empty run that starts at 0, so that equal patterns have equal arrays.
 #pragma once
 
 #include "levels/block.h"
@@ -11,11 +11,11 @@
 
 namespace jsparse {
 
-// How many positions a tuple adds behind one that has the same parent, and a smaller coordinate.
+// Returns how many positions a tuple adds if the tuple before has the same parent, and the coordinate `before`.
 inline int64_t positions_added_to_run(int64_t before, int64_t coordinate) { return coordinate - before; }
 
-// Gives a tuple its position: behind the one of the tuple before, or at the start of the run of a further parent.
-// `before()`: the coordinate of the tuple before.
+// Returns the position of a tuple, which continues the run of the tuple before or begins the run of another parent.
+// `before()` is the coordinate of the tuple before.
 template <class Index, class Before>
 int64_t enter_range(LevelWriter<Index>* out, const Step& step, const Before& before) {
   int64_t position = out->next;
@@ -44,7 +44,8 @@ void finish_range(LevelWriter<Index>* out, int64_t total) {
   out->starts.fill(out->starts.length - 1, 0);
 }
 
-// From positions to those of the parents, `parents[position]`, with the coordinates in `row`, unless it is null.
+// Replaces positions by those of their parents, `parents[position]`. Writes the coordinates to `row`, unless it is
+// null.
 template <class Index>
 void ascend_range(const LevelReader<Index>& in, const Index* parents, Block* block, Index* row) {
   const int64_t size = in.level.size;
@@ -62,7 +63,7 @@ void ascend_range(const LevelReader<Index>& in, const Index* parents, Block* blo
   });
 }
 
-// The faults of the runs below the parents [first, last). Positions from `room` on are not looked at.
+// Returns the faults of the runs below the parents [first, last). Only positions less than `room` are checked.
 template <class Index>
 int32_t faults_of_range(const LevelReader<Index>& in, int64_t first, int64_t last, int64_t room) {
   const int64_t size = in.level.size;
