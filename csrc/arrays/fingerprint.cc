@@ -1,6 +1,7 @@
 // NH, the compression function of UMAC and VMAC (Black et al., 1999), on 64-bit words: the sum of (a + k)(b + k') over
-// the pairs of a block, modulo 2**128. Four of them with shifted keys multiply the chances of a collision, 2**-64 each.
-// It needs no dependent steps, so it is as fast as memory is.
+// the pairs of a block, modulo 2**128. We take four such sums
+// with shifted keys, so the chances of a collision, 2**-64 each, multiply. No step depends on the one before, so the
+// function is as fast as memory.
 #include "arrays/fingerprint.h"
 
 #include <array>

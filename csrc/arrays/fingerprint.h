@@ -8,12 +8,13 @@
 namespace jsparse {
 
 constexpr int64_t kImageBlock = 4096;  // bytes per block
-constexpr int64_t kImageBytes = 64;    // of its image
+constexpr int64_t kImageBytes = 64;    // bytes of the image of a block
 
 inline int64_t image_blocks(int64_t bytes) { return (bytes + kImageBlock - 1) / kImageBlock; }
 
-// The images of the blocks of data[0 .. bytes), kImageBytes each. For blocks that were not chosen against the fixed
-// keys, the chance that two different ones agree is 2**-256; whatever hashes the images has to hash the length as well.
+// Writes the image of each block of data[0 .. bytes), kImageBytes each. Two different blocks have equal images with
+// probability 2**-256, unless somebody chose them knowing the fixed keys. A caller that hashes the images must hash
+// the length, too.
 void image(Context* ctx, const uint8_t* data, int64_t bytes, uint8_t* out);
 
 }  // namespace jsparse

@@ -7,8 +7,9 @@
 
 namespace jsparse {
 
-// The elements of an array: each has `parts` components (2 for complex numbers) of `bytes` bytes. A component is zero
-// if all its bits are 0. With `signed_zero` the highest bit does not count, so that -0.0 is zero and NaN is not.
+// The type of the elements of an array. Each element has `parts` components (2 for complex numbers) of `bytes` bytes. A
+// component is zero if all its bits are 0. With `signed_zero` the highest bit does not count, so that -0.0 is zero and
+// NaN is not.
 struct Element {
   int64_t bytes;  // 1, 2, 4 or 8
   int64_t parts;
@@ -18,11 +19,11 @@ struct Element {
   int64_t size() const { return bytes * parts; }
 };
 
-// How many of n elements are not zero.
+// Returns how many of n elements are not zero.
 int64_t count_nonzero(const Element& element, const void* data, int64_t n);
 
-// Calls f(first, mask) for each 64 elements from `first` on, unless all are zero: `mask` has a bit for each element,
-// which says whether it is not zero.
+// Calls f(first, mask) for each group of 64 elements, which begins at `first`, unless all of them are zero. A bit of
+// `mask` is set if the element with that number in the group is not zero.
 template <class Word, class F>
 void for_nonzero_words(const void* data, int64_t parts, Word keep, int64_t n, const F& f) {
   const auto* words = static_cast<const Word*>(data);

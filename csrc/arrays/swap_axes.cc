@@ -7,12 +7,12 @@
 namespace jsparse {
 namespace {
 
-constexpr int64_t kLine = 64;   // bytes that memory gives and takes at once
-constexpr int64_t kRun = 8;     // lines of a row that are read before the next row's, so that they are asked for ahead
-constexpr int64_t kTall = 128;  // squares below each other that one thread takes
+constexpr int64_t kLine = 64;   // bytes of a cache line
+constexpr int64_t kRun = 8;     // cache lines of a row that are read together: the hardware prefetches them
+constexpr int64_t kTall = 128;  // squares, one below the other, that one thread transposes at a time
 
-// One matrix, in squares that have a line of memory as their side: a line is read whole and, in the other array,
-// written whole, whatever lies between its elements there.
+// Transposes one matrix, square by square. The side of a square is one cache line, so each line is read as a whole, and
+// each line of the result is written as a whole.
 template <class T>
 struct Matrix {
   static constexpr int64_t kSide = kLine / static_cast<int64_t>(sizeof(T));
@@ -36,7 +36,7 @@ struct Matrix {
     }
   }
 
-  // Rows [top, bottom) of columns [first, last).
+  // Transposes rows [top, bottom) of columns [first, last).
   void part(int64_t top, int64_t bottom, int64_t first, int64_t last) const {
     const int64_t whole = top + (bottom - top) / kSide * kSide, squares = first + (last - first) / kSide * kSide;
     for (int64_t r = top; r < whole; r += kSide) {

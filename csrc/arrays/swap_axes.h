@@ -7,7 +7,7 @@
 
 namespace jsparse {
 
-// to[batch][columns][rows] = from[batch][rows][columns], of elements of 1, 2, 4, 8 or 16 bytes.
+// Copies from[batch][rows][columns] to to[batch][columns][rows]. An element has 1, 2, 4, 8 or 16 bytes.
 void swap_axes(Context* ctx, const char* from, char* to, int64_t batch, int64_t rows, int64_t columns, int64_t bytes);
 
 }  // namespace jsparse

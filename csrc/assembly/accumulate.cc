@@ -1,6 +1,6 @@
-// The entries are partitioned by the leading bits of their tuples. Each part fits the cache, where it is sorted and
-// written from. Where a part is written is known once all parts before it are sorted; a thread that finds no part to
-// write sorts the next one instead of waiting.
+// The entries are partitioned by the leading bits of their tuples. Each part fits the cache: it is sorted there, and
+// then written to the result. Its offset in the result is known as soon as all parts before it are sorted. A thread
+// that finds no part to write sorts the next one instead of waiting.
 #include "assembly/accumulate.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace jsparse {
 namespace {
 
 constexpr int kPartBits = 11;
-constexpr int64_t kPart = 4096;  // entries that a part should have
+constexpr int64_t kPart = 4096;  // desired number of entries in a part
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - 1;
 constexpr int64_t kSamples = 1024;
 
@@ -51,11 +51,11 @@ Value value_of(Word word) {
 }
 
 struct Part {
-  int64_t begin = 0, end = 0;  // its entries
-  uint64_t last = 0;           // its greatest tuple
-  int64_t groups = 0;          // distinct tuples
-  int64_t before = 0;          // those of the parts before it
-  int64_t parent = 0;          // the first one whose pointer is to be written
+  int64_t begin = 0, end = 0;  // the part has the entries [begin, end)
+  uint64_t last = 0;           // greatest tuple of the part
+  int64_t groups = 0;          // number of distinct tuples
+  int64_t before = 0;          // number of distinct tuples in all parts before it
+  int64_t parent = 0;          // first parent whose pointer this part writes
   bool sorted = false;
 };
 
@@ -68,15 +68,15 @@ struct Accumulation::Plan {
   const void* values;
   Number number;
 
-  int first = 0;          // level of the chain
+  int first = 0;          // first level of the chain
   int64_t parents = 1;
-  int bits = 0, shift = 0;  // of a tuple; of its part in it
+  int bits = 0, shift = 0;  // a tuple has `bits` bits, and tuple >> shift is the number of its part
   int64_t slice_total = 1;
   std::vector<int64_t> starts;  // [slice][part]
   std::vector<Part> parts;
 
   int64_t size(int level) const { return layout.at(level).size; }
-  int below(int level) const { return packing.shift[static_cast<size_t>(level)]; }  // bits below its coordinate
+  int below(int level) const { return packing.shift[static_cast<size_t>(level)]; }  // bits below the level's coordinate
   int64_t coordinate(uint64_t tuple, int level) const {
     return static_cast<int64_t>((tuple >> below(level)) & ((uint64_t{1} << bits_for(size(level))) - 1));
   }
@@ -115,7 +115,7 @@ bool Accumulation::Plan::suits() {
   return true;
 }
 
-// Looks at a sample of neighbours. If the guess is wrong, that costs nothing but time.
+// Guesses from a sample of neighbouring entries. A wrong guess only costs time.
 bool Accumulation::Plan::seems_sorted() const {
   for (int64_t k = 0; k < kSamples; ++k) {
     const int64_t i = k * ((n - 2) / kSamples);
@@ -132,7 +132,7 @@ bool Accumulation::Plan::count_parts(Context* ctx) {
   int part_bits = std::min(kPartBits, bits);
   while (part_bits > 0 && (n >> part_bits) < kPart / 2) --part_bits;
   shift = bits - part_bits;
-  Packing leading;  // the levels whose bits tell the parts apart
+  Packing leading;  // the levels whose coordinates have bits in the number of a part
   for (int l = 0; l < layout.count(); ++l) {
     const auto at = static_cast<size_t>(l);
     if (below(l) + bits_for(size(l)) <= shift) break;
@@ -221,7 +221,7 @@ void Accumulation::Plan::order_and_write(Context* ctx, KeyValue<Word>* entries, 
   const int64_t workers = n < kSerial ? 1 : std::min<int64_t>(std::max<int64_t>(ctx->num_threads, 1), 64);
   const Scratch<KeyValue<Word>> other(workers * largest);
   std::mutex mutex;
-  size_t unsorted = 0, unwritten = 0, frontier = 0;  // parts before these have been given out, are sorted without a gap
+  size_t unsorted = 0, unwritten = 0, frontier = 0;  // parts before `frontier` are sorted
   int64_t groups = 0, next_parent = 0;
   each(ctx, workers, [&](int64_t t) {
     std::unique_lock<std::mutex> lock(mutex);
@@ -233,7 +233,7 @@ void Accumulation::Plan::order_and_write(Context* ctx, KeyValue<Word>* entries, 
         lock.lock();
         continue;
       }
-      if (unsorted == parts.size()) return;  // the threads that sort the last parts will write them
+      if (unsorted == parts.size()) return;  // the threads that sort the last parts write the rest
       Part& part = parts[unsorted++];
       lock.unlock();
       KeyValue<Word>* mine = entries + part.begin;

@@ -1,5 +1,5 @@
-// Makes index arrays and summed values from unsorted entries. Values are sorted together with their coordinates, so
-// that nothing has to be gathered from all over memory afterwards.
+// Makes index arrays and summed values from unsorted entries. Values are sorted together with their coordinates, so no
+// random access to memory is needed afterwards.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@ namespace jsparse {
 enum class Number { kFloat, kDouble, kWord, kLong, kComplex };
 
 struct Accumulated {
-  int32_t* pointers = nullptr;        // room for parents() + 1
-  std::vector<int32_t*> coordinates;  // per level of the chain, each with room for all inputs
-  void* values = nullptr;             // with the same room
-  int64_t count = 0;                  // of the distinct tuples; coordinates and values are written for these only
+  int32_t* pointers = nullptr;        // capacity: parents() + 1
+  std::vector<int32_t*> coordinates;  // one array for each level of the chain, each with the capacity of all inputs
+  void* values = nullptr;             // the same capacity
+  int64_t count = 0;                  // number of distinct tuples; only so many coordinates and values are written
 };
 
-// It serves dense levels above one chain of coordinates, if 32 bits hold every index. Values of one slot are added in
-// the order of the inputs, floats in 64 bits. It refuses other formats, rare distributions, inputs that seem to be
-// sorted already, and coordinates outside their sizes. If it refuses, nothing useful is written.
+// Accumulation handles formats of dense levels above one chain of coordinates, if every index fits 32 bits. It adds the
+// values of one slot in the order of the inputs, floats in 64 bits. It refuses other formats, very uneven
+// distributions, inputs that seem to be sorted already, and coordinates outside their sizes. The contents of the
+// results are unspecified if it refuses.
 class Accumulation {
  public:
   Accumulation(const Layout& layout, const std::vector<Key>& keys, int64_t n, const void* values, Number number);
   ~Accumulation();
 
-  bool survey(Context* ctx);  // whether it may be run
-  int64_t parents() const;    // slots above the chain
-  int chain() const;          // levels of the chain
+  bool survey(Context* ctx);  // whether `run` may be called
+  int64_t parents() const;    // number of positions above the chain
+  int chain() const;          // number of levels in the chain
   bool run(Context* ctx, Accumulated* out);
 
  private:

@@ -1,24 +1,28 @@
-// Two passes over the tuples. The first counts the positions that each unit adds to each chain of levels; then every
-// unit knows where it writes in every array, and the second pass fills the arrays, all units at once.
+// An assembly makes two passes over the tuples. The first pass counts the positions that each unit adds to each chain
+// of levels. From these counts every unit knows its offsets in all arrays, and the second pass fills the arrays, all
+// units at once.
 //
-// Positions are counted as if there were room for all. They grow with s, and a position never is less than its parent's
-// rank among the stored ones, so what does not fit a level comes last in it, and so do its children in theirs.
+// Positions are counted as if the capacity of the arrays were unlimited. They grow with the number s of a tuple, so the
+// positions that exceed the capacity of a level are its last ones, and their children are the last ones of the levels
+// below.
 #include "assembly/assemble.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "assembly/walk.h"
 #include "levels/levels.h"
 
 namespace jsparse {
 namespace {
 
-// Adds the positions that the tuples of a unit take in each chain of levels, at its first level; last, their number.
+// Writes how many positions the tuples of a unit add to each chain of levels (at the index of its first level), and at
+// last how many distinct tuples there are.
 template <class Tuples>
 void count_unit(const Layout& layout, const Tuples& tuples, int64_t begin, int64_t end, int64_t* counts) {
   const int levels = layout.count();
-  int64_t differing[kMaxLevels + 1] = {0};  // tuples by the first level at which they differ
-  int64_t more[kMaxLevels + 1] = {0};       // positions beyond one that they add to that level
+  int64_t differing[kMaxLevels + 1] = {0};  // number of tuples that differ from the one before at this level first
+  int64_t more[kMaxLevels + 1] = {0};       // positions that they add to this level beyond one each
   const auto has_runs = [](const LevelOf& level) { return level.traits().starts; };
   int64_t s = begin;
   if (s == 0 && s < end) ++differing[0], ++s;
@@ -33,7 +37,7 @@ void count_unit(const Layout& layout, const Tuples& tuples, int64_t begin, int64
       more[l] = add_positions(more[l], added - 1);
     }
   }
-  // A chain gets a position where the tuple differs in the chain or before.
+  // A tuple adds a position to a chain if it differs from the one before in the chain or in a level above.
   int64_t sum = 0;
   for (int l = 0; l < levels; ++l) {
     sum += differing[l];
@@ -63,52 +67,53 @@ Counts count_with(Context* ctx, const Layout& layout, const Ordered& ordered, co
   return out;
 }
 
-// Where the walk over the tuples stands in the levels.
-template <class Index, class Slot>
-struct Walk {
-  const Layout& layout;
-  int64_t position[kMaxLevels + 1];  // of the last tuple after each level, shifted by one: [0] is the root's
-  LevelWriter<Index> writers[kMaxLevels];
-  FilledArray<Slot> starts;
-  int64_t groups = 0;
+// Writes the optional arrays of an assembly, which list its tuples.
+template <class Slot, class Tuples>
+struct Listing {
+  const Assembly& out;
+  const Tuples& tuples;
+  const bool wanted = out.order || out.slots || out.first || out.group_slots || out.starts.data;
 
-  Walk(const Layout& layout, const Assembly& out) : layout(layout), starts(out.starts) {
-    const std::vector<LevelArrays> arrays = layout.by_level(out.arrays);
-    for (size_t l = 0; l < arrays.size(); ++l) writers[l] = LevelWriter<Index>(arrays[l]);
-    position[0] = 0;
-  }
+  void write(void* array, int64_t i, int64_t value) const { static_cast<Slot*>(array)[i] = static_cast<Slot>(value); }
 
-  // Takes up the walk behind tuple s - 1, where the levels have the positions counted in `before`.
-  template <class Tuples>
-  void resume(const Tuples& tuples, int64_t s, const int64_t* before) {
-    for (int l = 0; l < layout.count(); ++l) {
-      const int64_t coordinate = tuples.coordinate(s - 1, l);
-      position[l + 1] = resume_level(layout.at(l), &writers[l], position[l], coordinate, before[l]);
+  // Lists the inputs of tuples [begin, end). `slot(s)` is the slot of tuple s.
+  template <class SlotOf>
+  void list_inputs(int64_t begin, int64_t end, const SlotOf& slot) const {
+    for (int64_t s = begin; s < end && out.order != nullptr; ++s) write(out.order, s, tuples.input(s));
+    for (int64_t s = begin; s < end && out.slots != nullptr; ++s) {
+      const int64_t q = slot(s);
+      write(out.slots, tuples.input(s), q < out.slot_count ? q : -1);
     }
-    groups = before[layout.count()];
   }
 
-  // The first start that the tuples so far have not set.
-  int64_t first_start(const Assembly& out) const {
-    const int64_t slot = position[layout.count()];
-    return slot >= out.slot_count ? starts.length : slot + 1;
-  }
-
-  // Enters tuple s, which differs from the one before at `level` first, into the levels from its chain on.
-  template <class Tuples>
-  void enter(const Tuples& tuples, int64_t s, int level) {
-    const int levels = layout.count(), first = layout.chain_begin[static_cast<size_t>(level)];
-    for (int l = first; l < levels; ++l) {
-      const Step step{position[l], position[l + 1], l == first && s > 0, tuples.coordinate(s, l)};
-      position[l + 1] = enter_level(layout.at(l), &writers[l], step, [&] { return tuples.coordinate(s - 1, l); });
+  // Lists the tuples [begin, end), which are distinct. `group` distinct tuples come before them.
+  template <class SlotOf>
+  void list_distinct(int64_t begin, int64_t end, int64_t group, const SlotOf& slot, FilledArray<Slot>* starts) const {
+    const int64_t shift = group - begin;
+    for (int64_t s = begin; s < end && out.first != nullptr; ++s) write(out.first, s + shift, tuples.input(s));
+    for (int64_t s = begin; s < end && out.group_slots != nullptr; ++s) write(out.group_slots, s + shift, slot(s));
+    for (int64_t s = begin; s < end && starts->data != nullptr; ++s) {
+      const int64_t q = slot(s);
+      starts->fill(q < out.slot_count ? q : starts->length - 1, s);
     }
+    list_inputs(begin, end, slot);
+  }
+
+  // Lists a tuple that repeats the one before. There are `groups` distinct tuples so far.
+  void list_repeated(int64_t s, int64_t slot, int64_t groups) const {
+    if (out.extra != nullptr) write(out.extra, s - groups, tuples.input(s)), write(out.extra_group, s - groups, groups - 1);
+    list_inputs(s, s + 1, [=](int64_t) { return slot; });
   }
 };
 
+// Enters the tuples of a unit run by run. A run is a tuple together with the ones after it that are distinct and have
+// the same parent in the last chain of levels. It is short enough for the first-level cache.
 template <class Index, class Slot, class Tuples>
 void write_unit(const Layout& layout, const Ordered& ordered, const Tuples& tuples, const Counts& counts, size_t u,
                 const Assembly& out) {
-  const int levels = layout.count();
+  constexpr int64_t kRun = 1024;
+  const int levels = layout.count(), chain = levels > 0 ? layout.chain_begin[static_cast<size_t>(levels - 1)] : 0;
+  const Listing<Slot, Tuples> listing{out, tuples};
   Walk<Index, Slot> walk(layout, out);
   int64_t s = ordered.units[u];
   const int64_t end = ordered.units[u + 1];
@@ -117,41 +122,30 @@ void write_unit(const Layout& layout, const Ordered& ordered, const Tuples& tupl
     walk.resume(tuples, s, counts.before(u));
     walk.starts.next = walk.first_start(out);
   }
-  auto* const order = static_cast<Slot*>(out.order);
-  auto* const slots = static_cast<Slot*>(out.slots);
-  auto* const first = static_cast<Slot*>(out.first);
-  auto* const group_slots = static_cast<Slot*>(out.group_slots);
-  auto* const extra = static_cast<Slot*>(out.extra);
-  auto* const extra_group = static_cast<Slot*>(out.extra_group);
-  // Most tuples only differ in the last chain. If it has pointers and coordinates, they add coordinates and no more.
-  const int chain = levels > 0 ? layout.chain_begin[static_cast<size_t>(levels - 1)] : 0;
-  const bool plain = levels > 0 && layout.at(chain).traits().pointers && layout.at(chain).traits().coordinates;
-  for (; s < end; ++s) {
-    const int level = s == 0 ? 0 : tuples.differ(s);
-    const int64_t input = tuples.input(s);
-    if (level < levels || s == 0) {
-      if (plain && level >= chain && s > 0) {
-        const int64_t position = walk.position[levels] = walk.writers[chain].next++;
-        for (int l = chain; l < levels; ++l) walk.writers[l].write_coordinate(position, tuples.coordinate(s, l));
-      } else if (levels > 0) {
-        walk.enter(tuples, s, level);
-      }
-      const int64_t slot = walk.position[levels];
-      if (first != nullptr) first[walk.groups] = static_cast<Slot>(input);
-      if (group_slots != nullptr) group_slots[walk.groups] = static_cast<Slot>(slot);
-      if (walk.starts.data != nullptr) walk.starts.fill(slot < out.slot_count ? slot : walk.starts.length - 1, s);
-      ++walk.groups;
-    } else if (extra != nullptr) {
-      extra[s - walk.groups] = static_cast<Slot>(input);
-      extra_group[s - walk.groups] = static_cast<Slot>(walk.groups - 1);
+  int next = s == 0 ? 0 : tuples.differ(s);
+  while (s < end) {
+    const int level = next;
+    if (s > 0 && level == levels) {
+      listing.list_repeated(s, walk.position[levels], walk.groups);
+      if (++s < end) next = tuples.differ(s);
+      continue;
     }
-    const int64_t slot = walk.position[levels];
-    if (order != nullptr) order[s] = static_cast<Slot>(input);
-    if (slots != nullptr) slots[input] = slot < out.slot_count ? static_cast<Slot>(slot) : Slot{-1};
+    int64_t stop = s + 1;
+    while (stop < end && (next = tuples.differ(stop)) >= chain && next < levels && stop - s < kRun) ++stop;
+    int64_t from = s;
+    if (s == 0 || level < chain) walk.enter(tuples, from++, level);
+    const int64_t before = walk.position[levels];  // of tuple from - 1
+    walk.follow(tuples, from, stop);
+    if (listing.wanted) {
+      const auto slot = [&](int64_t t) { return add_positions(before, walk.distance(tuples, from - 1, t)); };
+      listing.list_distinct(s, stop, walk.groups, slot, &walk.starts);
+    }
+    walk.groups += stop - s;
+    s = stop;
   }
 }
 
-// Completes what no tuple reaches: the pointers behind the last parent, the starts behind the last slot, the padding.
+// Writes what no tuple writes: the pointers after the last parent, the starts after the last slot, and the padding.
 template <class Index, class Slot, class Tuples>
 void finish(const Layout& layout, const Ordered& ordered, const Tuples& tuples, const Counts& counts, const Assembly& out) {
   Walk<Index, Slot> walk(layout, out);
@@ -166,7 +160,8 @@ void finish(const Layout& layout, const Ordered& ordered, const Tuples& tuples, 
   if (walk.starts.data != nullptr) walk.starts.fill(walk.starts.length - 1, ordered.count);
 }
 
-// The inputs that were left out come last in `order`, and have no slot. The others' slots are -1 or more by now.
+// Writes -1 as the slot of each input that was left out, and puts these inputs at the end of `order`. Their slots are
+// still -2; those of all other inputs are at least -1.
 template <class Slot>
 void order_the_rest(const Ordered& ordered, const Assembly& out) {
   auto* const slots = static_cast<Slot*>(out.slots);

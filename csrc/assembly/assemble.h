@@ -1,4 +1,4 @@
-// From tuples in storage order to the index arrays of a format.
+// Makes the index arrays of a format from tuples in storage order.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,31 @@
 
 namespace jsparse {
 
-// How many positions each level gets, and how many of them come before each unit of the tuples.
+// The number of positions of each level, and how many of them come before each unit of the tuples. The number of a
+// chain of levels is at the index of its first level. The number of distinct tuples comes after those of the levels.
 struct Counts {
-  std::vector<int64_t> units;  // [unit][level + 1]: positions before the unit, of a chain at its first level, and tuples
-  std::vector<int64_t> total;  // [level + 1]: positions in all, of a chain at its first level, and distinct tuples
+  std::vector<int64_t> units;  // [unit][level + 1]: before the unit
+  std::vector<int64_t> total;  // [level + 1]: in all
   int stride = 0;
   const int64_t* before(size_t unit) const { return units.data() + unit * static_cast<size_t>(stride); }
 };
 
 Counts count_positions(Context* ctx, const Layout& layout, const Ordered& tuples);
 
-// Where an assembly is written. Nothing is written beyond the lengths: what does not fit is dropped.
+// The arrays that an assembly writes. Whatever exceeds the length of an array is dropped.
 struct Assembly {
   bool wide = false;               // the index arrays are int64
   std::vector<IndexArray> arrays;  // level by level
 
-  bool wide_slots = false;         // the following arrays are int64; each of them may be null
+  bool wide_slots = false;         // the following arrays are int64 (else int32); each of them may be null
   int64_t slot_count = 0;          // slots from this one on are dropped
-  void* order = nullptr;           // [inputs]: the inputs by slot, then those without one
-  IndexArray starts{nullptr, 0};   // [slots + 1]: the first of a slot's inputs in `order`
-  void* slots = nullptr;           // [inputs], or -1
+  void* order = nullptr;           // [inputs]: the inputs sorted by slot, then those without a slot
+  IndexArray starts{nullptr, 0};   // [slots + 1]: where the inputs of each slot begin in `order`
+  void* slots = nullptr;           // [inputs]: the slot of each input, or -1
 
-  // A shorter form, if few inputs share a slot: the first input and the slot of each distinct tuple; and for each
-  // further input, its number and that of the distinct tuple which it repeats.
+  // These arrays say the same in less memory if few inputs share a slot. `first` and `group_slots` have the first input
+  // and the slot of each distinct tuple. `extra` and `extra_group` have the number of each further input, and the
+  // number of the distinct tuple that it repeats.
   void* first = nullptr;
   void* group_slots = nullptr;
   void* extra = nullptr;

@@ -9,7 +9,7 @@
 namespace jsparse {
 namespace {
 
-// The items of a part, those of each level counted from 0.
+// The items of a part. The items of each level are numbered from 0.
 template <class Index>
 struct Items {
   const Part& part;
@@ -18,7 +18,7 @@ struct Items {
     return reinterpret_cast<const Index*>(part.coordinates) + level * part.room + part.start;
   }
 
-  // Items of level `to` below the first n of level `from`; of level -1 there is one item, the root.
+  // Returns how many items of level `to` lie below the first n items of level `from`. Level -1 has one item, the root.
   int64_t below(int from, int64_t n, int to) const {
     if (from < 0) return n > 0 ? part.count[to] : 0;
     for (int level = from; level < to && n > 0; ++level) {
@@ -28,7 +28,7 @@ struct Items {
   }
 };
 
-// The positions of the items of a dense level in a part: those of dense levels above are worked out on the way.
+// Returns the positions of a part's items in a dense level. It computes those in the dense levels above on the way.
 template <class Index>
 std::vector<int64_t> dense_positions(const Layout& layout, const Items<Index>& items, const int64_t* before, int level) {
   int first = level;
@@ -63,7 +63,7 @@ Join::Join(const Layout& layout, bool wide, std::vector<IndexArray> arrays)
 
 Join::Offsets Join::next(const Part& part) {
   Offsets offsets;
-  int64_t last = 0;  // position of the last item of the level above
+  int64_t last = 0;  // position of the last item in the level above
   for (int l = 0; l < layout_.count(); ++l) {
     offsets.items[l] = totals_[l];
     offsets.pointers[l] = pointers_done_[l];
@@ -105,7 +105,7 @@ void Join::write_as(const Part& part, const Offsets& offsets) const {
         for (const int64_t stop = std::min(position + 1, pointers.length); next < stop; ++next) to[next] = start;
       }
     }
-    // Levels of a chain have the positions of its last one: the coordinates of those before repeat.
+    // All levels of a chain have the positions of its last level, so coordinates of the other levels repeat.
     for (int l = begin; l < end; ++l) {
       const IndexArray& array = coordinates_[static_cast<size_t>(l)];
       auto* const out = static_cast<Index*>(array.data) + offsets.items[last];
@@ -137,7 +137,7 @@ void Join::finish_as() const {
     const IndexArray& coordinates = coordinates_[static_cast<size_t>(l)];
     if (layout_.at(l).traits().pointers && pointers.length > 0) {
       auto* const to = static_cast<Index*>(pointers.data);
-      // The pointer at the end of the last parent's items is the first that no parent has set.
+      // The first pointer that no parent has written is the end of the last parent's items.
       for (int64_t p = l == 0 ? 1 : pointers_done_[l]; p < pointers.length; ++p) to[p] = narrowed<Index>(total);
       if (l == 0) to[0] = 0;
       to[pointers.length - 1] = narrowed<Index>(total);

@@ -1,5 +1,6 @@
-// One pass counts the entries of each group, another one moves them. Every slice of the entries counts on its own, and
-// its share of a group lies behind those of the slices before it, so that the result does not depend on their number.
+// The first pass counts the entries of each group, the second one moves the entries. Every slice of the entries has
+// counts of its own. Its share of a group comes after the shares of the slices before it, so the result does not depend
+// on the number of slices.
 #include "assembly/transpose.h"
 
 #include <atomic>

@@ -7,10 +7,10 @@
 
 namespace jsparse {
 
-// Groups n entries by their keys, which lie in [0, size). The entries are sorted by row, and stay so within each group.
-// `rows` holds the row of each entry. If it is null, `row_pointers` [row_count + 1] are the pointers of a compressed level
-// of rows. The results are pointers [size + 1], and the rows and the numbers of the entries in the new order. Returns
-// false if a key is outside, or if the pointers do not rise from 0 to n.
+// Groups n entries by their keys, which lie in [0, size). The entries are sorted by row, and stay sorted within each
+// group. `rows` holds the row of each entry. If it is null, `row_pointers` [row_count + 1] are the pointers of a
+// compressed level of rows. The results are pointers [size + 1], and the rows and the numbers of the entries in the new
+// order. Returns false if a key is outside its range, or if the pointers do not rise from 0 to n.
 template <class Index>
 struct Transposition {
   const Index* keys;

@@ -6,7 +6,7 @@
 namespace jsparse {
 namespace {
 
-// Open addressing with linear probing, a power of two in size and at most half full.
+// A hash table with open addressing and linear probing. Its size is a power of two, and at most half of it is in use.
 struct Slots {
   explicit Slots(size_t size) : mask(size - 1), slots(new std::atomic<Entry*>[size]) {
     for (size_t i = 0; i < size; ++i) slots[i].store(nullptr, std::memory_order_relaxed);
@@ -16,30 +16,32 @@ struct Slots {
   const std::unique_ptr<std::atomic<Entry*>[]> slots;
 };
 
-// Marks a slot whose entry was retired: probing goes on past it.
+// Marks a slot whose entry was retired. Probing continues after it.
 Entry* tombstone() {
   static Entry entry;
   return &entry;
 }
 
-// Never destroyed: programs may still run, and handles still die, while the process tears itself down.
+// The table is never destroyed, because programs may still run and handles may still be released while the process
+// exits.
 struct Table {
-  // Freeing what readers may still see. A reader counts itself in, then reads the table; whoever retires an entry first
-  // takes it out of the table, then reads the count. All four operations are sequentially consistent, so they have one
-  // total order, and a count of 0 seen after the removal means that each reader either counts itself in later, and then
-  // finds the slot already empty, or has counted itself out: that decrement is a release which the load of 0 reads from
-  // (directly, or through the later increments and decrements, which continue its release sequence), so everything that
-  // reader did happens before the freeing. The same holds for a table of slots replaced by a larger one.
-  // (A store-release and a load-acquire would not do: the load of the count could then overtake the removal.)
+  // This is how entries are freed although readers may still see them. A reader counts itself in, then reads the table.
+  // A thread that retires an entry first removes it from the table, then reads the count. All four operations are
+  // sequentially consistent, so they have one total order. If the count after the removal is 0, each reader does one of
+  // two things. Either it counts itself in later, and then finds the slot empty. Or it has counted itself out: its
+  // decrement is a release, and the load of 0 reads from it (directly, or through the later increments and decrements,
+  // which continue its release sequence), so all that this reader did happens before the freeing. The same is true of
+  // an array of slots that a larger one has replaced. (A store-release and a load-acquire would not be enough: the load
+  // of the count could then overtake the removal.)
   std::atomic<int64_t> readers{0};
   std::atomic<Slots*> current{new Slots(64)};
 
-  std::mutex mutex;  // guards all below, and writing the slots
+  std::mutex mutex;  // guards all members below, and writes to the slots
   int64_t live = 0;
-  size_t used = 0;  // slots that are not null: live entries and tombstones
+  size_t used = 0;  // number of slots with a live entry or a tombstone
   std::vector<Entry*> retired;
   std::vector<Slots*> replaced;
-  std::atomic<bool> waiting{false};  // something is retired or replaced, not yet freed
+  std::atomic<bool> waiting{false};  // something was retired or replaced and is not freed yet
 };
 
 Table& table() {
@@ -58,14 +60,15 @@ Entry* lookup(std::string_view key, size_t hash) {
   }
 }
 
-// With the mutex held, and the key known to be absent.
+// The caller has locked the mutex, and the key is not in the table.
 void insert(Slots* slots, Entry* entry) {
   size_t i = entry->hash & slots->mask;
   while (slots->slots[i].load(std::memory_order_relaxed) != nullptr) i = (i + 1) & slots->mask;
   slots->slots[i].store(entry, std::memory_order_seq_cst);
 }
 
-// With the mutex held: room for one more. Readers go on in the old slots until they have finished.
+// Enlarges the table if it is too full for one more entry. The caller has locked the mutex. Readers continue with the
+// old slots until they have finished.
 void make_room(Table& t) {
   Slots* old = t.current.load(std::memory_order_relaxed);
   if (2 * (t.used + 1) <= old->mask + 1) return;
@@ -94,8 +97,8 @@ void remove(Table& t, Entry* entry) {
   t.waiting.store(true, std::memory_order_seq_cst);
 }
 
-// Frees what is retired if no reader is about. With the GIL, without the mutex: dropping references runs arbitrary
-// Python code, which may come back here.
+// Frees retired entries if there is no reader. The caller has the GIL but not the mutex, because dropping references
+// runs arbitrary Python code, which may call this function again.
 void sweep() {
   Table& t = table();
   std::vector<Entry*> entries;
@@ -121,11 +124,11 @@ int sweep_pending(void*) {
 Reader::Reader() { table().readers.fetch_add(1, std::memory_order_seq_cst); }
 
 Reader::~Reader() {
-  // Whoever retired something while we ran could not free it. The next call to be bound or released would, but that may
-  // be long in coming and a bound pattern large, so the interpreter is asked to sweep soon: this thread does not hold
-  // the GIL and must not wait for it. (A request that finds the interpreter's queue full is dropped; that is harmless.)
-  // `waiting` is read after counting out, as its writer reads the count after setting it: one of the two sees the
-  // other.
+  // An entry that was retired while this reader existed could not be freed. The next bind or release would free it, but
+  // that may come much later, and a bound pattern may be large. So we ask the interpreter to sweep soon: this thread
+  // does not have the GIL and must not wait for it. (If the interpreter's queue is full, it drops the request; that is
+  // harmless.) We read `waiting` after counting out, and its writer reads the count after setting it, so that one of
+  // the two sees the other.
   Table& t = table();
   if (t.readers.fetch_sub(1, std::memory_order_seq_cst) == 1 && t.waiting.load(std::memory_order_seq_cst) &&
       Py_IsInitialized()) {

@@ -1,9 +1,9 @@
 // The table of calls: which kernel a key stands for, and which arrays are bound to it.
 //
 // Executing programs look calls up from any thread, without a lock and without the GIL. Everything else (binding,
-// retiring, freeing) happens with the GIL held, because entries own Python references. The table's mutex is a leaf: no
-// Python code runs and no Python reference is dropped while it is held, so it is never held by somebody who waits for
-// the GIL.
+// retiring, freeing) happens under the GIL, because entries own Python references. The table's mutex is a leaf: no
+// Python code runs and no Python reference is dropped while it is locked, so no thread that has locked it waits for the
+// GIL.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -33,18 +33,18 @@ struct Entry {
   std::string key;
   Kernel kernel = nullptr;
   std::vector<int64_t> slots;
-  int64_t operands = 0;  // the least number of arguments and results of the call
+  int64_t operands = 0;  // minimum number of arguments and results of the call
   std::vector<BoundArray> bound;
   Signature signature;  // of the kernel's buffers, in the order of `slots`
 
-  std::vector<pybind11::object> alive;  // the kernel's library and the bound arrays
+  std::vector<pybind11::object> alive;  // keeps the kernel's library and the bound arrays alive
 
   size_t hash = 0;
   int64_t handles = 0;  // guarded by the mutex
   bool pinned = false;  // guarded by the mutex
 };
 
-// While one exists, no entry found through find() is freed. Cheap: two uncontended atomic operations.
+// While a reader exists, no entry found through find() is freed. A reader costs two uncontended atomic operations.
 class Reader {
  public:
   Reader();
@@ -57,13 +57,14 @@ class Reader {
 
 // Callers of all functions below hold the GIL.
 
-// Publishes `entry`, or, if its key is known, drops it in favour of the one there. The result has one handle more.
+// Publishes `entry`. If its key is already in the table, `entry` is dropped and the existing one is taken. The returned
+// entry has one more handle.
 Entry* bind(std::unique_ptr<Entry> entry, bool pin);
 
-// The entry of a key with one handle more, or null.
+// Returns the entry of a key, which then has one more handle, or null.
 Entry* acquire(std::string_view key);
 
-// Gives a handle back; with the last one the call is retired, unless it is pinned.
+// Releases a handle. The last one retires the call, unless it is pinned.
 void release(Entry* entry);
 
 int64_t live_entries();

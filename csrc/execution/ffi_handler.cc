@@ -1,6 +1,6 @@
-// Written against the C API alone, and within what version 0.1 of it offers: one binary then serves every jaxlib, where
-// a handler compiled from a newer `ffi.h` than the runtime's own is rejected. Stateless on purpose: registering a state
-// type before the CPU client exists breaks the client.
+// This file uses only the C API, and of that only version 0.1, so that one binary works with every jaxlib: a runtime
+// rejects a handler that was compiled from a newer `ffi.h` than its own. The handler has no state on purpose, because
+// registering a state type before the CPU client exists breaks the client.
 #include "execution/ffi_handler.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace jsparse {
 namespace {
 
-// Newer headers give these two types other names; what they hold is the same.
+// Newer headers give these two types other names, but the same members.
 using Extension = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::extension_start)>;
 using InvokeContext = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::ctx)>;
 
@@ -33,7 +33,7 @@ XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const st
   return api->XLA_FFI_Error_Create(&args);
 }
 
-// Whether an API call succeeded. The error is ours to destroy; nobody needs its text.
+// Returns whether an API call succeeded. We have to destroy the error; its text is not used.
 bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   if (error == nullptr) return true;
   XLA_FFI_Error_Destroy_Args args{};
@@ -105,9 +105,9 @@ Attributes attributes(const XLA_FFI_Attrs& attrs) {
   return result;
 }
 
-// ---- What buffers are.
+// ---- Elements and shapes of buffers.
 
-// The element of a buffer as signature.h says it; 0 of what no kernel takes.
+// Returns the element type of a buffer, as signature.h encodes it, or 0 for a type that no kernel takes.
 int64_t element_of(const XLA_FFI_Buffer& buffer) {
   using jsparse::element_of;
   switch (buffer.dtype) {
@@ -157,8 +157,8 @@ void fill_nan(Context* ctx, const XLA_FFI_Buffer& buffer) {
   }
 }
 
-// Whether the call has one more operand, a bool that says whether its results mean nothing. The names of its bound
-// arrays end in this letter then.
+// Returns whether the call has one more operand, a bool that says whether a pattern overflowed, so that the results are
+// NaN. The attribute `bound` of such a call ends in this letter.
 bool has_validity(std::string_view bound) { return !bound.empty() && bound.back() == '!'; }
 
 int guarded(Context* ctx, const Entry& entry, void* const* buffers, const int64_t* const* dims,
@@ -241,18 +241,18 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool vali
                                                      : "a kernel failed with code " + std::to_string(code)));
 }
 
-// Finds the call and, when executing, runs it. `found` tells a miss from a failure.
+// Finds the call and, in the stage execute, runs it. `found` is false if there is no such call.
 XLA_FFI_Error* serve(const XLA_FFI_CallFrame* frame, const Attributes& attrs, bool* found) {
-  const Reader reader;  // keeps what it finds until the kernel has returned
+  const Reader reader;  // keeps the entry alive until the kernel has returned
   const Entry* entry = reader.find(attrs.key);
   *found = entry != nullptr;
   if (!*found || frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return nullptr;
   return run(frame, *entry, has_validity(attrs.bound));
 }
 
-// XLA instantiates whenever it loads an executable, also one from a cache, a file or another process, where nothing has
-// bound the call yet: then Python rebuilds it from the recipe. A miss in execute is possible too, when the handles died
-// before the executable did.
+// XLA instantiates the call whenever it loads an executable. If the executable comes from a cache, a file or another
+// process, the call is not bound yet, and Python rebuilds it from the recipe. The call can also be missing in the stage
+// execute, if its handles were released before the executable.
 XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
   const Attributes attrs = attributes(frame->attrs);
   if (attrs.key.data() == nullptr) {

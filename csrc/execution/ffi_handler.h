@@ -10,7 +10,8 @@ namespace jsparse {
 // Serves the stages instantiate and execute.
 extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame);
 
-// Asks Python to bind `key`. Takes the GIL. False, with the reason in `error`, if that fails or nobody is there to ask.
+// Asks Python to bind `key`, and takes the GIL for that. Returns false and writes the reason to `error` if that fails,
+// or if there is no resolver.
 bool resolve(const std::string& key, const std::string& recipe, const std::string& bound, std::string* error);
 
 }  // namespace jsparse

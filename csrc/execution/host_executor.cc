@@ -14,7 +14,7 @@ namespace jsparse {
 namespace {
 
 // Threads live for one call. The symbolic phases and eager calls that come here are either too small to be split, or
-// large enough for the price of a thread (tens of microseconds) not to matter; a pool of our own next to XLA's would
+// large enough that the cost of a thread (tens of microseconds) does not matter. A pool of our own beside XLA's would
 // compete with it for the same cores.
 struct HostContext : Context {
   std::mutex mutex;  // a chunk may itself open a parallel loop
@@ -32,7 +32,7 @@ bool launch(void* pool, void (*task)(void*), void* data) {
     ctx->threads.reserve(ctx->threads.size() + 1);  // so that a thread, once started, is certainly kept
     ctx->threads.emplace_back(task, data);
     return true;
-  } catch (const std::exception&) {  // no more threads or memory to be had: the caller does the work itself
+  } catch (const std::exception&) {  // there are no more threads or no memory: the caller does the work itself
     return false;
   }
 }

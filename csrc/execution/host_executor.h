@@ -9,15 +9,15 @@
 
 namespace jsparse {
 
-// Runs a kernel and returns its code; `error` receives the text that it leaves. threads = 0: as many as the hardware
-// has.
+// Runs a kernel and returns its code; `error` receives the text of its failure. threads = 0 means as many as the
+// hardware has.
 int run_on_host(Kernel kernel, void* const* buffers, const int64_t* const* dims, int64_t threads, std::string* error);
 
-// The same on guarded copies of the buffers (kernel/guard.h); all of them are copied back.
+// Runs a kernel on guarded copies of the buffers (kernel/guard.h), and copies all of them back.
 int run_on_host_guarded(Kernel kernel, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
                        size_t count, int64_t threads, std::string* error);
 
-// Runs f(arg, ctx) with a context whose loops start threads of their own. threads = 0 as above.
+// Runs f(arg, ctx) with a context whose loops start threads of their own. threads = 0 means the same as above.
 void with_threads(int64_t threads, void (*f)(void* arg, Context* ctx), void* arg);
 
 template <class F>

@@ -1,5 +1,5 @@
-// What a generated kernel sees of the extension. The code generator emits code for this layout, so whoever changes the
-// layout changes kAbi as well.
+// The part of the extension that generated kernels access. The code generator emits code for this layout, so whoever
+// changes the layout changes kAbi as well.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ using Body = void (*)(void* arg, int64_t i);
 
 struct Context;
 
-// Lends a kernel zeroed memory to work in; any thread may ask. Without memory, the result is null and the context's
-// `error` is set. (workspace.cc)
+// Allocates zeroed memory for a kernel. Any thread may call it. If there is no memory, it returns null and sets the
+// context's `error`. (workspace.cc)
 void* lend_zeros(Context* ctx, int64_t bytes);
 void take_back(Context* ctx, void* data);
 

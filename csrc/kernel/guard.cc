@@ -18,7 +18,7 @@ std::atomic<bool> on{false};
 
 #if defined(__linux__)
 
-// Memory between two pages that nobody may touch. It ends where its last page ends.
+// Memory between two protected pages. Its last byte is directly before the second one.
 class Guarded {
  public:
   explicit Guarded(size_t bytes) : bytes_(bytes) {

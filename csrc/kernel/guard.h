@@ -1,6 +1,6 @@
-// Runs kernels on copies of their buffers, for tests. No memory lies behind a copy, so a kernel that reads or writes
-// past the end ends the process. In front of a copy, and in elements that nobody wrote, all bytes are 255 (NaN, -1).
-// This is off unless somebody asks for it.
+// Runs kernels on copies of their buffers, for tests. A protected page follows each copy, so the process crashes if a
+// kernel reads or writes past the end. Bytes before a copy and bytes that were never written are 255 (NaN, -1). The
+// mode is off by default.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace jsparse {
 bool guarding();
 void set_guard(bool on);
 
-// Runs the kernel on copies, and copies the results back. If `fresh`, what is in the results before is not copied.
-// Throws std::bad_alloc if there is no memory.
+// Runs the kernel on copies, and copies the results back. If `fresh`, the kernel does not see the results' contents
+// before the call. Throws std::bad_alloc if there is no memory.
 int run_guarded(Kernel kernel, Context* ctx, void* const* buffers, const int64_t* const* dims, const BufferShape* shapes,
                 const bool* results, size_t count, bool fresh);
 

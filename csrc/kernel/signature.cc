@@ -27,7 +27,7 @@ bool same(int64_t wanted, int64_t given) {
   return wanted == given || (wanted < 256 && wanted == given % 256);
 }
 
-// Whether an extent is factor * symbol + constant; gives the symbol its value where it has none.
+// Returns whether an extent is factor * symbol + constant. A symbol without a value gets its value from the extent.
 bool fits(const int64_t* axis, int64_t extent, int64_t* values) {
   const int64_t symbol = axis[0], factor = axis[1], constant = axis[2];
   if (symbol < 0 || factor == 0) return extent == constant;

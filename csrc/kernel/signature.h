@@ -1,5 +1,5 @@
-// What a kernel takes: the element type and the extents of each of its buffers. Buffers are compared with it, so that a
-// kernel never gets one that is shorter than it believes. A signature is one array of int64:
+// The signature of a kernel states the element type and the extents of each of its buffers. Buffers are compared with
+// it, so that a kernel never gets a buffer that is too short. A signature is one array of int64:
 //
 //   [0] buffers, [1] symbols; for each buffer: element, rank, and for each axis (symbol, factor, constant)
 //
@@ -16,7 +16,8 @@
 
 namespace jsparse {
 
-// A buffer that a kernel is given. If `dims` is null, nothing is known of the buffer yet, and nothing is checked.
+// The type and shape of a buffer that is passed to a kernel. If `dims` is null, nothing is known of the buffer yet, and
+// nothing is checked.
 struct BufferShape {
   int64_t element;
   int64_t rank;
@@ -33,10 +34,10 @@ class Signature {
   // Throws std::invalid_argument unless `code` is an array as described above, for that many buffers.
   Signature(std::vector<int64_t> code, size_t buffers);
 
-  // The number of the first buffer that does not fit, or -1.
+  // Returns the number of the first buffer that does not fit, or -1.
   int64_t misfit(const BufferShape* buffers) const;
 
-  // "float32 of shape [5, n1 + 1]", of buffer b.
+  // Returns the expected type and shape of buffer b, for instance "float32 of shape [5, n1 + 1]".
   std::string expected(int64_t b) const;
 
  private:
@@ -45,10 +46,10 @@ class Signature {
 
 size_t bytes_of(const BufferShape& buffer);
 
-// "float32 of shape [5, 7]"
+// Returns the type and shape of a buffer, for instance "float32 of shape [5, 7]".
 std::string shown(const BufferShape& buffer);
 
-// The element of a NumPy dtype.
+// Returns the element type of a NumPy dtype.
 constexpr int64_t element_of(char kind, int64_t bytes) { return int64_t{kind} * 256 + bytes; }
 
 }  // namespace jsparse

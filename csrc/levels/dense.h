@@ -8,19 +8,19 @@
 
 namespace jsparse {
 
-// Far beyond every array where 64 bits do not hold it.
+// Returns the position, or kFar if 64 bits cannot represent it.
 inline int64_t dense_position(int64_t parent, int64_t size, int64_t coordinate) {
   return add_positions(multiply_positions(parent, size), coordinate);
 }
 
-// From positions to those of the parents, with the coordinates in `row`, unless it is null.
+// Replaces positions by those of their parents. Writes the coordinates to `row`, unless it is null.
 template <class Index>
 void ascend_dense(const LevelReader<Index>& in, bool outermost, Block* block, Index* row) {
-  const int64_t size = in.level.size;  // may be 0, and then there is no room
-  block->for_each(in.positions, [&](int64_t i, int64_t position) {
+  const int64_t size = in.level.size;  // if it is 0, the level has no positions and nothing is divided
+  block->replace(in.positions, [&](int64_t i, int64_t position) {
     const int64_t parent = outermost ? 0 : position / size;
     if (row != nullptr) row[i] = static_cast<Index>(position - parent * size);
-    block->position[i] = parent;
+    return parent;
   });
 }
 

@@ -10,8 +10,9 @@
 namespace jsparse {
 namespace {
 
-// Writes the parent of every position p < count, or -1. A segment begins no earlier than the ones before it end, and a
-// position belongs to the first segment that holds it: so garbage costs no more than pointers that rise.
+// Writes the parent of every position p < count, or -1. If segments overlap, a position belongs to the first one that
+// contains it, and each segment is cut to begin after the earlier ones. So pointers that do not rise cost no more time
+// than pointers that do.
 template <class Index>
 void fill_parents(Context* ctx, const Index* pointers, int64_t parents, int64_t count, Index* parent) {
   const auto clamped = [&](int64_t p) { return std::min(std::max<int64_t>(p, 0), count); };
@@ -52,15 +53,15 @@ void expand_with(Context* ctx, const Layout& layout, const IndexArrays& given, i
     Block block;
     for (int64_t b = first; b < last; ++b) {
       const int64_t begin = b * Block::kSize;
-      block.count = std::min(nse - begin, Block::kSize);
-      for (int64_t i = 0; i < block.count; ++i) block.position[i] = begin + i, block.outside[i] = false;
+      block.start(begin, nse);
       const auto row = [&](size_t l) {
         auto* const whole = static_cast<Index*>(rows[static_cast<size_t>(in[l].level.dim)]);
         return whole == nullptr ? nullptr : whole + begin;
       };
       for (size_t l = in.size(); l-- > 0;) ascend(in[l], l == 0, parents[l].get(), &block, row(l));
+      block.write_positions();
       for (int64_t i = 0; i < block.count; ++i) {
-        if (!block.outside[i] && block.position[i] == 0) continue;  // reached the root
+        if (!block.outside[i] && block.position[i] == 0) continue;  // the slot leads to the root
         for (size_t l = 0; l < in.size(); ++l) {
           if (Index* const to = row(l)) to[i] = static_cast<Index>(in[l].level.size);
         }

@@ -1,5 +1,5 @@
-// From index arrays back to coordinates. The arrays may hold anything: they may come from a program whose data nobody
-// has checked.
+// Computes coordinates from index arrays. The arrays may contain anything, because they may come from a program whose
+// data nobody has checked.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace jsparse {
 
-// rows[dim][q] = the coordinate of slot q for q < nse, of the type of the index arrays; the size of the dimension where
-// no parent claims the slot's positions or a coordinate lies outside. Null rows are left out.
+// Writes the coordinate of each slot q < nse to rows[dim][q], in the type of the index arrays. If a position of the
+// slot has no parent, or a coordinate is outside its dimension, it writes the size of the dimension. Null rows are
+// skipped.
 void expand(Context* ctx, const Layout& layout, const IndexArrays& given, int64_t nse, const std::vector<void*>& rows);
 
 }  // namespace jsparse

@@ -15,12 +15,12 @@ constexpr int kMaxLevels = 64;  // as many as numpy has dimensions
 
 struct Layout {
   std::vector<LevelOf> levels;
-  std::vector<int> chain_begin;  // per level: the first level of its chain (other levels than singletons begin one)
-  std::vector<int> chain_end;    // per level: behind the last level of its chain
+  std::vector<int> chain_begin;  // per level: the first level of its chain; every level but a singleton begins a chain
+  std::vector<int> chain_end;    // per level: one past the last level of its chain
 
   int count() const { return static_cast<int>(levels.size()); }
 
-  // Behind the last level that stores anything.
+  // Returns one past the last level that stores anything.
   int core() const {
     int end = count();
     while (end > 0 && at(end - 1).traits().computed()) --end;
@@ -29,8 +29,8 @@ struct Layout {
 
   const LevelOf& at(int level) const { return levels[static_cast<size_t>(level)]; }
 
-  // Null, or what is wrong with these levels. A singleton below a level with gaps can only be read: entries in general
-  // do not have exactly one coordinate at each position of such a level.
+  // Returns null, or the reason why these levels are invalid. A singleton below a level with gaps is only valid for
+  // reading: in general, entries do not have exactly one coordinate at each position of such a level.
   const char* prepare(bool only_read) {
     const int n = count();
     if (n > kMaxLevels) return "expected at most 64 levels";
@@ -60,14 +60,14 @@ struct Layout {
     return nullptr;
   }
 
-  // How many index arrays a pattern of these levels has.
+  // Returns how many index arrays a pattern of these levels has.
   size_t array_count() const {
     size_t count = 0;
     for (const LevelOf& level : levels) count += static_cast<size_t>(level.traits().arrays());
     return count;
   }
 
-  // The index arrays of each level, from those of the pattern.
+  // Returns the index arrays of each level, given those of the pattern.
   std::vector<LevelArrays> by_level(const std::vector<IndexArray>& arrays) const {
     std::vector<LevelArrays> found(levels.size());
     size_t next = 0;

@@ -6,19 +6,19 @@
 
 namespace jsparse {
 
-// The codes of the kinds, by which Python names them, too.
+// The codes of the kinds. Python uses the same ones.
 enum LevelKind : int64_t { kDense = 0, kCompressed = 1, kSingleton = 2, kRange = 3 };
 
-// What a level of some kind stores, in this order, and what follows from it.
+// The properties of a kind: which arrays its levels store, in this order, and whether they may have gaps.
 struct KindTraits {
   const char* name;
-  bool pointers;     // where the positions below each parent begin, and one more
-  bool starts;       // the first coordinate below each parent
-  bool coordinates;  // one for each position
+  bool pointers;     // for each parent the first position below it, and at last the number of positions
+  bool starts;       // for each parent the first coordinate below it
+  bool coordinates;  // a coordinate for each position
   bool gaps;         // a position may have no entry below it
 
   int arrays() const { return pointers + starts + coordinates; }
-  bool computed() const { return arrays() == 0; }  // positions follow from those above by arithmetic alone
+  bool computed() const { return arrays() == 0; }  // nothing is stored: positions are computed from those above
 };
 
 inline constexpr KindTraits kKinds[] = {
@@ -34,12 +34,12 @@ struct LevelOf {
   int64_t kind;
   int64_t dim;
   bool unique;
-  int64_t size;  // of dimension `dim`
+  int64_t size;  // size of dimension `dim`
 
   const KindTraits& traits() const { return kKinds[kind]; }
 };
 
-// An index array of int32 or int64, which nothing reads or writes beyond its length.
+// An index array of int32 or int64. Nothing reads or writes beyond its length.
 struct IndexArray {
   void* data = nullptr;
   int64_t length = 0;

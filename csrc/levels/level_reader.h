@@ -1,4 +1,4 @@
-// The index arrays of one level as functions read them that trust nothing in them.
+// The index arrays of one level, for functions that must not trust their contents.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@ struct LevelReader {
   const Index* pointers = nullptr;
   const Index* starts = nullptr;
   const Index* coordinates = nullptr;
-  int64_t parents = 0;    // that the arrays have room for
-  int64_t positions = 0;  // that there is room for, or kUnknown
+  int64_t parents = 0;    // number of parents that the arrays can store
+  int64_t positions = 0;  // number of positions that the level can have, or kUnknown
 };
 
-// The number of parents that the index arrays of a level have room for. A level without arrays has room for any number;
-// then it is the number of parents that `positions` positions need.
+// Returns the number of parents that the index arrays of a level can store. A level without arrays can have any number
+// of parents; then the result is the number of parents that `positions` positions need.
 inline int64_t parents_below(const LevelOf& level, const LevelArrays& arrays, int64_t positions) {
   const KindTraits& traits = level.traits();
   if (traits.pointers) {
@@ -35,13 +35,14 @@ inline int64_t parents_below(const LevelOf& level, const LevelArrays& arrays, in
   return positions / level.size + (positions % level.size != 0);
 }
 
-// Readers of a pattern's levels. A level with coordinates has one position for each. Any other level has as many positions
-// as the level below it has parents, and the last level as many as `slots` (kUnknown: any number).
+// Returns the readers of a pattern's levels. A level with coordinates has one position for each of them. Any other
+// level has as many positions as the level below has parents. The last level has `slots` positions (kUnknown: any
+// number).
 template <class Index>
 std::vector<LevelReader<Index>> read_levels(const Layout& layout, const IndexArrays& given, int64_t slots) {
   const std::vector<LevelArrays> arrays = layout.by_level(given.arrays);
   std::vector<LevelReader<Index>> found(arrays.size());
-  int64_t wanted = slots;  // positions of the level at hand that are asked for from below
+  int64_t wanted = slots;  // number of positions of level l that the level below needs
   for (size_t l = arrays.size(); l-- > 0;) {
     LevelReader<Index>& in = found[l];
     in.level = layout.levels[l];

@@ -1,4 +1,4 @@
-// The index arrays of one level while tuples are written to them, in order.
+// Writes tuples in order to the index arrays of one level.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace jsparse {
 
-// An array that is written from front to back. What is skipped gets a value as well, and nothing is written twice or
-// beyond the end.
+// An array that is written from front to back. Every element gets a value, no element is written twice, and nothing is
+// written beyond the end.
 template <class T>
 struct FilledArray {
   T* data = nullptr;
@@ -19,7 +19,7 @@ struct FilledArray {
 
   explicit FilledArray(IndexArray array = {}) : data(static_cast<T*>(array.data)), length(array.length) {}
 
-  // Gives `value` to all elements up to `at`, inclusive, that are not written yet.
+  // Writes `value` to all elements up to and including `at` that are not written yet.
   void fill(int64_t at, int64_t value) {
     const int64_t end = std::min(at + 1, length);
     for (; next < end; ++next) data[next] = narrowed<T>(value);
@@ -31,8 +31,8 @@ template <class Index>
 struct LevelWriter {
   FilledArray<Index> pointers, starts;
   Index* coordinates = nullptr;
-  int64_t capacity = 0;  // of the coordinates
-  int64_t next = 0;      // the first position that no tuple has reached; a singleton has those of the level above
+  int64_t capacity = 0;  // number of coordinates that the array can store
+  int64_t next = 0;      // first position without a tuple; not used by a singleton, which has its parents' positions
 
   LevelWriter() = default;
   explicit LevelWriter(const LevelArrays& arrays)
@@ -42,11 +42,19 @@ struct LevelWriter {
   void write_coordinate(int64_t position, int64_t coordinate) {
     if (position < capacity) coordinates[position] = static_cast<Index>(coordinate);
   }
-  // Coordinates behind the last position in use are 0.
+  // Writes coordinate(k) at `position` + k for each k < count, up to the capacity.
+  template <class F>
+  void write_coordinates(int64_t position, int64_t count, const F& coordinate) {
+    Index* const to = coordinates;
+    const int64_t fitting = std::min(count, capacity - position);
+    for (int64_t k = 0; k < fitting; ++k) to[position + k] = static_cast<Index>(coordinate(k));
+  }
+  // Writes 0 as the coordinate of each position that is not in use.
   void pad_coordinates(int64_t total) {
     for (int64_t p = total; p < capacity; ++p) coordinates[p] = 0;
   }
-  // The last pointer is the true number of positions, also where there are more parents than pointers.
+  // Writes the remaining pointers. The last one is the true number of positions, even if it has more parents than
+  // pointers.
   void finish_pointers(int64_t total) {
     if (pointers.length == 0) return;
     pointers.fill(pointers.length - 1, total);
@@ -54,11 +62,11 @@ struct LevelWriter {
   }
 };
 
-// One tuple, as a level meets it.
+// What a level needs to know of one tuple.
 struct Step {
   int64_t parent;    // the tuple's position in the level above
-  int64_t last;      // the position in this level of the tuple before; nothing if there is none
-  bool same_parent;  // whether the tuple before agrees in all levels above
+  int64_t last;      // position of the tuple before in this level; undefined for the first tuple
+  bool same_parent;  // whether the tuple before has the same parent
   int64_t coordinate;
 };
 

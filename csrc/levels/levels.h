@@ -1,4 +1,4 @@
-// What depends on the kind of a level, whatever that is: each function asks the kind's own header.
+// The operations that depend on the kind of a level. Each function calls the one in the header of that kind.
 #pragma once
 
 #include "levels/compressed.h"
@@ -10,13 +10,14 @@ namespace jsparse {
 
 // ---- Writing tuples in order.
 
-// How many positions of its own the tuple takes in the level at which it first differs from the tuple before. Where the
-// two differ in a level above, it takes one.
+// Returns how many positions a tuple adds to the first level at which it differs from the tuple before. To each level
+// below, it adds one.
 inline int64_t positions_added(const LevelOf& level, int64_t before, int64_t coordinate) {
   return level.kind == kRange ? positions_added_to_run(before, coordinate) : 1;
 }
 
-// The position of a tuple in a level, whose index arrays receive it. `before()`: the coordinate of the tuple before.
+// Writes a tuple to the index arrays of a level, and returns its position. `before()` is the coordinate of the tuple
+// before.
 template <class Index, class Before>
 inline int64_t enter_level(const LevelOf& level, LevelWriter<Index>* out, const Step& step, const Before& before) {
   switch (level.kind) {
@@ -27,8 +28,8 @@ inline int64_t enter_level(const LevelOf& level, LevelWriter<Index>* out, const 
   }
 }
 
-// The position of the tuple before those that are going to be entered, at its parent's position and coordinate, where
-// all tuples before have taken `before` positions.
+// Continues after the tuple that has this parent and coordinate, and returns its position. `before` is the number of
+// positions up to and including that tuple.
 template <class Index>
 int64_t resume_level(const LevelOf& level, LevelWriter<Index>* out, int64_t parent, int64_t coordinate, int64_t before) {
   switch (level.kind) {
@@ -39,7 +40,7 @@ int64_t resume_level(const LevelOf& level, LevelWriter<Index>* out, int64_t pare
   }
 }
 
-// Writes what no tuple reaches. `total`: positions of the level in all; of its chain, if it is in one.
+// Writes the elements that no tuple has written. `total` is the number of positions of the level, or of its chain.
 template <class Index>
 void finish_level(const LevelOf& level, LevelWriter<Index>* out, int64_t total) {
   switch (level.kind) {
@@ -52,8 +53,8 @@ void finish_level(const LevelOf& level, LevelWriter<Index>* out, int64_t total) 
 
 // ---- Reading.
 
-// From positions of a level to those of its parents, with the coordinates in `row`, unless it is null.
-// `parents`: of each position, in levels with pointers.
+// Replaces positions of a level by those of their parents. Writes the coordinates to `row`, unless it is null.
+// `parents` has the parent of each position; only levels with pointers need it.
 template <class Index>
 void ascend(const LevelReader<Index>& in, bool outermost, const Index* parents, Block* block, Index* row) {
   switch (in.level.kind) {
@@ -64,16 +65,13 @@ void ascend(const LevelReader<Index>& in, bool outermost, const Index* parents, 
   }
 }
 
-// The faults of what lies below parent q of the first level of `chain`, which has pointers that rise; the other
-// `count` - 1 levels of the chain are singletons. Positions from `room` on are not looked at.
+// Returns the faults of the entries below the parents [first, last) of the first level of `chain`. The pointers of this
+// level rise, and the other `count` - 1 levels of the chain are singletons. Only positions less than `room` are
+// checked.
 template <class Index>
-int32_t faults_below(const LevelReader<Index>* chain, int count, int64_t q, int64_t room) {
-  const int64_t begin = chain->pointers[q], end = chain->pointers[q + 1], stop = std::min(end, room);
-  if (begin < 0) return 0;  // that is a fault of the pointers
-  if (chain->level.kind == kRange) {
-    return faults_of_run(chain->starts[q], std::max<int64_t>(stop - begin, 0), chain->level.size, begin == end);
-  }
-  return faults_of_chain(chain, count, begin, stop);
+int32_t faults_below(const LevelReader<Index>* chain, int count, int64_t first, int64_t last, int64_t room) {
+  return chain->level.kind == kRange ? faults_of_range(*chain, first, last, room)
+                                     : faults_of_compressed(chain, count, first, last, room);
 }
 
 }  // namespace jsparse

@@ -1,4 +1,4 @@
-// Pointers whose content nobody has checked.
+// A check of pointers.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace jsparse {
 
-// Whether none of the pointers is less than the one before.
+// Returns whether no pointer is less than the one before.
 template <class Index>
 bool rises(Context* ctx, const Index* pointers, int64_t parents) {
   std::atomic<bool> ok{true};

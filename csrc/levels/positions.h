@@ -1,4 +1,4 @@
-// Arithmetic of positions. Sizes and numbers of entries are any that 64 bits hold, their products and sums are not.
+// Saturating arithmetic of positions: sizes and numbers of entries fit 64 bits, but their products and sums may not.
 #pragma once
 
 #include <algorithm>
@@ -9,19 +9,20 @@ namespace jsparse {
 
 constexpr int64_t kFar = int64_t{1} << 62;  // beyond the end of every array
 
-// a + b for a, b >= 0, or kFar if that is less.
+// Returns a + b, or kFar if that is less. Both are at least 0.
 inline int64_t add_positions(int64_t a, int64_t b) {
   int64_t sum;
   return __builtin_add_overflow(a, b, &sum) ? kFar : std::min(sum, kFar);
 }
 
-// a * b for a, b >= 0, or kFar if that is less.
+// Returns a * b, or kFar if that is less. Both are at least 0.
 inline int64_t multiply_positions(int64_t a, int64_t b) {
   int64_t product;
   return __builtin_mul_overflow(a, b, &product) ? kFar : std::min(product, kFar);
 }
 
-// A position or a number of positions as an index array holds it: what does not fit becomes the greatest number.
+// Converts a position or a number of positions to the type of an index array. A number that does not fit becomes the
+// greatest one.
 template <class Index>
 Index narrowed(int64_t x) {
   return static_cast<Index>(std::min<int64_t>(x, std::numeric_limits<Index>::max()));

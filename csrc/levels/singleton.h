@@ -13,7 +13,7 @@ int64_t enter_singleton(LevelWriter<Index>* out, const Step& step) {
   return step.parent;
 }
 
-// Leaves the positions, which are the parents', and writes the coordinates to `row`, unless it is null.
+// Writes the coordinates to `row`, unless it is null. The positions do not change, since parents have the same ones.
 template <class Index>
 void ascend_singleton(const LevelReader<Index>& in, Block* block, Index* row) {
   const int64_t size = in.level.size;

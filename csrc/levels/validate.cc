@@ -22,8 +22,8 @@ struct Validation {
       : ctx(ctx), layout(layout), arrays(layout.by_level(given.arrays)), in(read_levels<Index>(layout, given, slots)),
         exact(exact) {}
 
-  // Whether the index arrays of a level have the lengths that `parents` parents require, and all levels of its chain have
-  // equally many positions.
+  // Returns whether the index arrays of a level have the lengths that `parents` parents require, and whether all levels
+  // of its chain have equally many positions.
   bool lengths_fit(int l, int64_t parents) const {
     const auto at = static_cast<size_t>(l);
     const LevelArrays& given = arrays[at];
@@ -46,9 +46,10 @@ struct Validation {
     return faults;
   }
 
-  // The faults of what lies below each parent. The pointers rise from 0, so that no position is looked at twice. If a
-  // level above overflowed, the last pointer counts the positions of parents without a place, too: a range level may
-  // have room for these, so its last run is longer than what its parent has.
+  // Returns the faults of the entries below each parent. The pointers rise from 0, so no position is checked twice. If
+  // a level above overflowed, the last pointer also counts the positions below parents that exceed the capacity. A
+  // range level may have the capacity for these positions, so the run of its last parent seems too long, and is not
+  // checked.
   int32_t faults_of_segments(int l, bool overflowed) const {
     const auto at = static_cast<size_t>(l);
     const LevelReader<Index>& level = in[at];
@@ -57,8 +58,7 @@ struct Validation {
     const int64_t parents = level.parents - (overflowed && level.level.traits().starts ? 1 : 0);
     std::atomic<int32_t> faults{0};
     slices(ctx, parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) {
-      int32_t mine = 0;
-      for (int64_t q = begin; q < end; ++q) mine |= faults_below(&level, layout.chain_end[at] - l, q, room);
+      const int32_t mine = faults_below(&level, layout.chain_end[at] - l, begin, end, room);
       if (mine != 0) faults |= mine;
     });
     return faults.load();
@@ -66,7 +66,7 @@ struct Validation {
 
   int32_t run(int64_t slots) const {
     int32_t faults = 0;
-    int64_t above = 1;  // positions one level up
+    int64_t above = 1;  // number of positions in the level above
     for (int l = 0; l < layout.count(); ++l) {
       const LevelReader<Index>& level = in[static_cast<size_t>(l)];
       const int64_t parents = above;
@@ -76,7 +76,7 @@ struct Validation {
       if (!level.level.traits().pointers) continue;
       faults |= faults_of_pointers(level);
       if (rises(ctx, level.pointers, level.parents)) faults |= faults_of_segments(l, (faults & kFaultOverflow) != 0);
-      else faults |= kFaultPointers;  // and segments may overlap, so that walking them all could take forever
+      else faults |= kFaultPointers;  // segments may overlap, and a loop over all of them could take too long
     }
     if (exact && slots != kUnknown && above != slots) faults |= kFaultPointers;
     return faults;

@@ -27,7 +27,7 @@ std::mutex& kept_mutex() {
 constexpr size_t kKept = 4;
 Block kept[kKept];
 
-// Lets the system take the pages, contents and all, if it needs them before we write to them again.
+// Allows the system to take the pages and discard their contents until we write to them again.
 void offer_pages([[maybe_unused]] const Block& block) {
 #if defined(__linux__) && defined(MADV_FREE)
   constexpr uintptr_t kPage = 1 << 12;
@@ -74,9 +74,9 @@ void return_memory(void* data, size_t bytes) {
 void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr uintptr_t kPage = uintptr_t{1} << 21;
-  constexpr size_t kWorthwhile = size_t{1} << 23;  // below, memory mostly comes from pages already touched
+  constexpr size_t kWorthwhile = size_t{1} << 23;  // smaller results mostly get pages that were used before
   if (bytes < kWorthwhile) return;
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~(kPage - 1);  // whole pages of ours only
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~(kPage - 1);  // whole pages only
   const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~(kPage - 1);
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif

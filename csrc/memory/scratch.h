@@ -1,4 +1,4 @@
-// Memory to work in.
+// Temporary arrays.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace jsparse {
 
-// An array of n elements. Nothing initialises them, and the array is freed together with the object.
+// An array of n elements, which are not initialised. The destructor frees it.
 template <class T>
 class Scratch {
  public:

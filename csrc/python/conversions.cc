@@ -50,7 +50,7 @@ std::vector<Key> keys_of(const std::vector<py::array>& rows, const Layout& layou
   return keys;
 }
 
-// How long each index array of an exact assembly is, and how many slots it has.
+// The lengths of the index arrays of an exact assembly, and its number of slots.
 struct Sizes {
   std::vector<int64_t> lengths;
   int64_t slots = 1;
@@ -64,7 +64,7 @@ struct Sizes {
 
 Sizes sizes_of(const Layout& layout, const Counts& counts) {
   Sizes out;
-  double real = 1;  // slots, where `out.slots` is -1 because 64 bits do not count them
+  double real = 1;  // number of slots, also if it exceeds 64 bits and `out.slots` is -1
   for (int l = 0; l < layout.count(); ++l) {
     const LevelOf& level = layout.at(l);
     out.wide |= level.size > kNarrow;
@@ -152,7 +152,8 @@ bool number_of(const py::array& values, Number* number) {
   return contiguous(values) && aligned && values.dtype().attr("isnative").cast<bool>();
 }
 
-// The beginning of a vector with room for more, which stays behind it while it is small or, mostly, was never touched.
+// Returns the first `count` elements of a vector of `room` elements. If nearly all are in use, the result is a view,
+// and the unused memory stays allocated.
 py::object trimmed(const py::array& array, int64_t room, int64_t count) {
   if (count == room) return array;
   if (count >= room - room / 8) return array[py::slice(0, count, 1)];

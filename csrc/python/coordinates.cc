@@ -20,7 +20,7 @@ using Array = py::array_t<T, py::array::c_style>;
 
 std::string text(int64_t i) { return std::to_string(i); }
 
-// A contiguous vector of int32 or int64; other integers become int64.
+// Returns a contiguous vector of int32 or int64. Other integers are converted to int64.
 struct Integers {
   explicit Integers(const py::array& given) {
     const char kind = given.dtype().kind();
@@ -34,7 +34,7 @@ struct Integers {
     n = array.shape(0);
   }
 
-  // f(data) with data of the right type, without the GIL.
+  // Calls f(data) with data of the right type, without the GIL.
   template <class F>
   auto visit(const F& f) const {
     const void* data = array.data();
@@ -78,8 +78,8 @@ Array<int64_t> lexsort_arrays(const std::vector<py::array>& keys, const std::vec
   return out;
 }
 
-// Pointers by the gaps between consecutive parents: unlike counting, this has no chain of dependent increments.
-// Returns the first entry that is out of range or out of order, or -1.
+// Writes pointers where the parent changes from one entry to the next. Counting entries per parent would be slower,
+// since each increment depends on the one before. Returns the first entry that is out of range or out of order, or -1.
 template <class P, class T>
 int64_t fill_pointers(const P* parent, int64_t n, int64_t parents, T* pointers) {
   int64_t next = 0;  // the first parent without a pointer

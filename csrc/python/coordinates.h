@@ -1,4 +1,4 @@
-// Index work that NumPy and SciPy do slowly, as functions of the module.
+// Functions of the module for index operations that are slow in NumPy and SciPy.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -18,7 +18,7 @@ namespace py = pybind11;
 
 inline py::dtype index_type(bool wide) { return wide ? py::dtype::of<int64_t>() : py::dtype::of<int32_t>(); }
 
-// A contiguous vector, aligned as XLA wants its buffers, so that it can become one without a copy.
+// Returns a new vector with the alignment of XLA's buffers, so that it can become such a buffer without a copy.
 inline py::array make_array(const py::dtype& type, int64_t n) {
   constexpr size_t kAlign = 64;
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(n, 1)) * static_cast<size_t>(type.itemsize());
@@ -31,7 +31,7 @@ inline py::array make_array(const py::dtype& type, int64_t n) {
 
 inline bool contiguous(const py::array& a) { return (a.flags() & py::array::c_style) != 0; }
 
-// Whether a contiguous vector of integers is int64; other types than int32 and int64 are refused.
+// Returns whether a contiguous vector of integers is int64. It throws for types other than int32 and int64.
 inline bool is_wide(const py::array& a) {
   if (a.ndim() != 1 || !contiguous(a) || a.dtype().kind() != 'i' || (a.itemsize() != 4 && a.itemsize() != 8)) {
     throw py::type_error("Expected contiguous vectors of int32 or int64, but got " + std::string(py::str(a.dtype())));

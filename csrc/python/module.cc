@@ -23,12 +23,12 @@ namespace py = pybind11;
 namespace jsparse {
 namespace {
 
-// Null or a callable. A plain pointer, so that nothing is released after the interpreter is gone.
+// Null or a callable. This is a plain pointer, because a destructor would release it after the interpreter has ended.
 PyObject* resolver = nullptr;
 
-using Described = std::pair<int64_t, std::vector<int64_t>>;  // element and dims
+using Described = std::pair<int64_t, std::vector<int64_t>>;  // element type and shape
 
-// Lives in Python, so it dies with the GIL held.
+// A handle on a call. Python owns it, so its destructor runs with the GIL.
 class Call {
  public:
   explicit Call(Entry* entry) : entry_(entry) {}
@@ -38,14 +38,15 @@ class Call {
 
   const std::string& key() const { return entry_->key; }
 
-  // Throws unless arguments and results of these elements and shapes are what the call takes.
+  // Throws unless the call takes arguments and results of these element types and shapes.
   void check_operands(const std::vector<Described>& operands) const;
 
  private:
   Entry* const entry_;
 };
 
-// The memory and the shape of an array, which a kernel reads as dense in row-major order.
+// Returns the memory and the shape of an array. It throws unless the array is contiguous, aligned and in the
+// machine's byte order.
 BoundArray view(const py::array& array, const char* what, size_t position) {
   const std::string named = std::string(what) + " " + std::to_string(position);
   if (!(array.flags() & py::array::c_style)) {
@@ -61,7 +62,7 @@ BoundArray view(const py::array& array, const char* what, size_t position) {
           {array.shape(), array.shape() + array.ndim()}};
 }
 
-// Throws unless every buffer whose shape is known is one that the kernel takes.
+// Throws unless every buffer of known shape fits the signature.
 void check(const Signature& signature, const std::vector<BufferShape>& buffers) {
   const int64_t b = signature.misfit(buffers.data());
   if (b < 0) return;
@@ -70,7 +71,7 @@ void check(const Signature& signature, const std::vector<BufferShape>& buffers) 
 }
 
 BufferShape shape_of(const Described& buffer) {
-  static const int64_t none = 0;  // dims of a buffer without axes
+  static const int64_t none = 0;  // a valid pointer for a buffer without axes
   const auto& dims = buffer.second;
   return {buffer.first, static_cast<int64_t>(dims.size()), dims.empty() ? &none : dims.data()};
 }
@@ -85,7 +86,7 @@ Signature signature_of(const py::object& code, size_t buffers) {
   return code.is_none() ? Signature() : Signature(code.cast<std::vector<int64_t>>(), buffers);
 }
 
-// The shapes of the kernel's buffers: those of bound buffers, and those of operands where the caller gives them.
+// Returns the shapes of the kernel's buffers. The shape of an operand is unknown unless the caller gives it.
 std::vector<BufferShape> shapes(const Entry& entry, const std::vector<BufferShape>& operands) {
   std::vector<BufferShape> found;
   for (const int64_t slot : entry.slots) {
@@ -142,7 +143,7 @@ py::object set_resolver(const py::object& f) {
   return old == nullptr ? py::none() : py::reinterpret_steal<py::object>(old);
 }
 
-// The text of a failed kernel, for the thread that ran it.
+// The error message of the kernel that this thread ran last.
 thread_local std::string last_error;
 
 int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t threads, const py::object& signature) {
@@ -167,8 +168,8 @@ int run(uintptr_t address, const std::vector<py::array>& buffers, int64_t thread
   return run_on_host(kernel, data.data(), dims.data(), threads, &last_error);
 }
 
-// What a kernel that Python runs does: it calls `function`, which says itself why it fails. No frame of Python's is around
-// this, so that nothing gets lost, as an interrupt would that comes before the function's first instruction.
+// Runs a kernel that is a Python function. `function` sets the error itself if it fails. No Python frame is around this
+// call, so an exception that is raised before the first instruction of `function`, such as an interrupt, is not lost.
 int run_python(const py::object& function, uintptr_t context, uintptr_t buffers, uintptr_t dims) {
   try {
     return function(context, buffers, dims).cast<int>();
@@ -201,7 +202,7 @@ bool resolve(const std::string& key, const std::string& recipe, const std::strin
     return false;
   }
   try {
-    const auto f = py::reinterpret_borrow<py::object>(resolver);  // ours, even if f replaces the resolver
+    const auto f = py::reinterpret_borrow<py::object>(resolver);  // our own reference: f may replace the resolver
     f(key, recipe, bound);
     return true;
   } catch (py::error_already_set& e) {

@@ -22,7 +22,7 @@ Element element_of(const py::array& x, const std::string& kind) {
   return element;
 }
 
-// Columns and values of the nonzero elements of each of `rows` rows, which may have no elements at all, with pointers.
+// Returns pointers, columns and values of the nonzero elements of `rows` rows. Rows may have length 0.
 template <class Index>
 py::tuple compress_rows(const py::array& x, const Element& element, int64_t rows) {
   const int64_t width = rows == 0 ? 0 : x.size() / rows, size = element.size();
@@ -80,7 +80,7 @@ py::tuple compress_dense(const py::array& x, int64_t rows, const std::string& ki
   return wide ? compress_rows<int64_t>(x, element, rows) : compress_rows<int32_t>(x, element, rows);
 }
 
-// out[i] = values[indices[i]], or zero where the index is negative.
+// Returns values[indices[i]] for each i, or zero if the index is negative.
 template <class Item, class Index>
 void take_items(Context* ctx, const Item* values, const Index* indices, int64_t n, Item* out) {
   constexpr int64_t kAhead = 32;
@@ -128,7 +128,8 @@ py::array take(const py::array& values, const py::array& indices) {
   return out;
 }
 
-// out[indices[i]] = i, and -1 where no index points to; of the type of the indices, which are distinct.
+// Returns an array `out` of the indices' type with out[indices[i]] = i, and -1 in all other elements. The indices are
+// distinct.
 py::array invert(const py::array& indices, int64_t size) {
   const bool wide = is_wide(indices);
   const int64_t n = indices.shape(0);

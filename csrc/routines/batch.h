@@ -1,4 +1,4 @@
-// The batch of one call of a routine: its members are independent of each other, and each has its part of the buffers.
+// The batch of one call of a routine. Its members are independent, and each one has its own part of the buffers.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ struct Call {
   int64_t slot_bytes() const { return params.wide_slots ? 8 : 4; }
   int64_t index_bytes() const { return params.wide ? 8 : 4; }
 
-  // The index arrays of a member. They are the buffers from `first` on, which becomes the buffer behind them.
+  // Returns the index arrays of a member. They begin at buffer `first`, which becomes the number of the buffer after
+  // them.
   std::vector<IndexArray> arrays(size_t* first, int64_t member) const {
     std::vector<IndexArray> found;
     for (const LevelOf& level : params.layout.levels) {
@@ -36,8 +37,8 @@ struct Call {
   }
 };
 
-// How many slots the index arrays have room for, at most nse. Positions of a range level need no room in an array: there
-// are as many as nse slots have place for.
+// Returns the number of slots that the index arrays can store, at most nse. A range level stores nothing for a
+// position, so only nse limits the number of its positions.
 inline int64_t slots_with_room(const Params& params, const std::vector<IndexArray>& arrays) {
   const int core = params.layout.core();
   int64_t inner = 1;
@@ -51,22 +52,22 @@ inline int64_t slots_with_room(const Params& params, const std::vector<IndexArra
   return __builtin_mul_overflow(positions, inner, &room) ? params.nse : std::min(room, params.nse);
 }
 
-// keys[l]: the row of level l's dimension.
+// Returns the keys of a sort: keys[l] is the row of level l's dimension.
 inline std::vector<Key> keys_of(const Layout& layout, const char* rows, bool wide, int64_t n) {
   std::vector<Key> keys;
   for (const LevelOf& level : layout.levels) keys.push_back({rows + level.dim * n * (wide ? 8 : 4), wide, level.size});
   return keys;
 }
 
-// The failure of a kernel that says why; the text outlives the kernel's call.
+// The failure of a kernel that has set an error message. The text outlives the kernel's call.
 struct KernelError : std::exception {
   explicit KernelError(const char* reason) : reason(reason) {}
   const char* what() const noexcept override { return reason; }
   const char* const reason;
 };
 
-// f(context, member) for each member. A single one has all threads, several have one thread each. It throws KernelError,
-// or another exception if there is no memory.
+// Calls f(context, member) for each member. A single member gets all threads; several members get one thread each. It
+// throws KernelError, or another exception if there is no memory.
 template <class F>
 void run_batch(Context* ctx, int64_t count, const F& f) {
   if (count == 1) return f(ctx, int64_t{0});

@@ -1,5 +1,5 @@
-// Chunks write into slabs. There are only a few of these: as soon as a chunk and all chunks before it are done, what it
-// wrote is moved into the result, mostly out of the cache, and its slab serves another chunk.
+// Each chunk writes its items to a slab, and there are only a few slabs. As soon as a chunk and all chunks before it
+// are done, its items are moved to the result, mostly from the cache, and another chunk reuses the slab.
 #include "routines/ordered_assembly.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kSlabsPerThread = 4;
 
-// The context of the kernel that writes. Before each chunk it finds a slab for it; afterwards it moves what is written.
+// The context of the kernel that writes. It finds a slab before each chunk, and moves the items afterwards.
 class Chunks : public Context {
  public:
   Chunks(Context* outer, const Call& call, const Term& term, int64_t value_bytes, int64_t member, size_t results)
@@ -40,7 +40,7 @@ class Chunks : public Context {
     coordinates_ = Scratch<char>(levels_ * room * call_.index_bytes());
     ends_ = Scratch<int64_t>(std::max<int64_t>((levels_ - 1) * room, 1));
     slab_values_ = Scratch<char>(std::max<int64_t>(room * value_bytes_, 1));
-    begin(0);  // a kernel that does not divide its loop has this one chunk, and does not call run_chunks
+    begin(0);  // a kernel without a parallel loop has only chunk 0, and does not call run_chunks
     const int64_t offset_dims[2] = {levels_, kChunks}, end_dims[2] = {levels_ - 1, room}, dims[2] = {levels_, room};
     const auto write = [&](std::initializer_list<std::pair<void*, const int64_t*>> buffers) {
       term_.run(term_.write, this, call_, member_, buffers);
@@ -66,7 +66,7 @@ class Chunks : public Context {
 
   static void run_chunks(Context* context, int64_t n, Body body, void* arg) {
     auto* const self = static_cast<Chunks*>(context);
-    // A kernel may have changed how many threads work on a loop.
+    // The kernel may have changed num_threads.
     const int64_t threads = std::exchange(self->outer_->num_threads, self->num_threads);
     each(self->outer_, n, [&](int64_t chunk) {
       self->begin(chunk);
@@ -76,7 +76,7 @@ class Chunks : public Context {
     self->outer_->num_threads = threads;
   }
 
-  // Threads claim chunks in ascending order, so the chunk that this one waits for runs already, or has run.
+  // Threads claim chunks in ascending order, so the chunk that this one waits for is running or done.
   void begin(int64_t chunk) {
     if (bounds_[static_cast<size_t>(chunk)] == 0) return;
     if (chunk >= slabs_) {
@@ -137,16 +137,16 @@ class Chunks : public Context {
   const Term& term_;
   const int64_t value_bytes_, member_, levels_;
   std::vector<int64_t> offsets_, bounds_;  // [level][chunk] and [chunk]
-  int64_t slab_ = 0, slabs_ = 0;          // items of a slab in each level, and how many slabs there are
+  int64_t slab_ = 0, slabs_ = 0;          // capacity of a slab in each level, and number of slabs
   Scratch<char> coordinates_, slab_values_;
   Scratch<int64_t> ends_;
   Join join_;
   char* const values_;
 
-  std::mutex mutex_;  // guards what follows, and the order of parts in `join_`
+  std::mutex mutex_;  // guards the members below, and the order of parts in `join_`
   std::condition_variable free_;
   bool finished_[kChunks] = {false}, moved_[kChunks] = {false};
-  int64_t done_ = 0;  // all chunks before this one have their offsets
+  int64_t done_ = 0;  // all chunks before this one have offsets in the result
   std::atomic<bool> failed_{false};
 };
 

@@ -5,14 +5,14 @@
 
 namespace jsparse {
 
-// A routine (see routines/params.h). Its buffers: the parameters of the pattern to be made; the table of its one term
-// (terms.h); factors; index arrays of the patterns that are walked; the index arrays to be written; values, if there
-// are any.
+// A routine (see routines/params.h). Its buffers are: the parameters of the new pattern; the table of its one term
+// (terms.h); the factors; the index arrays of the input patterns; the index arrays of the result; and the values of the
+// result, if there are any.
 //
-// The kernel that counts writes counts [64]: how many entries each of its chunks may have at most. The other takes
-// offsets [levels, 64], where each chunk begins to write in each level (-1: it is left out), which become where it
-// ends; the ends [levels - 1, room] and coordinates [levels, room] of items (join.h); and, if there are any, values
-// [room].
+// The symbolic kernel writes counts [64], an upper bound of the number of entries of each chunk. The numeric kernel
+// takes offsets [levels, 64], where each chunk begins to write in each level (-1: the chunk is skipped), and replaces
+// them by where the chunk ends. It writes the ends [levels - 1, room] and the coordinates [levels, room] of items
+// (join.h), and the values [room], if there are any.
 int assemble_ordered(Context* ctx, void* const* buffers, const int64_t* const* dims);
 
 }  // namespace jsparse

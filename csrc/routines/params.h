@@ -5,15 +5,15 @@
 //                   2: order, starts, slots and positions are int64 (else int32)
 //                   4: the coordinates given are int64 (else int32)
 //                   8: every buffer but this has a leading batch axis
-//   [2] batch       members of the batch, 1 without that axis
-//   [3] inputs      of each member (assemble), else 0
-//   [4] nse         slots
-//   [5] bytes       of a component of an element: 1, 2, 4 or 8 (nonzero, swap), else 0
-//   [6] kind        of the elements: 0 integers or booleans, 1 floating, 2 complex (nonzero, swap), else 0
-//   [7] levels      L
+//   [2] batch       number of members of the batch; 1 if there is no batch axis
+//   [3] inputs      number of inputs of each member (assemble), else 0
+//   [4] nse         number of slots
+//   [5] bytes       size of a component of an element: 1, 2, 4 or 8 (nonzero, swap), else 0
+//   [6] kind        type of the elements: 0 integers or booleans, 1 floating, 2 complex (nonzero, swap), else 0
+//   [7] levels      number of levels
 //   [8 + 4 l ...]   per level in storage order: kind (levels/level.h), dimension, unique, size
 //
-// These are the further buffers. `arrays` are the index arrays, level by level, padded to their capacity:
+// The other buffers follow. `arrays` are the index arrays, level by level, padded to their capacity:
 //
 //   assemble   coords [ndim, inputs]; arrays..., order [inputs], starts [nse + 1], slots [inputs]
 //   expand     arrays...; coords [ndim, nse]
@@ -22,7 +22,8 @@
 //   validate   arrays...; faults [] int32
 //   check      arrays...; faults [] int32, arrays...: fails if there is a fault other than overflow; copies the arrays
 //
-// A routine takes the lengths of the index arrays from their shapes and never leaves the arrays, whatever is in them.
+// A routine takes the lengths of the index arrays from their shapes. It never reads or writes outside the arrays,
+// whatever they contain.
 #pragma once
 
 #include "arrays/nonzero.h"
@@ -40,7 +41,7 @@ struct Params {
   Element element;
   Layout layout;
 
-  // Null, or what is wrong. A routine that makes no index arrays is `only_read`.
+  // Returns null, or the reason why the parameters are invalid. `only_read`: the routine makes no index arrays.
   const char* read(const int64_t* p, int64_t length, bool only_read) {
     if (length < kParamsHead || p[0] != kParamsVersion) return "expected routine parameters of version 1";
     const int64_t flags = p[1];
@@ -58,7 +59,7 @@ struct Params {
     return layout.prepare(only_read);
   }
 
-  // Elements of a dense array of this shape, or -1 where 64 bits do not count them.
+  // Returns the number of elements of a dense array of this shape, or -1 if it exceeds 64 bits.
   int64_t size() const {
     int64_t size = 1;
     for (const LevelOf& level : layout.levels) {
@@ -69,7 +70,7 @@ struct Params {
   }
 };
 
-// The routine of that name, or null.
+// Returns the routine of that name, or null.
 Kernel find_routine(const char* name);
 
 }  // namespace jsparse

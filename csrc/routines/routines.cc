@@ -1,4 +1,4 @@
-// Conversions inside XLA programs, on index arrays that only exist at run time. params.h says what buffers they take.
+// Conversions inside XLA programs, on index arrays that only exist at run time. params.h lists their buffers.
 #include <cstring>
 #include <exception>
 #include <new>
@@ -43,7 +43,7 @@ void expand_one(Context* ctx, const Call& call, int64_t member) {
   expand(ctx, p.layout, given, p.nse, rows);
 }
 
-// The coordinates of the elements that are not zero, [ndim][count], in row-major order.
+// Returns the coordinates [ndim][count] of the elements that are not zero, in row-major order.
 template <class T>
 Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, int64_t* count) {
   const int64_t n = p.size(), parts = slice_count(ctx, n);
@@ -73,7 +73,8 @@ Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, 
   return rows;
 }
 
-// positions[q]: where slot q is in the dense array in row-major order; for padding, the number of elements.
+// Writes positions[q], the index of slot q in the dense array in row-major order. For padding it writes the number of
+// elements.
 template <class Index, class Slot>
 void write_positions(Context* ctx, const Params& p, const IndexArrays& arrays, Slot* positions) {
   const int ndim = p.layout.count();
@@ -146,7 +147,7 @@ void check_one(Context* ctx, const Call& call, int64_t member) {
 // Exchanges the last two dimensions.
 void swap_one(Context* ctx, const Call& call, int64_t member) {
   const Params& p = call.params;
-  int64_t sizes[2] = {1, 1}, batch = 1;  // of the last two dimensions, and of all others
+  int64_t sizes[2] = {1, 1}, batch = 1;  // sizes of the last two dimensions; product of all other sizes
   const int ndim = p.layout.count();
   for (const LevelOf& level : p.layout.levels) {
     if (level.dim >= ndim - 2) sizes[level.dim - (ndim - 2)] = level.size;
@@ -176,7 +177,7 @@ int routine(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   }
 }
 
-// A pattern in words, "5 x 7 (dense, compressed)", with the levels in storage order.
+// Returns a description such as "5 x 7 (dense, compressed)", with the levels in storage order.
 std::string shown(const Layout& layout) {
   std::string sizes, kinds;
   std::vector<int64_t> by_dim(static_cast<size_t>(layout.count()));
@@ -195,7 +196,7 @@ const char* named(int32_t faults) {
   return "coordinates that do not increase, or are repeated, below one parent";
 }
 
-// As check_one, but it fails if there are faults. An overflow is not a fault here, since the result is NaN then.
+// Does the same as check_one, but fails if there are faults. Overflow is not a failure, since the result is NaN then.
 int check(Context* ctx, void* const* buffers, const int64_t* const* dims) {
   const int code = routine<check_one, true>(ctx, buffers, dims);
   if (code != 0) return code;

@@ -1,12 +1,12 @@
-// The terms of a sum whose pattern a routine finds, and the kernels that walk them.
+// The terms of a sum whose pattern a routine finds, and the kernels that compute them.
 //
-// The table of terms, of int64:
+// The table of terms is an array of int64:
 //
-//   factors; bytes of a value, 0 if there are none; terms; for each: address of the kernel that counts, address of the
-//   kernel that writes, arrays; for each of these the bytes of an element if the array has the batch axis of params.h,
-//   else 0
+//   number of factors; bytes of a value, or 0 if there are no values; number of terms;
+//   for each term: address of the symbolic kernel, address of the numeric kernel, number of arrays;
+//     for each array: bytes of an element if the array has the batch axis of params.h, else 0
 //
-// Both kernels take the arrays of their term; the one that writes takes the factors in front of them.
+// Both kernels take the arrays of their term. The numeric kernel takes the factors before them.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@
 
 namespace jsparse {
 
-constexpr int64_t kChunks = 64;  // of a parallel loop, at most; MAX_CHUNKS of compiler/lower/chunks.py
-// Columns are written in passes of at most this many. A chunk that has more gets a pass of its own.
+constexpr int64_t kChunks = 64;  // maximum number of chunks of a parallel loop; MAX_CHUNKS of compiler/lower/chunks.py
+// The maximum number of columns that one pass writes. A chunk that has more gets a pass of its own.
 constexpr int64_t kRoom = int64_t{1} << 28;
 
 struct Term {
   Kernel count, write;
-  size_t factors, factor_count;  // buffers of values
-  size_t first;                  // buffer of its first array
-  std::vector<int64_t> widths;   // of batched arrays
+  size_t factors, factor_count;  // first buffer of the factors, and their number
+  size_t first;                  // buffer of the term's first array
+  std::vector<int64_t> widths;   // bytes of an element of each array, or 0 if the array is not batched
 
-  // Runs the kernel on the arrays of a member of the batch, and on further buffers. Throws why the kernel failed.
+  // Runs the kernel on the arrays of a member of the batch, and on further buffers. Throws KernelError if the kernel
+  // fails.
   void run(Kernel kernel, Context* ctx, const Call& call, int64_t member,
           std::initializer_list<std::pair<void*, const int64_t*>> more) const {
     std::vector<void*> buffers;
@@ -52,7 +53,7 @@ struct Term {
     throw std::bad_alloc();
   }
 
-  // Writes how many columns each chunk has, or may have at most, to counts [kChunks].
+  // Writes the number of columns of each chunk, or an upper bound, to counts [kChunks].
   void run_count(Context* ctx, const Call& call, int64_t member, int64_t* counts) const {
     const int64_t dims[1] = {kChunks};
     run(count, ctx, call, member, {{counts, dims}});
@@ -62,9 +63,9 @@ struct Term {
 struct Table {
   int64_t value_bytes;
   std::vector<Term> terms;
-  size_t results;  // the first buffer behind factors and arrays
+  size_t results;  // first buffer after the factors and arrays
 
-  // `first`: the first buffer behind the table.
+  // `first` is the first buffer after the table.
   static Table read(const int64_t* table, size_t first) {
     Table found{table[1], {}, first + static_cast<size_t>(table[0])};
     const int64_t* at = table + 3;
@@ -77,9 +78,9 @@ struct Table {
   }
 };
 
-// Runs a routine whose buffer 0 has its parameters and buffer 1 its table of terms: f(context, call, table, member) for
-// each member of the batch. `f` throws KernelError, or another exception if there is no memory. `refusal` says why a
-// format cannot be served, or null.
+// Runs a routine that has its parameters in buffer 0 and its table of terms in buffer 1. It calls f(context, call,
+// table, member) for each member of the batch. `f` throws KernelError, or another exception if there is no memory.
+// `refusal` returns null, or the reason why a format is not supported.
 template <class F>
 int run_terms(Context* ctx, void* const* buffers, const int64_t* const* dims, const char* no_memory,
               const char* (*refusal)(const Layout&), const F& f) {

@@ -10,13 +10,13 @@
 namespace jsparse {
 namespace {
 
-// Columns of coordinates that kernels wrote, one behind the other.
+// Columns of coordinates that kernels wrote, without gaps between them.
 struct Written {
   int64_t count = 0;
   Scratch<char> rows;
 };
 
-// The end of the chunks from `first` on that have room together.
+// Returns the end of the chunks from `first` on that one pass can write.
 size_t chunks_with_room(const std::vector<int64_t>& counts, size_t first) {
   size_t last = first;
   for (int64_t sum = 0; last < counts.size(); ++last) {
@@ -57,7 +57,7 @@ struct UnorderedAssembly {
     return out;
   }
 
-  // The columns of all parts, one behind the other.
+  // Returns the columns of all parts, concatenated.
   Scratch<char> joined(const std::vector<Written>& parts, int64_t total) const {
     const int64_t width = call.index_bytes();
     Scratch<char> rows(std::max<int64_t>(ndim() * total * width, 1));

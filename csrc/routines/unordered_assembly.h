@@ -6,13 +6,12 @@
 
 namespace jsparse {
 
-// A routine (see routines/params.h). Its buffers: the parameters of the pattern to be made; the table of terms
-// (terms.h), without factors; index arrays of the patterns that each term walks, term by term; the index arrays to be
-// written.
+// A routine (see routines/params.h). Its buffers are: the parameters of the new pattern; the table of terms (terms.h),
+// without factors; the index arrays of the input patterns, term by term; and the index arrays of the result.
 //
-// The kernel that counts writes counts [64]: how many columns of coordinates each of its chunks reaches. The other
-// takes offsets [64], where the columns of each chunk begin (-1: the chunk is left out), which become where they end,
-// and the coordinates [ndim, columns].
+// The symbolic kernel writes counts [64], the number of columns of coordinates of each chunk. The other kernel takes
+// offsets [64], where the columns of each chunk begin (-1: the chunk is skipped), and replaces them by where they end.
+// It writes the coordinates [ndim, columns].
 int assemble_unordered(Context* ctx, void* const* buffers, const int64_t* const* dims);
 
 }  // namespace jsparse

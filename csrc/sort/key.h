@@ -1,4 +1,4 @@
-// The coordinates that tuples are sorted by.
+// The coordinates by which tuples are sorted.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct Key {
   }
 };
 
-// The first entry outside [0, size), or -1.
+// Returns the index of the first entry outside [0, size), or -1.
 template <class T>
 int64_t out_of_range(const T* data, int64_t n, int64_t size) {
-  constexpr int64_t kBlock = 1024;  // blocks without a branch, which the compiler turns into vector code
-  // Negative entries are huge when read as unsigned, and so is no size.
+  constexpr int64_t kBlock = 1024;  // a block has no branches, so that the compiler vectorizes it
+  // As an unsigned number, a negative entry is greater than every size.
   const auto outside = [size](T x) { return static_cast<uint64_t>(static_cast<int64_t>(x)) >= static_cast<uint64_t>(size); };
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t end = begin + kBlock < n ? begin + kBlock : n;

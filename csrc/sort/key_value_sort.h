@@ -11,21 +11,21 @@ namespace jsparse {
 template <class Word>
 struct KeyValue {
   Word key;
-  Word value;  // its bits
+  Word value;  // the bits of the value
 };
 
-constexpr int64_t kCachedEntries = 1 << 15;  // at most these are sorted in the cache, without another partition
+constexpr int64_t kCachedEntries = 1 << 15;  // so many entries are sorted in the cache, without another partition
 constexpr int kDigit = 12;
 
-// How many digits a sort divides its bits into. Wide digits save passes over many entries; over few entries, their
+// Returns the number of digits of a radix sort. Wide digits save passes over many entries. For few entries, their
 // counters would cost more than the passes.
 inline int digits_of(int64_t n, int bits) {
   const int widest = n >= 2048 ? kDigit : n >= 256 ? 9 : 6;
   return (bits + widest - 1) / widest;
 }
 
-// Sorts n entries by the `bits` lowest bits of their keys, stably. Higher bits are equal. `other` has room for n
-// entries.
+// Sorts n entries stably by the `bits` lowest bits of their keys. Higher bits are equal. `other` is temporary memory
+// for n entries.
 template <class Entry>
 void key_value_sort(Entry* a, Entry* other, int64_t n, int bits) {
   if (n <= 1 || bits <= 0) return;
@@ -51,7 +51,7 @@ void key_value_sort(Entry* a, Entry* other, int64_t n, int bits) {
     return;
   }
   const int passes = digits_of(n, bits), width = (bits + passes - 1) / passes;
-  uint32_t counts[2][1 << kDigit];  // of this digit, and of the next one: they are counted in the same pass
+  uint32_t counts[2][1 << kDigit];  // one pass moves entries by a digit and counts the next digit
   std::memset(counts[0], 0, sizeof(uint32_t) << width);
   for (int64_t i = 0; i < n; ++i) ++counts[0][slot(a[i].key, 0, width)];
   Entry* from = a;

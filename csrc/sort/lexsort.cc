@@ -14,24 +14,24 @@
 namespace jsparse {
 namespace {
 
-constexpr int kDigit = 10;  // bits at most: a pass appends to 2^bits buckets, and beyond 1024 their ends leave the L1
-constexpr int64_t kParallel = 1 << 20;  // below it a pass costs no more than starting the threads
+constexpr int kDigit = 10;  // at most so many bits: the ends of 1024 buckets fit the first-level cache
+constexpr int64_t kParallel = 1 << 20;  // a pass over fewer tuples costs no more than starting the threads
 
-int bits_for(int64_t size) {  // to tell `size` values apart
+int bits_for(int64_t size) {  // number of bits that distinguish `size` values
   int bits = 0;
   while (bits < 63 && (int64_t{1} << bits) < size) ++bits;
   return bits;
 }
 
-struct Pair {  // of a word and the number of its tuple
+struct Pair {  // a word and the number of its tuple
   uint64_t word;
   uint64_t index;
 };
 uint64_t word_of(const Pair& x) { return x.word; }
 uint64_t word_of(uint64_t x) { return x; }
 
-// One stable pass over the digit (of at most kDigit bits) at `shift`. Slices count and move on their own: the t-th
-// slice's share of a bucket lies behind those of the slices before it, so the result does not depend on their number.
+// One stable pass over the digit (of at most kDigit bits) at `shift`. Every slice has counts of its own. Its share of a
+// bucket comes after the shares of the slices before it, so the result does not depend on the number of slices.
 template <class T>
 void pass(Context* ctx, const std::vector<T>& from, std::vector<T>& to, int shift, int width, int64_t parts) {
   const auto n = static_cast<int64_t>(from.size());
@@ -56,8 +56,8 @@ void pass(Context* ctx, const std::vector<T>& from, std::vector<T>& to, int shif
   });
 }
 
-// Sorts by the bits [low, high) of the word, in which some two words differ where `varying` is set: in as few passes as
-// the widest digit allows, of digits as narrow as those passes allow.
+// Sorts by the bits [low, high) of the word. `varying` has the bits in which some two words differ. The number of
+// passes is the least that digits of kDigit bits allow, and the digits are as narrow as this number allows.
 template <class T>
 void radix(Context* ctx, std::vector<T>& items, int low, int high, uint64_t varying, int64_t parts) {
   const int passes = std::max(1, (high - low + kDigit - 1) / kDigit);
@@ -71,13 +71,13 @@ void radix(Context* ctx, std::vector<T>& items, int low, int high, uint64_t vary
   }
 }
 
-// A word holds the keys [begin, end), the last one in the lowest bits.
+// A word has the keys [begin, end), the last one in the lowest bits.
 struct Word {
   size_t begin, end;
   int bits;
 };
 
-std::vector<Word> pack(const std::vector<Key>& keys) {  // the least significant word first
+std::vector<Word> pack(const std::vector<Key>& keys) {  // returns the words, the least significant one first
   std::vector<Word> words;
   for (size_t k = keys.size(); k-- > 0;) {
     const int bits = bits_for(keys[k].size);

@@ -1,4 +1,4 @@
-// Sorts coordinate tuples lexicographically: the permutation.
+// Finds the permutation that sorts coordinate tuples lexicographically.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A partition by the leading bits of the packed tuples, whose parts then fit the cache and are sorted there. Memory is
-// crossed three times: to count the parts, to fill them, and to sort each where it is.
+// The packed tuples are partitioned by their leading bits. Each part fits the cache, where it is sorted. There are
+// three passes over memory: one counts the parts, one fills them, and one sorts each part in place.
 #include "sort/order.h"
 
 #include <atomic>
@@ -13,17 +13,18 @@ namespace jsparse {
 namespace {
 
 constexpr int kPartBits = 11;
-constexpr int64_t kPart = 4096;       // entries that a part should have
-constexpr int64_t kCached = 1 << 15;  // entries of a part that is sorted without another partition
+constexpr int64_t kPart = 4096;       // desired number of entries in a part
+constexpr int64_t kCached = 1 << 15;  // a part of at most so many entries is sorted without another partition
 
-struct Survey {  // of one slice of the inputs
+struct Survey {  // properties of one slice of the inputs
   int64_t count = 0;
   uint64_t first = 0, last = 0;
   uint64_t varying = 0;
   bool sorted = true;
 };
 
-// By whole words. They are distinct, and where two agree in the bits to be sorted by, the rest follows their order.
+// Sorts by whole words. They are distinct, because the lowest bits are the number of the input. So tuples that agree in
+// the bits to sort by keep the order of the inputs.
 void insertion_sort(uint64_t* a, int64_t n) {
   for (int64_t i = 1; i < n; ++i) {
     const uint64_t x = a[i];
@@ -33,7 +34,8 @@ void insertion_sort(uint64_t* a, int64_t n) {
   }
 }
 
-// Sorts by the bits [low, high), stably, with room for n words in `other`. Recursion ends: each level takes 8 bits.
+// Sorts stably by the bits [low, high). `other` is temporary memory for n words. Recursion ends, because each step
+// sorts by 8 bits.
 void sort_part(uint64_t* a, uint64_t* other, int64_t n, int low, int high) {
   if (n <= 1 || high <= low) return;
   if (n <= 24) return insertion_sort(a, n);
@@ -67,7 +69,7 @@ void sort_part(uint64_t* a, uint64_t* other, int64_t n, int low, int high) {
   if (from != a) std::memcpy(a, from, static_cast<size_t>(n) * sizeof *a);
 }
 
-// Sorts every part [bounds[b], bounds[b + 1]); threads take the next one when done with one.
+// Sorts every part [bounds[b], bounds[b + 1]). A thread that is done with a part takes the next one.
 void sort_parts(Context* ctx, uint64_t* words, const std::vector<int64_t>& bounds, int low, int high) {
   int64_t largest = 1;
   for (size_t b = 0; b + 1 < bounds.size(); ++b) largest = std::max(largest, bounds[b + 1] - bounds[b]);
@@ -90,7 +92,7 @@ std::vector<int64_t> even_units(Context* ctx, int64_t n) {
   return units;
 }
 
-// Neighbouring parts joined into units of a useful size.
+// Joins neighbouring parts into units of a useful size, and returns the bounds of the units.
 std::vector<int64_t> joined_units(const std::vector<int64_t>& bounds) {
   std::vector<int64_t> units{0};
   for (const int64_t bound : bounds) {
@@ -149,7 +151,8 @@ void order_packed(Context* ctx, const Packing& packing, int64_t n, int total_bit
   out->count = found.count;
   out->in_order = found.sorted;
   out->words = Scratch<uint64_t>(out->count);
-  // Bits above `high` are the same everywhere. If that leaves few parts with all the tuples, divide by the bits below.
+  // All words agree in the bits from `high` on. If the number of a part has many of these bits, most parts are empty,
+  // so we partition by the bits below `high` instead.
   const int high = std::max(low, found.varying == 0 ? 0 : 64 - __builtin_clzll(found.varying));
   if (found.sorted) {
     out->units = even_units(ctx, out->count);

@@ -1,6 +1,6 @@
 #include "sort/packing.h"
 
-// Loops over whole blocks are worth compiling for wide vectors as well, one version to be chosen when loaded.
+// Loops over whole blocks are also compiled for wide vectors. The loader chooses one version.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define JSPARSE_CLONES __attribute__((target_clones("avx2", "default")))
 #else
@@ -10,8 +10,8 @@
 namespace jsparse {
 namespace {
 
-// words[i] |= data[i] << shift, and all ones where data[i] is outside [0, size). A negative number is a huge unsigned
-// one.
+// Computes words[i] |= data[i] << shift, or sets all bits if data[i] is outside [0, size). As an unsigned number, a
+// negative one is greater than every size.
 template <class Unsigned, class T>
 inline void append(const T* data, int64_t count, int64_t size, int shift, uint64_t* words) {
   const auto limit = static_cast<Unsigned>(size);
@@ -31,7 +31,7 @@ JSPARSE_CLONES void pack(const Packing& packing, int64_t begin, int64_t count, u
     const int shift = packing.shift[l];
     if (key.wide) {
       append<uint64_t>(static_cast<const int64_t*>(key.data) + begin, count, key.size, shift, words);
-    } else if (key.size > INT32_MAX) {  // then only negative ones are outside
+    } else if (key.size > INT32_MAX) {  // then only negative numbers are outside
       append<uint32_t>(static_cast<const int32_t*>(key.data) + begin, count, int64_t{1} << 31, shift, words);
     } else {
       append<uint32_t>(static_cast<const int32_t*>(key.data) + begin, count, key.size, shift, words);

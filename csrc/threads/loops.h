@@ -1,4 +1,4 @@
-// Loops over functions, on the threads of a Context. A body must not throw: it may run on a thread of XLA's.
+// Loops over functions, on the threads of a Context. A body must not throw, because it may run on a thread of XLA.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@ void each(Context* ctx, int64_t n, const F& f) {
   ctx->parallel_for(ctx, n, body, const_cast<void*>(static_cast<const void*>(&f)));
 }
 
-// How many slices n entries are divided into: several for each thread, since other work may slow a thread down.
+// Returns the number of slices for n entries. There are several per thread, since other work may slow a thread down.
 inline int64_t slice_count(const Context* ctx, int64_t n) {
   return n < kSerial || ctx->num_threads <= 1 ? 1 : std::min<int64_t>(4 * ctx->num_threads, 64);
 }
 
 inline int64_t slice_begin(int64_t n, int64_t slices, int64_t t) { return n / slices * t + std::min(t, n % slices); }
 
-// f(t, begin, end) for each of the slices of [0, n).
+// Calls f(t, begin, end) for each of the slices of [0, n).
 template <class F>
 void slices(Context* ctx, int64_t n, int64_t count, const F& f) {
   each(ctx, count, [&](int64_t t) { f(t, slice_begin(n, count, t), slice_begin(n, count, t + 1)); });
@@ -37,7 +37,7 @@ inline void serial_parallel_for(Context*, int64_t n, Body body, void* arg) {
   for (int64_t i = 0; i < n; ++i) body(arg, i);
 }
 
-// A context without threads, for a member of a batch whose members are divided among the threads.
+// Returns a context without threads. Members of a batch get it if each of them runs on one thread.
 inline Context serial_context() {
   Context ctx;
   ctx.parallel_for = serial_parallel_for;

@@ -21,15 +21,15 @@ inline void pause() {
 #endif
 }
 
-// One loop. The caller and its helpers share it and `refs` counts them, since a helper may start long after the loop is
-// over: it then finds no chunk left, and only drops its reference.
+// One loop. The caller and its helpers share it, and `refs` counts them, because a helper may start long after the loop
+// has ended. Such a helper finds no chunk, and only drops its reference.
 struct Region {
   const int64_t n;
   const Body body;
   void* const arg;
   std::atomic<int64_t> refs;
   alignas(64) std::atomic<int64_t> next{0};  // first unclaimed chunk
-  alignas(64) std::atomic<int64_t> done{0};  // chunks finished
+  alignas(64) std::atomic<int64_t> done{0};  // number of finished chunks
   std::atomic<bool> asleep{false};           // the caller waits on `finished`
   std::mutex mutex;
   std::condition_variable finished;
@@ -41,7 +41,7 @@ struct Region {
     int64_t mine = 0;
     for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n; ++mine) body(arg, i);
     if (mine == 0) return;
-    // Sequentially consistent, as is the caller's store to `asleep`: either we see that it sleeps, or it sees our
+    // This and the caller's store to `asleep` are sequentially consistent: either we see that it sleeps, or it sees our
     // count. The release half publishes what the chunks wrote.
     if (done.fetch_add(mine, std::memory_order_seq_cst) + mine == n && asleep.load(std::memory_order_seq_cst)) {
       std::lock_guard<std::mutex> lock(mutex);
@@ -51,10 +51,10 @@ struct Region {
 
   bool complete() const { return done.load(std::memory_order_seq_cst) == n; }
 
-  // Waits only for chunks that a running thread has claimed, never for a helper to start: in a pool whose every thread
-  // sits in a loop like this one no helper ever starts, and each caller still finishes its own loop.
+  // Waits only for chunks that a running thread has claimed, never for a helper to start. So there is no deadlock if
+  // every thread of a pool waits in such a loop: no helper starts then, but each caller finishes its own loop.
   void wait() {
-    for (int spin = 0; spin < 4000; ++spin) {  // about 50 us: longer than a wake-up costs
+    for (int spin = 0; spin < 4000; ++spin) {  // spins for about 50 us, which is longer than a wake-up takes
       if (complete()) return;
       pause();
     }
@@ -83,7 +83,7 @@ void parallel_for(int64_t n, int64_t threads, Body body, void* arg, Launch launc
     for (int64_t i = 0; i < n; ++i) body(arg, i);
     return;
   }
-  int64_t unused = 1;  // our own reference, and those of helpers that nobody took
+  int64_t unused = 1;  // the caller's reference, and those of helpers that the pool did not take
   for (int64_t h = 0; h < helpers; ++h) unused += launch(pool, help, region) ? 0 : 1;
   region->work();
   region->wait();

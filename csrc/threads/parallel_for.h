@@ -7,8 +7,8 @@
 
 namespace jsparse {
 
-// Hands task(data) to some thread, and returns whether the pool has taken it. The thread may run it now, later, or not
-// before the process ends.
+// Passes task(data) to a thread pool, and returns whether the pool has accepted it. The thread may run it now, later,
+// or not before the process ends.
 using Launch = bool (*)(void* pool, void (*task)(void* data), void* data);
 
 // Runs body(arg, i) exactly once for every 0 <= i < n, on the caller and at most threads - 1 launched helpers, and

@@ -69,6 +69,43 @@ def test_assemble_expand_validate(seed: int) -> None:
     assert faults == 0
 
 
+@pytest.mark.parametrize("kinds", ["d", "c", "r", "cs", "dd", "dc", "dr", "cc", "cr", "rd", "dcs"])
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
+def test_many_entries_below_one_parent(kinds: str, is_sorted: bool, wide: bool) -> None:
+    """More than are entered at a time, many of them repeated."""
+    rng = np.random.default_rng(0)
+    sizes = [4, 2, 6000][-len(kinds) :]
+    levels: list[Level] = [
+        ("dcsr".index(kind), dim, int(kinds[dim + 1 : dim + 2] != "s"), size)
+        for dim, (kind, size) in enumerate(zip(kinds, sizes, strict=True))
+    ]
+    rows = np.array([rng.integers(0, size, 6000) for size in sizes])
+    if is_sorted:
+        rows = np.ascontiguousarray(rows[:, np.lexsort(rows[::-1])])
+    keys = np.ravel_multi_index(tuple(rows), sizes)
+    n, cells = len(keys), int(np.prod(sizes))
+    arrays, nse, *_ = _native.assemble(list(rows), levels)
+    dtype = np.int64 if wide else np.int32
+    written = [np.full(array.shape, -7, dtype) for array in arrays]
+    order, starts, slots = np.full(n, -7), np.full(nse + 1, -7), np.full(n, -7)
+    run("assemble", params_of(levels, n, nse, 1 * wide | 2 | 4), rows, *written, order, starts, slots)
+    for array, other in zip(written, arrays, strict=True):
+        np.testing.assert_array_equal(array, other)
+    assert _native.faults(written, levels, nse) == 0
+    expanded = _native.expand(written, levels, nse, [True] * len(levels), wide)
+    stored = np.ravel_multi_index(tuple(expanded), sizes)
+    # Every slot has a cell of its own, in order, and inputs have the slots of their cells.
+    slot_of_cell = np.full(cells, -1)
+    slot_of_cell[stored] = np.arange(nse)
+    assert np.all(np.diff(stored) > 0)
+    if kinds.endswith(("c", "s")):
+        np.testing.assert_array_equal(stored, np.unique(keys))
+    np.testing.assert_array_equal(slots, slot_of_cell[keys])
+    np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(starts, np.searchsorted(np.sort(slots), np.arange(nse + 1)))
+
+
 @pytest.mark.parametrize("nse", [0, 1, 3, 4])
 def test_slots_that_a_range_has_no_room_for(nse: int) -> None:
     levels = [(DENSE, 0, 1, 2), (RANGE, 1, 1, 9)]
