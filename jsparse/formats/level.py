@@ -7,15 +7,14 @@ from jsparse.formats.levels import LevelKind
 
 __all__ = ["MOST_DIMENSIONS", "Level", "check_dimensions"]
 
-MOST_DIMENSIONS = 64  # as many as numpy's arrays have, and the extension's layouts
+MOST_DIMENSIONS = 64  # the limit of numpy's arrays and of the extension's layouts
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     """A storage level: its kind, the dimension it stores, and whether its coordinates are unique within their parent.
 
-    Raises FormatError for a negative dimension, and for a nonunique level of a kind that has each coordinate at most
-    once.
+    Raises FormatError for a negative dimension, and for a nonunique level whose kind cannot repeat coordinates.
     """
 
     kind: LevelKind
@@ -27,8 +26,8 @@ class Level:
             raise FormatError(f"Expected a level to store a dimension >= 0, but it stores dimension {self.dim}.")
         if not self.unique and not self.kind.may_repeat:
             raise FormatError(
-                f"Expected the {self.kind} level of dimension {self.dim} to be unique, but it is nonunique: "
-                f"a {self.kind} level has each coordinate at most once. Leave nonunique out."
+                f"Expected the {self.kind} level of dimension {self.dim} to be unique, because {self.kind} levels have "
+                "each coordinate at most once, but it is nonunique. Leave nonunique out."
             )
 
     def __str__(self) -> str:
@@ -36,8 +35,9 @@ class Level:
 
 
 def check_dimensions(ndim: int) -> None:
-    """Raises FormatError for more dimensions than a tensor may have."""
+    """Raise FormatError for more dimensions than a tensor may have."""
     if ndim > MOST_DIMENSIONS:
         raise FormatError(
-            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, as arrays have, but got {ndim:,}. Join some."
+            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, the limit of numpy, but got {ndim:,}. "
+            "Flatten some."
         )

@@ -47,8 +47,10 @@ def test_padding_and_back(format, room):
 
 def test_what_has_no_room_is_refused():
     pattern, _ = Pattern.from_coordinates(np.array([[0, 1, 2], [0, 1, 2]]), (3, 3), "csr")
-    with pytest.raises(PatternError, match=r"room for the 3 slots of .* but nse=2"):
+    with pytest.raises(PatternError, match=r"capacity for the 3 slots of .* but got nse=2"):
         pad(pattern, 2)
     type_ = DynamicType((3, 3), Format.of("csr", 2), 2)
-    with pytest.raises(PatternError, match="at most 2 entries in a level, as nse=2 allows, but there are 3"):
+    with pytest.raises(
+        PatternError, match="at most 2 positions in the level of dimension 1, .* nse=2, but there are 3"
+    ):
         trim(type_, (np.array([0, 1, 2, 3]), np.array([0, 1])))

@@ -46,7 +46,7 @@ def test_what_changed_is_said() -> None:
     moved = A.pattern.arrays[1].copy()
     assert moved[:2].tolist() == [1, 2]
     moved[0] = 0  # a pattern as good as the other, but another
-    with pytest.raises(PatternError, match="index arrays of this one, .* are others"):
+    with pytest.raises(PatternError, match="Expected the index arrays that were pickled, but those of .* differ"):
         pickle.loads(data.replace(columns, moved.tobytes()))
     moved[0] = 99
     with pytest.raises(PatternError, match="to lie in"):
