@@ -1,4 +1,4 @@
-"""`A.validate()` says what was expected, what came and where."""
+"""Messages of `A.validate()` say what was expected, what was found and where."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ from jsparse.errors import PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
-def corrupted(A, place, change):
+def corrupted(A, array, change):
     arrays = [np.array(array) for array in A.pattern.arrays]
-    arrays[place] = change(arrays[place])
+    arrays[array] = change(arrays[array])
     return SparseTensor(A.values, replace(A.pattern, arrays=tuple(map(jnp.asarray, arrays))))
 
 
@@ -27,7 +27,7 @@ def put(at, value):
 
 
 @pytest.mark.parametrize(
-    "format, place, change, message",
+    "format, array, change, message",
     [
         ("csr", 1, put(0, 7), r"coordinates of level 1 to lie in \[0, 7\), but the one at position 0 is 7"),
         ("csr", 1, put(1, -1), r"but the one at position 1 is -1"),
@@ -57,14 +57,14 @@ def put(at, value):
         ("dcsr", 0, put(1, 6), "at most 5 positions in the level of dimension 0"),
     ],
 )
-def test_faults(dense, format, place, change, message):
+def test_faults(dense, format, array, change, message):
     A = asarray(dense, format, dynamic=True, nse=20)
     A.validate()
     with pytest.raises(PatternError, match=message):
-        corrupted(A, place, change).validate()
+        corrupted(A, array, change).validate()
 
 
-def test_what_is_behind_the_count_may_be_anything(dense):
+def test_padding_may_be_anything(dense):
     A = asarray(dense, dynamic=True, nse=20)
     corrupted(A, 1, put(-1, -77)).validate()
 
@@ -78,7 +78,7 @@ def test_static_tensors_and_values(dense):
         SparseTensor._unchecked(jnp.ones(3), A.pattern).validate()
 
 
-def test_batches_and_derived_indices(dense):
+def test_batches_and_transposed_indices(dense):
     A = asarray(dense, dynamic=True, nse=20).with_transpose()
     A.validate()
     (derived,) = A.pattern.derived

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from einsum.structure import all_formats, check_stored, integers, reached, stored_in, whole
+from einsum.structure import all_formats, check_structure, dense_array, integers, stored_in, structural_nonzeros
 
 import jsparse
 from jsparse import SparseTensor
@@ -63,8 +63,8 @@ def test_kernels(name):
         given = {**arrays, **{n: stored_in(arrays[n], f) for n, f in zip(sparse, formats, strict=True)}}
         operands = list(given.values())
         found = jsparse.evaluate(statement, **given)
-        np.testing.assert_array_equal(whole(found), function(*map(whole, operands)), f"{given}")
+        np.testing.assert_array_equal(dense_array(found), function(*map(dense_array, operands)), f"{given}")
         results.add(isinstance(found, SparseTensor))
         if isinstance(found, SparseTensor):
-            check_stored(found, reached(function, operands))
+            check_structure(found, structural_nonzeros(function, operands))
     assert len(results) == 1  # whatever the formats

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from einsum.structure import check_stored, drawn, integers, reached, stored_in, whole
+from einsum.structure import check_structure, dense_array, integers, random_format, stored_in, structural_nonzeros
 
 import jsparse
 from jsparse import SparseTensor
@@ -94,10 +94,10 @@ def check_rule(statement, function, tensors):
     found = jsparse.evaluate(statement, **tensors)
     assert isinstance(found, SparseTensor) == (statement not in DENSE)
     if isinstance(found, SparseTensor) and "0 *" not in statement:
-        mask = reached(function, list(tensors.values()))
-        check_stored(found, mask)
+        mask = structural_nonzeros(function, list(tensors.values()))
+        check_structure(found, mask)
         for out_format in ("coo", "csf") if found.ndim else ():
-            check_stored(jsparse.evaluate(statement, out_format=out_format, **tensors), mask, out_format)
+            check_structure(jsparse.evaluate(statement, out_format=out_format, **tensors), mask, out_format)
 
 
 @pytest.mark.semantics
@@ -111,15 +111,15 @@ def test_statements(statement, function):
         tensors = {}
         for name, kind in zip(names, sparse, strict=True):
             array = integers(rng, SHAPES[name], 0.4 if SHAPES[name] else 1)
-            tensors[name] = stored_in(array, drawn(rng, array.ndim), zeros=1) if kind else array
-        expected = function(*map(whole, tensors.values()))
+            tensors[name] = stored_in(array, random_format(rng, array.ndim), zeros=1) if kind else array
+        expected = function(*map(dense_array, tensors.values()))
         if all(sparse):
             check_rule(statement, function, tensors)
         described = str(tensors)
         for out_format in (None, "dense", "coo" if expected.ndim else None):
             found = jsparse.evaluate(statement, out_format=out_format, **tensors)
             assert found.shape == np.shape(expected)
-            np.testing.assert_array_equal(whole(found), expected, described)
+            np.testing.assert_array_equal(dense_array(found), expected, described)
             assert not (out_format == "dense" and isinstance(found, SparseTensor))
             assert out_format != "coo" or isinstance(found, SparseTensor)
 
@@ -130,6 +130,6 @@ def test_what_the_documentation_shows():
     b, x, A, B, E, F = (integers(rng, SHAPES[name], 0.5) for name in ("y", "x", "A", "B", "E", "E"))
     S, T = stored_in(A, "csr"), stored_in(B, "coo")
     y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=S, x=x)
-    np.testing.assert_array_equal(y, b - 2 * whole(S) @ x)
+    np.testing.assert_array_equal(y, b - 2 * dense_array(S) @ x)
     D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=S, B=T, E=E, F=F)
-    np.testing.assert_array_equal(D, (whole(S) + whole(T)) @ E - F)
+    np.testing.assert_array_equal(D, (dense_array(S) + dense_array(T)) @ E - F)
