@@ -1,4 +1,4 @@
-"""The kernels that TACO's documentation shows, over formats: all combinations, or a sample where there are too many."""
+"""The kernels of TACO's documentation, with all combinations of formats, or a sample if there are too many."""
 
 import itertools
 
@@ -11,9 +11,9 @@ from jsparse import SparseTensor
 
 SIZES = {"i": 5, "j": 4, "k": 3, "l": 4, "r": 2, "n": 4}
 E = np.einsum
-SAMPLE = 10  # combinations of formats
+SAMPLE = 10  # the largest number of combinations of formats for a kernel
 
-# name: (statement, the same by numpy, the indices of each tensor, those that are dense arrays)
+# name: (statement, the same by numpy, the indices of each tensor, the tensors that are dense arrays)
 KERNELS = {
     "SpMV": ("y[i] = A[i,j] * x[j]", lambda A, x: A @ x, {"A": "ij", "x": "j"}, "x"),
     "SpMSpV": ("y[i] = A[i,j] * x[j]", lambda A, x: A @ x, {"A": "ij", "x": "j"}, ""),
@@ -44,7 +44,7 @@ KERNELS = {
 
 
 def combinations(sparse, rng):
-    """A format for each sparse tensor: all combinations, or so many of them."""
+    """Formats for the sparse tensors: all combinations, or a sample."""
     options = [all_formats(len(indices)) for indices in sparse]
     count = int(np.prod([len(of_one) for of_one in options]))
     if count <= SAMPLE:

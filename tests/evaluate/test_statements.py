@@ -1,4 +1,4 @@
-"""`evaluate` beside numpy: statements of every form, on operands sparse in several combinations and formats."""
+"""`evaluate` against numpy: statements of every form, with several combinations and formats of sparse operands."""
 
 import itertools
 
@@ -70,7 +70,7 @@ STATEMENTS = [
     ("C[i,j] = A[i,j] + 0", lambda A: A + 0),
 ]
 
-# of sparse tensors too these results are dense: a term sums over indices of all its tensors, or is a number
+# Results that are dense even for sparse tensors: a term sums over indices of each of its tensors, or is a number.
 DENSE = {
     "y[i] = x[i] + A[i,j] * x[j]",
     "z[i] = y[i] - 2 * A[i,j] * x[j]",
@@ -90,7 +90,7 @@ def named(function):
 
 
 def check_rule(statement, function, tensors):
-    """The result of sparse tensors is sparse but for some, and stores what any values can reach."""
+    """Check that the result of sparse tensors is sparse unless in DENSE, and stores exactly the possible nonzeros."""
     found = jsparse.evaluate(statement, **tensors)
     assert isinstance(found, SparseTensor) == (statement not in DENSE)
     if isinstance(found, SparseTensor) and "0 *" not in statement:
@@ -125,7 +125,7 @@ def test_statements(statement, function):
 
 
 @pytest.mark.semantics
-def test_what_the_documentation_shows():
+def test_examples_of_the_documentation():
     rng = np.random.default_rng(0)
     b, x, A, B, E, F = (integers(rng, SHAPES[name], 0.5) for name in ("y", "x", "A", "B", "E", "E"))
     S, T = stored_in(A, "csr"), stored_in(B, "coo")

@@ -1,4 +1,4 @@
-"""What is wrong with index arrays, coordinates and values is said: what was expected, what came, and where."""
+"""Errors for index arrays, coordinates and values: messages say what was expected, what was found, and where."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_patterns(shape, format, arrays, error, message):
         Pattern(shape, format, arrays)
 
 
-def test_an_empty_list_is_no_coordinates():
+def test_an_empty_list_of_coordinates():
     assert Pattern((3, 4), "csr", ([0, 0, 0, 0], [])).nse == 0
 
 

@@ -31,7 +31,7 @@ def test_later_formats_are_refused_by_name(name):
         ("(i, j) -> (i : dense, j : compressed(nonordered))", "nonordered"),
     ],
 )
-def test_later_words_are_refused_in_their_place(text, word):
+def test_later_words_are_refused_with_a_caret(text, word):
     with pytest.raises(NotYetSupportedError, match="not supported yet") as caught:
         Format.of(text, 2)
     assert pointed(caught.value) == (text, word)
@@ -50,13 +50,13 @@ def test_later_words_are_refused_in_their_place(text, word):
         ("(i, j) -> (i : dense, j : singleton)", 2, "dimension 0 above it is dense"),
     ],
 )
-def test_formats_that_cannot_be(spec, ndim, message):
+def test_invalid_formats(spec, ndim, message):
     with pytest.raises(FormatError, match=message):
         Format.of(spec, ndim)
 
 
 @pytest.mark.parametrize(
-    "text, message, place",
+    "text, message, word",
     [
         ("(i, j) > (i : dense, j : compressed)", "Expected '->'", ">"),
         ("(i, i) -> (i : dense)", "named once, but i is named twice", "i"),
@@ -74,15 +74,15 @@ def test_formats_that_cannot_be(spec, ndim, message):
         ("(i, j", "Expected ',' or '\\)', but got the end", "^"),
     ],
 )
-def test_grammar_errors_point_at_the_place(text, message, place):
+def test_grammar_errors_point_at_the_word(text, message, word):
     with pytest.raises(SubscriptError, match=message) as caught:
         Format.of(text, 2)
     shown, found = pointed(caught.value)
     assert shown == text
-    assert found.strip() == place.strip("^")
+    assert found.strip() == word.strip("^")
 
 
 def pointed(error):
-    """The text that a message repeats, and what its caret underlines."""
+    """The text in a message, and the part of it that the caret underlines."""
     _, text, carets = str(error).split("\n")
     return text[4:], text[carets.index("^") : len(carets)]

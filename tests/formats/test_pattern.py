@@ -74,7 +74,7 @@ def test_interning_in_threads():
     assert len(set(map(id, found))) == 1
 
 
-def test_immutable_and_apart_from_the_arrays_given():
+def test_immutable_and_independent_of_the_arrays_given():
     pointers = np.array([0, 1, 1, 2], I32)
     pattern = Pattern((3, 4), "csr", (pointers, np.array([3, 0], I32)))
     pointers[1] = 7
@@ -144,7 +144,7 @@ def test_arrays_that_describe_no_tensor(format, arrays, message):
         Pattern((3, 4), format, [np.array(array) for array in arrays])
 
 
-def test_shapes_that_are_none():
+def test_invalid_shapes():
     with pytest.raises(PatternError, match=r"to lie between 0 and 2\*\*62, but got \(-1, 3\)"):
         Pattern.from_coordinates(np.zeros((2, 0), int), (-1, 3), "coo")
     with pytest.raises(PatternError, match="a shape of static integers"):
@@ -186,7 +186,7 @@ def test_any_integer_dtype_and_no_entries(dtype):
 
 
 @pytest.mark.parametrize("format", ["coo", "csf", "(i, j, k) -> (k : compressed, j : compressed, i : dense)"])
-def test_undense_dimensions_cost_nothing(format):
+def test_dimensions_that_are_not_dense_cost_nothing(format):
     huge = 10 if "dense" in format else 10**9
     shape = (huge, 10**9, 10**9)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""BCOO, BCSR and scipy.sparse arrays where operands are expected."""
+"""BCOO, BCSR and scipy.sparse arrays as operands."""
 
 import jax
 import jax.numpy as jnp

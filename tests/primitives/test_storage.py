@@ -1,4 +1,4 @@
-"""Dense arrays in the order of storage that kernels want."""
+"""Dense arrays moved to the storage order of kernels."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Dimensions of size 0 anywhere: index arrays have the lengths of their format, and all that is computed is dense's."""
+"""Dimensions of size 0: index arrays have the lengths of their format, and results agree with dense arrays."""
 
 import itertools
 
@@ -30,7 +30,7 @@ CASES = [(shape, format) for shape in SHAPES for format in FORMATS[len(shape)]]
 
 
 def check_lengths(A):
-    """The index arrays, checked as if a user had given them."""
+    """Check the index arrays as if a user had given them."""
     if A.is_dynamic:
         A.validate()
         check_lengths(A.static())
