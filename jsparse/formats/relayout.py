@@ -1,4 +1,4 @@
-"""Relayouts: movements of values from the slots of one pattern to those of another, as conversions need them."""
+"""Relayouts: movements of values from the slots of one pattern to those of another."""
 
 from __future__ import annotations
 

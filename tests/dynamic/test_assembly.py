@@ -256,7 +256,7 @@ def test_batches_of_patterns(name):
 
 
 def test_batches_of_patterns_without_a_common_order():
-    """Patterns stored by rows meet patterns stored by columns. Each of the batch gets the transposed index it needs."""
+    """Patterns by rows and patterns by columns are combined. Each in the batch gets the transposed index it needs."""
     made = [pair("csr", "csc", seed, (0, 0.1, 0.5)[seed]) for seed in range(3)]
     As, Bs = (jax.tree.map(lambda *x: jnp.stack(x), *(X.dynamic(36) for X in Xs)) for Xs in zip(*made, strict=True))
     for f, g in [

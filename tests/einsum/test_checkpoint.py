@@ -125,7 +125,7 @@ def test_checkpoint_of_scanned_layers(operands):
         np.testing.assert_allclose(jax.jit(jax.grad(partial(loss, step=step)))(Ws), expected, rtol=1e-5)
 
 
-def test_outside_a_trace_nothing_is_named(monkeypatch):
+def test_eager_values_get_no_name(monkeypatch):
     """Naming an eager value would cost a dispatch."""
     names = []
     monkeypatch.setattr(_compat, "with_checkpoint_name", lambda x, name: names.append(name) or x)

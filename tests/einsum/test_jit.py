@@ -39,7 +39,7 @@ def test_patterns_retrace_and_values_do_not(A, x):
     assert len(traces) == known + 3
 
 
-def test_equal_patterns_made_apart_share_a_program(x):
+def test_equal_patterns_share_a_program(x):
     rows, cols = np.array([0, 1, 3]), np.array([2, 0, 6])
     make = lambda: SparseTensor.from_coords([rows.copy(), cols.copy()], np.ones(3, np.float32), (5, 7))  # noqa: E731
     product = jax.jit(lambda A, x: A @ x)

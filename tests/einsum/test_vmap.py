@@ -114,7 +114,7 @@ def test_patterns_that_differ(axis, columns):
     one_call(twice, A, jnp.stack([given, -given]))
 
 
-def test_values_and_patterns_batched_apart():
+def test_values_and_patterns_in_different_batches():
     """One batch has a pattern for each member, the other values."""
     rng = np.random.default_rng(1)
     members = (rng.random((2, 4, 6)) < 0.5).astype(np.float32)

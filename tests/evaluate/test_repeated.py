@@ -113,7 +113,7 @@ def test_other_sources_of_the_shape():
     np.testing.assert_array_equal(evaluate("C[i,k] = 7", shape=(2, 3)), np.full((2, 3), 7))
 
 
-def test_it_is_computed_once_and_then_repeated():
+def test_the_result_is_computed_once_and_repeated():
     given = arguments("y[i] = A[i,j] * x[j]")
     assert "C[i] = A[i, j] * x[j]" in str(explain("C[i,k] = A[i,j] * x[j]", shape=(5, 3), **given))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 RUN = Path(__file__).parent / "run.py"
 
 
-def test_nothing_crashes_lies_or_reads_foreign_memory():
+def test_no_case_crashes_is_wrong_or_reads_foreign_memory():
     done = subprocess.run([sys.executable, RUN, "--count", "90", "--seed", "7"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 

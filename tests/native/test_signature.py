@@ -46,7 +46,7 @@ def test_any_dtype_of_a_size() -> None:
     assert not fits([fixed(2, 3)], ("int8", (3,)))
 
 
-def test_lengths_of_nothing() -> None:
+def test_buffers_of_length_zero() -> None:
     types = [BufferType("float32", (N.times(0),)), BufferType("int32", (N,))]
     assert fits(types, ("float32", (0,)), ("int32", (7,)))
     assert not fits(types, ("float32", (1,)), ("int32", (7,)))

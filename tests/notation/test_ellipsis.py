@@ -113,7 +113,7 @@ def sparse(shape, format):
     ],
 )
 @pytest.mark.parametrize("out_format", [None, "dense"])
-def test_beside_a_sparse_operand(text, shape, format, other, out_format):
+def test_with_a_sparse_operand(text, shape, format, other, out_format):
     A, x = sparse(shape, format)
     y = numbers(other)
     got = jsparse.einsum(text, A, y.astype(np.float32), out_format=out_format)

@@ -89,7 +89,7 @@ def test_more_indices_than_letters():
 
 
 @pytest.mark.parametrize("rest", [([0, 1], v, [1], [0]), ((5, 2), v, (2,)), ([..., 1], v, [1], [...])])
-def test_beside_a_sparse_operand(rest):
+def test_with_a_sparse_operand(rest):
     np.testing.assert_array_equal(jsparse.einsum(A, *rest), np.einsum(x % 3, *rest))
 
 

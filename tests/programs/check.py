@@ -216,8 +216,8 @@ class _Stages:
         return case
 
     def masked(self, case: Case, largest: int) -> Case:
-        """A sum of which derivatives of minima and maxima consist: some factors, summed where the product equals the
-        result; perhaps its transpose."""
+        """A masked sum, as in derivatives of minima and maxima: some factors are summed where the product equals the
+        result. Perhaps the transpose of this sum."""
         spec, count = case.spec, len(case.spec.factors)
         dtype = spec.dtype_of(case.arrays)
         result = case.meaning().reshape(spec.shape(spec.result)).astype(dtype)

@@ -27,7 +27,7 @@ from programs.sums import random_sum
 
 BLOCK = 25  # programs that a process runs between two reports
 BLOCKS_EACH = 50  # blocks that a process runs before a new one replaces it, since compiled programs take memory
-JAX_EVERY = 40  # one program in so many is compiled with XLA, which takes as long as all other checks
+JAX_EVERY = 40  # one program in JAX_EVERY is compiled with XLA, which takes as long as all other checks
 CYCLE = 8  # of CYCLE consecutive programs, these are sums of products, and sums with tables:
 SUMS, INDIRECT = (3, 7), (1, 5)
 

@@ -137,7 +137,7 @@ class _Product(Draw):
         return "".join(found)
 
     def dense_terms(self, stored: str, family: str) -> list[str]:
-        """The indices of the dense operands beside one pattern."""
+        """The indices of the dense operands of a program on one pattern."""
         counts = {
             "one": (0.25, 0.65, 0.1),
             "kept": (0.1, 0.75, 0.15),
@@ -197,7 +197,7 @@ def _implicit(terms: Sequence[str]) -> str:
 
 
 def _unassembled(sparse: Sequence[str], kept: str, several: bool) -> bool:
-    """Whether the default result would be sparse with a pattern of its own."""
+    """Whether the result would by default be sparse, on a new pattern."""
     for term in sparse:
         if set(term) <= set(kept):
             return several or len(set(term)) < len(term)

@@ -27,7 +27,7 @@ POISON = -1234567  # fills a result before it is written: no stage may leave any
 
 @dataclass(frozen=True)
 class HostRun:
-    """A scheduled problem on arrays in its own storage: one axis per storage axis, index arrays of its own dtype.
+    """A scheduled problem with its arrays, which have one axis for each storage axis.
 
     Attributes:
         patterns: the index arrays of each pattern.

@@ -84,7 +84,7 @@ def test_text_and_tree_agree(first):
         assert sorted((c, sorted(leaves)) for c, leaves in terms) == sorted((c, sorted(p)) for c, p in expanded)
 
 
-def test_numpy_gives_the_sum_point_by_point():
+def test_numpy_agrees_with_a_sum_over_points():
     for n in range(40):
         program = random_sum(1, n)
         if np.prod(list(program.sizes.values()), initial=1) > 150:

@@ -96,7 +96,7 @@ def test_products_and_gradients(shape, dynamic):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_products_over_and_beside_a_dimension_of_size_0(dynamic):
+def test_products_with_a_dimension_of_size_0(dynamic):
     A = jsparse.asarray(np.zeros((3, 0), np.float32), dynamic=dynamic)
     for C in (jsparse.einsum("ij,kj->ik", A, A, nse=4), jsparse.einsum("ji,jk->ik", A, A, nse=4), A + A, A * A):
         check_lengths(C)

@@ -31,7 +31,7 @@ def parameters(function, static):
     return [(p.name, p.kind, p.default) for p in named]
 
 
-def test_what_is_declared_is_installed():
+def test_declared_methods_are_installed():
     wanted = declared()
     assert set(wanted) == set(METHODS)
     for name, want in wanted.items():
