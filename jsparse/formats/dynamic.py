@@ -110,7 +110,7 @@ class OfDynamicType:
 
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
-    """The dtype that numbers the slots of a pattern, and `inputs` entries that are assigned to them."""
+    """The dtype of the numbers of slots, and of the numbers of `inputs` entries that are assigned to slots."""
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
