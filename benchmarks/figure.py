@@ -1,4 +1,4 @@
-"""One picture of a run: for each case, how many times longer than jsparse each peer takes."""
+"""A chart of a run: the time of each peer in each case, as a multiple of jsparse's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["draw"]
 
 
 def _whole(row: Row) -> bool:
-    """Whether the row is a candidate's whole time, not that of a phase."""
+    """Whether the row is the time of a candidate, not of one of its phases."""
     return ": " not in row.candidate or row.candidate.endswith(": total")
 
 
 def draw(results: Sequence[tuple[str, Sequence[Row]]], path: Path, title: str) -> None:
-    """Write a horizontal bar chart, logarithmic, a group of bars a case. Needs matplotlib."""
+    """Write a logarithmic horizontal bar chart with a group of bars for each case. It needs matplotlib."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,7 +1,7 @@
-"""The inferred format of sparse results against every other: `python benchmarks/formats.py`.
+"""Compares the inferred format of sparse results with all others: `python benchmarks/formats.py`.
 
-For products and sums of matrices over sizes, shapes and densities: bytes of the result, time of computing it, and time
-of the next product with it; each as a ratio to the best of all formats.
+For products and sums of matrices of several sizes, shapes and densities, it prints the bytes of the result, the time
+to compute it, and the time of a product with it, each as a ratio to the best of all formats.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from run import limit_threads
 FORMATS = ("csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)")
 ROUNDS = 15
 COLUMNS = 16
-# name, rows, columns, density of each operand, how its rows are filled
+# name, rows, columns, density of each operand, distribution of entries over rows
 OPERANDS = (
     ("uniform 0.01 %", 20_000, 20_000, 1e-4, "uniform"),
     ("uniform 0.1 %", 4_000, 4_000, 1e-3, "uniform"),
@@ -104,7 +104,7 @@ def compute_values(jsparse: Any, text: str, a: Any, b: Any, v: Any, w: Any, form
 
 
 def fits(result: Any, format: str) -> bool:
-    """Whether a format's dense levels are affordable at all."""
+    """Whether a format's dense levels fit in memory."""
     dense = {"csr": 0, "csc": 1}.get(format)
     if dense is not None:
         return result.shape[dense] <= 10**7
@@ -112,25 +112,25 @@ def fits(result: Any, format: str) -> bool:
 
 
 def size(tensor: Any) -> int:
-    """Bytes of values and index arrays."""
+    """The bytes of values and index arrays."""
     return tensor.values.nbytes + sum(array.nbytes for array in tensor.pattern.arrays)
 
 
 def follow(tensor: Any) -> Callable[[], Any]:
-    """The product with a dense matrix."""
+    """A step that computes the product with a dense matrix."""
     x = np.ones((tensor.shape[1], COLUMNS), np.float32)
     return stepped(lambda v: tensor.with_values(v) @ x, tensor.values)
 
 
 def stepped(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-    """A jitted function, compiled."""
+    """A step that calls a jitted function, which is already compiled."""
     compiled = jax.jit(function)
     compiled(*arguments)
     return lambda: jax.block_until_ready(compiled(*arguments))
 
 
 def medians(steps: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Seconds of each step; all take turns."""
+    """The median seconds of each step. Steps take turns."""
     taken: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(ROUNDS):
         for name, step in steps.items():

@@ -1,4 +1,4 @@
-"""Synthetic sparse matrices: reproducible from a seed, generated anew by every call."""
+"""Synthetic sparse matrices, which are reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ EDGES = 2_300_000
 
 
 def rmat(nodes: int = NODES, edges: int = EDGES, levels: int = LEVELS, seed: int = 0) -> sp.csr_array:
-    """An R-MAT graph with the size of ogbn-arxiv (by default), values uniform in (0.1, 1.1), f32.
+    """An R-MAT graph, by default of the size of ogbn-arxiv, with uniform values in (0.1, 1.1), f32.
 
-    Each edge descends `levels` times into a quadrant of the adjacency matrix, with probabilities `QUADRANTS` for the
-    first three; its ends are folded to `nodes` ids, which are relabelled by a random permutation. Duplicates are
-    dropped and `edges` of the rest kept.
+    Each edge descends `levels` times into a quadrant of the adjacency matrix. `QUADRANTS` are the probabilities of the
+    first three. The ends of edges are folded to `nodes` ids, which a random permutation relabels. Duplicates are
+    dropped, and `edges` of the rest are kept.
     """
     rng = np.random.default_rng(seed)
     relabel = rng.permutation(nodes)
@@ -33,7 +33,7 @@ def rmat(nodes: int = NODES, edges: int = EDGES, levels: int = LEVELS, seed: int
 
 
 def uniform(shape: tuple[int, int], stored: int, seed: int = 0) -> sp.csr_array:
-    """`stored` entries at distinct, uniformly drawn places, values uniform in (0.1, 1.1), f32."""
+    """A matrix of `stored` entries at distinct uniform coordinates, with uniform values in (0.1, 1.1), f32."""
     rng = np.random.default_rng(seed)
     places = np.sort(rng.choice(shape[0] * shape[1], stored, replace=False))
     values = rng.uniform(0.1, 1.1, stored).astype(np.float32)
@@ -41,7 +41,7 @@ def uniform(shape: tuple[int, int], stored: int, seed: int = 0) -> sp.csr_array:
 
 
 def _rmat_edges(rng: np.random.Generator, count: int, levels: int) -> NDArray[np.int64]:
-    """`(2, count)` ends of edges, each id of `levels` bits; duplicates and self-loops included."""
+    """The ends (2, count) of edges. Ids have `levels` bits; duplicates and self-loops are included."""
     a, b, c = QUADRANTS
     ends = np.zeros((2, count), np.int64)
     for _ in range(levels):
@@ -62,8 +62,8 @@ def _csr(
 
 
 def voxel_pairs(side: int) -> list[np.ndarray]:
-    """The convolution map of side² voxels on a wavy surface: (output, input, offset) of all pairs of neighbours in a
-    cube of three voxels each way, three arrays of int32."""
+    """The convolution map of side² voxels on a wavy surface: int32 arrays of the output, the input and the offset of
+    all pairs of neighbours in cubes of 3 x 3 x 3 voxels."""
     at = np.indices((side, side)).reshape(2, -1)
     height = np.sin(at[0] / 20) * np.cos(at[1] / 25) * 40 + 50
     voxels = np.stack([*at, height.astype(np.int64)])

@@ -1,8 +1,9 @@
 """Time and memory of a product from 10⁵ to 1.2·10⁸ entries: `python benchmarks/growth.py [--largest N]`.
 
-A X with 64 columns, f32, 52 entries in every row, of which each lies anywhere in a strip of its own: a row of X is read
-for each entry, from ever larger X. Every size runs in a process of its own. Printed are the time of an entry, and how
-much memory the call needs besides its inputs, against the size of its result. The picture shows the former.
+The product is A X with 64 columns, f32. Every row of A has 52 entries, each at a random coordinate in one of 52 strips,
+so each entry reads a row of X from memory when X is large. Every size runs in another process. The table has the time
+of an entry, and the memory that the call needs besides its inputs, compared with the size of its result. The figure
+shows the time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SECONDS = 4.0
 
 
 def main() -> None:
-    """Print the table, write it and the picture to the results."""
+    """Print the table, and write it and the figure to the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", type=int, default=SIZES[-1], metavar="N", help="entries of the largest product")
     parser.add_argument("--one", type=int, metavar="N", help=argparse.SUPPRESS)
@@ -51,8 +52,8 @@ def main() -> None:
 
 
 def measured(entries: int) -> dict[str, Any]:
-    """Median time of a product, and the bytes that a call of the compiled program adds at its peak: what the process
-    grew by in the first one, at least what XLA set apart."""
+    """The median time of a product, and the peak memory of a call: the growth of the process in the first call, or
+    XLA's allocation if that is larger."""
     limit_threads()
     import jax
     import jax.numpy as jnp
@@ -68,7 +69,7 @@ def measured(entries: int) -> dict[str, Any]:
     jax.block_until_ready((tensor.values, x))
     before = resident(reset=True)["VmRSS"]
     out = jax.block_until_ready(program(tensor.values, x))
-    planned = program.memory_analysis()  # memory that was in use before may serve again
+    planned = program.memory_analysis()  # the process may reuse memory, and then grows by less
     call = max(resident()["VmHWM"] - before, planned.output_size_in_bytes + planned.temp_size_in_bytes)
     rows = np.random.default_rng(2).integers(0, matrix.shape[0], 100)
     np.testing.assert_allclose(out[rows], matrix[rows] @ np.asarray(x), rtol=1e-4, atol=1e-4)
@@ -98,7 +99,7 @@ def striped(rows: int) -> sp.csr_array:
 
 
 def resident(reset: bool = False) -> dict[str, int]:
-    """Bytes of this process in memory now, and at most since they were reset (Linux)."""
+    """The resident bytes of this process, now and at their peak since the last reset (on Linux)."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
@@ -106,7 +107,7 @@ def resident(reset: bool = False) -> dict[str, int]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """The time of an entry over the number of entries."""
+    """Plot the time of an entry against the number of entries."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -116,7 +117,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     axes.plot([row["entries"] for row in rows], [row["ns"] for row in rows], marker="o")
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"stored entries, {DEGREE} a row")
+    axes.set_xlabel(f"stored entries, {DEGREE} in each row")
     axes.set_ylabel("ns per entry")
     axes.set_title(f"A X, {COLUMNS} columns, f32, two threads", fontsize=9, loc="left")
     for side in ("top", "right"):

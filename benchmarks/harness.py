@@ -1,4 +1,4 @@
-"""Timing of cases: candidates take turns, medians, ratios to the first candidate. Knows nothing of what it times."""
+"""Times cases: candidates take turns, and the table has medians and ratios to the first candidate."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 __all__ = ["Case", "Laps", "Row", "Step", "UnavailableError", "agree", "measure", "table"]
 
-SETTLE = 0.05  # seconds for which a candidate runs untimed before it is timed
+SETTLE = 0.05  # seconds of untimed runs of a candidate before its timed runs
 
 Step = Callable[[], Any]
-"""One run of a candidate; gives its result, complete when it returns, or `Laps`."""
+"""One run of a candidate, which is finished when it returns. It returns the result, or `Laps`."""
 
 
 class UnavailableError(Exception):
-    """Raised by a candidate's factory that cannot run here; the message, a few words, goes into the table."""
+    """A candidate cannot run here. Its factory raises this error, and the table contains the short message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Laps:
-    """What a step gives that times its own phases: seconds by phase, and the result."""
+    """The result of a step that times its own phases, with the seconds of each phase."""
 
     seconds: Mapping[str, float]
     result: Any
@@ -34,10 +34,10 @@ class Laps:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One table: candidates of which the first is the one compared to, and what all of them must give.
+    """Candidates and the result that all of them must give. Ratios are to the first candidate.
 
-    A factory prepares the candidate (conversions, compilation) and returns the step that is timed. `tolerance` is that
-    of `agree`.
+    A factory prepares a candidate (conversions, compilation) and returns the step that is timed. `tolerance` is an
+    argument of `agree`.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The times of one candidate in milliseconds, or why there are none."""
+    """The times of one candidate in milliseconds, or a status that says why there are none."""
 
     candidate: str
     status: str = "ok"
@@ -78,7 +78,7 @@ def measure(case: Case, seconds: float = 2.0) -> list[Row]:
 
 
 def _prepare(case: Case) -> tuple[dict[str, Step], dict[str, str]]:
-    """The steps whose result is right, and by candidate why another cannot be timed."""
+    """The steps whose results are right, and the reasons why other candidates cannot be timed."""
     steps: dict[str, Step] = {}
     failures: dict[str, str] = {}
     expected = case.expected()
@@ -121,7 +121,7 @@ def _arrays(value: Any) -> list[NDArray[Any]]:
 
 
 def _repeats(step: Step, target: float = 2e-3) -> int:
-    """How often to run `step` in one sample so that the sample lasts about `target` seconds."""
+    """The number of runs of `step` in one sample, so that a sample takes about `target` seconds."""
     times = []
     for _ in range(3):
         start = time.perf_counter()
@@ -131,10 +131,10 @@ def _repeats(step: Step, target: float = 2e-3) -> int:
 
 
 def _sample(name: str, step: Step, repeats: int) -> dict[str, float]:
-    """Seconds of one run, by row of the table.
+    """The seconds of one run, by row of the table.
 
-    Untimed runs come first, so that nobody pays for what the candidate before leaves behind: threads that still spin
-    for some milliseconds, and gigabytes that are still being returned to the system.
+    Untimed runs come first, so that the previous candidate has no effect: its threads may spin for some milliseconds,
+    and the system may still be reclaiming gigabytes of its memory.
     """
     settled = time.perf_counter() + SETTLE
     step()
@@ -190,7 +190,7 @@ def _milliseconds(value: float) -> str:
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    """Names to the left, figures to the right; a status, which has no figures beside it, as long as it is."""
+    """A line of the table, with names aligned left and numbers aligned right. A status is not padded."""
     cells = [f"{cell:<{width}}" for cell, width in zip(line[:2], widths, strict=False)]
     if len(line) == 3:
         return "  ".join([*cells, line[2]])

@@ -26,7 +26,7 @@ DENSE_LIMIT = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A computation `f(matrix, *operands)` in the four spellings that the peers need; `None` leaves a peer out."""
+    """A computation `f(matrix, *operands)`, written for each peer; None if it cannot be written for a peer."""
 
     jsparse: Callable[..., Any]
     scipy: Callable[..., Any] | None
@@ -37,7 +37,7 @@ class Product:
 
 
 def matmul(subscripts: str, spelled: Callable[[Any, Any], Any] = operator.matmul, **others: Any) -> Product:
-    """A product of two that jsparse spells as an einsum and its peers by `spelled`, but for `others`."""
+    """A product of two operands: an einsum for jsparse, the function `spelled` for its peers, except for `others`."""
     same = dict.fromkeys(("scipy", "bcoo", "bcsr", "dense"), spelled)
     spellings = {**same, "torch": lambda _, a, x: spelled(a, x), **others}
     return Product(jsparse=lambda a, x: jsparse.einsum(subscripts, a, x), **spellings)
@@ -46,7 +46,7 @@ def matmul(subscripts: str, spelled: Callable[[Any, Any], Any] = operator.matmul
 def products(
     product: Product, matrix: Callable[[], sp.csr_array], operands: Callable[[], Sequence[NDArray[Any]]]
 ) -> dict[str, Callable[[], Step]]:
-    """Every peer of `product` as a candidate; nothing is computed before a factory is called."""
+    """All peers of `product` as candidates. Nothing is computed before a factory is called."""
     found = {
         "jsparse": _jax(product.jsparse, lambda: jsparse.asarray(matrix(), format="csr"), operands),
         "scipy": _scipy(product.scipy, matrix, operands),
@@ -73,7 +73,7 @@ def dense_limit(shape: Sequence[int], itemsize: int = 4) -> None:
 
 
 def import_torch() -> Any:
-    """The module `torch` with two threads; `UnavailableError` where it is not installed."""
+    """The module `torch`, set to two threads. Raises `UnavailableError` if it is not installed."""
     if importlib.util.find_spec("torch") is None:
         raise UnavailableError("absent: torch is not installed")
     import torch
@@ -123,7 +123,7 @@ def _torch(
         torch, a = import_torch(), matrix()
         arrays = (a.indptr.astype(index), a.indices.astype(index), a.data.copy())
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # sparse CSR is called beta
+            warnings.simplefilter("ignore", UserWarning)  # torch warns that sparse CSR is in beta
             tensor = torch.sparse_csr_tensor(*map(torch.from_numpy, arrays), size=a.shape)
         rest = [torch.from_numpy(operand.copy()) for operand in operands()]
         return lambda: function(torch, tensor, *rest)

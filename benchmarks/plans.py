@@ -1,7 +1,8 @@
-"""The plan that is chosen against every other: `python benchmarks/plans.py [--json FILE]`.
+"""Compares the chosen plan with all others: `python benchmarks/plans.py [--json FILE]`.
 
-For programs of many kinds and densities, every candidate of the scheduler is compiled and run as a jitted call, moves
-of values included; candidates take turns. Printed is the chosen one's time, and its ratio to that of the best.
+For programs of many kinds and densities, every candidate of the scheduler is compiled and run as a jitted call, which
+includes relayouts of values. Candidates take turns. The table has the time of the chosen candidate, and its ratio to
+the best one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import jax
 import numpy as np
 from run import limit_threads
 
-SECONDS = 1.5  # spent on the candidates of a program, but for those that are out of the question
-FAR = 4.0  # times the best one's first run: such a candidate is not run again
+SECONDS = 1.5  # for each candidate of a program, except those far slower than the best
+FAR = 4.0  # a candidate whose first run takes this multiple of the best one's is not run again
 SETTLE = 2  # untimed runs before each timed one
 
 BLOCKS = "(i, j, a, b) -> (i : dense, j : compressed, a : dense, b : dense)"
@@ -71,7 +72,7 @@ def main() -> None:
 
 
 def measured(text: str, shape: tuple[int, ...], density: float, columns: int, format: str) -> dict[str, float]:
-    """Seconds of each candidate by name, the chosen one first."""
+    """The seconds of each candidate by name. The chosen one is first."""
     import jsparse
 
     operands = drawn(jsparse, text, shape, density, columns, format)
@@ -98,24 +99,24 @@ def measured(text: str, shape: tuple[int, ...], density: float, columns: int, fo
 
 
 def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, columns: int, format: str) -> list[Any]:
-    """The operands, of which the one whose indices begin with `ij` is sparse."""
+    """The operands. The one whose indices begin with `ij` is sparse."""
     rng = np.random.default_rng(0)
     terms = text.split("->")[0].split(",")
-    place = next(n for n, term in enumerate(terms) if len(term) == len(shape) and term.startswith("ij"))
+    number = next(n for n, term in enumerate(terms) if len(term) == len(shape) and term.startswith("ij"))
     count = round(density * float(np.prod(shape)))
     coords = np.stack(np.unravel_index(rng.choice(int(np.prod(shape)), count, replace=False), shape))
-    sizes = dict(zip(terms[place], shape, strict=True))
+    sizes = dict(zip(terms[number], shape, strict=True))
     values = rng.uniform(0.1, 1, count).astype(np.float32)
     tensor = jsparse.SparseTensor.from_coords(coords, values, shape, format)
     shapes = [[sizes.get(v, columns) for v in term] for term in terms]
     return [
-        tensor if n == place else jax.numpy.asarray(rng.uniform(0.1, 1, shape), np.float32)
+        tensor if n == number else jax.numpy.asarray(rng.uniform(0.1, 1, shape), np.float32)
         for n, shape in enumerate(shapes)
     ]
 
 
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
-    """The name of each candidate, the cheapest by estimate first, and the context in which it is the one chosen."""
+    """The name of each candidate, and a context in which it is chosen. They are sorted by estimated cost."""
     from jsparse.compiler.schedule import candidate as candidate_module
     from jsparse.compiler.schedule.candidate import candidates
     from jsparse.compiler.schedule.cost import estimate
@@ -125,7 +126,7 @@ def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tupl
     step = next(part for part in steps if part.plan is not None and part.plan.patterns)
     given, patterns = step.plan.given, tuple(walk.pattern for walk in step.work.spec.walks)
     chosen_among = candidate_module._stands_innermost
-    candidate_module._stands_innermost = lambda *_: False  # loops without lanes as well, which are not looked at
+    candidate_module._stands_innermost = lambda *_: False  # includes loops without lanes
     priced = [(estimate(c, patterns), n, c) for n, c in enumerate(candidates(given, patterns))]
     candidate_module._stands_innermost = chosen_among
     for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
@@ -138,7 +139,7 @@ def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tupl
 
 @contextmanager
 def forced(problem: Any, plan: Any) -> Iterator[None]:
-    """Inside, this is the plan of a problem."""
+    """A context in which this is the plan of a problem."""
     from jsparse.primitives import execute
 
     kept = execute.wide_accumulation_plan
@@ -152,7 +153,7 @@ def forced(problem: Any, plan: Any) -> Iterator[None]:
 
 
 def compiled(jsparse: Any, text: str, operands: list[Any]) -> Callable[[], Any]:
-    """The jitted einsum, whose sparse operand's values are an argument."""
+    """A step that calls the jitted einsum. The values of the sparse operand are an argument of the program."""
     place = next(n for n, x in enumerate(operands) if isinstance(x, jsparse.SparseTensor))
     tensor = operands[place]
 

@@ -1,6 +1,6 @@
 """Run the benchmarks: `python benchmarks/run.py [--case NAME] [--json FILE]`.
 
-One process with two threads; candidates take turns; medians, and ratios to jsparse in the same run.
+They run in one process with two threads. Candidates take turns, and the tables have medians and ratios to jsparse.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def limit_threads() -> None:
-    """Restrict this process to `THREADS` cores; must run before a library starts its threads."""
+    """Restrict this process to `THREADS` cores. It must be called before any library starts threads."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(THREADS)
     if hasattr(os, "sched_setaffinity"):
@@ -28,7 +28,7 @@ def limit_threads() -> None:
 
 
 def environment() -> dict[str, str]:
-    """What the figures depend on: the machine, how busy it is, and the versions of the candidates."""
+    """A description of the machine, its load, and the versions of the candidates, on which the times depend."""
     versions = {}
     for package in ("jsparse", "jax", "jaxlib", "numpy", "scipy", "torch"):
         try:
@@ -53,13 +53,13 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Time jsparse against its peers.")
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="a case or a file of cases")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to FILE, too")
-    parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each candidate (default: 2)")
-    parser.add_argument("--list", action="store_true", help="name the cases and stop")
+    parser.add_argument("--seconds", type=float, default=2.0, help="the seconds spent on each candidate (default: 2)")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and exit")
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the chosen cases; 1 if a candidate was wrong or jsparse did not run, 2 for an unknown case."""
+    """Run the chosen cases. Returns 1 if a candidate was wrong or jsparse did not run, and 2 for an unknown case."""
     options = arguments(argv)
     limit_threads()
     from cases import select

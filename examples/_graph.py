@@ -1,4 +1,4 @@
-"""Graphs with node features and labels: the bundled digits and files in the format of the citation networks."""
+"""Graphs with node features and labels: the bundled digits, and files in the format of citation networks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ KEYS = ("indptr", "indices", "x_indptr", "x_indices", "x_data", "x_shape", "labe
 
 
 class DataError(ValueError):
-    """A data file that cannot be used; the message says why in one line."""
+    """A data file cannot be used. The message says why in one line."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph for node classification; `train`, `val` and `test` are node ids."""
+    """A graph for node classification. `train`, `val` and `test` are node ids."""
 
     name: str
     adjacency: sp.csr_array
@@ -51,7 +51,7 @@ class Graph:
 
 
 def digits_graph(seed: int = 0, neighbors: int = 10, per_class: int = 10, validation: int = 500) -> Graph:
-    """The 1,797 handwritten digits of scikit-learn, each joined to the `neighbors` images nearest to it."""
+    """The graph of scikit-learn's 1,797 handwritten digits, each joined to its `neighbors` nearest images."""
     digits = load_digits()
     images = (digits.data / 16).astype(np.float32)
     labels = digits.target.astype(np.int32)
@@ -71,7 +71,7 @@ def digits_graph(seed: int = 0, neighbors: int = 10, per_class: int = 10, valida
 
 
 def load_graph(path: Path) -> Graph:
-    """Read a graph from an `.npz` file with the arrays `KEYS`; the bag-of-words features are row-normalised."""
+    """Read a graph from an `.npz` file with the arrays `KEYS`. Rows of the bag-of-words features are normalised."""
     data = _read(path)
     labels = data["labels"]
     nodes = labels.size
@@ -80,7 +80,7 @@ def load_graph(path: Path) -> Graph:
     for part in ("train", "val", "test"):
         ids = data[part]
         if ids.size == 0 or not np.issubdtype(ids.dtype, np.integer) or ids.min() < 0 or ids.max() >= nodes:
-            raise DataError(f"{path}: {part} must hold node ids in 0..{nodes - 1}, at least one")
+            raise DataError(f"{path}: {part} must hold node ids from 0 to {nodes - 1}, and at least one")
     try:
         adjacency = _matrix(np.ones(data["indices"].size), data["indices"], data["indptr"], (nodes, nodes))
         features = _matrix(data["x_data"], data["x_indices"], data["x_indptr"], tuple(map(int, data["x_shape"])))
@@ -108,7 +108,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _matrix(data: NDArray[Any], indices: NDArray[Any], pointers: NDArray[Any], shape: tuple[int, ...]) -> sp.csr_array:
-    """The CSR matrix of these arrays; ValueError or TypeError if they are not one."""
+    """The CSR matrix of these arrays. Raises ValueError or TypeError if they are no CSR matrix."""
     matrix = sp.csr_array((data.astype(np.float32), indices, pointers), shape=shape)
     matrix.check_format(full_check=True)
     return matrix
@@ -134,7 +134,7 @@ def _symmetric(edges: sp.sparray) -> sp.csr_array:
 
 
 def _rows_to_one(features: sp.csr_array) -> sp.csr_array:
-    """`features` with every nonzero row divided by its sum."""
+    """`features`, with every nonzero row divided by its sum."""
     sums = np.asarray(features.sum(axis=1))
     scale = np.divide(1, sums, out=np.zeros_like(sums), where=sums != 0)
     result = (sp.diags_array(scale) @ features).tocsr().astype(np.float32)

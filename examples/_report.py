@@ -1,4 +1,4 @@
-"""What the example shows at its end: times of one aggregation step and a figure."""
+"""The output of the example: times of one aggregation step, and a figure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Step = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Curves:
-    """One number per epoch of each quantity, and the epoch whose parameters were kept (the best on validation)."""
+    """The loss and the accuracies of each epoch. `best` is the epoch with the best validation accuracy."""
 
     loss: NDArray[np.float32]
     train: NDArray[np.float32]
@@ -41,7 +41,7 @@ class Curves:
 
 
 def aggregation_times(adjacency: sp.csr_array, width: int, seconds: float = 0.5) -> str:
-    """A table: milliseconds of one product of `adjacency` with `width` columns, forward and with its gradient."""
+    """A table of the milliseconds of a product of `adjacency` with `width` columns, without and with its gradient."""
     rng = np.random.default_rng(0)
     hidden = rng.standard_normal((adjacency.shape[0], width), dtype=np.float32)
     forward, backward = _candidates(adjacency, hidden)
@@ -56,7 +56,7 @@ def aggregation_times(adjacency: sp.csr_array, width: int, seconds: float = 0.5)
 
 
 def _candidates(adjacency: sp.csr_array, hidden: NDArray[np.float32]) -> tuple[dict[str, Step], dict[str, Step]]:
-    """By name, the steps to time: forward, and forward with the gradient."""
+    """The steps to time, by name: the product, and the product with its gradient."""
     x = jnp.asarray(hidden)
     products: dict[str, tuple[Any, Callable[[Any, jax.Array], jax.Array]]] = {
         "jsparse": (jsparse.asarray(adjacency, format="csr"), lambda a, b: jsparse.einsum("ij,jk->ik", a, b)),
@@ -86,7 +86,7 @@ def _with_gradient(product: Callable[[Any, jax.Array], jax.Array]) -> Callable[[
 def _alternate(
     steps: Mapping[str, Step], expected: tuple[NDArray[np.float32], ...], seconds: float
 ) -> dict[str, float | str]:
-    """Median milliseconds of each step, run in turns; text where a step failed or gave another result."""
+    """The median milliseconds of each step. Steps take turns. A text says that a step failed or was wrong."""
     results: dict[str, float | str] = {}
     for name, step in steps.items():
         try:
@@ -118,7 +118,7 @@ def _cells(times: Mapping[str, float | str], name: str, pad: int) -> str:
 
 
 def draw(path: Path, title: str, curves: Curves, adjacency: sp.csr_array, labels: NDArray[np.int32]) -> None:
-    """Write one PNG: accuracy and loss by epoch, and the adjacency with its nodes sorted by class."""
+    """Write a PNG of accuracy and loss by epoch, and of the adjacency with nodes sorted by class."""
     figure = Figure(figsize=(11, 4.8), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     figure.suptitle(title, fontsize=12, color=INK, x=0.01, ha="left")

@@ -3,8 +3,8 @@
     python examples/gcn.py                          # handwritten digits, a nearest-neighbour graph; nothing to download
     python examples/gcn.py --data path/to/cora.npz  # a citation network
 
-A layer is Â (X W) + b. The normalised adjacency Â is sparse and so, in a citation network, are the features X: these
-products are sparse einsums, and JAX differentiates through them inside `jax.jit` as through any other operation.
+A layer is Â (X W) + b. The normalised adjacency Â is sparse, and in a citation network the features X are, too. These
+products are sparse einsums, and JAX differentiates them inside `jax.jit` like any other operation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Params(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What does not change in training: Â, the features (dense or sparse), labels and a 0/1 mask of each part."""
+    """The constants of training: Â, the features (dense or sparse), the labels, and a 0/1 mask of each part."""
 
     adjacency: jsparse.SparseTensor
     features: jsparse.SparseTensor | jax.Array
@@ -50,7 +50,7 @@ class Inputs(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """Of one epoch: the training loss, and the accuracies of the parameters after it."""
+    """The training loss of an epoch, and the accuracies of the parameters after it."""
 
     loss: jax.Array
     train: jax.Array
@@ -59,7 +59,7 @@ class Metrics(NamedTuple):
 
 
 def prepare(graph: Graph) -> Inputs:
-    """Put `graph` on the device: matrices as CSR tensors, parts as masks."""
+    """Put `graph` on the device, with matrices as CSR tensors and parts as masks."""
 
     def mask(ids: np.ndarray) -> jax.Array:
         return jnp.zeros(graph.nodes).at[ids].set(1)
@@ -88,14 +88,14 @@ def initial(key: jax.Array, features: int, hidden: int, classes: int) -> Params:
 
 
 def dropout(key: jax.Array | None, x: jax.Array) -> jax.Array:
-    """Zero each entry with probability `DROPOUT` and scale the others; without a key, nothing."""
+    """Zero each entry with probability `DROPOUT` and scale the others. Without a key, `x` is unchanged."""
     if key is None:
         return x
     return jnp.where(jax.random.bernoulli(key, 1 - DROPOUT, x.shape), x / (1 - DROPOUT), 0)
 
 
 def forward(params: Params, inputs: Inputs, key: jax.Array | None = None) -> jax.Array:
-    """The logits of every node; with a `key`, under dropout."""
+    """The logits of all nodes. With a `key`, dropout is applied."""
     first, second = (None, None) if key is None else jax.random.split(key)
     x, adjacency = inputs.features, inputs.adjacency
     if isinstance(x, jsparse.SparseTensor):
@@ -107,13 +107,13 @@ def forward(params: Params, inputs: Inputs, key: jax.Array | None = None) -> jax
 
 
 def loss_of(params: Params, inputs: Inputs, key: jax.Array) -> jax.Array:
-    """Mean cross-entropy over the labelled nodes; a penalty on the weights of the first layer, as in the paper."""
+    """Mean cross-entropy of the labelled nodes, plus a penalty on the weights of the first layer, as in the paper."""
     losses = optax.softmax_cross_entropy_with_integer_labels(forward(params, inputs, key), inputs.labels)
     return jnp.vdot(losses, inputs.train) / inputs.train.sum() + WEIGHT_DECAY / 2 * jnp.vdot(params.w1, params.w1)
 
 
 def make_epoch(tx: optax.GradientTransformation) -> Callable[..., tuple[Params, Any, Metrics]]:
-    """One compiled epoch: a gradient step, then the accuracies without dropout."""
+    """A compiled epoch, which is a gradient step followed by the accuracies without dropout."""
 
     @jax.jit
     def epoch(params: Params, state: optax.OptState, inputs: Inputs, key: jax.Array) -> tuple[Params, Any, Metrics]:
@@ -128,7 +128,7 @@ def make_epoch(tx: optax.GradientTransformation) -> Callable[..., tuple[Params, 
 
 
 def train(graph: Graph, *, epochs: int = 200, hidden: int = 16, seed: int = 0, progress: bool = True) -> Curves:
-    """Train on `graph`; what every epoch gave."""
+    """Train on `graph`. The result has the metrics of all epochs."""
     inputs = prepare(graph)
     key, start = jax.random.split(jax.random.key(seed))
     params = initial(start, graph.features.shape[1], hidden, graph.classes)
@@ -145,7 +145,7 @@ def train(graph: Graph, *, epochs: int = 200, hidden: int = 16, seed: int = 0, p
 
 
 def plan(graph: Graph, hidden: int) -> str:
-    """How jsparse computes the aggregation of the first layer."""
+    """The plan by which jsparse computes the aggregation of the first layer."""
     adjacency = jsparse.asarray(normalized(graph.adjacency), format="csr")
     return jsparse.explain("ij,jk->ik", adjacency, jnp.zeros((graph.nodes, hidden))).summary
 
@@ -169,7 +169,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the example; the exit code."""
+    """Run the example and return the exit code."""
     options = arguments(argv)
     try:
         graph = digits_graph(options.seed) if options.data is None else load_graph(options.data)

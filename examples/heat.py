@@ -1,11 +1,11 @@
-"""Find the conductivities of a plate from temperatures: gradients through implicit time steps with sparse matrices.
+"""Find the conductivities of a plate from temperatures, by gradients through implicit time steps.
 
     python examples/heat.py
 
 Heat flows along the edges of a grid. An implicit step of length dt solves (I + dt L) u' = u, L = Gᵀ diag(k) G, with the
 signed incidence matrix G (edges, nodes) and one conductivity k for each edge. A sparse einsum assembles the matrix,
-conjugate gradients solve the step, and JAX differentiates all of it with respect to k. A wall that conducts badly is
-hidden in the plate; the program finds it from what a few experiments would measure.
+conjugate gradients solve the step, and JAX differentiates all of it with respect to k. A wall of low conductivity is
+hidden in the plate. The program finds it from the temperatures of a few simulated experiments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ DT, STEPS, EXPERIMENTS = 0.5, 4, 6
 
 
 def incidence(side: int) -> tuple[jsparse.SparseTensor, np.ndarray]:
-    """G (edges, nodes) of a square grid, -1 where an edge begins, 1 where it ends; and which edges cross the wall."""
+    """G (edges, nodes) of a square grid, and a mask of the edges that cross the wall.
+
+    G is -1 where an edge begins and 1 where it ends.
+    """
     node = np.arange(side * side).reshape(side, side)
     begin = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel()])
     end = np.concatenate([node[:, 1:].ravel(), node[1:].ravel()])
@@ -35,7 +38,7 @@ def incidence(side: int) -> tuple[jsparse.SparseTensor, np.ndarray]:
 
 
 def temperatures(G: jsparse.SparseTensor, conductivity: jax.Array, start: jax.Array) -> jax.Array:
-    """(steps, experiments, nodes) after each step from the temperatures `start` (experiments, nodes)."""
+    """The temperatures (steps, experiments, nodes) after each step, from those at the `start` (experiments, nodes)."""
     identity = jsparse.asarray(sp.eye_array(G.shape[1], dtype=np.float32), format="csr")
     matrix = identity + DT * jsparse.einsum("eu,e,ev->uv", G, conductivity, G)
 
@@ -47,7 +50,7 @@ def temperatures(G: jsparse.SparseTensor, conductivity: jax.Array, start: jax.Ar
 
 
 def search(G: jsparse.SparseTensor, start: jax.Array, measured: jax.Array, rounds: int) -> tuple[jax.Array, jax.Array]:
-    """The conductivities that explain the measurements, by Adam on their logarithms, and the loss of each round."""
+    """Fit conductivities to the measurements by Adam on their logarithms. Returns them and the loss of each round."""
     optimizer = optax.adam(0.1)
 
     def loss(log_k: jax.Array) -> jax.Array:

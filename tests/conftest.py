@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-# Tests that count compilations mean what they say, and none depends on what an earlier run left. Of the cache on disk
-# those in tests/compiler/cache/ know. Set before jsparse is imported, here and in the processes that tests start.
+# No cache on disk: tests count compilations, and no test depends on an earlier run. Only tests/compiler/cache/ uses it.
+# This is set before jsparse is imported, here and in the processes that tests start.
 os.environ["JSPARSE_CACHE_DIR"] = ""
 
 
@@ -19,13 +19,13 @@ def pytest_addoption(parser):
 
 
 class Memory:
-    """What tests compiled is forgotten whenever their process has grown too far.
+    """Clears all caches of compiled programs whenever the test process has grown too large.
 
-    A compiled program takes about a megabyte for as long as JAX or jsparse remembers it, and a run compiles some ten
-    thousands. Few are used by more than one file of tests, so that little is compiled again.
+    A compiled program takes about a megabyte as long as JAX or jsparse caches it, and a run compiles some ten thousand.
+    Few are used by more than one file of tests, so little is compiled again.
     """
 
-    LIMIT, GROWTH = 1_200_000_000, 500_000_000  # bytes that a process may have, and may grow by after it forgot
+    LIMIT, GROWTH = 1_200_000_000, 500_000_000  # bytes: of the process, and of its growth since caches were cleared
 
     def __init__(self) -> None:
         self.allowed = self.LIMIT
@@ -40,11 +40,11 @@ class Memory:
             return (yield)
         finally:
             if self.resident() > self.allowed:
-                self.forget()
+                self.clear()
                 self.allowed = max(self.LIMIT, self.resident() + self.GROWTH)
 
     @staticmethod
-    def forget() -> None:
+    def clear() -> None:
         import jax
 
         import jsparse
@@ -52,7 +52,7 @@ class Memory:
         jax.clear_caches()
         jsparse.clear_cache()
         gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)  # what is free is spread over pages that the process would keep
+        ctypes.CDLL(None).malloc_trim(0)  # the process would keep pages that are partly free
 
 
 def pytest_configure(config):

@@ -1,4 +1,4 @@
-"""The slots of a tensor by the definition of its format, for tests of several folders."""
+"""The slots of a tensor by the definition of its format."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["closure"]
 
 
 def closure(mask: np.ndarray, format: Format) -> np.ndarray:
-    """The slots that `format` stores for these places: a dense level stores every coordinate below each parent, a range
-    level every coordinate between the first and the last one."""
+    """A mask of the elements that `format` stores if it has to store those of `mask`: a dense level has every
+    coordinate below each parent, a range level every coordinate from the first to the last."""
     order = format.order
     turned = np.transpose(mask, order) if mask.ndim else mask
     stored = np.ones((1,) * mask.ndim, bool)
@@ -25,7 +25,7 @@ def closure(mask: np.ndarray, format: Format) -> np.ndarray:
 
 
 def _of_level(mask: np.ndarray, level: Level, axis: int) -> np.ndarray:
-    """The coordinates that a level stores: of a range level all from the first to the last."""
+    """The coordinates that a level stores. A range level stores all from the first to the last."""
     if level.kind is not RANGE:
         return mask
     behind = np.logical_or.accumulate(mask, axis)

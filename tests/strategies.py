@@ -1,4 +1,4 @@
-"""What hypothesis draws in tests of several folders."""
+"""Hypothesis strategies."""
 
 from hypothesis import strategies as st
 
@@ -10,7 +10,7 @@ __all__ = ["formats"]
 
 @st.composite
 def formats(draw: st.DrawFn, ndim: int) -> Format:
-    """Any format that holds any entries: what is above a singleton is nonunique."""
+    """Any format that can store any entries: a level above a singleton is nonunique."""
     levels: list[Level] = []
     for dim in draw(st.permutations(range(ndim))):
         kinds = [DENSE, COMPRESSED, RANGE]

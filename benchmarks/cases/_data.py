@@ -1,4 +1,4 @@
-"""Inputs that several cases share, kept for the life of the process."""
+"""Inputs that several cases share. They are cached for the life of the process."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def rmat_graph() -> sp.csr_array:
 
 
 def dense(*shape: int, seed: int = 1) -> NDArray[np.float32]:
-    """A dense standard-normal operand."""
+    """A dense operand of standard normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)

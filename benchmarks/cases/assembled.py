@@ -19,7 +19,7 @@ Operator = Callable[[Any, Any], Any]
 
 
 def cases() -> list[Case]:
-    """Two products, a sum and an elementwise product."""
+    """The cases: two products, a sum and an elementwise product."""
     large, small = (20_000, 200_000), (2_000, 40_000)
     multiply = ("ij,jk->ik", "A @ B", lambda a, b: a @ b)
     return [
@@ -88,7 +88,7 @@ def _scipy(operands: Callable[[], Operands], title: str, operator: Operator, ord
 
 
 class _Unordered:
-    """A result whose entries are put in order only when they are looked at, after the clock has stopped."""
+    """A result whose entries are sorted only when they are compared, which is not timed."""
 
     def __init__(self, result: sp.csr_array) -> None:
         self.result = result

@@ -1,4 +1,4 @@
-"""A matrix of small dense blocks times a dense matrix: rows of blocks are worked on together."""
+"""A matrix of small dense blocks times a dense matrix: the rows of a block are computed together."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _torch() -> Step:
     torch, matrix = import_torch(), _matrix()
     arrays = (torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices, matrix.data))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # sparse BSR is called beta
+        warnings.simplefilter("ignore", UserWarning)  # torch warns that sparse BSR is in beta
         tensor = torch.sparse_bsr_tensor(*arrays, size=matrix.shape)
     x = torch.from_numpy(_operand().copy())
     return lambda: (tensor @ x).numpy()

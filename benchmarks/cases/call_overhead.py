@@ -1,4 +1,4 @@
-"""What one call costs when there is next to nothing to compute: jitted, and eager where each peer has such a call."""
+"""The cost of one call with almost nothing to compute: jitted calls, and eager calls of the peers that have them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _small_operand() -> Any:
 
 
 def cases() -> list[Case]:
-    """Jitted and eager calls, and a jitted one beside an empty one."""
+    """The cases: jitted calls, eager calls, and a jitted call compared with an empty one."""
     few = f"{SMALL} x {SMALL}, {SMALL_STORED:,} stored, {SMALL_WIDTH} columns, f32"
     small = products(product(), _small, lambda: [_small_operand()])
     small = {name: factory for name, factory in small.items() if not name.startswith("jax")} | {"empty call": _empty}
@@ -57,7 +57,7 @@ def cases() -> list[Case]:
 
 
 def _empty() -> Step:
-    """A jitted call of the same operands that computes nothing of them."""
+    """A jitted call with the same operands that computes nothing."""
     a, x = jsparse.asarray(_small(), format="csr"), jnp.asarray(_small_operand())
     out = jnp.asarray(_small() @ _small_operand())
     compiled = jax.jit(lambda a, x, out: out)

@@ -20,11 +20,11 @@ from ._data import rmat_graph
 
 
 def cases() -> list[Case]:
-    """Each against scipy.sparse; results are compared as index arrays and values."""
+    """The cases, each against scipy.sparse. Index arrays and values of the results are compared."""
     return [
         Case(
             name="coo_to_csr",
-            description="10,000,000 unsorted entries at random, 100,000 x 100,000, f32, to CSR",
+            description="10,000,000 random unsorted entries, 100,000 x 100,000, f32, to CSR",
             candidates={
                 "jsparse": lambda: _from_coo(entries()),
                 "scipy": lambda: lambda: _parts(entries().tocsr()),
@@ -34,7 +34,7 @@ def cases() -> list[Case]:
         ),
         Case(
             name="dense_to_csr",
-            description="8,192 x 8,192 dense, 5 % of it not zero, f32, to CSR",
+            description="8,192 x 8,192 dense, 5 % nonzero, f32, to CSR",
             candidates={
                 "jsparse": lambda: _from_dense(dense_matrix()),
                 "scipy": lambda: lambda: _parts(sp.csr_array(dense_matrix())),
@@ -53,7 +53,7 @@ def cases() -> list[Case]:
 
 @functools.cache
 def entries() -> sp.coo_array:
-    """Entries in random order, a few of them at the same place."""
+    """Entries in random order, a few of which have equal coordinates."""
     rng = np.random.default_rng(0)
     rows, columns = rng.integers(0, 100_000, (2, 10_000_000), np.int32)
     return sp.coo_array((rng.random(10_000_000, np.float32), (rows, columns)), shape=(100_000, 100_000))
@@ -61,7 +61,7 @@ def entries() -> sp.coo_array:
 
 @functools.cache
 def dense_matrix() -> NDArray[np.float32]:
-    """Uniform values, 5 % of them kept."""
+    """A matrix with uniform values in 5 % of its elements, and zeros elsewhere."""
     rng = np.random.default_rng(0)
     values = rng.random((8192, 8192), np.float32)
     return np.where(rng.random((8192, 8192), np.float32) < 0.05, values, np.float32(0))

@@ -20,7 +20,7 @@ WIDTH = 128
 
 
 def cases() -> list[Case]:
-    """float64 against its peers; bfloat16 against float32."""
+    """The cases: float64 against the peers, and bfloat16 against float32."""
     graph = f"A X, R-MAT graph (169,343 nodes, 2,300,000 edges), {WIDTH} columns"
     wide = {"jsparse": _ours("float64"), "scipy": _scipy, "torch": _torch}
     narrow = {"jsparse, bfloat16": _ours("bfloat16"), "jsparse, float32": _ours("float32")}

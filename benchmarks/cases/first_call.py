@@ -1,6 +1,6 @@
-"""The latency of a first call, by phase; every round starts from empty caches, with or without kernels on disk.
+"""The latency of a first call by phase. Every round starts from empty caches, with or without kernels on disk.
 
-Trace includes parsing, lower includes scheduling, code generation and LLVM, compile is XLA's.
+The phase "trace" includes parsing, "lower" includes scheduling, code generation and LLVM, and "compile" is XLA's.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _converted(matrix: sp.csr_array) -> Any:
 def _phases(
     function: Callable[..., Any], convert: Callable[[sp.csr_array], Any], disk: bool = False
 ) -> Callable[[], Step]:
-    """A candidate that times tracing, lowering, compilation and the first run of `function`; with `disk`, where an
-    earlier process has compiled the kernel."""
+    """A candidate that times tracing, lowering, compilation and the first run of `function`. With `disk`, the kernel is
+    in the disk cache."""
 
     def factory() -> Step:
         x = jnp.asarray(dense(SIZE, WIDTH))

@@ -1,4 +1,4 @@
-"""What the gradients of a product cost against the product: to the dense operand, and to the stored values."""
+"""The cost of a product's gradients, relative to the product: to the dense operand, and to the stored values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 128
 
 
 def cases() -> list[Case]:
-    """For a pattern that is known, and for one that is data."""
+    """The cases: a static pattern and a dynamic one."""
     graph = f"A X, R-MAT graph (169,343 nodes, 2,300,000 edges), {WIDTH} columns, f32"
     return [
         Case("gradients", f"gradients of {graph}", _candidates(_known), lambda: 0),
@@ -27,7 +27,7 @@ def cases() -> list[Case]:
 
 
 def _candidates(of: Callable[[Callable[..., Any]], Step]) -> dict[str, Callable[[], Step]]:
-    """Each by itself, as jax.vjp gives it."""
+    """The product, and each of its gradients by itself, as `jax.vjp` computes it."""
     return {
         "forward": lambda: of(lambda a, v, x, g: _product(a)(v, x)),
         "to the dense operand": lambda: of(lambda a, v, x, g: jax.vjp(lambda x: _product(a)(v, x), x)[1](g)),
@@ -57,7 +57,7 @@ def _traced(function: Callable[..., Any]) -> Step:
 
 
 def _only_time(step: Step) -> Step:
-    """The numbers are checked elsewhere: each candidate computes something else."""
+    """A step without a result to compare, since candidates compute different things. Tests check the numbers."""
 
     def run() -> int:
         step()

@@ -1,4 +1,4 @@
-"""Heads of graph attention, without its softmax: by vmap over a function of one head, against the head as an index."""
+"""Heads of graph attention without softmax: vmap over a function of one head, against the head as an index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _matrix() -> sp.csr_array:
 
 
 def cases() -> list[Case]:
-    """For q, k and v of shape (heads, nodes, width), and of shape (nodes, heads, width)."""
+    """The cases: q, k and v have shape (heads, nodes, width) or (nodes, heads, width)."""
     return [_case(name, axis) for name, axis in LAYOUTS.items()]
 
 
@@ -37,7 +37,7 @@ def _case(name: str, axis: int) -> Case:
     shape = " x ".join(f"{n:,}" for n in _operands(axis)[0].shape)
     return Case(
         name=name,
-        description=f"exp(q kᵀ) v at {STORED:,} places, q, k and v of {shape}, f32",
+        description=f"exp(q kᵀ) v at {STORED:,} entries, q, k and v of {shape}, f32",
         candidates={
             "index by hand": lambda: _step(_by_hand, axis),
             "vmap": lambda: _step(_mapped(_one_head), axis),
@@ -60,7 +60,7 @@ def _step(attention: Callable[..., Any], axis: int) -> Step:
 
 
 def _gradient(attention: Callable[..., Any], axis: int) -> Step:
-    """To q, k and v; gives what the others do, for the check."""
+    """A step that computes the gradients to q, k and v, but returns the product, which is compared."""
     pulled = jitted(
         lambda *x: jax.vjp(functools.partial(attention, axis), *x)[1](x[0]), *map(jnp.asarray, _operands(axis))
     )

@@ -1,4 +1,4 @@
-"""Indirect einsums: a product over coordinates, a sparse convolution."""
+"""Indirect einsums: a product of a matrix given by coordinates, and a sparse convolution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONVOLUTION = "out[o[p],m] += x[i[p],c] * w[k[p],c,m]"
 
 
 def cases() -> list[Case]:
-    """A matrix of 200,000 entries as coordinates; a convolution of 27 offsets on a surface of 90,000 voxels."""
+    """The cases: a matrix of 200,000 entries, and a convolution of 27 offsets on a surface of 90,000 voxels."""
     return [_product(20_000, 200_000, 64), _convolution(300, 64)]
 
 
@@ -78,7 +78,7 @@ def _product(size: int, stored: int, columns: int) -> Case:
 def _evaluated(
     text: str, shape: tuple[int, ...], tables: dict[str, np.ndarray], known: bool, **arrays: np.ndarray
 ) -> Step:
-    """A statement on arrays, with tables that the compiled program knows, or that are its arguments as well."""
+    """A statement on arrays. Its tables are static if `known`, and otherwise arguments of the compiled program."""
     fixed, given = (tables, arrays) if known else ({}, {**arrays, **tables})
 
     def run(given: dict[str, Any]) -> jax.Array:

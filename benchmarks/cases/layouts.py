@@ -1,4 +1,4 @@
-"""Products whose operands lie in another order than that of CSR times dense: coordinates, and a dense matrix first."""
+"""Products in other layouts than CSR times dense: a matrix in coordinates, and a dense matrix times CSR."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _matrix(stored: int) -> sp.csr_array:
 
 
 def cases() -> list[Case]:
-    """A matrix of coordinates times a dense one; a dense matrix times a CSR one."""
+    """The cases: a matrix in coordinates times a dense one, and a dense matrix times a CSR one."""
     return [_coordinates(), _dense_first()]
 
 

@@ -38,7 +38,7 @@ def cases() -> list[Case]:
 
 @functools.cache
 def _tensor() -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates (3, entries) at distinct places, in order, and values."""
+    """Distinct sorted coordinates (3, entries), and values."""
     rng = np.random.default_rng(0)
     places = np.sort(rng.choice(np.prod(SHAPE), STORED, replace=False))
     return np.array(np.unravel_index(places, SHAPE)), rng.uniform(0.1, 1.1, STORED).astype(np.float32)

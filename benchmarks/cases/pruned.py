@@ -1,4 +1,4 @@
-"""A layer whose weights are pruned: by how much zeros have to outnumber the rest before a sparse matrix pays."""
+"""A layer with pruned weights: what share of zeros makes a sparse matrix faster than a dense one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS, COLUMNS, WIDTH = 1_024, 4_096, 512
 
 
 def cases() -> list[Case]:
-    """80, 90 and 95 % zeros."""
+    """The cases: 80, 90 and 95 % zeros."""
     return [_case(percent) for percent in (80, 90, 95)]
 
 

@@ -1,4 +1,4 @@
-"""How long it takes to decide: formats and steps are stated, loop orders are priced, for 2 to 6 operands."""
+"""The time of planning and of scheduling, for 2 to 6 operands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jsparse.primitives.execute import make_plan
 SIZES = dict(zip("ijklmr", (300, 400, 200, 100, 50, 16), strict=True))
 STORED = 3_000
 
-# the accesses in capitals are of sparse operands
+# Terms in capital letters are sparse operands.
 EINSUMS = {
     "product, 2 operands": "IJ,jk->ik",
     "sampled product, 3 operands": "ik,jk,IJ->ij",
@@ -33,7 +33,7 @@ EINSUMS = {
 
 
 def cases() -> list[Case]:
-    """One table of each."""
+    """The cases: planning and scheduling."""
     return [
         Case("stated", "formats and steps of an einsum", _steps(_stating), lambda: 0),
         Case("scheduled", "loop orders of an einsum, all nests", _steps(_scheduling), lambda: 0),
@@ -79,7 +79,7 @@ def _scheduling(text: str, operands: list[Any]) -> Step:
 
 
 def _nests(work: SumOfProducts) -> Iterator[Callable[[], Any]]:
-    """Schedules each nest, without the plans that are remembered."""
+    """Schedule each nest, without cached plans."""
     if isinstance(work.output, AssembledPattern) and work.output.entries is not None:
         every = [term.kernel_dtypes for term in work.terms]
         dtypes = (every[0][0], *(dtype for _, *factors in every for dtype in factors))

@@ -1,4 +1,4 @@
-"""The product of two dense matrices, only where a sparse matrix is stored."""
+"""The product of two dense matrices at the entries of a sparse matrix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _matrix() -> sp.csr_array:
 
 
 def cases() -> list[Case]:
-    """For 64 and 128 columns."""
+    """The cases: 64 and 128 columns."""
     return [_case(width) for width in (64, 128)]
 
 
@@ -51,7 +51,7 @@ def _case(width: int) -> Case:
 
     return Case(
         name=f"sddmm_{width}",
-        description=f"X Yᵀ at {STORED:,} places of {SIZE:,} x {SIZE:,}, {width} columns, f32",
+        description=f"X Yᵀ at {STORED:,} entries of {SIZE:,} x {SIZE:,}, {width} columns, f32",
         candidates={
             "jsparse": ours,
             "torch, Yᵀ strided": _torch(operands, False),

@@ -11,12 +11,12 @@ from ._data import dense, rmat_graph
 
 
 def product() -> Product:
-    """`A @ X` in the spelling of each peer."""
+    """`A @ X`, written for each peer."""
     return matmul("ij,jk->ik")
 
 
 def cases() -> list[Case]:
-    """One case per width."""
+    """The cases, one for each width."""
     return [_case(width) for width in (32, 128, 256)]
 
 

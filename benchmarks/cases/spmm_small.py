@@ -1,4 +1,4 @@
-"""Sparse matrix times dense matrix where the work is short and the matrix uniform."""
+"""A small uniform sparse matrix times a dense matrix."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ WIDTH = 128
 
 
 def cases() -> list[Case]:
-    """Forward, and forward with backward."""
+    """The cases: the product, and the product with its gradient."""
 
     def operands() -> list[NDArray[np.float32]]:
         rows, columns = rmat_graph().shape
@@ -74,7 +74,7 @@ def _bcsr_transposed(a: sparse.BCSR, g: jax.Array) -> jax.Array:
 
 
 def _vjp(product: Callable[..., jax.Array], values: Callable[[Any], jax.Array]) -> Callable[..., Any]:
-    """Of `product(a, values, g)`: the result, and `c` pulled back to the values and to `g`."""
+    """The result of `product(a, values, g)`, and the pullbacks of `c` to the values and to `g`."""
 
     def both(a: Any, g: jax.Array, c: jax.Array) -> tuple[jax.Array, ...]:
         out, pull = jax.vjp(lambda v, x: product(a, v, x), values(a), g)
@@ -84,7 +84,7 @@ def _vjp(product: Callable[..., jax.Array], values: Callable[[Any], jax.Array]) 
 
 
 def _torch_gradient(torch: Any, a: Any, g: Any, c: Any) -> tuple[Any, ...]:
-    """By hand: the autograd of torch would form the gradient of a transposed matrix densely."""
+    """The gradient, written out, since torch's autograd would make a dense gradient of a transposed matrix."""
     return a.t() @ g, torch.sparse.sampled_addmm(a, g, c.t(), beta=0).values(), a @ c
 
 

@@ -8,7 +8,7 @@ from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.dynamic_creation import converted, with_derived
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
-from jsparse.formats.dynamic import room_in
+from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.relayout import relayout_to
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.dense import dense_levels
@@ -42,7 +42,8 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
         return dense_levels(self.todense(), target)
     if target == self.format and nse is None:
         return self
-    return converted(self, dynamic_type(self.shape, target, room_in(self.pattern.type, target) if nse is None else nse))
+    nse = sufficient_nse(self.pattern.type, target) if nse is None else nse
+    return converted(self, dynamic_type(self.shape, target, nse))
 
 
 def _static_in(tensor: SparseTensor, pattern: Pattern, format: Format | str, nse: int | None) -> SparseTensor:

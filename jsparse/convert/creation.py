@@ -215,4 +215,4 @@ def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False)
 
 def _summed(values: Any, built: Built) -> Any:
     """The sums of the traced values that share a slot, shape (nse,). A slot without values is 0."""
-    return values if built.in_place else dynamic_creation.scatter_sums(values, built.slots(), (built.nse,))
+    return values if built.is_identity else dynamic_creation.scatter_sums(values, built.slots(), (built.nse,))

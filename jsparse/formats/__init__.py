@@ -1,4 +1,4 @@
-"""Storage of tensors: formats, patterns, and movements of values between patterns. This package is free of JAX."""
+"""Storage of tensors: formats, patterns, and relayouts of values between patterns. This package does not use JAX."""
 
 from jsparse.formats.dynamic import DynamicType
 from jsparse.formats.format import Format, default_format

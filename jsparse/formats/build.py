@@ -23,7 +23,7 @@ __all__ = [
     "level_tuples",
 ]
 
-_MANY = 2**24  # pointers that are worth mentioning
+_MANY_POINTERS = 2**24  # an error for lack of memory names them from this number on
 _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -37,9 +37,9 @@ class OutsideError(Exception):
 class Built:
     """Index arrays in a format's flat order, and the slot of each of `count` inputs.
 
-    Inputs with equal coordinates form a group, and share a slot. Groups are numbered in storage order. `first` holds
-    the first input of each group (None: the inputs as they came), and `group_slots` its slot (None: 0, 1, 2, …). All
-    further inputs of a group are in `extra`, with the numbers of their groups in `extra_group`.
+    Inputs with equal coordinates form a group and share a slot. Groups are numbered in storage order. `first` is the
+    first input of each group (None: group n is input n), and `group_slots` is the slot of each group (None: group n has
+    slot n). `extra` lists the further inputs of all groups, and `extra_group` the groups of these.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -51,7 +51,7 @@ class Built:
     extra_group: np.ndarray | None
 
     @property
-    def in_place(self) -> bool:
+    def is_identity(self) -> bool:
         """Whether input n has slot n, for every input and slot."""
         return self.first is None and self.group_slots is None
 
@@ -68,59 +68,59 @@ class Built:
         return slots
 
     def gather(self) -> np.ndarray:
-        """(nse,) the first input of each slot, or -1 where the slot has none."""
+        """(nse,) the first input of each slot, or -1 where a slot has no input."""
         if self.group_slots is None:
-            return np.arange(self.nse, dtype=self._place_dtype()) if self.first is None else self.first
-        gather = np.full(self.nse, -1, self._place_dtype())
+            return np.arange(self.nse, dtype=self._slot_dtype()) if self.first is None else self.first
+        gather = np.full(self.nse, -1, self._slot_dtype())
         gather[self.group_slots] = np.arange(len(self.group_slots)) if self.first is None else self.first
         return gather
 
     def summed(self, values: np.ndarray) -> np.ndarray:
-        """(nse,) the sums, in the order of the inputs, of the values (count,) that share a slot; 0 for no value."""
-        if self.in_place:
+        """(nse,) the sum of the `values` (count,) of each slot, added in the inputs' order; 0 without an input."""
+        if self.is_identity:
             return values
         check_bytes((self.nse,), values.dtype, "the values of all slots", _COMPRESSED)
         wide = _summed_in(values.dtype)
         if self.extra is not None and wide != values.dtype:
             with np.errstate(over="ignore"):
                 return self.summed(values.astype(wide)).astype(values.dtype)  # rounded once
-        kept = values if self.first is None else _native.take(np.ascontiguousarray(values), self.first)
+        sums = values if self.first is None else _native.take(np.ascontiguousarray(values), self.first)
         if self.extra is not None and self.extra_group is not None:
-            np.add.at(kept, self.extra_group, values[self.extra])
+            np.add.at(sums, self.extra_group, values[self.extra])
         if self.group_slots is None:
-            return kept
-        placed = np.zeros(self.nse, values.dtype)
-        placed[self.group_slots] = kept
-        return placed
+            return sums
+        slots = np.zeros(self.nse, values.dtype)
+        slots[self.group_slots] = sums
+        return slots
 
-    def _place_dtype(self) -> np.dtype:
+    def _slot_dtype(self) -> np.dtype:
         return index_dtype([], [self.count, self.nse])
 
 
 def _summed_in(dtype: np.dtype) -> np.dtype:
-    """The dtype in which values are added up: float64 for narrower floats (which numpy may know as kind V)."""
+    """The dtype of sums of values: float64 for floats. The kind of JAX's narrow floats is V."""
     if dtype.kind == "c":
         return np.dtype(np.complex128)
     return np.dtype(np.float64) if dtype.kind in "fV" else dtype
 
 
 def index_dtype(shape: Sequence[int], lengths: Sequence[int]) -> np.dtype:
-    """int32, or int64 if a dimension, nse or another of the `lengths` does not fit int32."""
+    """int32, or int64 if a dimension or one of the `lengths` does not fit int32."""
     return np.dtype(np.int32 if max(*shape, *lengths, 0, 0) <= _INT32_MAX else np.int64)
 
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
-    """`nse`, if it can be counted in 64 bits. Raises PatternError otherwise."""
+    """`nse`, if it fits int64. Raises PatternError otherwise."""
     if nse > _INT64_MAX:
         raise PatternError(
-            f"Expected at most 2**63 - 1 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}: "
-            "its dense levels multiply. Make some of them compressed."
+            f"Expected at most 2**63 - 1 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}, because "
+            "the sizes of its dense levels multiply. Make some of them compressed."
         )
     return nse
 
 
 def level_tuples(shape: Sequence[int], format: Format) -> list[tuple[int, int, int, int]]:
-    """The levels as the extension takes them: (kind, dimension, unique, size)."""
+    """(kind, dimension, unique, size) of each level, which is how the extension takes a format."""
     return [(level.kind.code, level.dim, int(level.unique), shape[level.dim]) for level in format.levels]
 
 
@@ -130,12 +130,12 @@ def build(
     format: Format,
     sorted_by: Sequence[int] | None = None,
 ) -> Built:
-    """The index arrays of the entries at `coords` (per dimension n int32 or int64; repeats are merged).
+    """Build the index arrays of entries. `coords` has one array of n int32 or int64 for each dimension.
 
-    `sorted_by` promises that the entries are distinct and already sorted lexicographically by these dimensions.
-    Work and memory are linear in n and in the sizes of outer dense levels.
-    Raises OutsideError if a coordinate is out of bounds, FormatError if a unique level followed by a singleton would
-    have to repeat.
+    Entries with equal coordinates share a slot. `sorted_by` promises that the entries are distinct, and sorted
+    lexicographically by these dimensions. Work and memory are linear in n and in the sizes of outer dense levels.
+    Raises OutsideError if a coordinate is out of bounds, and FormatError if a unique level above a singleton would have
+    to repeat a coordinate.
     """
     count = len(coords[0]) if coords else 0
     if not coords:
@@ -156,23 +156,24 @@ def build(
 
 
 def _without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
-    """The error to raise if memory is short. It names the pointers below dense levels if these are too many."""
+    """The error to raise for lack of memory. It names the pointers below dense levels if these are many."""
     outer = takewhile(lambda level: level.kind.is_full, format.levels)
     parents = prod(shape[level.dim] for level in outer)
-    if parents < _MANY:
+    if parents < _MANY_POINTERS:
         return error
     return PatternError(
-        f"Expected memory for the index arrays of {shortened(format)} of shape {shortened(tuple(shape))}, but there is "
-        f"too little: below its dense levels are {parents:,} pointers. {_COMPRESSED}"
+        f"Expected enough memory for the index arrays of {shortened(format)} of shape {shortened(tuple(shape))}, but "
+        f"there is too little for the {parents:,} pointers below its dense levels. {_COMPRESSED}"
     )
 
 
 def build_summed(
     coords: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
 ) -> tuple[tuple[np.ndarray, ...], np.ndarray] | None:
-    """Do what `build` and then `Built.summed` do in one pass, for common formats and many unsorted entries.
+    """The index arrays of `build` and the values of `Built.summed`, made in one pass.
 
-    Returns None for any other input, and for wrong input, which `build` reports.
+    This serves common formats and many unsorted entries. The result is None for other inputs, and for invalid inputs,
+    which `build` reports.
     """
     if not coords or len(values) != len(coords[0]):
         return None
@@ -188,7 +189,7 @@ def build_summed(
 
 
 def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
-    """The number of last levels that need no sorting after a stable sort by the levels before them."""
+    """The number of innermost levels that are in order after a stable sort by the levels above them."""
     order = list(format.order)
     for known in range(len(order)):
         if [dim for dim in sorted_by if dim not in order[:known]] == order[known:]:
@@ -197,7 +198,7 @@ def _sorted_suffix(format: Format, sorted_by: Sequence[int]) -> int:
 
 
 def compare_neighbours(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each tuple is lexicographically less than the next, and whether it equals it."""
+    """Whether each tuple is lexicographically less than the next one, and whether both are equal."""
     before, after = keys[0][:-1], keys[0][1:]
     less, equal = before < after, before == after
     for key in keys[1:]:
@@ -208,7 +209,7 @@ def compare_neighbours(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 
 def _check_unique(format: Format, arrays: Sequence[np.ndarray]) -> None:
-    """Each unique level above a singleton must have different coordinates at different positions of a parent."""
+    """Raise FormatError if a unique level above a singleton repeats a coordinate below one parent."""
     stored = iter(arrays)
     for chain in format.chains:
         kind = format.levels[chain[0]].kind
@@ -230,7 +231,7 @@ def _repeated(format: Format, level: int, first: int, rows: list[np.ndarray], ch
     pair = [tuple(int(row[first + step]) for row in rows) for step in (0, 1)]
     names = ", ".join(dimension_name(dim, format.ndim) for dim in dims)
     return (
-        f"Expected the level of dimension {format.levels[level].dim} in {format.name} to have each "
-        f"coordinate once, as it is unique and a singleton follows, but the entries ({names}) = {pair[0]} and "
-        f"{pair[1]} share it. Make that level nonunique, or the singleton compressed."
+        f"Expected the level of dimension {format.levels[level].dim} in {format.name} to have each coordinate once, "
+        f"because it is unique and above a singleton, but the entries ({names}) = {pair[0]} and {pair[1]} share one. "
+        "Make that level nonunique, or the singleton compressed."
     )

@@ -1,4 +1,4 @@
-"""Checks coordinates given by a user."""
+"""Checks of coordinates that users give."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,25 +27,24 @@ def as_coordinates(coords: Any) -> np.ndarray:
     try:
         return np.asarray(coords)
     except (TypeError, ValueError) as error:
-        raise PatternError(f"Expected an array of coordinates, but got none: {shortened(error, 160)}.") from error
+        message = f"Expected an array of coordinates, but numpy cannot make one: {shortened(error, 160)}."
+        raise PatternError(message) from error
 
 
 def checked_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The rows as contiguous int32 or int64, uncopied if they are. Raises PatternError if they are no integers."""
+    """The rows as contiguous int32 or int64, copied only if needed. Raises PatternError if they are no integers."""
     return [_as_index(row) for row in rows]
 
 
 def _as_index(row: np.ndarray) -> np.ndarray:
     if row.dtype.kind not in "iu" and row.size:
         raise PatternError(f"Expected coordinates of an integer dtype, but got {row.dtype}. Convert them.")
-    dtype = (
-        np.int32 if row.dtype == np.int32 else np.int64
-    )  # of a uint64 past int64, a negative number: outside as well
+    dtype = np.int32 if row.dtype == np.int32 else np.int64  # a uint64 past int64 becomes negative: out of bounds, too
     return np.ascontiguousarray(row, dtype)
 
 
 def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
-    """Raises PatternError for the first input with a coordinate outside its dimension."""
+    """Raise PatternError for the first entry with a coordinate outside its dimension."""
     faults = []
     for dim, (row, extent) in enumerate(zip(rows, shape, strict=True)):
         outside = (row < 0) | (row >= extent)
@@ -54,7 +53,7 @@ def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:
     if faults:
         at, dim = min(faults)
         raise PatternError(
-            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}: "
-            f"all of it is {shortened(tuple(int(row[at]) for row in rows))} in a tensor of shape "
+            f"Expected coordinates of dimension {dim} to lie in [0, {shape[dim]}), but entry {at} has {rows[dim][at]}. "
+            f"Its coordinates are {shortened(tuple(int(row[at]) for row in rows))} in a tensor of shape "
             f"{shortened(tuple(shape))}."
         )

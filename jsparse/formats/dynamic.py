@@ -1,4 +1,4 @@
-"""The types of dynamic patterns: shape, format and capacity, which are known before the entries."""
+"""The types of dynamic patterns: shape, format and capacity, which are static."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from jsparse.formats.format import Format
 from jsparse.formats.levels import array_length
 from jsparse.formats.pattern import Pattern
 
-__all__ = ["DynamicType", "OfDynamicType", "index_operands", "pad", "room_in", "slots_dtype", "trim"]
+__all__ = ["DynamicType", "OfDynamicType", "index_operands", "pad", "slots_dtype", "sufficient_nse", "trim"]
 
 
 @dataclass(frozen=True)
 class DynamicType:
-    """A dynamic pattern's shape, format and capacity `nse` in slots; its index arrays have fixed lengths."""
+    """A dynamic pattern's shape, format, and capacity `nse` in slots. They fix the lengths of its index arrays."""
 
     shape: tuple[int, ...]
     format: Format
@@ -38,7 +38,7 @@ class DynamicType:
         for number, (level, below) in enumerate(zip(levels, (*levels[1:], None), strict=True)):
             extent = self.shape[level.dim]
             reached *= extent
-            shares = below is not None and below.kind.is_branchless  # its positions with all of the chain
+            shares = below is not None and below.kind.is_branchless  # the chain's positions, one for each entry
             entries = min(core, reached) if level.unique and not shares else core
             last = number + 1 == len(levels) - self.format.trailing_dense
             parents = level.kind.capacity(parents, extent, entries, last=last)
@@ -59,15 +59,14 @@ class DynamicType:
 
     @cached_property
     def index_leaves(self) -> tuple[tuple[str, int, np.dtype], ...]:
-        """A description of each index array, its length and its dtype, in the order of `Format.arrays`."""
+        """(description, length, dtype) of each index array, in the order of `Format.arrays`."""
         named = zip(self.format.arrays, self.array_lengths, strict=True)
         return tuple((f"{role} of level {level}", length, self.index_dtype) for (level, role), length in named)
 
     @cached_property
     def limit(self) -> tuple[int, int] | None:
-        """The number of the index array whose last element counts the positions in use, and their capacity.
-
-        None if no level has pointers: then every slot is in use.
+        """(array, capacity): the number of the index array whose last element counts the positions in use, and how many
+        positions it can count. None if no level has pointers: then every slot is in use.
         """
         last = max((n for n, (_, role) in enumerate(self.format.arrays) if role == "pointers"), default=None)
         return None if last is None else (last, self.nse // max(self.slots_below(last), 1))
@@ -79,7 +78,7 @@ class DynamicType:
 
 
 class OfDynamicType:
-    """Base of objects with a `type`, that of a dynamic pattern."""
+    """The base of objects whose `type` is that of a dynamic pattern."""
 
     __slots__ = ()
     type: DynamicType
@@ -111,15 +110,15 @@ class OfDynamicType:
 
 
 def slots_dtype(type_: DynamicType, inputs: int) -> np.dtype:
-    """The dtype of numbers of slots, and of `inputs` entries that go there."""
+    """The dtype of the numbers of slots, and of the numbers of `inputs` entries that are assigned to slots."""
     return np.dtype(np.int64 if max(type_.nse, inputs) >= 2**31 - 1 else np.int32)
 
 
 def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[tuple[str, int, np.dtype], ...]:
-    """A description, the length and the dtype of each index array of a pattern and of its transposed indices.
+    """(description, length, dtype) of each index array of a pattern and of its transposed indices.
 
-    They are in the order in which primitives take them. The arrays of a transposed index are followed by the slots that
-    gather values into its order, and by those that scatter them.
+    This is the order in which primitives take them. The arrays of a transposed index are followed by the slots that
+    gather values into its order, and by the slots that scatter them.
     """
     found = list(type_.index_leaves)
     for other in derived:
@@ -129,16 +128,16 @@ def index_operands(type_: DynamicType, derived: Sequence[DynamicType]) -> tuple[
     return tuple(found)
 
 
-def room_in(type_: DynamicType, format: Format) -> int:
-    """Slots that hold every entry in another format: each may fill a block of its own in trailing dense levels."""
+def sufficient_nse(type_: DynamicType, format: Format) -> int:
+    """A capacity in `format` for all entries of a pattern. Each may need its own block of the trailing dense levels."""
     blocks = format.levels[format.ndim - format.trailing_dense :]
     return type_.nse * prod(type_.shape[level.dim] for level in blocks)
 
 
 def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
-    """The index arrays of a pattern, padded to a capacity of `nse` slots. Raises PatternError if it has more slots."""
+    """The index arrays of a pattern, padded to a capacity of `nse` slots. Raises PatternError if it has more."""
     if pattern.nse > nse:
-        raise PatternError(f"Expected room for the {pattern.nse:,} slots of {pattern!r}, but nse={nse:,}.")
+        raise PatternError(f"Expected a capacity for the {pattern.nse:,} slots of {pattern!r}, but got nse={nse:,}.")
     type_ = DynamicType(pattern.shape, pattern.format, nse)
     padded = []
     for (_, role), array, length in zip(pattern.format.arrays, pattern.arrays, type_.array_lengths, strict=True):
@@ -158,8 +157,8 @@ def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:
         positions = level.kind.positions(parents, extent, own)
         if positions > capacity:
             raise PatternError(
-                f"Expected at most {capacity:,} entries in a level, as nse={type_.nse:,} allows, but there are "
-                f"{positions:,}. Give a larger nse."
+                f"Expected at most {capacity:,} positions in the level of dimension {level.dim}, the capacity for "
+                f"nse={type_.nse:,}, but there are {positions:,}. Give a larger nse."
             )
         roles = zip(level.kind.arrays, own, strict=True)
         kept += [array[: array_length(role, parents, positions)] for role, array in roles]

@@ -21,7 +21,7 @@ _KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Format:
-    """The levels of a tensor in storage order, each dimension stored by exactly one of them.
+    """The levels of a tensor in storage order. Each dimension is stored by exactly one of them.
 
     A singleton has one entry at each position of the level above. A dense level has a position at every coordinate, so
     a singleton below it has an entry at every coordinate. Tensors in general do not (see `check_storable`), but a table
@@ -45,17 +45,17 @@ class Format:
             raise FormatError(_orphan(None, self.levels[0]))
 
     def check_storable(self) -> None:
-        """Raises FormatError unless any entries can be stored so: not with a singleton below a level with gaps."""
+        """Raise FormatError unless the format can store any entries. A singleton below a level with gaps cannot."""
         for parent, child in pairwise(self.levels):
             if child.kind.is_branchless and parent.kind.has_gaps:
                 raise FormatError(_orphan(parent, child))
 
     @staticmethod
     def of(spec: "Format | str", ndim: int) -> "Format":
-        """The format that `spec` (a Format, a short name or a notation) means for tensors of `ndim` dimensions.
+        """The format that `spec` (a Format, a short name or a notation) denotes for tensors of `ndim` dimensions.
 
-        Raises FormatError for an unknown name or another rank, SubscriptError where the notation's grammar is not
-        followed, NotYetSupportedError for formats that later versions serve.
+        Raises FormatError for an unknown name or another rank, SubscriptError for text that does not follow the
+        notation's grammar, and NotYetSupportedError for formats that later versions will support.
         """
         if isinstance(spec, Format):
             return _of_rank(spec, ndim)
@@ -68,7 +68,7 @@ class Format:
 
     @staticmethod
     def dense(ndim: int, order: Sequence[int] | None = None) -> "Format":
-        """All levels dense, storing the dimensions in `order` (by default as they come: C order)."""
+        """The format whose levels are all dense, with the dimensions in `order` (by default C order)."""
         return Format(tuple(Level(DENSE, dim) for dim in (range(ndim) if order is None else order)))
 
     @property
@@ -99,18 +99,18 @@ class Format:
 
     @property
     def arrays(self) -> tuple[tuple[int, str], ...]:
-        """(level, role) of each index array of a pattern, in their flat order; the role is "pointers", say."""
+        """(level, role) of each index array of a pattern, in flat order. A role is "pointers", for example."""
         return _arrays(self.levels)
 
     @property
     def chains(self) -> tuple[range, ...]:
-        """The levels in chains that share their positions: a level and the singletons below it."""
+        """The chains of levels that share positions: each is a level and the singletons below it."""
         starts = [index for index, level in enumerate(self.levels) if not level.kind.is_branchless]
         return tuple(map(range, starts, [*starts[1:], self.ndim]))
 
     @property
     def notation(self) -> str:
-        """The format in MLIR's words: "(i, j) -> (j : dense, i : compressed)"."""
+        """The format in MLIR's notation: "(i, j) -> (j : dense, i : compressed)"."""
         names = [dimension_name(dim, self.ndim) for dim in range(self.ndim)]
         levels = ", ".join(f"{names[level.dim]} : {level}" for level in self.levels)
         return f"({', '.join(names)}) -> ({levels})"
@@ -121,12 +121,12 @@ class Format:
         return _short_name(self) or self.notation
 
     def repeats(self, level: int) -> bool:
-        """Whether coordinates may repeat in `level`: it is nonunique and a singleton follows."""
+        """Whether coordinates may repeat in `level`: it is nonunique, and a singleton is below it."""
         followed = level + 1 < self.ndim and self.levels[level + 1].kind.is_branchless
         return followed and not self.levels[level].unique
 
     def transposed(self, axes: Sequence[int]) -> "Format":
-        """The format of the logically transposed tensor (dimension d of it is `axes[d]` of this), data unmoved."""
+        """The format of the logically transposed tensor, over the same data: its dimension d is `axes[d]` of this."""
         new_dim = {old: new for new, old in enumerate(permutation(axes, self.ndim))}
         return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
 
@@ -143,8 +143,10 @@ class Format:
 
 
 def default_format(ndim: int) -> Format:
-    """The default format of a tensor of `ndim` dimensions: csr for a matrix, else all levels compressed. Raises
-    FormatError if there are too many dimensions."""
+    """The default format of a tensor of `ndim` dimensions: csr for a matrix, else all levels compressed.
+
+    Raises FormatError if there are too many dimensions.
+    """
     return Format(default_levels(ndim))
 
 
@@ -161,14 +163,14 @@ def _by_name(name: str, arguments: str | None, ndim: int) -> Format:
 def _of_rank(format: Format, ndim: int) -> Format:
     if format.ndim != ndim:
         raise FormatError(
-            f"Expected a format of {ndim} dimensions, as the tensor has, but {shortened(format)} has {format.ndim}."
+            f"Expected a format of {ndim} dimensions, like the tensor, but {shortened(format)} has {format.ndim}."
         )
     format.check_storable()
     return format
 
 
 def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """`axes` as a tuple of non-negative ints. Raises FormatError if they do not permute `ndim` dimensions."""
+    """`axes` as a tuple of non-negative ints. Raises FormatError if they are no permutation of `ndim` dimensions."""
     found = tuple(operator.index(axis) for axis in axes)
     wrapped = tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in found)
     if sorted(wrapped) != list(range(ndim)):
@@ -177,7 +179,7 @@ def permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
 
 
 def dimension_name(dim: int, ndim: int) -> str:
-    """The index variable that notations give dimension `dim`: i, j, k, … or d0, d1, … past 16 dimensions."""
+    """The name of dimension `dim` in notations: i, j, k, … or, past 16 dimensions, d0, d1, …"""
     return "ijklmnopqrstuvwx"[dim] if ndim <= 16 else f"d{dim}"
 
 
@@ -195,6 +197,6 @@ def _short_name(format: Format) -> str | None:
 def _orphan(parent: Level | None, child: Level) -> str:
     above = "nothing is above it" if parent is None else f"dimension {parent.dim} above it is {parent}"
     return (
-        f"Expected a compressed or singleton level above the singleton level of dimension {child.dim}, but {above}: "
-        "a singleton shares the positions of stored coordinates. Make it compressed."
+        f"Expected a compressed or singleton level above the singleton level of dimension {child.dim}, but {above}. "
+        "A singleton shares the positions of stored coordinates. Make it compressed."
     )

@@ -7,7 +7,7 @@ from jsparse.formats.levels import LevelKind
 
 __all__ = ["MOST_DIMENSIONS", "Dimension", "Level", "check_dimensions"]
 
-MOST_DIMENSIONS = 64  # as many as numpy's arrays have, and the extension's layouts
+MOST_DIMENSIONS = 64  # the limit of numpy's arrays and of the extension's layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ class Level:
             dimension itself.
         unique: whether no coordinate repeats below one position of the level above.
 
-    Raises FormatError for a negative dimension, and for a nonunique level of a kind that has each coordinate at most
-    once.
+    Raises FormatError for a negative dimension, and for a nonunique level whose kind cannot repeat coordinates.
     """
 
     kind: LevelKind
@@ -56,8 +55,8 @@ class Level:
     def _check(self) -> None:
         if not self.unique and not self.kind.may_repeat:
             raise FormatError(
-                f"Expected the {self.kind} level of dimension {self.dim} to be unique, but it is nonunique: "
-                f"a {self.kind} level has each coordinate at most once. Leave nonunique out."
+                f"Expected the {self.kind} level of dimension {self.dim} to be unique, because {self.kind} levels have "
+                "each coordinate at most once, but it is nonunique. Leave nonunique out."
             )
 
     @property
@@ -70,8 +69,9 @@ class Level:
 
 
 def check_dimensions(ndim: int) -> None:
-    """Raises FormatError for more dimensions than a tensor may have."""
+    """Raise FormatError for more dimensions than a tensor may have."""
     if ndim > MOST_DIMENSIONS:
         raise FormatError(
-            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, as arrays have, but got {ndim:,}. Join some."
+            f"Expected a tensor of at most {MOST_DIMENSIONS} dimensions, the limit of numpy, but got {ndim:,}. "
+            "Flatten some."
         )

@@ -1,4 +1,4 @@
-"""Short names of formats, and the levels that they mean."""
+"""Short names of formats, and their levels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MATRICES = {
 
 
 def has_name(name: str, ndim: int) -> bool:
-    """Whether a short name means a format of that rank."""
+    """Whether a short name denotes a format for `ndim` dimensions."""
     return ndim == 2 if name in _MATRICES else ndim >= 1
 
 
 def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
-    """The levels of a short name ("dense": all levels dense). Raises FormatError if it has no such rank."""
+    """The levels of a short name or of "dense". Raises FormatError if the name has no format for `ndim` dimensions."""
     check_dimensions(ndim)
     if name == "dense":
         return tuple(Level(DENSE, dim) for dim in range(ndim))
@@ -35,13 +35,17 @@ def named_levels(name: str, ndim: int) -> tuple[Level, ...]:
             )
         return _MATRICES[name]
     if ndim < 1:
-        raise FormatError(f"Expected at least 1 dimension for the format {name}, but the tensor has none. Name none.")
+        raise FormatError(
+            f"Expected at least 1 dimension for the format {name}, but the tensor has none. Give no format."
+        )
     return _coo(ndim) if name == "coo" else _compressed(ndim)
 
 
 def default_levels(ndim: int) -> tuple[Level, ...]:
-    """The levels of the default format of a tensor of `ndim` dimensions: csr for a matrix, else all
-    levels compressed. Raises FormatError if there are too many dimensions."""
+    """The levels of the default format for `ndim` dimensions: csr for a matrix, else all levels compressed.
+
+    Raises FormatError if there are too many dimensions.
+    """
     check_dimensions(ndim)
     return _MATRICES["csr"] if ndim == 2 else _compressed(ndim)
 

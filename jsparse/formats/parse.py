@@ -19,8 +19,8 @@ _TOKEN = re.compile(r"\s*(->|[A-Za-z_]\w*|\d+|\S)")
 def read_levels(text: str) -> tuple[Level, ...]:
     """The levels that a notation such as '(i, j) -> (j : dense, i : compressed)' lists.
 
-    Raises SubscriptError (grammar, with a caret under the place), FormatError (too many dimensions) or
-    NotYetSupportedError (levels of later versions).
+    Raises SubscriptError for wrong grammar, with a caret under the word, FormatError for too many dimensions, and
+    NotYetSupportedError for levels of later versions.
     """
     return _Notation(text).read()
 
@@ -74,7 +74,7 @@ class _Notation:
             if len(seen) == MOST_DIMENSIONS:
                 raise FormatError(self.point(token, f"Expected at most {MOST_DIMENSIONS} dimensions"))
             if token.text in seen:
-                raise self.error(token, f"Expected each dimension to be named once, but {token} comes again")
+                raise self.error(token, f"Expected each dimension to be named once, but {token} is named twice")
             seen.add(token.text)
             return token
 
@@ -92,7 +92,7 @@ class _Notation:
             )
         dim = names.index(variable.text)
         if dim in seen:
-            raise self.error(variable, f"Expected one level for each dimension, but {variable} has a second one")
+            raise self.error(variable, f"Expected one level for each dimension, but {variable} has two")
         seen.add(dim)
         self.expect(":", "':' between the dimension and its level")
         kind = self.kind()
@@ -115,7 +115,7 @@ class _Notation:
             raise self.error(word, f"Expected nonunique, but got {word}")
         if not kind.may_repeat:
             raise self.error(
-                word, f"Expected a {kind} level without nonunique, as it has each coordinate exactly once or not at all"
+                word, f"Expected a {kind} level without nonunique, because it has each coordinate at most once"
             )
         self.expect(")", "')'")
         return True

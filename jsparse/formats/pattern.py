@@ -1,4 +1,4 @@
-"""Patterns: where a tensor stores its entries, as immutable values."""
+"""Patterns: immutable values that say where a tensor has stored entries."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ _lock = threading.Lock()
 class Pattern(Owned):
     """The shape, format and index arrays of a sparse tensor.
 
-    Immutable, interned, equal and hashed by content, picklable. `arrays` is the flat tuple of the levels' index
-    arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only, all int32, or all int64 if a
-    dimension or `nse` does not fit int32.
+    Patterns are immutable, interned and picklable, and compared and hashed by content. `arrays` is the flat tuple of
+    the levels' index arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only, all int32, or all
+    int64 if a dimension or `nse` does not fit int32.
 
-    `Pattern(shape, format, arrays)` copies and checks everything. Raises PatternError saying what was expected, what
-    came and where.
+    `Pattern(shape, format, arrays)` copies and checks everything, and raises PatternError for the first fault.
     """
 
     __slots__ = ("__weakref__", "_arrays_digest", "_relayouts", "arrays", "digest", "format", "level_sizes", "shape")
@@ -46,7 +45,7 @@ class Pattern(Owned):
     level_sizes: tuple[int, ...]
     digest: str
     _arrays_digest: bytes
-    _relayouts: dict[Format, Any]  # what `formats.relayout` made of it, by target format
+    _relayouts: dict[Format, Any]  # relayouts from this pattern, by target format
 
     def __new__(cls, shape: Sequence[int], format: Format | str, arrays: Sequence[Any]) -> Self:
         shape = sizes_of(shape)
@@ -60,9 +59,9 @@ class Pattern(Owned):
 
     @classmethod
     def of_arrays(cls, shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Self:
-        """Make a pattern as the constructor does, but keep contiguous arrays of the right dtype uncopied.
+        """Make a pattern as the constructor does, but do not copy contiguous arrays of the right dtype.
 
-        The arrays become read-only, and nobody may write to their memory any more. Raises PatternError likewise.
+        These arrays become read-only, and nobody may write to their memory any more.
         """
         sizes = checked_shape(shape, format)
         given = tuple(map(np.asarray, arrays))
@@ -78,7 +77,7 @@ class Pattern(Owned):
         arrays: tuple[np.ndarray, ...],
         arrays_digest: bytes | None = None,
     ) -> Self:
-        """The interned pattern of index arrays right by construction: they are not checked, and taken over uncopied."""
+        """The interned pattern of valid index arrays, which are neither checked nor copied."""
         dtype = _dtype(shape, format, arrays)
         if any(array.dtype != dtype for array in arrays):
             arrays, arrays_digest = tuple(array.astype(dtype, copy=False) for array in arrays), None
@@ -108,11 +107,11 @@ class Pattern(Owned):
     def from_coordinates(
         cls, coords: Any, shape: Sequence[int], format: Format | str = "coo"
     ) -> tuple[Self, np.ndarray]:
-        """The pattern that stores the entries at `coords`, and the slot of each.
+        """The pattern that stores the entries at `coords`, and the slot of each entry.
 
-        `coords` is (ndim, n) of any integer dtype, in any order; repeats share a slot. The slots are (n,) int64.
-        Raises PatternError (no integers, wrong shape, out of bounds: the first place), FormatError (a unique level
-        followed by a singleton would have to repeat).
+        `coords` is (ndim, n) of any integer dtype, in any order; entries with equal coordinates share a slot. The slots
+        are (n,) int64. Raises PatternError for coordinates that are no integers, have the wrong shape or are out of
+        bounds, and FormatError if a unique level above a singleton would have to repeat a coordinate.
         """
         shape = sizes_of(shape)
         if isinstance(format, str):
@@ -130,9 +129,9 @@ class Pattern(Owned):
         format: Format,
         sorted_by: Sequence[int] | None = None,
     ) -> tuple[Self, Built]:
-        """Make a pattern as `from_coordinates` does, from one array (n,) per dimension.
+        """Make a pattern as `from_coordinates` does, from one array (n,) for each dimension.
 
-        The second result holds the slot of each entry. `sorted_by` promises that the entries are distinct, and sorted
+        The second result has the slot of each entry. `sorted_by` promises that the entries are distinct, and sorted
         lexicographically by these dimensions.
         """
         sizes = checked_shape(shape, format)
@@ -147,10 +146,10 @@ class Pattern(Owned):
     def of_entries(
         cls, rows: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], format: Format
     ) -> tuple[Self, np.ndarray]:
-        """Make a pattern as `from_rows` does, and the values of its slots from those of the entries (n,).
+        """Make a pattern as `from_rows` does, and the values of its slots from the `values` (n,) of the entries.
 
-        Values of entries with equal coordinates are summed. If the entries are the slots, the result is `values`
-        itself, uncopied.
+        Values of entries with equal coordinates are summed. If entry n has slot n for all n, the result is `values`
+        itself, not a copy.
         """
         sizes = checked_shape(shape, format)
         found = build_summed(checked_rows(rows), values, sizes, format)
@@ -164,7 +163,7 @@ class Pattern(Owned):
         return self._arrays_digest
 
     def nbytes(self) -> int:
-        """The size of the index arrays."""
+        """The size of the index arrays in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
     @property
@@ -174,7 +173,7 @@ class Pattern(Owned):
 
     @property
     def nse(self) -> int:
-        """The number of slots: positions of the last level (1 for a tensor without dimensions)."""
+        """The number of slots, which is that of the last level's positions (1 for a tensor without dimensions)."""
         return self.level_sizes[-1] if self.level_sizes else 1
 
     @property
@@ -183,23 +182,23 @@ class Pattern(Owned):
         return self.arrays[0].dtype if self.arrays else index_dtype(self.shape, [self.nse])
 
     def pointers(self, level: int) -> np.ndarray:
-        """The pointers (parents + 1,) of a compressed level. Raises PatternError for other levels."""
+        """The pointers (parents + 1,) of a compressed or range level. Raises PatternError for other levels."""
         return self._stored(level, "pointers")
 
     def coordinates(self, level: int) -> np.ndarray:
-        """The coordinates (positions,) of a compressed or singleton level. Raises PatternError for dense ones."""
+        """The coordinates (positions,) of a compressed or singleton level. Raises PatternError for other levels."""
         return self._stored(level, "coordinates")
 
     def rows(self) -> list[np.ndarray]:
-        """Per dimension, the coordinates (nse,) of every slot; rows may be the index arrays themselves."""
+        """The coordinates (nse,) of all slots, for each dimension. They may be the index arrays themselves."""
         return coordinate_rows(self.shape, self.format, self.arrays, self.index_dtype)
 
     def to_coords(self) -> np.ndarray:
-        """The coordinates (ndim, nse) of every slot, of the index dtype, in storage order."""
+        """The coordinates (ndim, nse) of all slots in storage order, of the index dtype."""
         return np.stack(self.rows()) if self.shape else np.zeros((0, 1), self.index_dtype)
 
     def transposed(self, axes: Sequence[int]) -> Pattern:
-        """The pattern of the logically transposed tensor, over the same arrays: dimension d of it is `axes[d]`."""
+        """The pattern of the logically transposed tensor, over the same arrays. Its dimension d is `axes[d]` here."""
         axes = permutation(axes, self.ndim)
         if axes == tuple(range(self.ndim)):
             return self
@@ -207,7 +206,7 @@ class Pattern(Owned):
         return self._trusted(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
 
     def extended(self, sizes: Sequence[int]) -> Pattern:
-        """This pattern with dense levels of `sizes` for added trailing dimensions, over the same arrays."""
+        """This pattern with dense levels of `sizes` appended for further dimensions, over the same arrays."""
         format = self.format.with_dense(len(sizes))
         shape = checked_shape([*self.shape, *sizes], format)
         check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)
@@ -243,17 +242,18 @@ class Pattern(Owned):
 
 
 def _restored(shape: tuple[int, ...], format: Format, dtype: str, vectors: tuple[bytes, ...], digest: str) -> Pattern:
-    """Unpickles: a plain function, since cloudpickle takes a class method apart, down to the lock of this module.
+    """Make a pattern from its pickle, where vectors are bytes (see `jsparse.tensor.pickled_arrays`).
 
-    Raises PatternError if the arrays differ from those that were pickled. Vectors come as bytes: see `jsparse.packing`.
+    It is a plain function because cloudpickle pickles a class method by value, down to the lock of this module. Raises
+    PatternError if the arrays differ from those that were pickled.
     """
     if dtype not in ("int32", "int64"):
         raise PatternError(f"Expected index arrays of int32 or int64 in a pickle, but got {dtype!r}.")
     pattern = Pattern.of_arrays(shape, format, [np.frombuffer(vector, dtype).copy() for vector in vectors])
     if digest != pattern.digest:
         raise PatternError(
-            f"Expected the pattern that was pickled, but the index arrays of this one, {pattern!r}, are others: the "
-            f"data was changed or damaged. Pickle the tensor again."
+            f"Expected the index arrays that were pickled, but those of {pattern!r} differ: the data was changed or "
+            "damaged. Pickle the tensor again."
         )
     return pattern
 
@@ -263,11 +263,11 @@ def _dtype(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray])
     return index_dtype(shape, [*nse, *map(len, arrays)])
 
 
-_HASHED_DIRECTLY = 1 << 16  # bytes; of longer arrays, the image is hashed: see csrc/arrays/fingerprint.h
+_HASHED_DIRECTLY = 1 << 16  # bytes; for longer arrays an image is hashed: see csrc/arrays/fingerprint.h
 
 
 def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
-    """A digest of the content of vectors."""
+    """A digest of the contents of vectors."""
     hashed = hashlib.sha256()
     for array in arrays:
         array = np.ascontiguousarray(array)
@@ -277,7 +277,7 @@ def hash_arrays(arrays: tuple[np.ndarray, ...]) -> bytes:
 
 
 def find_pattern(digest: str) -> Pattern | None:
-    """The living pattern of that digest, or the core of one, if there is one."""
+    """The existing pattern, or core of a pattern, with this digest; None if there is none."""
     found: Pattern | None = _interned.get(digest)
     if found is None:
         cores = (core_of(pattern) for pattern in list(_interned.values()))
@@ -286,7 +286,7 @@ def find_pattern(digest: str) -> Pattern | None:
 
 
 def core_of(pattern: Pattern) -> Pattern:
-    """The part of a pattern that loops walk: its levels without the dense ones at the end, dimensions named by level.
+    """The part of a pattern that loops walk: its levels but for trailing dense ones, with dimensions named by level.
 
     A tensor, its logical transposes and its extensions by dense levels share one core.
     """

@@ -1,4 +1,4 @@
-"""Movements of values from the slots of one pattern to those of another: conversions and transposed indices."""
+"""Relayouts: movements of values from the slots of one pattern to those of another."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ __all__ = ["Relayout", "derived_format", "relayout_to", "with_order"]
 class Relayout(Owning):
     """The movement of the values of `source` to the slots of `target`, which stores at least the same entries.
 
-    Forward, `out[q] = values[gather[q]]` (0 where it is -1) takes (source.nse,) to (target.nse,). The inverse is
+    Forward, `out[q] = values[gather[q]]` (0 where it is -1) maps (source.nse,) to (target.nse,). The inverse is
     `out[p] = values[scatter[p]]`, from (target.nse,) to (source.nse,): it undoes the forward movement and drops the
-    target's fill, and is also its transpose, since no slot of the target takes from two of the source.
+    target's fill. It is also the transpose of the forward movement, since each slot of the source moves to exactly one
+    slot of the target.
 
-    Immutable; equal and hashed by the two patterns. Raises ShapeError if the shapes differ, PatternError (when an
-    array is first needed) if the target lacks an entry of the source.
+    A relayout is immutable, and compared and hashed by its two patterns. Raises ShapeError if the shapes differ, and
+    PatternError, when an array is first needed, if the target lacks an entry of the source.
     """
 
     __slots__ = ("__weakref__", "_gather", "_identity", "_scatter", "source", "target")
@@ -39,7 +40,7 @@ class Relayout(Owning):
     _identity: bool | None
 
     def owned(self) -> tuple[Owned, ...]:
-        """The patterns, which memos refer to weakly."""
+        """The patterns, to which memos refer weakly."""
         return self.source, self.target
 
     def __init__(self, source: Pattern, target: Pattern) -> None:
@@ -57,7 +58,7 @@ class Relayout(Owning):
 
     @property
     def gather(self) -> np.ndarray:
-        """(target.nse,) int32 or int64, read-only: the source slot of each target slot, or -1 where there is none."""
+        """(target.nse,) int32 or int64, read-only: the source slot of each target slot, or -1 if it has none."""
         gather = self._gather
         if gather is None:
             gather = _frozen(_native.invert(self.scatter, self.target.nse))
@@ -69,28 +70,28 @@ class Relayout(Owning):
         """(source.nse,) int32 or int64, read-only: the target slot of each source slot."""
         scatter = self._scatter
         if scatter is None:
-            scatter = self._placed()
+            scatter = self._made_scatter()
             object.__setattr__(self, "_scatter", scatter)
         return scatter
 
     @property
     def is_identity(self) -> bool:
-        """Whether every value stays in its slot, so that nothing has to move."""
+        """Whether every value stays in its slot."""
         if self._identity is None:
             same = self.source.nse == self.target.nse
             identity = same and np.array_equal(self.gather, np.arange(self.source.nse))
             object.__setattr__(self, "_identity", identity)
         return bool(self._identity)
 
-    def _placed(self) -> np.ndarray:
+    def _made_scatter(self) -> np.ndarray:
         if self._identity:
             return _frozen(np.arange(self.source.nse, dtype=self._dtype()))
         if self._gather is None:
-            return _frozen(self._located().astype(self._dtype(), copy=False))
+            return _frozen(self._merged_slots().astype(self._dtype(), copy=False))
         return _frozen(_native.invert(self._gather, self.source.nse))
 
-    def _located(self) -> np.ndarray:
-        """The slots of the source's entries among the target's, found by merging the two."""
+    def _merged_slots(self) -> np.ndarray:
+        """The target slot of each entry of the source, found by merging the entries of both."""
         rows = [np.concatenate(pair) for pair in zip(self.target.rows(), self.source.rows(), strict=True)]
         built = build(rows, self.source.shape, _nonrepeating(self.target.format))
         if built.nse != self.target.nse:
@@ -121,7 +122,7 @@ class Relayout(Owning):
 
 def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
     """The movement of values to the same entries in another format. It is computed once per pattern and format."""
-    if format != pattern.format:  # which may be one that only tables of integers have
+    if format != pattern.format:  # `Format.of` refuses formats that only tables of integers have
         format = Format.of(format, pattern.ndim)
     assert isinstance(format, Format)
     found: Relayout | None = pattern._relayouts.get(format)
@@ -131,7 +132,7 @@ def relayout_to(pattern: Pattern, format: Format | str) -> Relayout:
 
 
 def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
-    """The derived index in another storage order (the pattern itself in its own); see `derived_format`."""
+    """The transposed index in a storage order, or the pattern itself if it has this order; see `derived_format`."""
     order = permutation(order, pattern.ndim)
     if order == pattern.format.order:
         return pattern
@@ -139,7 +140,7 @@ def with_order(pattern: Pattern, order: Sequence[int]) -> Pattern:
 
 
 def _made(source: Pattern, format: Format) -> Relayout:
-    """The movement of `source`'s slots to a new pattern in `format`, which stores exactly what it has to."""
+    """The movement of `source`'s values to a new pattern in `format`, which stores no more entries than it must."""
     if format == source.format:
         return Relayout(source, source)
     relayout = Relayout.__new__(Relayout)
@@ -151,7 +152,7 @@ def _made(source: Pattern, format: Format) -> Relayout:
         return relayout
     built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
     target = source._trusted(source.shape, format, built.arrays)
-    if built.in_place:
+    if built.is_identity:
         relayout._set(source, target, gather=None, identity=True)
     else:
         relayout._set(source, target, gather=_frozen(built.gather()), identity=None)
@@ -159,7 +160,7 @@ def _made(source: Pattern, format: Format) -> Relayout:
 
 
 def _is_transposition(source: Format, target: Format) -> bool:
-    """Whether a conversion groups a matrix's entries by their last coordinate, which becomes a dense level."""
+    """Whether a conversion groups a matrix's entries by the coordinate of the last level, which becomes dense."""
     kinds = tuple(level.kind for level in target.levels)
     return (
         kinds == (DENSE, COMPRESSED) and source.order == target.order[::-1] and source.levels[-1].kind.has_coordinates
@@ -174,10 +175,10 @@ def _transposed(source: Pattern, dim: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
-    """The format of a pattern's derived index in another storage `order`: dense where that is cheap, else compressed.
+    """The format of a pattern's transposed index in a storage `order`: dense where that is cheap, else compressed.
 
-    A level is dense if it was among the trailing dense levels and still is, or if it is outermost and its size is
-    at most 4 nse + 64.
+    A level is dense if its dimension is stored by a trailing dense level before and after, or if it is outermost and
+    its size is at most 4 nse + 64.
     """
     inner = pattern.format.order[pattern.format.ndim - pattern.format.trailing_dense :]
     stay = 0
@@ -192,7 +193,7 @@ def derived_format(pattern: Pattern, order: tuple[int, ...]) -> Format:
 
 
 def _nonrepeating(format: Format) -> Format:
-    """A format of the same slots that holds any entries: order and dense levels stay, the rest is compressed."""
+    """A format with the same slots that can store any entries: all levels that are not dense become compressed."""
     levels = (level if level.kind.is_full else Level(COMPRESSED, level.dim) for level in format.levels)
     return Format(tuple(levels))
 

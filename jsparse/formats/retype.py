@@ -1,4 +1,4 @@
-"""The same index arrays under another type, as `core_of`, `Pattern.extended`, `Pattern.transposed` do for patterns."""
+"""Types of the same index arrays: what `core_of`, `Pattern.extended` and `Pattern.transposed` are for patterns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["core_type", "extended_type", "transposed_type"]
 
 
 def core_type(type_: DynamicType) -> DynamicType:
-    """The type without the dense levels at its end, dimensions named by level."""
+    """The type without its trailing dense levels, with dimensions named by level."""
     kept = type_.format.ndim - type_.format.trailing_dense
     levels, trailing = type_.format.levels[:kept], type_.format.levels[kept:]
     shape = tuple(type_.shape[level.dim] for level in levels)
@@ -23,10 +23,10 @@ def core_type(type_: DynamicType) -> DynamicType:
 
 
 def extended_type(type_: DynamicType, sizes: Sequence[int]) -> DynamicType:
-    """The type with dense levels of `sizes` for added trailing dimensions."""
+    """The type with dense levels of `sizes` appended for further dimensions."""
     return DynamicType((*type_.shape, *sizes), type_.format.with_dense(len(sizes)), type_.nse * prod(sizes))
 
 
 def transposed_type(type_: DynamicType, axes: Sequence[int]) -> DynamicType:
-    """The type of the logically transposed tensor: dimension d of it is `axes[d]` of this."""
+    """The type of the logically transposed tensor: its dimension d is `axes[d]` of this."""
     return DynamicType(tuple(type_.shape[axis] for axis in axes), type_.format.transposed(axes), type_.nse)

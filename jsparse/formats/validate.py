@@ -1,4 +1,4 @@
-"""Checks that index arrays given by a user describe a tensor."""
+"""Checks of index arrays that users give."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -16,7 +16,7 @@ __all__ = ["check_arrays", "checked_shape"]
 
 
 def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
-    """`shape` as a tuple of ints. Raises PatternError if it is no shape, or not of the format's rank."""
+    """`shape` as a tuple of ints. Raises PatternError if it is no shape, or if the format has another rank."""
     sizes = sizes_of(shape)
     if len(sizes) != format.ndim:
         raise PatternError(
@@ -27,7 +27,7 @@ def checked_shape(shape: Sequence[int], format: Format) -> tuple[int, ...]:
 
 
 def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> None:
-    """Raises PatternError, naming the first offending place, unless `arrays` follow the table of the formats."""
+    """Raise PatternError, which names the first fault, unless `arrays` are index arrays of this shape and format."""
     _check_kinds(format, arrays)
     if _well_formed(shape, format, arrays):
         return
@@ -49,7 +49,7 @@ def check_arrays(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
 
 
 def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> bool:
-    """Whether nothing is wrong; if something is, or lengths are, it takes the slower checks to say what."""
+    """Whether the index arrays are valid. If they are not, only the slower checks say why."""
     stored = iter(arrays)
     size = 1
     for level in format.levels:
@@ -83,15 +83,16 @@ def _check_kinds(format: Format, arrays: Sequence[np.ndarray]) -> None:
 def _check_coordinates(level: int, row: np.ndarray, count: int, extent: int) -> None:
     what = f"the coordinates of level {level}"
     if len(row) != count:
-        raise PatternError(f"Expected {what} to be {count} long, as those of its parent, but got {len(row)}.")
+        raise PatternError(f"Expected {what} to be {count} long, one for each position, but got {len(row)}.")
     outside = (row < 0) | (row >= extent)
     if outside.any():
         at = int(np.argmax(outside))
-        raise PatternError(f"Expected {what} to lie in [0, {extent}), but coordinate {row[at]} came at {at}.")
+        raise PatternError(f"Expected {what} to lie in [0, {extent}), but the one at position {at} is {row[at]}.")
 
 
 def _check_order(format: Format, chain: range, pointers: np.ndarray, rows: list[np.ndarray]) -> None:
-    """Within a parent, tuples of the chain increase, and prefixes ending in a unique level do not repeat."""
+    """Raise PatternError unless the chain's coordinate tuples increase below each parent, and unique levels do not
+    repeat coordinates."""
     siblings = np.ones(max(len(rows[0]) - 1, 0), np.bool_)
     starts = pointers[1:-1]
     siblings[starts[(starts > 0) & (starts < len(rows[0]))] - 1] = False
@@ -103,8 +104,8 @@ def _check_order(format: Format, chain: range, pointers: np.ndarray, rows: list[
         fault = "repeat" if equal[at] else "are out of order"
         dims = tuple(format.levels[level].dim for level in chain)
         raise PatternError(
-            f"Expected the coordinates of dimensions {dims} to increase within their parent, but {pair[0]} at {at} "
-            f"and {pair[1]} at {at + 1} {fault}. Use Pattern.from_coordinates to sort and merge."
+            f"Expected the coordinates of dimensions {dims} to increase within their parent, but {pair[0]} at position "
+            f"{at} and {pair[1]} at position {at + 1} {fault}. Use Pattern.from_coordinates to sort and merge."
         )
     for step, level in enumerate(chain[:-1]):
         if format.levels[level].unique:
@@ -112,6 +113,6 @@ def _check_order(format: Format, chain: range, pointers: np.ndarray, rows: list[
             if repeated.any():
                 at = int(np.argmax(repeated))
                 raise PatternError(
-                    f"Expected the coordinates of level {level}, which is unique, to differ within their parent, "
-                    f"but {rows[step][at]} at {at} comes again at {at + 1}. Make the level nonunique."
+                    f"Expected the coordinates of level {level}, which is unique, to differ within their parent, but "
+                    f"positions {at} and {at + 1} both have {rows[step][at]}. Make the level nonunique."
                 )

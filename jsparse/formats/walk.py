@@ -1,4 +1,4 @@
-"""Reads the coordinates back from index arrays."""
+"""Computes sizes of levels, and coordinates of slots, from index arrays."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -13,7 +13,7 @@ __all__ = ["coordinate_rows", "level_sizes"]
 
 
 def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
-    """The number of positions after each level."""
+    """The number of positions of each level."""
     sizes: list[int] = []
     stored, positions = iter(arrays), 1
     for level in format.levels:
@@ -26,7 +26,7 @@ def level_sizes(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarra
 def coordinate_rows(
     shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray], dtype: np.dtype
 ) -> list[np.ndarray]:
-    """Per dimension, the coordinates (`dtype`) of every slot; rows may be the index arrays themselves."""
+    """The coordinates (`dtype`) of all slots, for each dimension. They may be the index arrays themselves."""
     if not shape:
         return []
     found = _stored_rows(format, arrays)
@@ -39,7 +39,7 @@ def coordinate_rows(
 
 
 def _stored_rows(format: Format, arrays: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-    """Dimension → index array, for the dimensions of the last chain: its arrays hold a coordinate for each slot."""
+    """The index array of each dimension of the last chain, which has a coordinate for each slot."""
     last = format.chains[-1]
     if not format.levels[last[0]].kind.has_coordinates:
         return {}

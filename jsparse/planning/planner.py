@@ -17,7 +17,7 @@ import numpy as np
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import is_complex
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.formats.dynamic import room_in
+from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
 from jsparse.planning.concordize import conversions
 from jsparse.planning.contraction_path import Step, contraction_path
@@ -188,7 +188,7 @@ class _Planner:
             assert given.stored is not None
             pattern = given.stored.pattern
             assert isinstance(pattern, DynamicType)
-            type_ = dynamic_type(pattern.shape, format, room_in(pattern, format))
+            type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern, format))
             stored = PatternRef(type_, next(self.groups))
             self.converted[value, format] = self.add(Convert(value, format), replace(given, stored=stored))
         return self.converted[value, format]

@@ -9,8 +9,8 @@ import pytest
 from programs.amount import amount
 from programs.draw import Draw
 from programs.listing import ListRun, without_values
-from programs.padding import with_int64, with_room
-from programs.program import held
+from programs.padding import with_int64, with_padding
+from programs.program import representable
 
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
@@ -125,7 +125,7 @@ class _Sum(Draw):
         """A new factor of small integers."""
         name = f"T{len(self.tensors)}"
         self.tensors.append(TensorType(name, self.stored, axes))
-        self.arrays[name] = held(self.rng.integers(-4, 5, shape), self.stored).astype(self.stored)
+        self.arrays[name] = representable(self.rng.integers(-4, 5, shape), self.stored).astype(self.stored)
         return Access(name, names)
 
     @property
@@ -150,7 +150,7 @@ def _varied(run: ListRun, rng: np.random.Generator) -> ListRun:
     if run.patterns and rng.random() < 0.3:
         run = replace(run, problem=with_int64(run.problem, rng))
     if run.patterns and rng.random() < 0.5:
-        run = with_room(run, rng)
+        run = with_padding(run, rng)
     return replace(run, problem=without_values(run.problem)) if rng.random() < 0.2 else run
 
 
@@ -243,7 +243,7 @@ def test_long_rows(size: int, padded: bool) -> None:
     assert chosen is not None
     assert chosen.schedule.order == ("i",)
     run = ListRun.of(chosen, replace(chosen.schedule, grain=2), stated.patterns, stated.arrays, 0)
-    run = with_room(run, rng) if padded else run
+    run = with_padding(run, rng) if padded else run
     want = _columns_by_numpy(run, size)
     assert run.by_loops() == want
     assert run.by_kernel(False) == want

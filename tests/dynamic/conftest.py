@@ -1,4 +1,4 @@
-"""What the tests of dynamic patterns share."""
+"""Fixtures of the tests of dynamic patterns."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,6 @@ import pytest
 
 @pytest.fixture
 def dense():
-    """A matrix (5, 7) of small integers, about a third of them not zero."""
+    """A matrix (5, 7) of small integers, about a third of them nonzero."""
     rng = np.random.default_rng(0)
     return (rng.integers(1, 9, (5, 7)) * (rng.random((5, 7)) < 0.35)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Sparse results whose patterns are only known at run time: their room, what fills it, and when there is too little."""
+"""Sparse results on dynamic patterns: their capacity, their entries, and overflow."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from einsum.structure import MATRIX_FORMATS, drawn, integers, stored_in, whole
+from einsum.structure import MATRIX_FORMATS, dense_array, integers, random_format, stored_in
 
 import jsparse
 from jsparse import PatternError, ShapeError
@@ -20,24 +20,28 @@ def pair(a="csr", b="csr", seed=0, density=0.3):
 
 
 def check(found, expected, nse):
-    """A dynamic result of this room with these entries, zeros among them, as its index arrays say."""
+    """Check a dynamic result of capacity `nse` against the dense array of its entries, which may be zeros."""
     assert found.is_dynamic
     assert not bool(found.overflowed)
     assert found.nse == nse == found.values.shape[0]
     found.pattern.validate()
     assert int(found.nnz) == found.static().nse <= nse
-    np.testing.assert_array_equal(whole(found), expected)
+    np.testing.assert_array_equal(dense_array(found), expected)
 
 
 @pytest.mark.parametrize("a", MATRIX_FORMATS[:-1])
 @pytest.mark.parametrize("b", MATRIX_FORMATS[1:])
 def test_bounds_of_all_formats(a, b):
-    """Elementwise products have the room of the smaller operand, sums the sum, no more than there are places."""
+    """An elementwise product has the smaller operand's capacity, a sum the sum of both, and none exceeds the size."""
     A, B = pair(a, b)
-    x, y = whole(A), whole(B)
+    x, y = dense_array(A), dense_array(B)
     f = jax.jit(lambda A, B: (A * B, A - B, jsparse.einsum("ij,jk->ik", A, B, nse=N * N)))
-    rooms = A.nse + 6, B.nse + 12  # whole blocks where inner levels are dense
-    for operands in [(A.dynamic(rooms[0]), B.dynamic(rooms[1])), (A, B.dynamic(rooms[1])), (A.dynamic(rooms[0]), B)]:
+    capacities = A.nse + 6, B.nse + 12  # multiples of the blocks of inner dense levels
+    for operands in [
+        (A.dynamic(capacities[0]), B.dynamic(capacities[1])),
+        (A, B.dynamic(capacities[1])),
+        (A.dynamic(capacities[0]), B),
+    ]:
         product, difference, contraction = f(*operands)
         both = sum(X.nse for X in operands)
         check(product, x * y, product.nse)
@@ -51,7 +55,7 @@ def test_bounds_of_all_formats(a, b):
 @pytest.mark.parametrize("a, b", [("csr", "coo"), ("csc", "dcsc")])
 def test_formats_of_results(a, b):
     A, B = pair(a, b)
-    expected = whole(A) @ whole(B)
+    expected = dense_array(A) @ dense_array(B)
     f = jax.jit(lambda A, B: [jsparse.einsum("ij,jk->ik", A, B, out_format=f, nse=36) for f in MATRIX_FORMATS])
     for operands in [(A.dynamic(20), B.dynamic(25)), (A, B.dynamic(25))]:
         for out_format, found in zip(MATRIX_FORMATS, f(*operands), strict=True):
@@ -84,8 +88,8 @@ def test_tensors(text, nse):
     terms = text.split("->")[0].split(",")
     for round_ in range(2):
         arrays = [integers(rng, (N,) * len(term), 0.3) for term in terms]
-        operands = [stored_in(x, drawn(rng, x.ndim) if round_ else "coo", zeros=1) for x in arrays]
-        expected = np.einsum(text, *map(whole, operands))
+        operands = [stored_in(x, random_format(rng, x.ndim) if round_ else "coo", zeros=1) for x in arrays]
+        expected = np.einsum(text, *map(dense_array, operands))
         moved = [x if x.format.is_dense or rng.random() < 0.3 else x.dynamic(x.nse + 2 * N) for x in operands]
         if not any(x.is_dynamic for x in moved):
             continue
@@ -94,7 +98,7 @@ def test_tensors(text, nse):
         assert nse is None or found.nse == nse
 
 
-def test_contractions_ask_for_room():
+def test_contractions_ask_for_nse():
     A, B = (X.dynamic(20) for X in pair())
     v = stored_in(integers(np.random.default_rng(0), (N,), 0.5), "coo").dynamic(5)
     for f in (
@@ -111,9 +115,9 @@ def test_contractions_ask_for_room():
             jsparse.einsum("ij,jk->ik", A, B, nse=nse)
 
 
-def test_too_little_room():
+def test_overflow():
     A, B = (X.dynamic(20) for X in pair(density=0.4))
-    need = np.count_nonzero((whole(pair(density=0.4)[0]) != 0) @ (whole(pair(density=0.4)[1]) != 0))
+    need = np.count_nonzero((dense_array(pair(density=0.4)[0]) != 0) @ (dense_array(pair(density=0.4)[1]) != 0))
     made = lambda A, B, nse: jsparse.einsum("ij,jk->ik", A, B, nse=nse)  # noqa: E731
     exact = int(made(A, B, 36).nnz)
     assert exact >= need > 8
@@ -145,7 +149,7 @@ def test_too_little_room():
             assert D.overflowed
 
 
-def test_integers_stay_numbers():
+def test_overflowed_integers():
     A, B = (X.astype(np.int32).dynamic(20) for X in pair(density=0.4))
     full = jsparse.einsum("ij,jk->ik", A, B, nse=36)
     C = jax.jit(lambda A, B: jsparse.einsum("ij,jk->ik", A, B, nse=5))(A, B)
@@ -163,7 +167,7 @@ def test_gradients_of_overflowed_results_are_nan():
     assert np.isnan(dB.values).any()
     dA, _ = jax.jit(jsparse.grad(lambda A, B: loss(A, B, 36), (0, 1)))(A, B)
     at = tuple(dA.to_coords()[0])
-    np.testing.assert_array_equal(dA.values[: len(at[0])], np.broadcast_to(whole(B).sum(1), (N, N))[at])
+    np.testing.assert_array_equal(dA.values[: len(at[0])], np.broadcast_to(dense_array(B).sum(1), (N, N))[at])
 
 
 PROGRAMS = {
@@ -183,28 +187,28 @@ PROGRAMS = {
 def test_gradients(name):
     f, g = PROGRAMS[name]
     A, B = pair("csr", "coo")
-    weights = np.random.default_rng(0).integers(-3, 4, np.shape(g(whole(A), whole(B)))).astype(np.float32)
+    weights = np.random.default_rng(0).integers(-3, 4, np.shape(g(dense_array(A), dense_array(B)))).astype(np.float32)
 
     def dense(x):
         return x.todense() if isinstance(x, jsparse.SparseTensor) else x
 
-    expected = jax.jit(jax.grad(lambda a, b: (weights * g(a, b) ** 2).sum(), (0, 1)))(whole(A), whole(B))
+    expected = jax.jit(jax.grad(lambda a, b: (weights * g(a, b) ** 2).sum(), (0, 1)))(dense_array(A), dense_array(B))
     gradient = jax.jit(jsparse.grad(lambda A, B: (weights * dense(f(A, B)) ** 2).sum(), (0, 1)))
     for operands in [(A.dynamic(20), B.dynamic(25)), (A, B.dynamic(30)), (A.dynamic(30).with_transpose(), B)]:
         for found, want, X in zip(gradient(*operands), expected, (A, B), strict=True):
-            np.testing.assert_array_equal(whole(found), np.where(places(X), want, 0))
+            np.testing.assert_array_equal(dense_array(found), np.where(is_stored(X), want, 0))
     tangents = [X.with_values(jnp.ones_like(X.values)) for X in (A, B)]
     value, tangent = jax.jvp(
         lambda a, b: dense(f(A.dynamic(20).with_values(a), B.dynamic(25).with_values(b))),
         (A.dynamic(20).values, B.dynamic(25).values),
         (tangents[0].dynamic(20).values, tangents[1].dynamic(25).values),
     )
-    wanted = jax.jit(lambda *o: jax.jvp(g, o, tuple(map(whole, tangents))))(whole(A), whole(B))
+    wanted = jax.jit(lambda *o: jax.jvp(g, o, tuple(map(dense_array, tangents))))(dense_array(A), dense_array(B))
     np.testing.assert_array_equal(value, wanted[0])
     np.testing.assert_array_equal(tangent, wanted[1])
 
 
-def places(X):
+def is_stored(X):
     mask = np.zeros(X.shape, bool)
     mask[tuple(X.to_coords()[0])] = True
     return mask
@@ -223,7 +227,7 @@ def test_one_program_serves_many_patterns(name):
     for seed in range(6):
         A, B = pair("csr", "coo", seed, (0, 0.1, 0.5, 1)[seed % 4])
         found = program(A.dynamic(36), B.dynamic(36))
-        np.testing.assert_array_equal(whole(found), g(whole(A), whole(B)))
+        np.testing.assert_array_equal(dense_array(found), g(dense_array(A), dense_array(B)))
     assert len(traces) == 1
 
 
@@ -232,7 +236,7 @@ def test_one_program_serves_many_patterns(name):
 def test_batches_of_patterns(name):
     f, g = PROGRAMS[name]
     made = [pair("csr", "coo", seed, (0, 0.1, 0.5, 1)[seed]) for seed in range(4)]
-    expected = np.stack([g(whole(A), whole(B)) for A, B in made])
+    expected = np.stack([g(dense_array(A), dense_array(B)) for A, B in made])
     dense = lambda x: x.todense() if isinstance(x, jsparse.SparseTensor) else x  # noqa: E731
     As, Bs = (jax.tree.map(lambda *x: jnp.stack(x), *(X.dynamic(36) for X in Xs)) for Xs in zip(*made, strict=True))
     program = lambda A, B: dense(f(A, B))  # noqa: E731
@@ -240,7 +244,7 @@ def test_batches_of_patterns(name):
     A = made[2][0]
     for one in (A, A.dynamic(30)):
         found = jax.vmap(program, in_axes=(None, 0))(one, Bs)
-        np.testing.assert_array_equal(found, [g(whole(A), whole(other)) for _, other in made])
+        np.testing.assert_array_equal(found, [g(dense_array(A), dense_array(other)) for _, other in made])
     gradient = jax.vmap(jax.grad(lambda v, A, B: program(A.with_values(v), B).sum()))
     want = jax.jit(jax.vmap(jax.grad(lambda a, b: g(a, b).sum())))(
         *(jax.vmap(lambda X: X.todense())(Xs) for Xs in (As, Bs))
@@ -252,7 +256,7 @@ def test_batches_of_patterns(name):
 
 
 def test_batches_of_patterns_without_a_common_order():
-    """Of rows and of columns: each pattern of the batch gets the transposed index that it needs."""
+    """Patterns by rows and patterns by columns are combined. Each in the batch gets the transposed index it needs."""
     made = [pair("csr", "csc", seed, (0, 0.1, 0.5)[seed]) for seed in range(3)]
     As, Bs = (jax.tree.map(lambda *x: jnp.stack(x), *(X.dynamic(36) for X in Xs)) for Xs in zip(*made, strict=True))
     for f, g in [
@@ -261,11 +265,11 @@ def test_batches_of_patterns_without_a_common_order():
         (lambda A, B: jsparse.einsum("ij,jk->ik", A, A, out_format="csc", nse=36), lambda a, b: a @ a),
     ]:
         found = jax.jit(jax.vmap(lambda A, B, f=f: f(A, B).todense()))(As, Bs)
-        np.testing.assert_array_equal(found, [g(whole(A), whole(B)) for A, B in made])
+        np.testing.assert_array_equal(found, [g(dense_array(A), dense_array(B)) for A, B in made])
     gradient = jax.jit(jsparse.grad(lambda A: jax.vmap(lambda A, B: (A * B).todense())(A, Bs).sum()))(As)
     for n, (A, B) in enumerate(made):
         at = tuple(A.to_coords()[0])
-        np.testing.assert_array_equal(gradient.values[n][: A.nse], whole(B)[at])
+        np.testing.assert_array_equal(gradient.values[n][: A.nse], dense_array(B)[at])
 
 
 def test_many_indices_whose_orders_disagree():
@@ -274,9 +278,9 @@ def test_many_indices_whose_orders_disagree():
     for text in texts:
         terms = text.split("->")[0].split(",")
         operands = [stored_in(integers(rng, (3,) * len(term), 0.4), "csf") for term in terms]
-        expected = np.einsum(text, *map(whole, operands))
+        expected = np.einsum(text, *map(dense_array, operands))
         found = jax.jit(lambda *o, text=text: jsparse.einsum(text, *o, nse=81))(*(x.dynamic(90) for x in operands))
-        np.testing.assert_array_equal(whole(found), expected)
+        np.testing.assert_array_equal(dense_array(found), expected)
 
 
 def test_overflow_of_some_of_a_batch():
@@ -287,12 +291,12 @@ def test_overflow_of_some_of_a_batch():
     sums = jax.vmap(lambda C, A: (C + A).todense())(squares, As)
     assert np.isnan(sums[2]).all()
     for n in range(2):
-        x = whole(made[n])
+        x = dense_array(made[n])
         np.testing.assert_array_equal(sums[n], x @ x + x)
 
 
-def test_room_of_static_patterns_is_a_bound():
-    """With nse= too, a result that is known stays static."""
+def test_nse_bounds_static_results():
+    """A result of static operands is static, even with nse=."""
     A, B = pair()
     found = jsparse.einsum("ij,jk->ik", A, B, nse=36)
     assert not found.is_dynamic
@@ -302,22 +306,22 @@ def test_room_of_static_patterns_is_a_bound():
         exact = f(A, B).nse
         text = "C[i,j] = A[i,k] * B[k,j]" if f(A, B).nse == (A @ B).nse else "C[i,j] = A[i,j] + B[i,j]"
         with pytest.raises(PatternError, match=rf"at most nse={exact - 1} "):
-            jax.jit(lambda A, B, text=text, room=exact - 1: jsparse.evaluate(text, A=A, B=B, nse=room))(A, B)
+            jax.jit(lambda A, B, text=text, nse=exact - 1: jsparse.evaluate(text, A=A, B=B, nse=nse))(A, B)
 
 
 def test_one_pattern_in_several_operands():
-    """Tensors that share index arrays are walked together, and stay on their pattern."""
+    """Tensors that share index arrays are walked together, and the result stays on their pattern."""
     A = pair()[0].dynamic(20)
-    x = whole(A)
+    x = dense_array(A)
     f = jax.jit(lambda A: (A * (2 * A), A + 2 * A, jsparse.einsum("ij,kj->ik", A, 3 * A, nse=36), A - A))
     product, total, gram, nothing = f(A)
     for found, expected in [(product, 2 * x * x), (total, 3 * x), (gram, 3 * x @ x.T), (nothing, 0 * x)]:
-        np.testing.assert_array_equal(whole(found), expected)
+        np.testing.assert_array_equal(dense_array(found), expected)
     assert product.nse == total.nse == nothing.nse == 20
 
 
-def test_padding_says_nothing():
-    """Whatever stands behind the entries in use, coordinates and values."""
+def test_contents_of_padding_do_not_matter():
+    """Coordinates and values behind the entries in use may be anything."""
     A, B = pair("coo", "csr")
     D = A.dynamic(20)
     junk = [np.asarray(array).copy() for array in D.pattern.arrays]
@@ -328,20 +332,20 @@ def test_padding_says_nothing():
     leaves, tree = jax.tree.flatten(D)
     dirty = jax.tree.unflatten(tree, [jnp.asarray(values), *map(jnp.asarray, junk)])
     assert len(leaves) == 4
-    a, b = whole(A), whole(B)
+    a, b = dense_array(A), dense_array(B)
     f = jax.jit(lambda D, B: (D * B, D + B, jsparse.einsum("ij,jk->ik", D, B, nse=36), D + D.T))
     for found, expected in zip(f(dirty, B), (a * b, a + b, a @ b, a + a.T), strict=True):
-        np.testing.assert_array_equal(whole(found), expected)
+        np.testing.assert_array_equal(dense_array(found), expected)
 
 
 def test_every_pair_of_kinds_in_one_statement():
     A, B = pair("csr", "csc")
     C = pair("coo", "csr", 5)[0]
-    a, b, c = map(whole, (A, B, C))
+    a, b, c = map(dense_array, (A, B, C))
     text = "D[i,j] = A[i,k] * B[k,j] - C[i,j] * A[i,j] + 3 * C[i,j]"
     f = jax.jit(lambda A, B, C: jsparse.evaluate(text, A=A, B=B, C=C, nse=36))
     for flags in itertools.product((True, False), repeat=3):
         operands = [X.dynamic(20) if flag else X for X, flag in zip((A, B, C), flags, strict=True)]
         found = f(*operands)
         assert found.is_dynamic == any(flags)
-        np.testing.assert_array_equal(whole(found), a @ b - c * a + 3 * c)
+        np.testing.assert_array_equal(dense_array(found), a @ b - c * a + 3 * c)

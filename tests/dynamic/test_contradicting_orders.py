@@ -1,4 +1,4 @@
-"""Dynamic patterns that store indices they share in contradicting orders: one of them is sorted anew in the program."""
+"""Dynamic patterns that store the same indices in contradicting orders: the program sorts the entries of one again."""
 
 import jax
 import numpy as np

@@ -68,7 +68,7 @@ def test_an_update_step(tensor):
     np.testing.assert_array_equal(updated.to_coords()[0], tensor.to_coords()[0])
 
 
-def test_plain_arrays_are_jax_s():
+def test_plain_arrays_are_left_to_jax():
     assert jsparse.grad(lambda x: x**2)(3.0) == 6
     with pytest.raises(TypeError, match="real- or complex-valued"):
         jsparse.grad(lambda x: x**2)(3)

@@ -28,7 +28,7 @@ def test_concrete_sources(dense, format, make):
     assert asarray(A, nse=35).nse == 35
 
 
-def test_room_is_what_is_stored_unless_told(dense):
+def test_the_default_capacity_is_the_number_of_entries(dense):
     A = asarray(dense, dynamic=True)
     assert A.nse == A.nnz == np.count_nonzero(dense)
     assert asarray(dense, dynamic=True, nse=10**9).nse == dense.size
@@ -54,7 +54,7 @@ def test_traced_arrays(dense, format, dtype):
 
 
 @pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"nse": 5}])
-def test_traced_arrays_need_both(dense, options):
+def test_traced_arrays_need_dynamic_and_nse(dense, options):
     with pytest.raises(PatternError, match=r"dynamic=True and nse= .* for a traced array"):
         jax.jit(lambda x: asarray(x, **options).values)(dense)
 
@@ -84,7 +84,7 @@ def test_traced_coordinates(format, nse):
     np.testing.assert_array_equal(gradient, weights[tuple(COORDS)])
 
 
-def test_room_for_coordinates():
+def test_the_default_capacity_of_coordinates():
     made = jax.jit(lambda c, v: SparseTensor.from_coords(c, v, (30, 40), "csr"))(COORDS, VALUES)
     assert (made.nse, made.nnz) == (4, 3)
     blocks = "(i, j) -> (i : compressed, j : dense)"
@@ -110,7 +110,7 @@ def test_dtypes_of_coordinates(dtype):
 
 
 @pytest.mark.parametrize("format", ["csr", "coo", "dense", "(i, j) -> (i : compressed, j : dense)"])
-def test_out_of_range_is_padding_and_nothing_wraps(format):
+def test_coordinates_out_of_range_are_padding_and_none_wraps(format):
     strange = np.array([[2, -1, 0, 3, 2**32 + 1, -(2**40), 0], [1, 1, -4, 0, 1, 0, 2**63 - 1]])
     x = SparseTensor.from_coords(strange, np.arange(1.0, 8), (3, 4), format, nse=12)
     np.testing.assert_array_equal(x.todense(), np.array([[0] * 4, [0] * 4, [0, 1, 0, 0]]))
@@ -175,7 +175,7 @@ def test_nothing_is_proportional_to_a_dimension(format):
     A.validate()
 
 
-def test_a_bound_is_checked_for_static_patterns(dense):
+def test_nse_is_checked_for_static_patterns(dense):
     A = asarray(dense)
     assert asarray(dense, nse=A.nse).pattern is A.pattern
     assert A.asformat("coo", nse=A.nse).nse == A.nse

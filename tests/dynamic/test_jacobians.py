@@ -1,4 +1,4 @@
-"""Jacobians and Hessians with respect to tensors, static and dynamic, and of results that are tensors."""
+"""Jacobians and Hessians with respect to static and dynamic tensors, and of results that are tensors."""
 
 import jax
 import jax.numpy as jnp
@@ -51,15 +51,15 @@ def test_of_values_of_results(A, jacobian):
         (lambda A: jsparse.einsum("ij,kj->ik", A, B, nse=9), lambda a: a @ DENSE[:, ::-1].T),
     ]:
         coords, _ = f(A).to_coords()
-        places = lambda a, dense=dense, coords=coords: dense(whole(a))[tuple(coords)]  # noqa: E731
+        at_entries = lambda a, dense=dense, coords=coords: dense(whole(a))[tuple(coords)]  # noqa: E731
         found = jacobian(lambda v, f=f: f(A.with_values(v)).values)(A.values)
-        expected = jacobian(places)(A.values)
+        expected = jacobian(at_entries)(A.values)
         np.testing.assert_array_equal(found[: len(expected)], expected)
         assert not found[len(expected) :].any()
 
 
 def test_in_a_static_tensor_itself():
-    """The derivative has the tree of the argument: for each of its values an array of the result's shape."""
+    """The derivative is a tree like the argument, with one array of the result's shape for each of its values."""
     A = jsparse.asarray(DENSE, format="csr")
     expected = jax.jit(jax.jacrev(lambda v: whole(v) @ X))(A.values)
     for jacobian in (jax.jacfwd, jax.jacrev):
@@ -73,7 +73,7 @@ def test_in_a_static_tensor_itself():
 
 
 def test_jacobians_of_a_dynamic_result_are_refused_by_name():
-    """Its index arrays are part of the result, and integers; of its values there is one."""
+    """The index arrays are part of the result and integers; only its values have a Jacobian."""
     A = jsparse.asarray(DENSE, format="csr", dynamic=True)
     with pytest.raises(TypeError, match="jacrev requires real-valued outputs .* got int32"):
         jax.jacrev(lambda x: A * x)(X)

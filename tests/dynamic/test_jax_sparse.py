@@ -1,4 +1,4 @@
-"""BCOO and BCSR, in and out, inside jit and outside."""
+"""Conversions from and to BCOO and BCSR, inside jit and outside."""
 
 import jax
 import jax.numpy as jnp
@@ -113,7 +113,7 @@ def test_two_batch_axes_and_shared_indices():
 
 @pytest.mark.parametrize("format", ["csr", "csc", "dense", "(i, j) -> (i : compressed, j : dense)"])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_out(dense, format, dynamic):
+def test_conversion_to_bcoo_and_bcsr(dense, format, dynamic):
     A = asarray(dense, format, dynamic=dynamic, nse=35)
     for where in (lambda f: f, jax.jit):
         coo, csr = where(lambda A: A.to_bcoo())(A), where(lambda A: A.to_bcsr())(A)
@@ -129,7 +129,7 @@ def test_out(dense, format, dynamic):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_blocks_out(dynamic):
+def test_blocks_to_bcoo_and_bcsr(dynamic):
     A = asarray(CUBE, "(i, j, k) -> (i : compressed(nonunique), j : singleton, k : dense)", dynamic=dynamic, nse=60)
     assert A.to_bcoo().n_dense == 1
     assert A.to_bcsr().n_dense == 1
@@ -140,7 +140,7 @@ def test_blocks_out(dynamic):
     np.testing.assert_array_equal(B.to_bcoo().todense(), CUBE)
 
 
-def test_unused_room_is_padding_whatever_its_values(dense):
+def test_padding_may_have_any_values(dense):
     A = asarray(dense, dynamic=True, nse=30)
     x = A.with_values(jnp.ones(30)).to_bcoo()
     np.testing.assert_array_equal(x.todense(), dense != 0)

@@ -1,4 +1,4 @@
-"""More entries than there is room for: eager calls raise, traced ones give NaN, and it stays known."""
+"""Overflow: eager calls raise, traced calls give NaN, and results remain marked as overflowed."""
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ def test_results_stay_overflowed(dense, target):
             B.static()
 
 
-def test_integers_keep_what_there_was_room_for(dense):
+def test_integers_keep_the_entries_within_capacity(dense):
     A = overflowed(dense.astype(np.int32))
     assert A.overflowed
     assert set(A.values.tolist()) <= set(dense.ravel().astype(int).tolist())
@@ -88,7 +88,7 @@ def test_concrete_calls_raise(dense, make):
         make(dense)
 
 
-def test_infinities_and_signs_pass_unharmed():
+def test_infinities_and_signed_zeros_are_kept():
     values = np.array([np.inf, -np.inf, -0.0, 3, complex(np.inf, 1)], np.complex64)
     A = SparseTensor.from_coords(np.arange(5)[None], np.ones(5, np.complex64), (5,), nse=5)
     np.testing.assert_array_equal(A.with_values(values).values, values)
@@ -97,7 +97,7 @@ def test_infinities_and_signs_pass_unharmed():
     assert np.signbit(real[2])
 
 
-def test_each_pattern_of_a_batch_by_itself(dense):
+def test_patterns_of_a_batch_overflow_independently(dense):
     batch = jax.vmap(lambda x: asarray(x, dynamic=True, nse=12))(jnp.stack([dense, 0 * dense, dense + 1]))
     assert batch.overflowed.tolist() == [False, False, True]
     products = jax.vmap(lambda A: A @ jnp.ones(7))(batch)

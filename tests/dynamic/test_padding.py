@@ -1,7 +1,7 @@
-"""Slots that are out of use hold 0 and stay so, whatever is done to the entries in use: values, tangents, cotangents.
+"""Unused slots are 0 and stay 0 under every operator: in values, tangents and cotangents.
 
-Every operator is applied to tensors with spare room, without any, without entries and, in a program, with more entries
-than room. Entries in use are those of the static tensor.
+Every operator is applied to tensors with padding, without padding, without entries, and to overflowed ones. The entries
+in use are compared with those of the static tensor.
 """
 
 import jax
@@ -17,7 +17,7 @@ from jsparse.tensor.entrywise import entrywise
 
 SHAPE, NSE = (5, 6), 11
 RNG = np.random.default_rng(3)
-ENTRIES = 2.0 ** RNG.integers(-2, 3, SHAPE)  # of which products and roots are exact
+ENTRIES = 2.0 ** RNG.integers(-2, 3, SHAPE)  # products and roots of powers of two are exact
 ORDER = RNG.permutation(30)
 OTHER = np.where(RNG.random(SHAPE) < 0.3, 2.0, 0).astype(np.float32)
 ROW = np.array([1, 0, np.inf, 2, -1, 4], np.float32)
@@ -28,12 +28,12 @@ KINDS = {"padded": 7, "full": NSE, "empty": 0}
 
 
 def dense(count):
-    """A matrix with so many entries."""
+    """A matrix with `count` entries."""
     return np.where(ORDER.reshape(SHAPE) < count, ENTRIES, 0).astype(np.float32)
 
 
 def mapped(function):
-    """What a function of values does to a tensor: negative powers of it, which are no operators."""
+    """The operator that applies a function to the values of a tensor, for functions that tensors do not have."""
 
     def apply(A, _):
         return SparseTensor._unchecked(entrywise(function, A.pattern, A.values), A.pattern)
@@ -96,18 +96,18 @@ OPERATORS = {
         for name, axis in (("sum", 1), ("min", 1), ("max", 0), ("prod", None), ("prod", 1), ("mean", None), ("mean", 1))
     },
 }
-PASSED_ON = ("+A", "A.conj()", "A + 0", "A.T")  # tangents and cotangents are as they come
+PASSED_ON = ("+A", "A.conj()", "A + 0", "A.T")  # they pass tangents and cotangents on unchanged
 
 
 def operands(count, dynamic):
-    """A tensor with so many entries, and another one."""
+    """A tensor with `count` entries, and another tensor."""
     A = asarray(dense(count), **({"dynamic": True, "nse": NSE} if dynamic else {}))
     B = asarray(OTHER, **({"dynamic": True, "nse": 14} if dynamic else {}))
     return A, B
 
 
 def entries(out):
-    """Coordinates and values of all entries in order, once slots out of use are checked."""
+    """The coordinates and values of all entries in order. Checks that unused slots are 0."""
     if not isinstance(out, SparseTensor):
         return None, np.asarray(out)
     if out.is_dynamic:
@@ -119,20 +119,20 @@ def entries(out):
 
 
 def assert_same(got, want):
-    (places, values), (wanted_places, wanted) = entries(got), entries(want)
-    np.testing.assert_array_equal(places, wanted_places)
+    (coords, values), (wanted_coords, wanted) = entries(got), entries(want)
+    np.testing.assert_array_equal(coords, wanted_coords)
     np.testing.assert_array_equal(values, wanted, strict=True)
 
 
 def derivatives(name, A, B):
-    """The operator's tangent, its cotangent, and the tangent of that."""
+    """The operator's tangent, its cotangent, and the tangent of the cotangent."""
 
     def function(values):
         out = OPERATORS[name](SparseTensor._unchecked(values, A.pattern), B)
         return (out.values, out) if isinstance(out, SparseTensor) else (out, None)
 
     def direction(like):
-        """1 in every slot, even in those out of use."""
+        """1 in every slot, unused ones included unless the operator would pass them on."""
         ones = jnp.ones_like(like)
         return A.pattern.in_use(ones) if name in PASSED_ON and A.is_dynamic else ones
 
@@ -148,7 +148,7 @@ def derivatives(name, A, B):
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_values(name):
-    """Outside jit, and in a batch of patterns inside."""
+    """Each operator runs outside jit, and inside jit on a batch of patterns."""
     tensors = [operands(count, dynamic=True) for count in KINDS.values()]
     stacked = jax.tree.map(lambda *x: jax.device_put(np.stack(x)), *tensors)
     together = jax.jit(jax.vmap(OPERATORS[name]))(*stacked)
@@ -174,7 +174,7 @@ def test_derivatives(name):
     "name", ["A / 0", "A ** 0.5", "values ** -0.5", "A * row", "A + other", "A.astype(bfloat16)", "A.mean(1)"]
 )
 def test_overflow(name):
-    """All is NaN, though no slot is out of use."""
+    """All slots are NaN; none is unused."""
     _, B = operands(7, dynamic=True)
     A = jax.jit(lambda x: asarray(x, dynamic=True, nse=NSE))(dense(20))
     out = OPERATORS[name](A, B)
@@ -202,7 +202,7 @@ def test_integers_and_small_hessians():
 
 
 def test_gradients_of_scalars():
-    """What a scalar's derivative would be at slots out of use, infinite at 0, does not reach it."""
+    """Unused slots do not contribute to the derivative by a scalar, though their terms would be infinite."""
     for count, slope in (("padded", -np.inf), ("empty", 0)):
         A, _ = operands(KINDS[count], dynamic=True)
         assert jax.grad(lambda s: (A / s).sum())(0.0) == slope  # noqa: B023
@@ -210,8 +210,8 @@ def test_gradients_of_scalars():
     assert jax.grad(lambda s: (A * s).sum())(3.0) == dense(7).sum()
 
 
-def test_gradients_are_0_there():
-    """Even of functions that use what is stored nowhere."""
+def test_gradients_of_unused_slots_are_0():
+    """This holds even for functions that use unused slots."""
     A, _ = operands(7, dynamic=True)
     for gradient in (
         jsparse.grad(lambda A: A.values.sum())(A),
@@ -238,7 +238,7 @@ def test_an_optimizer_step_that_clips():
     entries(found)
 
 
-def test_a_function_that_gives_other_than_values():
+def test_a_function_whose_result_is_not_one_value_per_slot():
     for A in (operands(7, dynamic=True)[0], operands(7, dynamic=False)[0]):
         with pytest.raises(ShapeError, match=r"one for each slot of .*, but it gave \(\)"):
             entrywise(jnp.sum, A.pattern, A.values)

@@ -1,4 +1,4 @@
-"""One compiled program, and one set of kernels, serves all patterns of one shape, format and room."""
+"""One compiled program, with one set of kernels, serves all patterns of one shape, format and capacity."""
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +72,7 @@ def test_one_program_of_coordinates_and_of_arrays():
     assert len(traces) == 3
 
 
-def test_another_room_is_another_program():
+def test_another_capacity_is_another_program():
     traces = []
     f = jax.jit(lambda A: (traces.append(None), A.values.sum())[1])
     for nse in (30, 31, 30):

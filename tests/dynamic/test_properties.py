@@ -1,4 +1,4 @@
-"""Properties of all formats: nothing is lost on any way between them, static or dynamic, traced or not."""
+"""Properties of all formats: no conversion between them loses an entry, static or dynamic, traced or not."""
 
 import jax
 import jax.numpy as jnp
@@ -102,7 +102,7 @@ def test_a_unique_level_above_a_singleton_is_refused_where_it_repeats():
 
 
 @pytest.mark.parametrize("nse", [7, 8, 9, 20])
-def test_more_room_than_a_unique_level_above_a_singleton_has_coordinates(nse):
+def test_a_capacity_above_the_size_of_a_unique_level_above_a_singleton(nse):
     rows, columns = [0, 2, 1, 0, 0, 0, 2], [0, 1, 2, 3, 5, 6, 7]
     A = SparseTensor.from_coords(
         np.array([rows, columns]),

@@ -1,4 +1,4 @@
-"""A dynamic tensor is a pytree like any other: through JAX's transformations, optimizers, pickles, checkpoints."""
+"""A dynamic tensor is a pytree like any other, in JAX's transformations, optimizers, pickles and checkpoints."""
 
 import copy
 import pickle
@@ -107,7 +107,7 @@ def test_patterns_that_differ_in_a_batch(dense):
 
 @pytest.mark.parametrize("subscripts", ["ab,bc->ac", "ba,bc->ac", "ab,bc->b", "ab,ab->a", "ab,bc->"])
 def test_batches_of_several_patterns(subscripts):
-    """One loop over the batch, however many of the patterns have it: sums that go to memory would be added twice."""
+    """There is one loop over the batch, even if several patterns are batched: two would add sums in memory twice."""
     rng = np.random.default_rng(0)
     dense = (rng.random((2, 3, 5, 5)) < 0.5) * rng.integers(1, 5, (2, 3, 5, 5)).astype(np.float32)
     tensors = [[asarray(x, format="csr").dynamic(25) for x in of] for of in dense]
@@ -149,7 +149,7 @@ def test_optax_updates_the_values(tensor):
 
 
 def test_checkpoints_restore_by_path(tensor, dense):
-    """What Orbax and its like do: arrays are written by their path, and read back into a target of the same tree."""
+    """Libraries like Orbax write arrays by path, and read them into a target with the same tree."""
     state = {"A": tensor, "opt": optax.adam(0.1).init(jnp.zeros(3))}
     written = {
         jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
@@ -179,7 +179,7 @@ def test_flax_modules_hold_dynamic_tensors(dense):
 
 
 @pytest.mark.parametrize("columns", [(), (2,)])
-def test_the_gradient_of_what_a_batch_shares_is_summed_over_the_batch_once(columns):
+def test_the_gradient_of_a_shared_operand_is_summed_over_the_batch_once(columns):
     rng = np.random.default_rng(3)
     matrices = [(rng.integers(1, 5, (4, 6)) * (rng.random((4, 6)) < 0.5)).astype(np.float32) for _ in range(3)]
     batch = jax.tree.map(

@@ -1,4 +1,4 @@
-"""`A.validate()` says what was expected, what came and where."""
+"""Messages of `A.validate()` say what was expected, what was found and where."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ from jsparse.errors import PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 
-def corrupted(A, place, change):
+def corrupted(A, array, change):
     arrays = [np.array(array) for array in A.pattern.arrays]
-    arrays[place] = change(arrays[place])
+    arrays[array] = change(arrays[array])
     return SparseTensor(A.values, replace(A.pattern, arrays=tuple(map(jnp.asarray, arrays))))
 
 
@@ -27,13 +27,18 @@ def put(at, value):
 
 
 @pytest.mark.parametrize(
-    "format, place, change, message",
+    "format, array, change, message",
     [
-        ("csr", 1, put(0, 7), r"coordinates of level 1 to lie in \[0, 7\), but coordinate 7 came at 0"),
-        ("csr", 1, put(1, -1), r"but coordinate -1 came at 1"),
+        ("csr", 1, put(0, 7), r"coordinates of level 1 to lie in \[0, 7\), but the one at position 0 is 7"),
+        ("csr", 1, put(1, -1), r"but the one at position 1 is -1"),
         ("csr", 0, put(1, 99), r"pointers of level 1 never to decrease, but 99 is followed by \d+ at 2"),
         ("csr", 0, put(0, 1), "pointers of level 1 to start at 0, but they start at 1"),
-        ("csr", 0, put(-1, 99), r"at most 20 entries in a level, as nse=20 allows, but there are 99"),
+        (
+            "csr",
+            0,
+            put(-1, 99),
+            r"at most 20 positions in the level of dimension 1, the capacity for nse=20, but there are 99",
+        ),
         ("csr", 1, put(slice(0, 2), 3), r"coordinates of dimensions \(1,\) to increase .* repeat"),
         ("csr", 1, put(slice(0, 2), [3, 2]), "are out of order"),
         ("coo", 1, put(slice(0, 2), [4, 0]), "are out of order"),
@@ -49,17 +54,17 @@ def put(at, value):
             lambda a: a.astype(np.int16),
             r"pointers of level 1 of .* int32 of shape \(6,\), but got int16 of shape \(6,\)",
         ),
-        ("dcsr", 0, put(1, 6), "at most 5 entries in a level"),
+        ("dcsr", 0, put(1, 6), "at most 5 positions in the level of dimension 0"),
     ],
 )
-def test_faults(dense, format, place, change, message):
+def test_faults(dense, format, array, change, message):
     A = asarray(dense, format, dynamic=True, nse=20)
     A.validate()
     with pytest.raises(PatternError, match=message):
-        corrupted(A, place, change).validate()
+        corrupted(A, array, change).validate()
 
 
-def test_what_is_behind_the_count_may_be_anything(dense):
+def test_padding_may_be_anything(dense):
     A = asarray(dense, dynamic=True, nse=20)
     corrupted(A, 1, put(-1, -77)).validate()
 
@@ -73,16 +78,16 @@ def test_static_tensors_and_values(dense):
         SparseTensor._unchecked(jnp.ones(3), A.pattern).validate()
 
 
-def test_batches_and_derived_indices(dense):
+def test_batches_and_transposed_indices(dense):
     A = asarray(dense, dynamic=True, nse=20).with_transpose()
     A.validate()
     (derived,) = A.pattern.derived
     wrong = replace(derived, arrays=(derived.arrays[0], derived.arrays[1].at[0].set(99)))
-    with pytest.raises(PatternError, match="but coordinate 99 came at 0"):
+    with pytest.raises(PatternError, match="but the one at position 0 is 99"):
         SparseTensor(A.values, replace(A.pattern, derived=(wrong,))).validate()
     parts = [asarray(dense, dynamic=True, nse=20), corrupted(asarray(dense, dynamic=True, nse=20), 1, put(0, 7))]
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *parts)
-    with pytest.raises(PatternError, match=r"In pattern \(1,\) of the batch: Expected .* coordinate 7 came at 0"):
+    with pytest.raises(PatternError, match=r"In pattern \(1,\) of the batch: Expected .* the one at position 0 is 7"):
         stacked.validate()
 
 

@@ -1,7 +1,7 @@
-"""Einsums with one sparse operand, each beside the same function of the stored values on dense arrays.
+"""Einsums with one sparse operand, each beside a reference on dense arrays.
 
-Both take (values, *dense) and return an array (the stored values of a sparse result), so that any transformation of one
-can be compared with that of the other.
+Both are functions of (values, *dense). They return an array, which is the values of a sparse result, so any
+transformation of one can be compared with the same transformation of the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIZES = {"i": 5, "j": 7, "k": 4, "l": 3, "r": 6}
 
 @dataclass(frozen=True)
 class Case:
-    """`subscripts` with A in its first place. `sampled`: without that place, A's pattern is that of the result."""
+    """An einsum with the sparse operand A first. If `sampled`, A is no operand, but its pattern is the result's."""
 
     subscripts: str
     format: str
@@ -32,12 +32,12 @@ class Case:
 
     @property
     def terms(self) -> list[str]:
-        """The terms of the operands, A's first."""
+        """The terms of A and of the dense operands, in this order."""
         left, right = self.subscripts.split("->")
         return [right, *left.split(",")] if self.sampled else left.split(",")
 
     def tensor(self, dtype: str = "float32") -> SparseTensor:
-        """A: small integers, one row (or slice) of it empty, one entry a stored zero."""
+        """A has small integers, an empty row (or slice), and a stored zero."""
         rng = np.random.default_rng(len(self.subscripts))
         shape = tuple(SIZES[v] for v in self.terms[0])
         x = rng.integers(1, 4, shape) * rng.choice([-1, 1], shape) * (rng.random(shape) < 0.4)
@@ -48,7 +48,7 @@ class Case:
         return A.with_values(jax.device_put(values))
 
     def arrays(self, dtype: str = "float32") -> list[jnp.ndarray]:
-        """The dense operands: small integers, so that sums are exact."""
+        """The dense operands. They are small integers, so sums are exact."""
         rng = np.random.default_rng(7)
         return [jax.device_put(rng.integers(-3, 4, [SIZES[v] for v in t]).astype(dtype)) for t in self.terms[1:]]
 
@@ -58,7 +58,7 @@ class Case:
 
     @property
     def sparse_result(self) -> bool:
-        """Whether the result lies on the pattern of A (with or without further dense levels)."""
+        """Whether the result is on the pattern of A, or on it with further dense levels."""
         left, right = self.subscripts.split("->")
         return self.sampled or set(left.split(",")[0]) <= set(right)
 
@@ -76,9 +76,9 @@ class Case:
 
         return f
 
-    @cache  # noqa: B019 - there are few cases, and one function of each is compiled once
+    @cache  # noqa: B019 - there are few cases, and each function is compiled once
     def reference(self):
-        """`f(values, *dense)` by `jnp.einsum` on the dense array of the same entries, as one program."""
+        """`f(values, *dense)` by `jnp.einsum` on the dense array of A, as one program."""
         A = self.tensor()
         at = tuple(A.pattern.to_coords())
         where = at

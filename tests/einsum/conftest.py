@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def tests_folder():
-    """The folder that helpers are imported from, also in programs that a test starts."""
+    """The folder from which tests, and programs that tests start, import helpers."""
     return Path(__file__).parent.parent

@@ -1,4 +1,4 @@
-"""What a compiled program allocates and holds, read from its text."""
+"""The sizes of arrays and constants in a compiled program, read from its text."""
 
 import math
 import re

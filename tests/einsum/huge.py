@@ -1,4 +1,4 @@
-"""Tensors with dimensions that nothing may be proportional to, and their algebra on dicts."""
+"""Tensors with dimensions too large for any array, and a reference algebra on dicts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Entries = dict[tuple[int, ...], float]
 
 
 def huge(shape: Sequence[int], format: str, seed: int = 0, nse: int = 50) -> SparseTensor:
-    """`nse` entries; in each large dimension at one of ten places, so that entries of several tensors meet."""
+    """A tensor of `nse` entries. A large dimension has ten possible coordinates, so entries of several tensors meet."""
     rng = np.random.default_rng(seed)
-    places = [np.linspace(0, size - 1, 10).astype(int) if size > 1000 else np.arange(size) for size in shape]
-    coords = np.stack([rng.choice(of_dim, 4 * nse) for of_dim in places])
+    possible = [np.linspace(0, size - 1, 10).astype(int) if size > 1000 else np.arange(size) for size in shape]
+    coords = np.stack([rng.choice(of_dim, 4 * nse) for of_dim in possible])
     coords = np.unique(coords, axis=1)
     coords = coords[:, rng.permutation(coords.shape[1])[:nse]]
     return SparseTensor.from_coords(coords, rng.integers(1, 4, coords.shape[1]).astype(np.float32), shape, format)
 
 
 def entries(x: Any) -> Entries:
-    """What a tensor stores; padding of a dynamic one apart."""
+    """The stored entries of a tensor, without padding."""
     if not isinstance(x, SparseTensor):
         return {at: float(value) for at, value in np.ndenumerate(np.asarray(x)) if value}
     coords, values = x.to_coords()
@@ -37,7 +37,7 @@ def entries(x: Any) -> Entries:
 
 
 def product(text: str, *operands: Entries) -> Entries:
-    """The einsum of entries: every combination of them that agrees on all indices."""
+    """The einsum of entries: it sums the products of all combinations that agree in all indices."""
     left, right = text.split("->")
     states: list[tuple[dict[str, int], float]] = [({}, 1.0)]
     for term, operand in zip(left.split(","), operands, strict=True):
@@ -58,7 +58,7 @@ def _agrees(names: dict[str, int], term: str, at: tuple[int, ...]) -> bool:
 
 
 def total(*terms: tuple[float, Entries]) -> Entries:
-    """The sum of entries, each times a number."""
+    """The linear combination of entries."""
     out: Entries = defaultdict(float)
     for number, operand in terms:
         for at, value in operand.items():

@@ -1,4 +1,4 @@
-"""What a result has to be, found without jsparse's algebra: values by numpy, places from the operands' places."""
+"""Expected results, found without jsparse's algebra: values by numpy, stored entries by numpy on generic numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from jsparse import Format, Pattern, SparseTensor
 from jsparse.formats import Level
 from jsparse.formats.levels import DENSE, KINDS, SINGLETON
 
-__all__ = ["MATRIX_FORMATS", "all_formats", "check_stored", "drawn", "integers", "reached", "stored_in", "whole"]
+__all__ = [
+    "MATRIX_FORMATS",
+    "all_formats",
+    "check_structure",
+    "dense_array",
+    "integers",
+    "random_format",
+    "stored_in",
+    "structural_nonzeros",
+]
 
 MATRIX_FORMATS = [
     "csr",
@@ -29,7 +38,7 @@ MATRIX_FORMATS = [
 
 @cache
 def all_formats(ndim: int) -> list[Format]:
-    """Every storage order with levels of all kinds, repeats only where singletons need them."""
+    """All formats: every storage order with levels of all kinds. Levels above singletons are nonunique, no others."""
     found = []
     for order in itertools.permutations(range(ndim)):
         for kinds in itertools.product(KINDS.values(), repeat=ndim):
@@ -42,28 +51,28 @@ def all_formats(ndim: int) -> list[Format]:
     return found
 
 
-def drawn(rng: np.random.Generator, ndim: int) -> Format:
-    """One of all formats; from four dimensions on, csf or coo."""
+def random_format(rng: np.random.Generator, ndim: int) -> Format:
+    """One of all formats; csf or coo for four dimensions or more."""
     options = all_formats(ndim) if ndim < 4 else [Format.of(name, ndim) for name in ("csf", "coo")]
     return options[rng.integers(len(options))]
 
 
 def integers(rng: np.random.Generator, shape: Sequence[int], density: float = 1.0) -> np.ndarray:
-    """Integers from -3 to 3 without 0, in about `density` of the places."""
+    """An array in which about `density` of the elements are integers from -3 to 3 but 0, and all others 0."""
     signs = rng.choice([-1, 1], shape)
     return (signs * rng.integers(1, 4, shape) * (rng.random(shape) < density)).astype(np.float32)
 
 
 def stored_in(dense: np.ndarray, format: str | Format, zeros: int = 2) -> SparseTensor:
-    """A tensor of the entries that are not zero; the first `zeros` of them are stored as zeros."""
+    """A tensor with an entry for each nonzero element; the first `zeros` entries become stored zeros."""
     coords = np.stack(np.nonzero(dense)) if dense.ndim else np.zeros((0, 1), int)
     values = dense[tuple(coords)].reshape(-1).copy()
     values[: zeros if dense.ndim else 0] = 0
     return SparseTensor.from_coords(coords, values, dense.shape, format)
 
 
-def whole(x: Any) -> np.ndarray:
-    """The dense array of a tensor, written entry by entry."""
+def dense_array(x: Any) -> np.ndarray:
+    """The dense array of a tensor, made by numpy from its entries."""
     if not isinstance(x, SparseTensor):
         return np.asarray(x)
     coords, values = x.to_coords()
@@ -73,7 +82,7 @@ def whole(x: Any) -> np.ndarray:
 
 
 def generic(x: Any, rng: np.random.Generator) -> np.ndarray:
-    """Numbers in general position where `x` stores something: no sum of products of them is 0 by chance."""
+    """A dense array with random positive numbers at the entries of `x`: no sum of products of them is 0 by chance."""
     out = rng.uniform(0.5, 1.5, x.shape)
     if isinstance(x, SparseTensor):
         mask = np.zeros(x.shape, bool)
@@ -82,14 +91,14 @@ def generic(x: Any, rng: np.random.Generator) -> np.ndarray:
     return out
 
 
-def reached(f: Callable[..., np.ndarray], operands: Sequence[Any]) -> np.ndarray:
-    """Where `f` of the operands can be other than 0, whatever their values."""
+def structural_nonzeros(f: Callable[..., np.ndarray], operands: Sequence[Any]) -> np.ndarray:
+    """A mask of the elements of `f` that can be nonzero for some values of the operands' entries."""
     rng = np.random.default_rng(0)
     return np.asarray(f(*(generic(x, rng) for x in operands))) != 0
 
 
-def check_stored(result: Any, mask: np.ndarray, format: str | Format | None = None) -> None:
-    """A static result stores these places, and what its format adds to them; sorted, without repeats."""
+def check_structure(result: Any, mask: np.ndarray, format: str | Format | None = None) -> None:
+    """Check that a static result stores the elements of `mask`, and those that its format adds, in order and once."""
     assert isinstance(result, SparseTensor)
     assert result.shape == mask.shape
     Pattern(result.shape, result.format, result.pattern.arrays)  # checks order, repeats and bounds

@@ -1,10 +1,18 @@
-"""Sparse results on static patterns of their own: what they hold, where, and when there is one."""
+"""Sparse results on static patterns of their own: their values, their entries, and when a result is sparse."""
 
 import itertools
 
 import numpy as np
 import pytest
-from einsum.structure import MATRIX_FORMATS, check_stored, drawn, integers, reached, stored_in, whole
+from einsum.structure import (
+    MATRIX_FORMATS,
+    check_structure,
+    dense_array,
+    integers,
+    random_format,
+    stored_in,
+    structural_nonzeros,
+)
 
 import jsparse
 from jsparse import Format, PatternError, SparseTensor
@@ -16,8 +24,8 @@ def by_numpy(text):
     return lambda *operands: np.einsum(text, *operands)
 
 
-def made(text, formats, seed=0, density=0.3):
-    """An operand for each term: in the format that is given, or dense where that is None."""
+def random_operands(text, formats, seed=0, density=0.3):
+    """A random operand for each term, in its format, or dense if that is None."""
     rng = np.random.default_rng(seed)
     arrays = [integers(rng, [SIZES[v] for v in term], density) for term in text.split("->")[0].split(",")]
     pairs = zip(arrays, formats, strict=True)
@@ -25,10 +33,10 @@ def made(text, formats, seed=0, density=0.3):
 
 
 def check(text, operands, out_format=None):
-    """Values and stored places of a sparse result."""
+    """Check the values and the stored entries of a sparse result."""
     found = jsparse.einsum(text, *operands, out_format=out_format)
-    np.testing.assert_array_equal(whole(found), np.einsum(text, *map(whole, operands)))
-    check_stored(found, reached(by_numpy(text), operands), out_format)
+    np.testing.assert_array_equal(dense_array(found), np.einsum(text, *map(dense_array, operands)))
+    check_structure(found, structural_nonzeros(by_numpy(text), operands), out_format)
     return found
 
 
@@ -36,7 +44,7 @@ def check(text, operands, out_format=None):
 @pytest.mark.parametrize("format", MATRIX_FORMATS[:-1])
 def test_products_of_matrices_in_all_formats(format):
     for other in MATRIX_FORMATS[:-1]:
-        operands = made("ij,jk->ik", (format, other))
+        operands = random_operands("ij,jk->ik", (format, other))
         for out_format in (None, *MATRIX_FORMATS[:-1]):
             check("ij,jk->ik", operands, out_format)
 
@@ -50,7 +58,7 @@ def test_other_pairs_of_matrices(text):
         arrays = [integers(rng, [sizes[v] for v in term], 0.3) for term in text.split("->")[0].split(",")]
         operands = [stored_in(x, format) for x, format in zip(arrays, pairs[n], strict=True)]
         order = len(text.split("->")[1])
-        out_format = drawn(rng, order)
+        out_format = random_format(rng, order)
         check(text, operands)
         if not out_format.is_dense:
             check(text, operands, out_format)
@@ -91,7 +99,7 @@ TENSORS = [
 
 @pytest.mark.parametrize("text", TENSORS)
 def test_tensors_of_any_order(text):
-    """Every operand sparse, in formats drawn from all there are, in an inferred and in a drawn format."""
+    """All operands are sparse, in random formats; the result has an inferred or a random format."""
     rng = np.random.default_rng(len(text))
     left = text.split("->")[0]
     square = text.count("ii") or "iji" in text or "jj" in text or "kji" in text
@@ -100,14 +108,14 @@ def test_tensors_of_any_order(text):
         operands = []
         for term in left.split(","):
             x = integers(rng, [sizes[v] for v in term], 0.35)
-            operands.append(stored_in(x, drawn(rng, len(term)), zeros=1))
-        mask = reached(by_numpy(text), operands)
-        expected = np.einsum(text, *map(whole, operands))
+            operands.append(stored_in(x, random_format(rng, len(term)), zeros=1))
+        mask = structural_nonzeros(by_numpy(text), operands)
+        expected = np.einsum(text, *map(dense_array, operands))
         for out_format in (None, "coo", "csf", "dense"):
             found = jsparse.einsum(text, *operands, out_format=out_format)
-            np.testing.assert_array_equal(whole(found), expected)
+            np.testing.assert_array_equal(dense_array(found), expected)
             if isinstance(found, SparseTensor):
-                check_stored(found, mask, out_format)
+                check_structure(found, mask, out_format)
             else:
                 assert out_format == "dense"
 
@@ -146,7 +154,7 @@ def test_sizes_of_zero_and_one(text, shapes):
             operands = [stored_in(integers(rng, shape, density), kind, zeros=0) for shape in shapes]
             if kind == "dense":
                 found = jsparse.einsum(text, *operands)
-                np.testing.assert_array_equal(whole(found), np.einsum(text, *map(whole, operands)))
+                np.testing.assert_array_equal(dense_array(found), np.einsum(text, *map(dense_array, operands)))
                 continue
             for out_format in (None, "coo", "csf"):
                 check(text, operands, out_format)
@@ -163,7 +171,7 @@ def test_empty_patterns(text):
             assert found.nse == 0
 
 
-# for each operand "s" sparse or "d" dense; whether the result is sparse
+# einsum, whether each operand is sparse ("s") or dense ("d"), whether the result is sparse; see docs/results.md
 RULES = [
     ("ij,jk->ik", "ss", True),
     ("ij,jk->ik", "sd", False),
@@ -208,7 +216,7 @@ RULES = [
 
 @pytest.mark.parametrize("text, kinds, sparse", RULES, ids=[f"{text} {kinds}" for text, kinds, _ in RULES])
 def test_when_a_result_is_sparse(text, kinds, sparse):
-    """It depends on the expression and on which operands are sparse, whatever their formats."""
+    """It depends on the expression and on which operands are sparse, not on their formats."""
     square = dict.fromkeys("ijkl", 4)
     rng = np.random.default_rng(0)
     arrays = [integers(rng, [square[v] for v in term], 0.4) for term in text.split("->")[0].split(",")]
@@ -220,10 +228,10 @@ def test_when_a_result_is_sparse(text, kinds, sparse):
             operands = [jsparse.asarray(x) if letter == "s" else x for x, letter in zip(arrays, kinds, strict=True)]
         found = jsparse.einsum(text, *operands)
         assert isinstance(found, SparseTensor) == sparse, kind
-        expected = np.einsum(text, *map(whole, operands))
-        np.testing.assert_array_equal(whole(found), expected)
+        expected = np.einsum(text, *map(dense_array, operands))
+        np.testing.assert_array_equal(dense_array(found), expected)
         if sparse and expected.ndim:
-            check_stored(found, reached(by_numpy(text), operands))
+            check_structure(found, structural_nonzeros(by_numpy(text), operands))
         forced = jsparse.einsum(text, *operands, out_format="dense")
         assert not isinstance(forced, SparseTensor)
         np.testing.assert_array_equal(forced, expected)
@@ -239,8 +247,8 @@ def test_the_levels_of_one_operand_stay():
 
 
 @pytest.mark.parametrize("text", ["ij,jk->ik", "ij,ij->ij", "ijk,k->ij", "ii->i", "ij->ij", "ij,j->i"])
-def test_a_tensor_as_out_format_says_where(text):
-    """Sparse and dense operands; what is outside its pattern is not computed, what only it stores is 0."""
+def test_a_tensor_as_out_format_gives_the_pattern(text):
+    """No element outside its pattern is computed, and its entries that no product reaches are 0."""
     rng = np.random.default_rng(3)
     left, right = text.split("->")
     for formats in itertools.product((None, "csf", "coo"), repeat=len(left.split(","))):
@@ -250,24 +258,24 @@ def test_a_tensor_as_out_format_says_where(text):
         like = stored_in(integers(rng, [5] * len(right), 0.4), rng.choice(["coo", "csf"]), zeros=0)
         found = jsparse.einsum(text, *operands, out_format=like.with_values(like.values * np.nan))
         assert found.pattern is like.pattern
-        expected = np.einsum(text, *map(whole, operands)) * (whole(like) != 0)
-        np.testing.assert_array_equal(whole(found), expected)
+        expected = np.einsum(text, *map(dense_array, operands)) * (dense_array(like) != 0)
+        np.testing.assert_array_equal(dense_array(found), expected)
 
 
 def test_formats_on_dense_operands():
-    """A format for a result that no operand makes sparse stores all of it."""
+    """A sparse format for the result of dense operands stores all elements."""
     rng = np.random.default_rng(0)
     X, Y = integers(rng, (4, 3)), integers(rng, (3, 5))
     for out_format in MATRIX_FORMATS:
         found = jsparse.einsum("ij,jk->ik", X, Y, out_format=out_format)
-        check_stored(found, np.ones((4, 5), bool), out_format)
-        np.testing.assert_array_equal(whole(found), X @ Y)
+        check_structure(found, np.ones((4, 5), bool), out_format)
+        np.testing.assert_array_equal(dense_array(found), X @ Y)
         A = stored_in(integers(rng, (4, 3), 0.3), "csr")
         check("ij,jk->ik", (A, Y), out_format)
         check("ij,j->i", (A, Y[:, 0]), "coo")
 
 
-def test_room_that_is_known_is_checked():
+def test_nse_of_static_results_is_checked():
     A = stored_in(integers(np.random.default_rng(0), (6, 6), 0.3), "csr")
     exact = jsparse.einsum("ij,jk->ik", A, A)
     assert jsparse.einsum("ij,jk->ik", A, A, nse=exact.nse).pattern is exact.pattern
@@ -275,8 +283,8 @@ def test_room_that_is_known_is_checked():
         jsparse.einsum("ij,jk->ik", A, A, nse=exact.nse - 1)
 
 
-def test_patterns_are_remembered_and_equal():
-    A, B = made("ij,jk->ik", ("csr", "coo"))
+def test_patterns_are_reused_and_equal():
+    A, B = random_operands("ij,jk->ik", ("csr", "coo"))
     first = jsparse.einsum("ij,jk->ik", A, B)
     assert jsparse.einsum("ij,jk->ik", A.with_values(2 * A.values), B).pattern is first.pattern
     turned = jsparse.einsum("ij,jk->ki", A, B, out_format="csc")

@@ -1,10 +1,10 @@
-"""Results on patterns of their own under JAX's transformations, beside the same functions of dense arrays."""
+"""Results on patterns of their own under JAX's transformations, against the same functions of dense arrays."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from einsum.structure import integers, stored_in, whole
+from einsum.structure import dense_array, integers, stored_in
 
 import jsparse
 from jsparse import SparseTensor
@@ -15,7 +15,7 @@ def dense_of(A, values):
     return jnp.zeros(A.shape, values.dtype).at[tuple(A.to_coords()[0])].set(values)
 
 
-# the function by jsparse, the same of dense arrays, the orders of its operands and their formats
+# the function by jsparse, the same function of dense arrays, the ranks of its operands, and their formats
 FUNCTIONS = {
     "product": (lambda A, B: A @ B, lambda a, b: a @ b, (2, 2), ("csr", "coo")),
     "product in csc": (
@@ -62,7 +62,7 @@ FUNCTIONS = {
 
 @pytest.fixture(params=FUNCTIONS, ids=list(FUNCTIONS))
 def pair(request):
-    """(f, g, leaves): f by jsparse and g of dense arrays, both of the stored values and dense arrays, giving arrays."""
+    """(f, g, leaves): f by jsparse and g on dense arrays. Both map stored values and dense operands to arrays."""
     by_jsparse, by_numpy, orders, formats = FUNCTIONS[request.param]
     rng = np.random.default_rng(len(request.param))
     arrays = [integers(rng, (4,) * order, 0.5 if format else 1) for order, format in zip(orders, formats, strict=True)]
@@ -85,7 +85,7 @@ def pair(request):
 
 
 def close(found, expected):
-    """Equal trees; quotients apart, all numbers are small integers or halves of them."""
+    """Check that trees are equal. All numbers but quotients are small integers or halves of them."""
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), found, expected)
 
 
@@ -139,19 +139,19 @@ def test_gradients_are_tensors_on_the_operands_patterns():
 
 
 def test_results_leave_and_enter_programs():
-    """A pattern found while tracing is a pattern like any other."""
+    """A pattern found while tracing can be used like any other."""
     A = stored_in(integers(np.random.default_rng(0), (5, 5), 0.4), "csr")
     step = jax.jit(lambda A, B: {"product": A @ B, "sum": A + B})
     found = step(A, A.T)
     again = step(found["product"], found["sum"])
-    a = whole(A)
-    np.testing.assert_array_equal(whole(again["product"]), a @ a.T @ (a + a.T))
-    np.testing.assert_array_equal(whole(again["sum"]), a @ a.T + a + a.T)
+    a = dense_array(A)
+    np.testing.assert_array_equal(dense_array(again["product"]), a @ a.T @ (a + a.T))
+    np.testing.assert_array_equal(dense_array(again["sum"]), a @ a.T + a + a.T)
     assert (A @ A.T).pattern is found["product"].pattern
     shapes = jax.eval_shape(lambda A: A @ A, A)
     assert shapes.pattern is (A @ A).pattern
     carried, _ = jax.lax.scan(lambda B, _: ((A * B) + 0 * A, None), A, length=2)
-    np.testing.assert_array_equal(whole(carried), a**3)
+    np.testing.assert_array_equal(dense_array(carried), a**3)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

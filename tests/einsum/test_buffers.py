@@ -1,6 +1,6 @@
-"""What compiled derivatives allocate: nothing dense of a sparse operand's shape, nothing of entries times features.
+"""Buffers of compiled derivatives: none has a sparse operand's dense shape, none has (entries, features).
 
-Sizes are such that these are larger by far than anything an operand or a result holds.
+Both would be far larger than any operand or result.
 """
 
 import jax
@@ -13,17 +13,15 @@ import jsparse
 from jsparse import SparseTensor
 
 N, ENTRIES, FEATURES = 3000, 24_000, 8
-WIDE = (
-    N * FEATURES
-)  # elements of a dense operand; entries times features are eight times, a dense matrix 375 times as many
+WIDE = N * FEATURES  # the size of a dense operand; (entries, features) is 8 times as large, a dense matrix 375 times
 
 
 def matrix(format, dynamic, seed=0):
-    """Entries at random places; a dynamic one may bring its transposed index."""
+    """A matrix with random entries: static, dynamic, or dynamic with its transposed index."""
     rng = np.random.default_rng(seed)
-    places = rng.choice(N * N, ENTRIES, replace=False)
+    numbers = rng.choice(N * N, ENTRIES, replace=False)
     values = rng.integers(1, 4, ENTRIES).astype(np.float32)
-    A = SparseTensor.from_coords(np.stack(divmod(places, N)), values, (N, N), format)
+    A = SparseTensor.from_coords(np.stack(divmod(numbers, N)), values, (N, N), format)
     if not dynamic:
         return A
     return A.dynamic().with_transpose() if dynamic == "with transpose" else A.dynamic()
@@ -35,7 +33,7 @@ def features(seed):
 
 einsum = jsparse.einsum
 
-# functions of (A, X, Y) with results that are dense, or values
+# functions of (A, X, Y), whose results are dense arrays or the values of sparse ones
 PROGRAMS = {
     "product": lambda A, X, Y: A @ X,
     "transposed product": lambda A, X, Y: A.T @ X,
@@ -68,7 +66,7 @@ def gradient(f):
 
 
 def curvature(f):
-    """A Hessian times a vector, forward over reverse."""
+    """A Hessian-vector product, forward over reverse."""
     derivative = gradient(f)
 
     def of(v, A, X, Y):
@@ -91,7 +89,7 @@ def test_nothing_large_is_built(name, dynamic):
 
 @pytest.mark.parametrize("name", ["product", "scaled sampled product", "attention"])
 def test_batches_of_gradients(name):
-    """Three heads take three times as much, each array once."""
+    """Three heads take three times as much memory: each array exists once."""
     A, f = matrix("csr", False), PROGRAMS[name]
     X, Y = (jnp.stack([features(n), features(n + 1), features(n + 2)], 1) for n in (1, 4))
     heads = jax.vmap(gradient(f), (None, None, 1, 1), (0, 1, 1))

@@ -1,6 +1,6 @@
-"""What `jax.checkpoint` saves of sparse products and what it computes again, by the number of products in the gradient.
+"""Which sparse products `jax.checkpoint` saves and which it recomputes, by the number of products in the gradient.
 
-They are counted before XLA optimizes, which on CPU finds what is computed twice.
+They are counted before XLA optimizes, since XLA on CPU merges equal computations.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ from jsparse.primitives.entries import entries_p
 
 
 def products(f, *operands):
-    """How many products the program of `f` computes."""
+    """The number of products in the program of `f`."""
     return _products(jax.make_jaxpr(f)(*operands).jaxpr)
 
 
@@ -32,7 +32,7 @@ def _products(jaxpr):
 
 
 def model(A, X, W):
-    """Two products with A, none of whose factors is an operand of the whole."""
+    """Two products with A. The other factor of each is an intermediate value, so its gradient needs saved values."""
     H = jnp.sin(A @ jnp.sin(X @ W))
     return jnp.sin(A @ jnp.sin(H @ W)).sum()
 
@@ -47,7 +47,7 @@ def operands(request):
 
 
 def kernels(policy, operands, f=model):
-    """How many kernels the gradient runs, which is checked."""
+    """The number of products in the gradient of a checkpointed function. Checks the gradient."""
     A, X, W = operands
     gradient = jax.grad(jax.checkpoint(lambda W, A, X: f(A, X, W), policy=policy))
     plain = jax.grad(lambda W, A, X: f(A, X, W))
@@ -59,7 +59,7 @@ def count(operands, *policies):
     return [kernels(policy, operands) for policy in policies]
 
 
-def test_what_is_saved_is_not_computed_again(operands):
+def test_saved_products_are_not_recomputed(operands):
     again, saved = count(operands, policies.nothing_saveable, policies.everything_saveable)
     assert again > saved
     by_primitive = lambda prim, *_, **__: prim is einsum_p  # noqa: E731
@@ -71,7 +71,7 @@ def test_what_is_saved_is_not_computed_again(operands):
     assert kernels(policies.save_any_names_but_these(jsparse.CHECKPOINT_NAME), operands) == again
 
 
-def test_names_of_ones_own(operands):
+def test_names_given_by_users(operands):
     def f(A, X, W):
         H = jnp.sin(checkpoint_name(A @ jnp.sin(X @ W), "first"))
         return jnp.sin(A @ jnp.sin(H @ W)).sum()
@@ -84,7 +84,7 @@ def test_names_of_ones_own(operands):
 
 
 def test_sparse_results_are_saved_by_name():
-    """Values of a result on a pattern of its own."""
+    """The values of a result on a pattern of its own can be saved."""
     A = Case("ij,jk->ik", "csr").tensor()
 
     def f(v):
@@ -100,7 +100,7 @@ def test_sparse_results_are_saved_by_name():
     assert saved == count(policies.everything_saveable) < count(policies.nothing_saveable)
 
 
-def test_a_tensor_is_named_as_any_tree(operands):
+def test_checkpoint_name_takes_tensors(operands):
     A = operands[0]
     named = checkpoint_name(A, "graph")
     assert jax.tree.structure(named) == jax.tree.structure(A)
@@ -111,7 +111,7 @@ def test_a_tensor_is_named_as_any_tree(operands):
 
 
 def test_checkpoint_of_scanned_layers(operands):
-    """The usual way to train a deep model: a layer is computed again for its gradient."""
+    """This is the usual way to train a deep model: each layer is recomputed for its gradient."""
     A, X, W = operands
     layer = lambda H, W: (jnp.tanh(A @ H @ W), None)  # noqa: E731
 
@@ -125,8 +125,8 @@ def test_checkpoint_of_scanned_layers(operands):
         np.testing.assert_allclose(jax.jit(jax.grad(partial(loss, step=step)))(Ws), expected, rtol=1e-5)
 
 
-def test_outside_a_trace_nothing_is_named(monkeypatch):
-    """There a name would cost a dispatch."""
+def test_eager_values_get_no_name(monkeypatch):
+    """Naming an eager value would cost a dispatch."""
     names = []
     monkeypatch.setattr(_compat, "with_checkpoint_name", lambda x, name: names.append(name) or x)
     A = Case("ij,j->i", "csr").tensor()

@@ -15,15 +15,15 @@ PAIRS = [(d, d) for d in FLOATS] + [("bfloat16", "float32"), ("float32", "float1
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "complex64": 1e-5}
 
 
-def drawn(shape, dtype, seed):
+def random_array(shape, dtype, seed):
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.5, 1.5, shape)
     return jax.device_put((x + 1j * rng.uniform(0.5, 1.5, shape) if dtype == "complex64" else x).astype(dtype))
 
 
 def operands(first, second):
-    D = drawn((5, 7), first, 0) * (np.random.default_rng(9).random((5, 7)) < 0.6).astype(first)
-    return jsparse.asarray(D, format="csr"), D, drawn((7, 4), second, 1)
+    D = random_array((5, 7), first, 0) * (np.random.default_rng(9).random((5, 7)) < 0.6).astype(first)
+    return jsparse.asarray(D, format="csr"), D, random_array((7, 4), second, 1)
 
 
 def near(got, want, on=None, exactness=None):
@@ -44,8 +44,8 @@ def magnitude(out):
 
 
 def product(D, X):
-    """The reference. JAX 0.8 warns where its own product of a real and a complex array is differentiated, so both are
-    made to have one dtype first."""
+    """The reference. Both factors get one dtype first, because JAX 0.8 warns if a product of a real and a complex array
+    is differentiated."""
     dtype = jnp.promote_types(D.dtype, X.dtype)
     return jnp.einsum("ij,jk->ik", D.astype(dtype), X.astype(dtype))
 
@@ -119,7 +119,7 @@ def test_holomorphic_gradients():
 @pytest.mark.parametrize("first, second", PAIRS)
 def test_jvp_and_vjp(first, second):
     A, D, X = operands(first, second)
-    tangents = drawn((A.nse,), first, 3), drawn((7, 4), second, 4)
+    tangents = random_array((A.nse,), first, 3), random_array((7, 4), second, 4)
     dense = jnp.zeros((5, 7), first).at[tuple(A.pattern.to_coords())].set(tangents[0])
     f, g = (lambda A, X: jsparse.einsum("ij,jk->ik", A, X)), product
     exactness = coarsest(first, second)
@@ -127,7 +127,7 @@ def test_jvp_and_vjp(first, second):
                          jax.jvp(g, (D, X), (dense, tangents[1])), strict=True):  # fmt: skip
         near(got, want, None, exactness)
     out, pull = jax.vjp(f, A, X)
-    cotangent = drawn(out.shape, "complex64" if out.dtype.kind == "c" else "float32", 5).astype(out.dtype)
+    cotangent = random_array(out.shape, "complex64" if out.dtype.kind == "c" else "float32", 5).astype(out.dtype)
     (dA, dX), (wA, wX) = pull(cotangent), jax.vjp(g, D, X)[1](cotangent)
     near(dA, wA, A, exactness)
     near(dX, wX, None, exactness)
@@ -169,9 +169,9 @@ def test_a_factor_of_integers_has_no_gradient():
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_other_operations_are_differentiable(dtype):
-    """Conversions, assembly with duplicates, dense and sparse sums."""
+    """They are conversions, assembly with duplicates, and dense and sparse sums."""
     A, D, _ = operands(dtype, dtype)
-    coords, weight = np.array([[0, 1, 1, 3], [2, 0, 0, 1]]), drawn((5, 7), dtype, 6)
+    coords, weight = np.array([[0, 1, 1, 3], [2, 0, 0, 1]]), random_array((5, 7), dtype, 6)
 
     def loss(v, w):
         S = SparseTensor.from_coords(coords, w, (5, 7), "csr")
@@ -182,7 +182,7 @@ def test_other_operations_are_differentiable(dtype):
         T = jnp.zeros((5, 7), dtype).at[tuple(A.pattern.to_coords())].set(v)
         return magnitude(T.at[tuple(coords)].add(w) * weight)
 
-    w = drawn((4,), dtype, 7)
+    w = random_array((4,), dtype, 7)
     for got, want in zip(jax.grad(loss, (0, 1))(A.values, w), jax.grad(dense, (0, 1))(A.values, w), strict=True):
         near(got, want)
     second = jax.grad(lambda v: magnitude(jax.grad(loss)(v, w)))(A.values)

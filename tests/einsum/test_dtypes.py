@@ -1,4 +1,4 @@
-"""Every dtype: what operands promote to, how exactly sums are computed, and what integers and bools do."""
+"""All dtypes: promotion of operands, errors of sums, and the arithmetic of integers and bools."""
 
 import itertools
 
@@ -168,7 +168,7 @@ def relative_errors(got, exact, dtype):
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("how", ["gathers", "scatters"])
 def test_long_sums_are_rounded_once(dtype, how):
-    """Of 30,000 entries: summed in the dtype itself, most would be lost."""
+    """Sums have 30,000 terms. In the narrow dtype itself, most of them would be lost."""
     rng = np.random.default_rng(0)
     D, X = (jnp.asarray(rng.random(shape) / 30).astype(dtype) for shape in [(30_000, 3), (30_000, 16)])
     exact = np.asarray(D, np.float64).T @ np.asarray(X, np.float64)
@@ -185,7 +185,7 @@ def test_long_sums_are_rounded_once(dtype, how):
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-def test_what_comes_in_between_is_not_rounded(dtype):
+def test_intermediate_results_are_not_rounded(dtype):
     rng = np.random.default_rng(1)
     D, E, X = (jnp.asarray(0.5 + rng.random(shape)).astype(dtype) for shape in [(20, 30), (30, 25), (25, 4)])
     A, B = jsparse.asarray(D, format="csr"), jsparse.asarray(E, format="csr")
@@ -212,7 +212,7 @@ def test_duplicates_are_summed_and_rounded_once(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nothing_is_stored(dtype):
+def test_tensors_without_entries(dtype):
     A = SparseTensor.from_coords(np.zeros((2, 0), int), np.zeros(0, dtype), (3, 4), "csr")
     agree(jsparse.einsum("ij,jk->ik", A, jnp.ones((4, 2), dtype)), jnp.zeros((3, 2), dtype))
     agree(A.todense(), jnp.zeros((3, 4), dtype))
@@ -222,16 +222,16 @@ def test_nothing_is_stored(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_move_bit_by_bit(dtype):
-    """Between formats, static and dynamic: of NaN, too, every bit."""
+    """Conversions between formats, static and dynamic, keep every bit, even of a NaN."""
     rng = np.random.default_rng(2)
     count, width = 14, np.dtype(dtype).itemsize
     raw = rng.integers(0, 2 if dtype == "bool" else 256, (count, width), np.uint8).view(dtype).reshape(-1)
     coords = np.argwhere(rng.permutation(np.arange(35) < count).reshape(5, 7)).T
     A = SparseTensor.from_coords(coords, raw, (5, 7), "csr")
     for tensor in (A.asformat("csc"), A.asformat("csc").asformat("coo"), A.asformat("csc").asformat("csr")):
-        stored = {tuple(place): value.tobytes() for place, value in zip(coords.T, raw, strict=True)}
-        places, values = tensor.to_coords()
-        assert {tuple(p): v.tobytes() for p, v in zip(places.T, np.asarray(values), strict=True)} == stored
+        stored = {tuple(coordinates): value.tobytes() for coordinates, value in zip(coords.T, raw, strict=True)}
+        moved, values = tensor.to_coords()
+        assert {tuple(p): v.tobytes() for p, v in zip(moved.T, np.asarray(values), strict=True)} == stored
 
 
 def test_explain_takes_the_preferred_dtype():

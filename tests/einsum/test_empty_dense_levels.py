@@ -1,4 +1,4 @@
-"""A sparse operand whose levels are all dense stores nothing if a dimension is 0: then nothing is reached."""
+"""Sparse operands whose levels are all dense and that have a dimension of size 0: they store no entries."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is refused: the class of the error, and that its message says what was expected, what came, and where."""
+"""Errors of einsum: their class, and that the message says what was expected, what was found, and where."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ x, X, Y = np.ones(7, np.float32), np.ones((7, 2), np.float32), np.ones((5, 2), n
 
 
 def refuses(error, *parts, text, operands, **options):
-    """Einsum raises `error`, whose message has all `parts`."""
+    """Check that einsum raises `error`, and that its message has all `parts`."""
     with pytest.raises(error) as caught:
         jsparse.einsum(text, *operands, **options)
     assert isinstance(caught.value, JsparseError)

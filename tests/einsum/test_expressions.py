@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from einsum.structure import check_stored, drawn, integers, reached, stored_in, whole
+from einsum.structure import check_structure, dense_array, integers, random_format, stored_in, structural_nonzeros
 
 import jsparse
 from jsparse import SparseTensor
@@ -58,19 +58,19 @@ def check(text, shapes, rng, kinds):
     arrays = [integers(rng, shape, 0.6) for shape in shapes]
     if not any(kinds):
         kinds = [True, *kinds[1:]]
-    operands = [stored_in(x, drawn(rng, x.ndim), 1) if k else x for x, k in zip(arrays, kinds, strict=True)]
-    expected = np.einsum(text, *map(whole, operands))
+    operands = [stored_in(x, random_format(rng, x.ndim), 1) if k else x for x, k in zip(arrays, kinds, strict=True)]
+    expected = np.einsum(text, *map(dense_array, operands))
     for out_format in (None, "dense"):
         found = jsparse.einsum(text, *operands, out_format=out_format)
         assert found.shape == expected.shape
-        np.testing.assert_array_equal(whole(found), expected, f"{text} {operands} {out_format}")
+        np.testing.assert_array_equal(dense_array(found), expected, f"{text} {operands} {out_format}")
         if isinstance(found, SparseTensor):
             assert out_format is None
-            check_stored(found, reached(lambda *o: np.einsum(text, *o), operands))
+            check_structure(found, structural_nonzeros(lambda *o: np.einsum(text, *o), operands))
 
 
 def shapes_of(text):
-    """Sizes 2 and 3 in turns, 2 in expressions of many indices."""
+    """Shapes of the operands: sizes alternate between 2 and 3, and are 2 in expressions of many indices."""
     names = sorted(set(text) - set(",->"))
     sizes = {v: 2 if len(names) > 5 else 2 + n % 2 for n, v in enumerate(names)}
     return [tuple(sizes[v] for v in term) for term in text.split("->")[0].split(",")]
@@ -95,11 +95,11 @@ def test_ellipses():
 
 @pytest.mark.semantics
 def test_sublists():
-    """The same as letters, which come in the order of the integers."""
+    """Lists of integers give the result of letters in the same order."""
     rng = np.random.default_rng(0)
     A, B = (stored_in(integers(rng, (3, 3), 0.6), format) for format in ("csr", "coo"))
     x = integers(rng, (3,))
-    a, b = whole(A), whole(B)
+    a, b = dense_array(A), dense_array(B)
     cases = [
         ((A, [0, 1], x, [1], [0]), a @ x),
         ((A, [5, 2], B, [2, 7], [5, 7]), a @ b),
@@ -115,7 +115,7 @@ def test_sublists():
     ]
     for arguments, expected in cases:
         found = jsparse.einsum(*arguments)
-        np.testing.assert_array_equal(whole(found), expected)
+        np.testing.assert_array_equal(dense_array(found), expected)
         np.testing.assert_array_equal(jsparse.einsum(*arguments, out_format="dense"), expected)
         if expected.ndim:
             assert isinstance(jsparse.einsum(*arguments, out_format="coo"), SparseTensor)

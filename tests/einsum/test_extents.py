@@ -1,4 +1,4 @@
-"""Sizes that no memory holds, and dimensions that NumPy cannot broadcast: bounded before XLA is asked."""
+"""Results too large for memory, and dimensions too large for NumPy, are refused before XLA compiles."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_dense_results_are_refused(A: SparseTensor) -> None:
 
 
 def test_batches_that_are_too_large() -> None:
-    """A result is fine, a batch of a billion billion of them is not."""
+    """One result fits; a batch of 10¹⁸ of them does not."""
     x = SparseTensor.from_coords(np.zeros((1, 1), int), np.ones(1, np.float32), (2**20,), "csf")
     structs = jax.ShapeDtypeStruct((2**30, 1), jnp.float32)
     with pytest.raises(ShapeError):
         jax.eval_shape(jax.vmap(lambda v: x.with_values(v).todense()), structs)
 
 
-def test_room_that_is_too_large() -> None:
+def test_capacities_that_are_too_large() -> None:
     with pytest.raises(ShapeError):
         SparseTensor.from_coords(np.zeros((2, 1), int), np.ones(1, np.float32), (2**31 - 1, 2**31 - 1), nse=2**62)

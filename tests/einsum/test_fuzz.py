@@ -1,4 +1,4 @@
-"""Subscripts and operands drawn at random are computed rightly or refused by name."""
+"""Random subscripts and operands: einsum gives the right result or one of jsparse's errors."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def whole(x):
 
 
 def draw(rng):
-    """Operands with a sparse one among them or as `out_format`, and subscripts that often fit them."""
+    """Random subscripts, operands and out_format. Some operand or out_format is sparse, and subscripts often fit."""
     operands = [DENSE[rng.integers(4)] for _ in range(rng.integers(0, 3))]
     sparse = [SPARSE[rng.integers(len(SPARSE))] for _ in range(rng.integers(1, 3) - (rng.random() < 0.3))]
     for x in sparse:
@@ -62,7 +62,7 @@ def mutated(rng, text):
 
 
 def answer(text, operands, out_format):
-    """The result as a dense array, NaN where a sampled one says nothing, and what numpy gives there."""
+    """The result and numpy's. For a sampled result, both at its entries."""
     found = jsparse.einsum(text, *operands, out_format=out_format)
     expected = np.einsum(text.replace(" ", ""), *map(whole, operands), optimize=False)
     if isinstance(out_format, SparseTensor):
@@ -73,7 +73,7 @@ def answer(text, operands, out_format):
 
 
 def is_plain(operands, out_format):
-    """Whether einsum is `jnp.einsum`, whose errors are its own."""
+    """Whether einsum calls `jnp.einsum`, which raises its own errors."""
     return out_format is None and not any(isinstance(x, SparseTensor) for x in operands)
 
 

@@ -1,4 +1,4 @@
-"""Fifty entries in dimensions of 10⁵ to 10⁹: nothing that a program makes is proportional to them."""
+"""Fifty entries in dimensions of 10⁵ to 10⁹: no array is proportional to a dimension."""
 
 import tracemalloc
 
@@ -17,10 +17,10 @@ FORMATS = ["coo", "dcsr", "dcsc"]
 CSF = ["csf", "coo", "(i, j, k) -> (k : compressed, i : compressed, j : compressed)"]
 
 
-def small(result, *room):
-    """The result stores no more than this many slots."""
-    assert result.nse <= sum(room)
-    assert sum(array.size for array in result.pattern.arrays) <= 8 * sum(room) + 8
+def small_entries(result, *counts):
+    """The entries of a result. Checks that it has at most sum(counts) slots and that its index arrays are small."""
+    assert result.nse <= sum(counts)
+    assert sum(array.size for array in result.pattern.arrays) <= 8 * sum(counts) + 8
     return entries(result)
 
 
@@ -33,7 +33,7 @@ def test_products_of_matrices(text, n):
         assert expected
         for out_format in (None, FORMATS[n % 3]):
             found = jsparse.einsum(text, A, B, out_format=out_format)
-            assert small(found, 100) == expected
+            assert small_entries(found, 100) == expected
             assert found.nse == len(expected)
 
 
@@ -62,7 +62,7 @@ def test_tensors(text):
     expected = product(text, *map(entries, operands))
     assert expected
     found = jsparse.einsum(text, *operands)
-    assert small(found, len(expected)) == expected
+    assert small_entries(found, len(expected)) == expected
     assert entries(jsparse.einsum(text, *operands, out_format="coo")) == expected
     assert entries(jsparse.einsum(text, *operands, out_format="csf")) == expected
 
@@ -86,26 +86,26 @@ def test_sums_and_operators(a):
     for b in FORMATS:
         A, B, S = huge((N, N), a, 1), huge((N, N), b, 2), huge((N, 1), b, 3, 5)
         a_, b_ = entries(A), entries(B)
-        assert small(A + B, 100) == total((1, a_), (1, b_))
-        assert small(A - B, 100) == total((1, a_), (-1, b_))
-        assert small(A + B.T, 100) == total((1, a_), (1, product("ij->ji", b_)))
-        assert small(A * B, 50) == product("ij,ij->ij", a_, b_)
-        assert small(A @ B, 100) == product("ij,jk->ik", a_, b_)
-        assert small(A * S, 50) == product("ij,ik->ij", a_, entries(S))
-        assert small(A * 2 / 4 - A, 50) == total((-0.5, a_))
-        assert small(A @ S, 50) == product("ij,jk->ik", a_, entries(S))
+        assert small_entries(A + B, 100) == total((1, a_), (1, b_))
+        assert small_entries(A - B, 100) == total((1, a_), (-1, b_))
+        assert small_entries(A + B.T, 100) == total((1, a_), (1, product("ij->ji", b_)))
+        assert small_entries(A * B, 50) == product("ij,ij->ij", a_, b_)
+        assert small_entries(A @ B, 100) == product("ij,jk->ik", a_, b_)
+        assert small_entries(A * S, 50) == product("ij,ik->ij", a_, entries(S))
+        assert small_entries(A * 2 / 4 - A, 50) == total((-0.5, a_))
+        assert small_entries(A @ S, 50) == product("ij,jk->ik", a_, entries(S))
         found = jsparse.evaluate("C[i,j] = 2 * A[i,k] * B[k,j] - (A[i,j] + B[j,i]) / 2", A=A, B=B)
         bt = product("ij->ji", b_)
-        assert small(found, 200) == total((2, product("ij,jk->ik", a_, b_)), (-0.5, a_), (-0.5, bt))
+        assert small_entries(found, 200) == total((2, product("ij,jk->ik", a_, b_)), (-0.5, a_), (-0.5, bt))
         plus3 = jsparse.evaluate("D[i,j] = A[i,j] + B[i,j] + C[i,j]", A=A, B=B, C=A.asformat(b))
-        assert small(plus3, 100) == total((2, a_), (1, b_))
+        assert small_entries(plus3, 100) == total((2, a_), (1, b_))
 
 
 def test_one_huge_dimension_beside_dense_operands():
     A, X, w = huge((N, 6), "dcsr", 1), np.arange(18, dtype=np.float32).reshape(6, 3), np.arange(6, dtype=np.float32)
     found = jsparse.einsum("ij,jk->ik", A, X, out_format="dcsr")
     expected = product("ij,jk->ik", entries(A), {(j, k): float(X[j, k]) for j in range(6) for k in range(3)})
-    assert small(found, 3 * A.nse) == expected
+    assert small_entries(found, 3 * A.nse) == expected
     assert entries(jsparse.einsum("ij,j->i", A, w, out_format="coo")) == product(
         "ij,j->i", entries(A), {(j,): float(w[j]) for j in range(6)}
     )
@@ -114,7 +114,7 @@ def test_one_huge_dimension_beside_dense_operands():
     assert entries(A + A * w) == total((1, entries(A)), (1, entries(scaled)))
 
 
-def test_a_tensor_says_where():
+def test_a_tensor_as_out_format():
     A, B, like = huge((N, N), "coo", 1), huge((N, N), "dcsc", 2), huge((N, N), "dcsr", 3)
     found = jsparse.einsum("ij,jk->ik", A, B, out_format=like)
     expected = product("ij,jk->ik", entries(A), entries(B))
@@ -137,15 +137,15 @@ PROGRAMS = [
 @pytest.mark.parametrize("n", range(len(PROGRAMS)))
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_no_array_of_a_program_is_large(n, dynamic):
-    f, places = PROGRAMS[n]
+    f, largest = PROGRAMS[n]
     if dynamic and n in (0, 3, 4):
-        f, places = DYNAMIC[n], 150
+        f, largest = DYNAMIC[n], 150
     A, B = huge((N // 10, N // 10), "coo", 1), huge((N // 10, N // 10), "dcsr", 2)
     if dynamic:
         A, B = A.dynamic(60), B.dynamic(60)
     weighed = lambda A, B: (f(A, B) * 2.0).sum()  # noqa: E731
     text = compiled_text(lambda A, B: (f(A, B), jsparse.grad(weighed, (0, 1))(A, B)), A, B)
-    assert largest_array(text) <= 4 * places
+    assert largest_array(text) <= 4 * largest
 
 
 DYNAMIC = {
@@ -185,7 +185,7 @@ def test_dynamic_patterns(format):
 
 
 def test_memory_of_the_host():
-    """What is made while a program is traced, and its arguments, are small too."""
+    """Arrays made while a program is traced, and its arguments, are small too."""
     A, B = huge((N, N), "coo", 1), huge((N, N), "dcsc", 2)
     jsparse.clear_cache()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Rows without entries contribute nothing, also where what they would be multiplied by is infinite."""
+"""Rows without entries contribute nothing, even if the other factor is infinite there."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ def test_fibres_of_a_factored_product(format):
     T = np.zeros((3, 4, 5), np.float32)
     T[0, 1] = T[2, 3] = 1
     B, C = np.ones((4, 33), np.float32), np.ones((5, 33), np.float32)
-    B[0] = np.inf  # met by no fibre
+    B[0] = np.inf  # no fibre meets it
     out = jsparse.einsum("ijk,jr,kr->ir", jsparse.asarray(T, format=format), B, C)
     np.testing.assert_array_equal(out, np.array([5, 0, 5], np.float32)[:, None] * np.ones(33))
 

@@ -32,14 +32,14 @@ def test_patterns_retrace_and_values_do_not(A, x):
 
     for B in (A, A.with_values(A.values + 1), jsparse.asarray(A.todense() + 0.0, "csr"), A.T.T):
         product(B, x)
-    known = 1 + (jsparse.asarray(A.todense()).pattern != A.pattern)  # A holds a stored zero, which dense intake drops
+    known = 1 + (jsparse.asarray(A.todense()).pattern != A.pattern)  # asarray drops A's stored zero
     assert len(traces) == known
     for B in (A.asformat("csc"), A.asformat("coo"), A.with_values(A.values.astype(int))):
         np.testing.assert_array_equal(product(B, x), B.todense() @ x)
     assert len(traces) == known + 3
 
 
-def test_equal_patterns_made_apart_share_a_program(x):
+def test_equal_patterns_share_a_program(x):
     rows, cols = np.array([0, 1, 3]), np.array([2, 0, 6])
     make = lambda: SparseTensor.from_coords([rows.copy(), cols.copy()], np.ones(3, np.float32), (5, 7))  # noqa: E731
     product = jax.jit(lambda A, x: A @ x)
@@ -54,7 +54,7 @@ def test_eager_calls_compile_once(A, x):
         before = jsparse._native.live_calls()
         for _ in range(3):
             jsparse.einsum("ij,j->i", A.with_values(A.values * 2), x + 1)
-        assert jsparse._native.live_calls() <= before  # fewer if other tests' programs go meanwhile
+        assert jsparse._native.live_calls() <= before  # fewer if programs of other tests are dropped meanwhile
 
 
 @pytest.mark.semantics
@@ -147,8 +147,8 @@ def test_flax_parameters(A, x):
     assert values[-1] < values[0]
 
 
-def test_a_lowered_program_names_no_host(A, x):
-    """Two processes of one job lower to the same text: neither pointers nor the machine are in it."""
+def test_a_lowered_program_does_not_depend_on_the_host(A, x):
+    """Two processes of one job lower to the same text. It contains no pointers and no properties of the machine."""
     lowered = jax.jit(jax.grad(lambda A, x: (A @ x).sum())).lower(A, x).as_text()
     assert "jsparse_kernel" in lowered
     assert "0x" not in lowered.replace("x00", "")

@@ -1,4 +1,4 @@
-"""Sums of many terms in float32, which are formed in blocks: their error, bits, and infinities."""
+"""Long sums of float32, which are formed in blocks: their errors, their reproducibility, and infinities."""
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +22,14 @@ def close(found, exact):
 
 @pytest.fixture(scope="module")
 def row():
-    """One row of 10⁷ times 0.1."""
+    """A matrix of one row with 10⁷ entries 0.1."""
     coords = np.stack([np.zeros(MANY, np.int32), np.arange(MANY, dtype=np.int32)])
     return SparseTensor.from_coords(coords, np.full(MANY, 0.1, np.float32), (1, MANY), "csr")
 
 
 @pytest.fixture(scope="module")
 def column(row):
-    """The same as a column of a csr matrix."""
+    """The same entries as the column of a csr matrix."""
     return row.T.asformat("csr")
 
 
@@ -42,7 +42,7 @@ def test_one_long_row(row):
 
 
 def test_one_long_column(column):
-    """Of a pattern that is data, it is scattered into one element."""
+    """On a dynamic pattern, the loop scatters into one element."""
     ones = np.ones(MANY, np.float32)
     for A in (column, column.dynamic()):
         for found in (A.sum(0), ones @ A, A.sum()):
@@ -50,7 +50,7 @@ def test_one_long_column(column):
 
 
 def test_derivatives(row, column):
-    """Of a product with respect to what many terms reach."""
+    """The derivative of a product by an element that many terms contain is a long sum."""
     assert close(jax.grad(lambda s: jsparse.einsum("ij,->", row, s))(jnp.float32(1)), TENTH * MANY)
     for A in (column, column.dynamic()):
         assert close(jax.grad(lambda x, A=A: (A @ x).sum())(jnp.ones(1)), TENTH * MANY)
@@ -78,7 +78,7 @@ def test_a_long_dense_index():
 
 
 def test_entries_of_sparse_results():
-    """One entry that many products reach, by rows and by inner products."""
+    """One entry is the sum of many products, computed by rows and as an inner product."""
     n = 10**6
     along, zeros = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
     A = SparseTensor.from_coords(np.stack([zeros, along]), np.full(n, 0.1, np.float32), (1, n), "csr")
@@ -88,13 +88,13 @@ def test_entries_of_sparse_results():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "complex64"])
-def test_duplicates_at_intake(dtype):
-    """All at one place, sorted and unsorted."""
+def test_many_duplicates(dtype):
+    """Millions of entries share one or two coordinate tuples, in sorted and in unsorted order."""
     n = MANY // 4
     coords, values = np.zeros((2, n), np.int32), jnp.full(n, 0.01, dtype)
     exact = complex(values[0]) * n
-    for places in (coords, np.stack([np.arange(n, dtype=np.int32) % 2, coords[0]])):
-        A = SparseTensor.from_coords(places, np.asarray(values), (3, 3), "csr")
+    for given in (coords, np.stack([np.arange(n, dtype=np.int32) % 2, coords[0]])):
+        A = SparseTensor.from_coords(given, np.asarray(values), (3, 3), "csr")
         within = WITHIN if dtype in ("float32", "complex64") else float(jnp.finfo(dtype).eps)
         assert np.abs(np.asarray(A.values).astype(complex) - exact / A.nse).max() <= within * abs(exact)
 
@@ -119,7 +119,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(text):
 
 @pytest.mark.parametrize("columns", [None, 5, 64])
 def test_infinities_and_nan(columns):
-    """Values at both ends of a row of three blocks; what one block holds, no other one changes."""
+    """Rows of three blocks have infinite or NaN values in the first and the last one. Sums follow IEEE 754."""
     rows = [[np.inf, 1], [np.inf, -np.inf], [np.nan, 1], [-np.inf, -np.inf], [1, 2]]
     values = np.zeros((len(rows), 150), np.float32)
     values[:, [0, -1]] = rows
@@ -132,7 +132,7 @@ def test_infinities_and_nan(columns):
 
 @pytest.mark.parametrize("columns", [None, 64])
 def test_only_a_block_overflows(columns):
-    """What float32 cannot hold is infinite within a block, and as a result; not between blocks."""
+    """A sum beyond float32 is infinite within a block, and as a result, but not between blocks."""
     values = np.repeat(np.array([[4e36, -4e36], [4e36, 4e36], [4e36, 0]], np.float32), 128, axis=1)
     values[2, :64] = 1e38
     values[2, 64:] = -1e38

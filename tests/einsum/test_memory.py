@@ -1,4 +1,4 @@
-"""Nothing of an operand's dense shape exists, and no index array is part of a program."""
+"""Programs hold no array of a sparse operand's dense shape, and no index array of a static pattern."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ HUGE = 10**8
 
 
 def tensor(shape, nse, format, seed=0):
-    """`nse` entries of small integers at random places."""
+    """A tensor of `nse` small integers at random coordinates."""
     rng = np.random.default_rng(seed)
     coords = np.stack([rng.integers(0, size, nse) for size in shape])
     coords[:, 0] = [size - 1 for size in shape]
@@ -81,7 +81,7 @@ def test_a_matrix_with_huge_dimensions(format):
 
 @pytest.mark.parametrize("format", ["csf", "coo"])
 def test_order_three_with_huge_dimensions(format):
-    """Dense operands have the one small dimension."""
+    """Dense operands have only the small dimension."""
     A = tensor((HUGE, HUGE, 5), 50, format)
     x = jnp.arange(5.0)
     values, last = np.asarray(A.values), A.pattern.to_coords()[2]
@@ -116,7 +116,7 @@ def test_no_index_array_is_a_constant(case):
 
 
 def test_a_closure_holds_values_but_no_indices():
-    """JAX bakes values that are closed over, as it does any array; index arrays it never sees."""
+    """Values that a function closes over become constants, like any array. Index arrays do not: JAX never sees them."""
     A = tensor((300, 300), 2000, "csr")
     text = compiled_text(lambda v, x: A.with_values(v) @ x, A.values, jnp.ones(300))
     assert largest_constant(text) <= 1

@@ -1,4 +1,4 @@
-"""JAX's modes of running and debugging, compile counts, and many threads at once."""
+"""JAX's execution and debugging modes, numbers of compilations, and concurrent threads."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -21,7 +21,7 @@ def A(request):
 
 
 def operations(A):
-    """Results dense and sparse, of one pattern and of several, and a gradient."""
+    """Dense and sparse results on one pattern and on several, and a gradient."""
     B = jsparse.asarray(DENSE.T.copy(), format="csr")
     return {
         "product": A @ X,
@@ -47,8 +47,8 @@ def test_without_jit(A):
         agree(jax.jit(operations)(A), expected)
 
 
-def test_debugging_of_nan(A):
-    """NaN in a result is an error where it arises; NaN that meets no stored entry is none."""
+def test_debug_nans(A):
+    """A NaN in a result is an error; a NaN in an operand that meets no stored entry is not."""
     thin = jsparse.asarray(DENSE[1:2], format="csr", dynamic=A.is_dynamic, nse=4)
     bad = X.at[0].set(jnp.nan)
     with jax.debug_nans(True):
@@ -61,13 +61,13 @@ def test_debugging_of_nan(A):
             jsparse.grad(lambda A: jnp.sqrt((A @ X) * 0 - 1).sum())(A)
 
 
-def test_leaks_are_looked_for(A):
+def test_no_tracer_leaks(A):
     with jax.checking_leaks():
         agree(jax.jit(operations)(A), operations(A))
 
 
 def test_strict_promotion(A):
-    """Nothing inside relies on implicit conversions of operands."""
+    """The implementation does not rely on implicit promotion."""
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         np.testing.assert_array_equal(jax.jit(lambda A, x: A @ x)(A, X), DENSE @ X)
         np.testing.assert_array_equal(jsparse.grad(lambda A: (A @ X).sum())(A).todense(), np.where(DENSE, X, 0))
@@ -76,7 +76,7 @@ def test_strict_promotion(A):
 
 
 def test_shapes_without_values(A):
-    """Nothing runs: also for operands that are only described."""
+    """`jax.eval_shape` runs nothing, and takes operands that are only described."""
     described = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), A)
     for given in (A, described):
         shapes = jax.eval_shape(operations, given)
@@ -98,8 +98,8 @@ def test_ahead_of_time(A):
         compiled(A, X[:2])
 
 
-def test_programs_of_dynamic_patterns_serve_all_of_their_room():
-    """A pattern of another content is another argument; another room, format, shape or dtype another program."""
+def test_programs_of_dynamic_patterns_serve_all_of_their_capacity():
+    """A program serves all contents of a pattern. Another capacity, format, shape or dtype needs another program."""
     product = jax.jit(lambda A, x: A @ x)
     make = lambda x, **how: jsparse.asarray(x, dynamic=True, **{"format": "csr", "nse": 8, **how})  # noqa: E731
     for x in (DENSE, 0 * DENSE, DENSE[::-1].copy(), np.ones_like(DENSE) * (DENSE > 1)):
@@ -112,11 +112,11 @@ def test_programs_of_dynamic_patterns_serve_all_of_their_room():
         assert product._cache_size() == count
     before = jsparse._native.live_calls()
     product(make(np.ones_like(DENSE) * (DENSE == 2)), X)
-    assert jsparse._native.live_calls() <= before  # fewer if other tests' programs go meanwhile
+    assert jsparse._native.live_calls() <= before  # fewer if programs of other tests are dropped meanwhile
 
 
 def test_a_loop_over_batches_compiles_once():
-    """Mini-batches with patterns of their own, as a graph sampler gives them."""
+    """Each mini-batch has its own pattern, as from a graph sampler."""
     traces = []
 
     @jax.jit
@@ -135,7 +135,7 @@ def test_a_loop_over_batches_compiles_once():
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_eight_threads(shared):
-    """They trace, compile and run at the same time, the same programs or each its own."""
+    """Threads trace, compile and run at the same time, either the same programs or their own."""
     threads, rounds = 8, 3
     together = Barrier(threads)
     f = jax.jit(operations)
@@ -152,7 +152,7 @@ def test_eight_threads(shared):
                 np.testing.assert_array_equal(found["sparse product"], dense @ DENSE.T)
                 np.testing.assert_array_equal(found["loop"], 8 * dense)
         if number == 0:
-            jsparse.clear_cache()  # what others hold stays theirs
+            jsparse.clear_cache()  # other threads keep the programs that they use
         return True
 
     jsparse.clear_cache()
@@ -161,7 +161,7 @@ def test_eight_threads(shared):
 
 
 def test_threads_that_run_one_program():
-    """Kernels share no memory but their operands'."""
+    """Concurrent runs of a kernel share no memory except operands."""
     rng = np.random.default_rng(0)
     dense = (rng.integers(-3, 4, (300, 200)) * (rng.random((300, 200)) < 0.2)).astype(np.float32)
     A = jsparse.asarray(dense, format="csr")

@@ -14,25 +14,25 @@ FORMATS = ["csr", "csc", "coo", "dcsr"]
 
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_rounding(case):
-    """|error| ≤ (n + f) ε Σ|terms|, n terms of f factors, in any order of summation (Higham).
+    """|error| ≤ (n + f) ε Σ|terms| for n terms of f factors, in any order of summation (Higham).
 
-    n is at most the number of all combinations of summed indices; the reference is exact enough in float64.
+    n is at most the number of combinations of summed indices. The reference is computed in float64.
     """
     rng = np.random.default_rng(3)
     operands = [rng.normal(size=x.shape).astype(np.float32) for x in case.operands()]
     left, right = case.subscripts.split("->")
     combinations = np.prod([SIZES[v] for v in set(left) - set(right) - set(",")])
     bound = (combinations + left.count(",") + 1) * np.finfo(np.float32).eps
-    places = tuple(range(len(operands)))
+    arguments = tuple(range(len(operands)))
     with jax.enable_x64(True):
         wide = [x.astype(np.float64) for x in operands]
         reference = case.reference()
         exact, size = reference(*wide), reference(*map(np.abs, wide))
-        exact_gradient = jax.grad(lambda *o: reference(*o).sum(), places)(*wide)
-        gradient_size = jax.grad(lambda *o: reference(*o).sum(), places)(*map(np.abs, wide))
+        exact_gradient = jax.grad(lambda *o: reference(*o).sum(), arguments)(*wide)
+        gradient_size = jax.grad(lambda *o: reference(*o).sum(), arguments)(*map(np.abs, wide))
     f = case.function()
     assert np.all(np.abs(f(*operands) - np.asarray(exact)) <= bound * np.asarray(size))
-    gradient = jax.grad(lambda *o: f(*o).sum(), places)(*operands)
+    gradient = jax.grad(lambda *o: f(*o).sum(), arguments)(*operands)
     terms = np.prod([SIZES[v] for v in (set(left) | set(right)) - set(",")])
     for found, expected, scale in zip(gradient, exact_gradient, gradient_size, strict=True):
         error = np.abs(np.asarray(found, np.float64) - np.asarray(expected))
@@ -41,7 +41,7 @@ def test_rounding(case):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_long_sums_keep_their_precision(format):
-    """Half of all entries in one row and one column, so that a sum has 20,000 terms; bound as in `test_rounding`."""
+    """One row and one column have half of all entries each, so sums have 20,000 terms. See `test_rounding`."""
     n = 20_000
     rng = np.random.default_rng(0)
     coords = np.concatenate([np.stack([np.full(n, 7), np.arange(n)]), np.stack([np.arange(n), np.full(n, 11)])], 1)
@@ -67,8 +67,8 @@ SPOILED = np.array([np.nan, np.inf, -np.inf, 1, 2, 3, 4], np.float32)
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_what_is_not_stored_contributes_nothing(format, transposed):
-    """Columns (or rows) 0 to 2 of A are empty, and the dense operand is NaN and Inf there."""
+def test_elements_that_are_not_stored_contribute_nothing(format, transposed):
+    """Columns (or rows) 0 to 2 of A are empty, and the dense operand is NaN or infinite there."""
     dense = np.ones((4, 7), np.float32)
     dense[:, :3] = 0
     dense[1] = 0
@@ -104,7 +104,7 @@ def test_a_stored_zero_multiplies(format, transposed):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_stored_nan_and_inf_spread_as_far_as_they_reach(format):
+def test_stored_nan_and_inf_propagate(format):
     A = SparseTensor.from_coords([[0, 2, 4], [1, 1, 6]], np.array([np.nan, np.inf, 1], np.float32), (5, 7), format)
     np.testing.assert_array_equal(A @ np.ones(7, np.float32), [np.nan, 0, np.inf, 0, 1])
     np.testing.assert_array_equal(np.ones(5, np.float32) @ A, [0, np.nan, 0, 0, 0, 0, 1])
@@ -112,8 +112,8 @@ def test_stored_nan_and_inf_spread_as_far_as_they_reach(format):
     np.testing.assert_array_equal(A.sum(1), [np.nan, 0, np.inf, 0, 1])
 
 
-def test_a_fill_of_a_dense_level_is_stored():
-    """In (i : compressed, j : dense) a row that is stored is stored as a whole: its zeros multiply."""
+def test_zeros_of_a_dense_level_are_stored():
+    """In (i : compressed, j : dense) a row is stored with its zeros, and these multiply."""
     A = jsparse.asarray(np.diag(np.array([1, 0, 2], np.float32)), "(i, j) -> (i : compressed, j : dense)")
     assert A.nse == 6
     found = jsparse.einsum("ij,j->i", A, np.array([1, np.inf, 1], np.float32))
@@ -122,7 +122,7 @@ def test_a_fill_of_a_dense_level_is_stored():
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_integers(dtype):
-    """Exact, and wrapping around as numpy's."""
+    """Integers are exact, and wrap around like numpy's."""
     with jax.enable_x64(True):
         A = jsparse.asarray(np.array([[2**30, 0, 2**30], [0, -5, 7]], dtype))
         x = np.array([4, 3, 2], dtype)

@@ -1,4 +1,4 @@
-"""Compiled programs over their lives: released, cached on disk, loaded by other processes, exported."""
+"""The life of compiled programs: they are released, cached on disk, loaded by other processes, and exported."""
 
 import gc
 import os
@@ -18,7 +18,7 @@ from jsparse.compiler.runtime.kernel_call import clear_cache
 
 
 def run(program, *arguments, **environment):
-    """The output of a Python program of its own."""
+    """The output of a Python program in a new process."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *map(str, arguments)]
     variables = {**os.environ, "JAX_PLATFORMS": "cpu", **environment}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
@@ -45,7 +45,7 @@ def test_calls_end_with_their_programs():
 
 
 def test_a_program_outlives_its_patterns():
-    """What is compiled keeps the index arrays, though nobody else does."""
+    """A compiled program keeps the index arrays alive, even if nothing else does."""
     make = lambda: SparseTensor.from_coords([[0, 2], [1, 3]], [1.0, 2.0], (77, 88), "csr")  # noqa: E731
     f = jax.jit(lambda v, x: make().with_values(v) @ x).lower(jnp.ones(2), jnp.ones(88)).compile()
     g = jax.jit(lambda v, x: x @ make().with_values(v)).lower(jnp.ones(2), jnp.ones(77)).compile()
@@ -74,7 +74,7 @@ PRODUCT = """
 
 
 def test_the_persistent_cache_of_jax(tmp_path):
-    """A second process loads the program; its kernels are bound when it lowers, or made from their recipes by XLA."""
+    """A second process loads the program. Its kernels are bound while lowering, or made from recipes when XLA loads."""
     program = (
         PRODUCT
         + """
@@ -104,7 +104,7 @@ def test_the_persistent_cache_of_jax(tmp_path):
 
 
 def test_serialized_executables(tmp_path):
-    """A process that never lowered the program makes its kernels from the recipes in it, if it knows the pattern."""
+    """A process that never lowered the program makes the kernels from its recipes, if it knows the pattern."""
     run(PRODUCT + """
     import pickle, pathlib
     from jax.experimental.serialize_executable import serialize
@@ -121,7 +121,7 @@ def test_serialized_executables(tmp_path):
 
 
 def test_a_program_whose_pattern_is_unknown(tmp_path):
-    """Loading it, or at the latest running it, is an error that says what is missing."""
+    """Loading or running it raises an error that says what is missing."""
     run(PRODUCT + """
     import pickle, pathlib
     from jax.experimental.serialize_executable import serialize
@@ -142,7 +142,7 @@ def test_a_program_whose_pattern_is_unknown(tmp_path):
 
 
 def test_programs_are_the_same_in_any_process():
-    """Nothing of the process or the machine is in them, so JAX's caches and jobs of many hosts agree on them."""
+    """They contain nothing of the process or the machine, so caches and jobs of many hosts can share them."""
     program = (
         PRODUCT
         + """
@@ -164,7 +164,7 @@ def exported():
 
 
 def test_export():
-    """Of a function of the leaves; called in this process, where the patterns are known."""
+    """A function of the leaves is exported, and called in this process, where the patterns are known."""
     program, loss, operands = exported()
     assert program.call(*operands) == loss(*operands)
     assert jax.jit(program.call)(*operands) == loss(*operands)

@@ -1,4 +1,4 @@
-"""Tensors and matrices of other projects, beside scipy and numpy."""
+"""Tensors and matrices from real applications, against scipy and numpy."""
 
 import warnings
 from pathlib import Path
@@ -15,7 +15,7 @@ from jsparse import SparseTensor
 
 FOLDERS = [folder / "shared" / "data" for folder in Path(__file__).parents]
 DATA = next((folder for folder in FOLDERS if folder.is_dir()), None)
-LARGEST = 30_000  # entries of a matrix, and of a product of two
+LARGEST = 30_000  # the most entries of a matrix and of a product
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +29,14 @@ def tensor():
 
 
 def sums(shape, coords, terms):
-    """Terms (n, …) added up at coordinates, in double precision."""
+    """The sums of terms (n, …) with equal coordinates, in double precision."""
     out = np.zeros((*shape, *terms.shape[1:]))
     np.add.at(out, tuple(coords), terms)
     return out
 
 
 def close(found, expected):
-    """To the rounding of float32 sums: relative to the largest element."""
+    """Check equality up to the rounding of float32 sums, relative to the largest element."""
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
@@ -84,21 +84,24 @@ def test_inner_products_and_sums(tensor):
     union = A + B
     assert union.nse == A.nse
     entries = dict(zip(map(tuple, coords.T.tolist()), values.tolist(), strict=True))
-    places, numbers = union.to_coords()
+    found, numbers = union.to_coords()
     doubled = set(map(tuple, coords[:, ::2].T.tolist()))
-    expected = [entries[at] * (1 + (at in doubled)) for at in map(tuple, places.T.tolist())]
+    expected = [entries[at] * (1 + (at in doubled)) for at in map(tuple, found.T.tolist())]
     np.testing.assert_allclose(numbers, expected, rtol=1e-6)
     assert (A * B).nse == B.nse
 
 
 def readable():
-    """The matrices that scipy reads, real ones of moderate size: name and file."""
+    """The files of matrices."""
     folder = None if DATA is None else DATA / "matrices"
     return [] if folder is None or not folder.is_dir() else sorted(folder.glob("*.mtx"))
 
 
 def read(path):
-    """A canonical csr array of small integers on the structure that the file stores, or None if scipy refuses it."""
+    """A canonical csr array of small integers with the structure of the file's matrix.
+
+    It is None if scipy cannot read the file, and for tensors and large matrices.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,13 +111,13 @@ def read(path):
     if found.ndim != 2 or found.nnz > LARGEST:
         return None
     rng = np.random.default_rng(0)
-    places = np.unique(np.stack(found.coords).astype(np.int64), axis=1)
-    numbers = rng.integers(1, 4, places.shape[1]) * rng.choice([-1, 1], places.shape[1])
-    return scipy.sparse.csr_array((numbers.astype(np.float32), tuple(places)), shape=found.shape)
+    coords = np.unique(np.stack(found.coords).astype(np.int64), axis=1)
+    numbers = rng.integers(1, 4, coords.shape[1]) * rng.choice([-1, 1], coords.shape[1])
+    return scipy.sparse.csr_array((numbers.astype(np.float32), tuple(coords)), shape=found.shape)
 
 
-def same(found, expected, structure):
-    """A csr result with the values of one scipy matrix and the stored places of another."""
+def check_csr(found, expected, structure):
+    """Check that a result has the values of one scipy matrix and the stored entries of another."""
     structure = scipy.sparse.csr_array(structure)
     structure.sort_indices()
     found = found.asformat("csr")
@@ -126,12 +129,12 @@ def same(found, expected, structure):
 
 
 def positive(matrix):
-    """The same places, so that nothing cancels."""
+    """A matrix of ones with the same entries: in its products no sum cancels."""
     return scipy.sparse.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def test_matrices():
-    """A·A, A·Aᵀ, A + Aᵀ and A ∘ A, values and structure exactly."""
+    """A·A, A·Aᵀ, A + Aᵀ and A ∘ A have exactly the values and the structure of scipy's results."""
     paths = readable()
     if not paths:
         pytest.skip("no shared data here")
@@ -144,12 +147,12 @@ def test_matrices():
         seen.add(key)
         P = positive(S)
         A = jsparse.asarray(S, ("csr", "coo", "csc", "dcsr")[n % 4])
-        same(A @ A.T, S @ S.T, P @ P.T)
-        same(A * A.asformat("csc"), S * S, P)
+        check_csr(A @ A.T, S @ S.T, P @ P.T)
+        check_csr(A * A.asformat("csc"), S * S, P)
         if S.shape[0] == S.shape[1]:
-            same(A @ A, S @ S, P @ P)
-            same(A + A.T, S + S.T, P + P.T)
-            same(A - A.T, S - S.T, P + P.T)
+            check_csr(A @ A, S @ S, P @ P)
+            check_csr(A + A.T, S + S.T, P + P.T)
+            check_csr(A - A.T, S - S.T, P + P.T)
         checked += 1
     assert checked >= 15
 

@@ -25,7 +25,7 @@ FORMATS = list(itertools.product(["csr", "csc", "coo", "dcsr"], ["csr", "csc", "
 
 
 def operand(term, format, seed):
-    """Small integers on about a third of the places."""
+    """A dense array in which about a third of the elements are small integers, and all others 0."""
     rng = np.random.default_rng(seed)
     shape = [SIZES[v] for v in term]
     dense = (rng.integers(-4, 5, shape) * (rng.random(shape) < 0.35)).astype(np.float32)

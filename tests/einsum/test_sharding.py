@@ -1,4 +1,4 @@
-"""Programs over several devices: values replicated, dense operands divided by columns."""
+"""Programs on several devices: values are replicated, dense operands are sharded by columns."""
 
 import os
 import subprocess
@@ -18,14 +18,14 @@ WHOLE, COLUMNS = PartitionSpec(), PartitionSpec(None, "d")
 
 
 def check_column_parallel(kind, format):
-    """Forward and backward passes of products with a matrix whose columns are divided over all devices."""
+    """Check forward and backward passes of products with a matrix whose columns are sharded over all devices."""
     mesh = jax.make_mesh((jax.device_count(),), ("d",), axis_types=(kind,))
     case = Case("ij,jk->ik", format)
     A, (X,) = case.tensor(), case.arrays()
     Y = jnp.arange(20.0).reshape(5, 4) % 3
     D, at = A.todense(), tuple(A.pattern.to_coords())
-    place = lambda x, spec: jax.device_put(x, NamedSharding(mesh, spec))  # noqa: E731
-    A, Xs, Ys = A.with_values(place(A.values, WHOLE)), place(X, COLUMNS), place(Y, COLUMNS)
+    device_put_on = lambda x, spec: jax.device_put(x, NamedSharding(mesh, spec))  # noqa: E731
+    A, Xs, Ys = A.with_values(device_put_on(A.values, WHOLE)), device_put_on(X, COLUMNS), device_put_on(Y, COLUMNS)
 
     for text, dense, given, matrix in [("ij,jk->ik", X, Xs, D), ("ij,ik->jk", Y, Ys, D.T)]:
         product = lambda A, X, text=text: jsparse.einsum(text, A, X)  # noqa: E731
@@ -37,14 +37,14 @@ def check_column_parallel(kind, format):
             expected_A, expected_X = jax.grad(lambda M, X: ((M @ X) ** 2).sum(), (0, 1))(matrix, dense)
             np.testing.assert_array_equal(dA.values, (expected_A if matrix is D else expected_A.T)[at])
             np.testing.assert_array_equal(dX, expected_X)
-        # Without shard_map XLA gathers the operands and every device does all of the work.
+        # Without shard_map, XLA gathers the operands, and every device computes the whole product.
         np.testing.assert_array_equal(jax.jit(product)(A, given), matrix @ dense)
 
     scale = jax.shard_map(
         lambda A, y: jsparse.einsum("ij,i->ij", A, y), mesh=mesh, in_specs=(WHOLE, WHOLE), out_specs=WHOLE
     )
-    np.testing.assert_array_equal(jax.jit(scale)(A, place(Y[:, 1], WHOLE)).values, A.values * Y[at[0], 1])
-    stacked = place(jnp.stack([X, 2 * X]), PartitionSpec(None, None, "d"))
+    np.testing.assert_array_equal(jax.jit(scale)(A, device_put_on(Y[:, 1], WHOLE)).values, A.values * Y[at[0], 1])
+    stacked = device_put_on(jnp.stack([X, 2 * X]), PartitionSpec(None, None, "d"))
     shard = jax.shard_map(lambda A, X: A @ X, mesh=mesh, in_specs=(WHOLE, COLUMNS), out_specs=COLUMNS)
     np.testing.assert_array_equal(jax.jit(jax.vmap(shard, (None, 0)))(A, stacked), jnp.stack([D @ X, 2 * D @ X]))
 

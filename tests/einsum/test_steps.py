@@ -1,4 +1,4 @@
-"""Products of three and more operands: in one nest, factored in it, or in steps."""
+"""Products of three or more operands, computed in one nest, in one nest with a factored sum, or in steps."""
 
 import jax
 import numpy as np
@@ -56,7 +56,7 @@ def test_values_and_steps(text, make, expected):
     np.testing.assert_array_equal(whole(jsparse.einsum(text, *operands)), wanted)
 
 
-def test_a_sparse_result_has_the_entries_that_all_operands_reach():
+def test_the_entries_of_a_sparse_result_depend_on_all_operands():
     A, B, C = (sparse(40, 40) for _ in range(3))
     found = jsparse.einsum("ij,jk,kl->il", A, B, C)
     stored = [x.with_values(np.ones(x.nse, np.float32)).todense() for x in (A, B, C)]

@@ -1,4 +1,4 @@
-"""Results do not depend on how many threads work: they are equal bit for bit."""
+"""Results do not depend on the number of threads: they are equal bit for bit."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ ROWS, COLUMNS = 3000, 40_000
 
 
 def skewed(format):
-    """A matrix one row of which holds about half of all entries; real values, whose sums round."""
+    """A matrix in which one row has about half of all entries. Its sums are rounded."""
     rng = np.random.default_rng(0)
     heavy = np.stack([np.full(COLUMNS, 5), np.arange(COLUMNS)])
     rest = np.stack([rng.integers(0, ROWS, COLUMNS), rng.integers(0, COLUMNS, COLUMNS)])
@@ -47,8 +47,8 @@ PROGRAMS = {
 
 
 def on_host(text, A, dense, threads):
-    """What the generated kernel gives when run without XLA; operands in the order of A's own levels."""
-    with pytest.MonkeyPatch.context() as patch:  # all of it in one kernel
+    """The result of the generated kernel, run without XLA on a number of threads."""
+    with pytest.MonkeyPatch.context() as patch:  # the whole product in one kernel
         patch.setattr(planner, "contraction_path", lambda product, is_sparse: ())
         jsparse.clear_cache()
         work, factors = planned_product(text, [A, *dense], "dense")
@@ -133,7 +133,7 @@ def test_for_any_pool_of_xla(tests_folder):
 
 
 def test_threads_compile_and_run_at_once():
-    """Eight threads, each with programs of its own and one that all share."""
+    """Each of eight threads has its own programs and a shared one."""
     A = jsparse.asarray((normal(40, 50) > 0.5) * normal(40, 50))
     D = np.asarray(A.todense(), np.float64)
     failures, barrier = [], threading.Barrier(8)
@@ -161,7 +161,7 @@ def test_threads_compile_and_run_at_once():
 
 
 def test_threads_make_patterns_at_once():
-    """One pattern, made and run by all threads at the same time, is one object."""
+    """A pattern that all threads make and use at the same time is one object."""
     found, barrier = [None] * 8, threading.Barrier(8)
 
     def work(me):

@@ -20,7 +20,7 @@ def double():
 
 
 def agree(found, expected):
-    """Equal trees of arrays, up to the rounding of sums in another order."""
+    """Check that trees of arrays are equal up to the rounding of sums in another order."""
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert a.dtype == b.dtype
@@ -32,18 +32,18 @@ def sum_of_sines(out):
     return jnp.sin(out + jnp.arange(out.size, dtype=out.dtype).reshape(out.shape)).sum()
 
 
-def bent(f):
-    """A scalar function of `f` all of whose derivatives differ from zero."""
+def nonlinear(f):
+    """A nonlinear scalar function of `f`, none of whose derivatives vanishes."""
     return lambda *operands: sum_of_sines(f(*operands))
 
 
-def waves(x):
-    """Numbers between -1 and 1, as many as `x` has."""
+def cosines(x):
+    """An array like `x` of numbers between -1 and 1."""
     return jax.device_put(np.cos(np.arange(x.size, dtype=x.dtype)).reshape(x.shape))
 
 
 def stack(arrays, axis=0):
-    """What jnp.stack gives, of numpy's numbers: XLA compiles nothing."""
+    """What `jnp.stack` gives, computed by numpy, so that XLA compiles nothing."""
     return jax.device_put(np.stack([np.asarray(x) for x in arrays], axis))
 
 
@@ -53,54 +53,54 @@ def both(case):
 
 @some_cases
 def test_derivatives_by_differences(case):
-    """On small operands: the error of a difference quotient grows with the third derivative."""
+    """Operands are small because the error of a difference quotient grows with the third derivative."""
     f, _, operands = both(case)
     small = [jax.device_put(np.asarray(x) / 10) for x in operands]
-    check_grads(jax.jit(bent(f)), small, order=2, modes=("fwd", "rev"), rtol=1e-5, atol=1e-5)
+    check_grads(jax.jit(nonlinear(f)), small, order=2, modes=("fwd", "rev"), rtol=1e-5, atol=1e-5)
 
 
 @each_case
 def test_jvp_linearize_vjp(case):
     f, reference, operands = both(case)
-    tangents = [waves(x) for x in operands]
+    tangents = [cosines(x) for x in operands]
     expected, expected_tangent = jax.jit(lambda o, t: jax.jvp(reference, o, t))(operands, tangents)
     agree(jax.jvp(f, operands, tangents), (expected, expected_tangent))
     out, push = jax.linearize(f, *operands)
     agree((out, push(*tangents)), (expected, expected_tangent))
-    cotangent = waves(expected)
+    cotangent = cosines(expected)
     agree(jax.vjp(f, *operands)[1](cotangent), jax.jit(lambda *o: jax.vjp(reference, *o)[1](cotangent))(*operands))
 
 
 @each_case
 def test_jvp_of_one_operand(case):
-    """The others have symbolic zeros as tangents."""
+    """The tangents of the other operands are symbolic zeros."""
     f, reference, operands = both(case)
-    for place, operand in enumerate(operands):
-        one = lambda g, at=place: lambda x: g(*operands[:at], x, *operands[at + 1 :])  # noqa: E731
+    for n, operand in enumerate(operands):
+        one = lambda g, at=n: lambda x: g(*operands[:at], x, *operands[at + 1 :])  # noqa: E731
         tangent = lambda g: lambda x: jax.jvp(one(g), (x,), (jnp.ones_like(x),))  # noqa: B023, E731
         agree(tangent(f)(operand), jax.jit(tangent(reference))(operand))
-        agree(jax.grad(bent(one(f)))(operand), jax.jit(jax.grad(bent(one(reference))))(operand))
+        agree(jax.grad(nonlinear(one(f)))(operand), jax.jit(jax.grad(nonlinear(one(reference))))(operand))
 
 
 @pytest.mark.semantics
 @each_case
 def test_linear_transpose(case):
     f, reference, operands = both(case)
-    for place in range(len(operands)):
-        ours, linear = (lambda x, g=g, at=place: g(*operands[:at], x, *operands[at + 1 :]) for g in (f, reference))
-        cotangent = jnp.ones_like(linear(operands[place]))
-        transposed = jax.jit(jax.linear_transpose(linear, operands[place]))
-        agree(jax.linear_transpose(ours, operands[place])(cotangent), transposed(cotangent))
+    for n in range(len(operands)):
+        ours, linear = (lambda x, g=g, at=n: g(*operands[:at], x, *operands[at + 1 :]) for g in (f, reference))
+        cotangent = jnp.ones_like(linear(operands[n]))
+        transposed = jax.jit(jax.linear_transpose(linear, operands[n]))
+        agree(jax.linear_transpose(ours, operands[n])(cotangent), transposed(cotangent))
 
 
 @some_cases
 def test_jacobians_and_hessian(case):
     f, reference, operands = both(case)
-    places = tuple(range(len(operands)))
-    expected = jax.jit(jax.jacrev(reference, places))(*operands)
-    agree(jax.jit(jax.jacfwd(f, places))(*operands), expected)
-    agree(jax.jit(jax.jacrev(f, places))(*operands), expected)
-    agree(*(jax.jit(jax.hessian(bent(g), places))(*operands) for g in (f, reference)))
+    arguments = tuple(range(len(operands)))
+    expected = jax.jit(jax.jacrev(reference, arguments))(*operands)
+    agree(jax.jit(jax.jacfwd(f, arguments))(*operands), expected)
+    agree(jax.jit(jax.jacrev(f, arguments))(*operands), expected)
+    agree(*(jax.jit(jax.hessian(nonlinear(g), arguments))(*operands) for g in (f, reference)))
 
 
 @each_case
@@ -118,13 +118,13 @@ def test_vmap(case, batched, axis):
 @some_cases
 def test_vmap_of_grad_and_grad_of_vmap(case):
     f, reference, operands = both(case)
-    places = tuple(range(len(operands)))
+    arguments = tuple(range(len(operands)))
     for axes in [(0,) * len(operands), (*[None] * (len(operands) - 1), 0)]:
         stacked = [
             x if a is None else stack([x, 2 - x], a) for x, a in zip(map(np.asarray, operands), axes, strict=True)
         ]
-        agree(*(jax.jit(jax.vmap(jax.grad(bent(g), places), axes))(*stacked) for g in (f, reference)))
-        agree(*(jax.jit(jax.grad(bent(jax.vmap(g, axes)), places))(*stacked) for g in (f, reference)))
+        agree(*(jax.jit(jax.vmap(jax.grad(nonlinear(g), arguments), axes))(*stacked) for g in (f, reference)))
+        agree(*(jax.jit(jax.grad(nonlinear(jax.vmap(g, axes)), arguments))(*stacked) for g in (f, reference)))
 
 
 @some_cases
@@ -145,11 +145,11 @@ def test_nested_vmap(case):
 @some_cases
 def test_checkpoint(case):
     f, reference, operands = both(case)
-    places = tuple(range(len(operands)))
-    expected = jax.jit(jax.grad(bent(reference), places))(*operands)
+    arguments = tuple(range(len(operands)))
+    expected = jax.jit(jax.grad(nonlinear(reference), arguments))(*operands)
     for policy in [None, jax.checkpoint_policies.nothing_saveable, jax.checkpoint_policies.dots_saveable]:
-        agree(jax.jit(jax.grad(bent(jax.checkpoint(f, policy=policy)), places))(*operands), expected)
-    agree(jax.grad(jax.checkpoint(bent(f)), places)(*operands), expected)
+        agree(jax.jit(jax.grad(nonlinear(jax.checkpoint(f, policy=policy)), arguments))(*operands), expected)
+    agree(jax.grad(jax.checkpoint(nonlinear(f)), arguments)(*operands), expected)
 
 
 def test_scan_over_a_closed_tensor():
@@ -168,7 +168,7 @@ def test_scan_over_a_closed_tensor():
 
 
 def test_scan_with_a_tensor_as_carry_and_as_inputs():
-    """A carry keeps its pattern; stacked values are the batch of one pattern."""
+    """A carry keeps its pattern; stacked values are a batch on one pattern."""
     A = Case("ij,j->i", "csc").tensor("float64")
     x = jnp.arange(7.0)
 
@@ -240,12 +240,12 @@ def test_a_custom_jvp_around_an_einsum():
     agree(dx, 3 * A.todense().sum(0))
     D = A.todense()
     agree(jax.jvp(f, (A, x), (A * 2, x))[1], 5 * (D @ x))
-    agree(jax.hessian(lambda x: (f(A, x) ** 2).sum())(x), 6 * D.T @ D)  # what the rule returns is differentiated again
+    agree(jax.hessian(lambda x: (f(A, x) ** 2).sum())(x), 6 * D.T @ D)  # the rule's result is differentiated again
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_derivatives_of_loops(dynamic):
-    """A tensor that is carried, multiplied with what is carried, and closed over."""
+    """A tensor is carried by a loop, multiplied with the carry, or closed over."""
     square = jnp.asarray(np.pad(Case("ij,j->i", "csr").tensor("float64").todense(), ((0, 2), (0, 0)))) / 4
     A = jsparse.asarray(square, format="csr")
     A, at = (A.dynamic() if dynamic else A), tuple(A.to_coords()[0])

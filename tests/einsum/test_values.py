@@ -11,7 +11,7 @@ from jsparse import SparseTensor
 
 
 def weighted(f):
-    """A scalar function whose gradients are small integers, so that sums are exact."""
+    """A scalar function whose gradients are small integers, so sums are exact."""
 
     def loss(*operands):
         out = f(*operands)
@@ -24,9 +24,9 @@ def weighted(f):
 def test_result_and_gradients(case):
     f, reference, operands = case.function(), case.reference(), case.operands()
     np.testing.assert_array_equal(jax.jit(f)(*operands), reference(*operands))
-    places = tuple(range(len(operands)))
-    found = jax.jit(jax.grad(weighted(f), places))(*operands)
-    expected = jax.jit(jax.grad(weighted(reference), places))(*operands)
+    arguments = tuple(range(len(operands)))
+    found = jax.jit(jax.grad(weighted(f), arguments))(*operands)
+    expected = jax.jit(jax.grad(weighted(reference), arguments))(*operands)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -41,7 +41,7 @@ def test_eager_is_jitted(case):
 @pytest.mark.semantics
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : compressed, j : dense)"])
 def test_gradient_is_a_tensor_on_the_same_pattern(format):
-    """The dense gradient, read where A is stored: nothing is said about positions that aren't."""
+    """It has the elements of the dense gradient at the entries of A."""
     case = Case("ij,jk->ik", format)
     A, (X,) = case.tensor(), case.arrays()
     weight = jnp.arange(20.0).reshape(5, 4) % 3
@@ -74,7 +74,7 @@ def test_python_scalars_and_lists_are_operands():
 @pytest.mark.semantics
 @pytest.mark.parametrize("format", ["csr", "coo", "dcsr"])
 def test_empty_operands(format):
-    """No entries, and dimensions of size zero."""
+    """Operands have no entries, or dimensions of size zero."""
     for shape in [(3, 4), (0, 4), (3, 0), (0, 0)]:
         A = SparseTensor.from_coords(np.zeros((2, 0), int), np.zeros(0, np.float32), shape, format)
         X = jnp.ones((shape[1], 2))

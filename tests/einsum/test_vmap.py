@@ -1,4 +1,4 @@
-"""A batch axis is one more loop of the same kernel: whichever operands have it, where it stands, and how often."""
+"""A batch axis is one more loop of the same kernel, for any operands, axes and depth of nesting."""
 
 from itertools import product
 
@@ -16,17 +16,17 @@ BATCH = 3
 
 
 def stacked(x, axis):
-    """Members that differ, along `axis`; the array itself if it is None."""
+    """A batch of three different arrays along `axis`; the array itself if `axis` is None."""
     return x if axis is None else jax.device_put(np.stack([x, 2 * np.asarray(x) - 1, -np.asarray(x)], axis))
 
 
-def places(x):
+def batch_axes(x):
     return [None, *range(x.ndim + 1)]
 
 
 def one_call(f, *operands, moved=False):
-    """The compiled program's text, which is one kernel, perhaps behind one by which values are `moved` into the order
-    of its loops; and no loop around it."""
+    """The compiled program's text. Checks that it is one kernel without a loop around it. If `moved`, another kernel
+    may move values into the order of its loops first."""
     text = compiled_text(f, *operands)
     assert 1 <= text.count(CALL) <= 1 + moved
     assert " while(" not in text
@@ -36,7 +36,7 @@ def one_call(f, *operands, moved=False):
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_any_axis_of_any_operand(case):
     f, reference, operands = case.function(), case.reference(), case.operands()
-    drawn = [axes for axes in product(*map(places, operands)) if any(axis is not None for axis in axes)]
+    drawn = [axes for axes in product(*map(batch_axes, operands)) if any(axis is not None for axis in axes)]
     rng = np.random.default_rng(0)
     for axes in [drawn[n] for n in rng.permutation(len(drawn))[:8]]:
         given = [stacked(x, axis) for x, axis in zip(operands, axes, strict=True)]
@@ -46,7 +46,7 @@ def test_any_axis_of_any_operand(case):
         )
 
 
-# einsum, operands' batch axes, the result's: the order in which all of them are stored agrees
+# einsum, batch axes of the operands, of the result: all arrays are stored in the order of the loops
 LAYOUTS = [
     (Case("ij,jk->ik", "csr"), (None, 0), 0),
     (Case("ij,jk->ik", "csr"), (None, 1), 1),
@@ -67,8 +67,8 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("case, axes, out", LAYOUTS, ids=lambda x: str(x).replace(" ", ""))
-def test_no_array_is_laid_out_anew(case, axes, out):
-    """The program is the one call: nothing is transposed or copied around it."""
+def test_no_array_is_copied(case, axes, out):
+    """The program is one call: no array is transposed or copied around it."""
     operands = [stacked(x, axis) for x, axis in zip(case.operands(), axes, strict=True)]
     f = jax.vmap(case.function(), axes, out)
     text = one_call(f, *operands)
@@ -80,7 +80,7 @@ def test_no_array_is_laid_out_anew(case, axes, out):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_nested(dynamic):
-    """Values differ along one batch, dense columns along the other; both ways around."""
+    """Values differ along one batch, dense columns along the other, in either nesting."""
     case = Case("ij,jk->ik", "csr")
     A, (X,) = case.tensor(), case.arrays()
     values, dense = stacked(A.values, 0), jnp.stack([stacked(X, 1)] * 2, 3)
@@ -114,8 +114,8 @@ def test_patterns_that_differ(axis, columns):
     one_call(twice, A, jnp.stack([given, -given]))
 
 
-def test_values_and_patterns_batched_apart():
-    """A pattern for each member, values for each member of another batch."""
+def test_values_and_patterns_in_different_batches():
+    """One batch has a pattern for each member, the other values."""
     rng = np.random.default_rng(1)
     members = (rng.random((2, 4, 6)) < 0.5).astype(np.float32)
     tensors = [jsparse.asarray(x, format="csr", dynamic=True, nse=24) for x in members]
@@ -132,8 +132,8 @@ def test_values_and_patterns_batched_apart():
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_members_overflow_one_by_one(axis):
-    """On the pattern of another tensor as well, whatever the layout of the rest."""
+def test_members_overflow_independently(axis):
+    """This also holds for results on the pattern of another tensor, for any batch axes of other operands."""
     dense = np.array([[1, 0, 2, 0], [0, 3, 0, 0], [4, 0, 5, 6]], np.float32)
     A = jsparse.asarray(dense, format="csr")
     fits = jsparse.asarray(dense, format="csr", dynamic=True, nse=6)
@@ -167,7 +167,7 @@ def test_collectives_over_a_named_batch():
 
 
 def test_more_indices_than_there_are_letters():
-    """Batches of size 1 of an einsum with as many indices as the notation has letters for."""
+    """An einsum with as many indices as there are letters is batched, with batches of size 1."""
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     A = jsparse.asarray(np.ones((2, 3), np.float32), format="csr")
     x = np.ones([1] * 30, np.float32)

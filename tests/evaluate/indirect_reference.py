@@ -1,7 +1,7 @@
-"""Indirect statements by their definition, in plain jax: every index variable becomes an axis of one big array.
+"""A reference for indirect statements in plain JAX: every index variable becomes an axis of one big array.
 
-Every access is a gather over that array, the target a scatter. Slow, differentiable, and nothing of jsparse's but the
-parser is in it.
+Every access is a gather over that array, and the target is a scatter. It is slow and differentiable, and uses only the
+parser of jsparse.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ START = {"=": 0, "+=": 0, "min=": jnp.inf, "max=": -jnp.inf}
 
 
 def evaluate(text, shape, **tensors):
-    """The target, of that shape, after the statement; where nothing is written it has what nothing reduces to."""
+    """The target after the statement. Elements that are not written have the reduction's neutral value."""
     return _evaluate(text, tuple(shape), tensors)
 
 
@@ -41,13 +41,13 @@ def _evaluate(text, shape, tensors):
             values.append(value)
             defined.append(known)
         product = reduce(lambda a, b: a * b, values, jnp.asarray(term.coefficient, out.dtype))
-        where, inside = grid.places(statement.target, shape)
+        where, inside = grid.indices(statement.target, shape)
         out = _scattered(out, statement.operator, where, reduce(and_, defined, inside), product, grid, shape)
     return out
 
 
 def _reduced(statement, arrays, sizes, variables, shape):
-    """All terms at every point, added there, then the smallest or the largest of what comes to a place."""
+    """The target of a statement by min= or max=: each element is reduced over the sums of all terms at its points."""
     grid = _Grid(arrays, {v: sizes[v] for v in variables})
     total, defined = 0, True
     for term in statement.terms:
@@ -56,7 +56,7 @@ def _reduced(statement, arrays, sizes, variables, shape):
             value, known = grid.read(factor)
             product, defined = product * value, defined & known
         total = total + product
-    where, inside = grid.places(statement.target, shape)
+    where, inside = grid.indices(statement.target, shape)
     start = arrays.get(statement.target.tensor, jnp.full(shape, START[statement.operator]))
     return _scattered(start, statement.operator, where, inside & defined, total, grid, shape)
 
@@ -92,19 +92,19 @@ class _Grid:
         return jnp.arange(self.sizes[var]).reshape([-1 if v == var else 1 for v in names])
 
     def read(self, access):
-        """The value at every point, 0 where there is none, and whether there is."""
+        """The value of an access at every point, and whether its indices are in range there. Others are 0."""
         array = self.arrays[access.tensor]
-        where, inside = self.places(access, array.shape)
+        where, inside = self.indices(access, array.shape)
         if array.size == 0:
             return jnp.zeros((), array.dtype), jnp.zeros((), bool)
         return jnp.where(inside, array[tuple(jnp.where(inside, axis, 0) for axis in where)], 0), inside
 
-    def places(self, access, shape):
+    def indices(self, access, shape):
         where, inside = [], jnp.ones((), bool)
         for index, size in zip(access.indices, shape, strict=True):
-            place, known = self.read(index) if isinstance(index, Access) else (self.coordinate(index), True)
-            inside = inside & known & (place >= 0) & (place < size)
-            where.append(place)
+            coordinate, known = self.read(index) if isinstance(index, Access) else (self.coordinate(index), True)
+            inside = inside & known & (coordinate >= 0) & (coordinate < size)
+            where.append(coordinate)
         return where, inside
 
 

@@ -1,4 +1,4 @@
-"""Indirect einsums: the worked programs of the field, random small ones, out-of-range indices, errors."""
+"""Indirect statements: programs from the literature, small variations, indices out of range, and errors."""
 
 import re
 from functools import partial
@@ -17,7 +17,7 @@ SPARSE = jsparse.asarray(np.eye(5, 2, dtype=np.float32), format="csr")
 
 
 def _integers(rng, size, *shape, padded=False):
-    """Indices below `size`; a few out of range, if they may be."""
+    """Indices below `size`. If `padded`, a few are out of range."""
     return rng.integers(-2 if padded else 0, size + (2 if padded else 0), shape).astype(np.int32)
 
 
@@ -136,7 +136,7 @@ def diagonal(rng):
     return "C[r[p,p],p] += V[p,p]", (3, 4), tensors, {"r": (3, (4, 4))}
 
 
-def twice_the_same(rng):
+def one_table_for_both_dimensions(rng):
     return "C[r[p],r[p]] += V[p]", (3, 4), {"V": _values(rng, 5)}, {"r": (4, (5,))}
 
 
@@ -144,7 +144,7 @@ def onto_a_diagonal(rng):
     return "C[r[p],r[p]] += V[p]", (4, 4), {"V": _values(rng, 5)}, {"r": (4, (5,))}
 
 
-def as_often_as_it_is_read(rng):
+def scatter_of_a_gather(rng):
     return "C[r[p]] += B[r[p]]", (4,), {"B": _values(rng, 4)}, {"r": (4, (5,))}
 
 
@@ -155,7 +155,7 @@ def counts(rng):
 PROGRAMS = [
     spmm_coo, spmm_group_coo, spmm_block_group_coo, sparse_convolution, equivariant_product, fully_connected_product,
     sddmm, mttkrp, embedding_bag, moe_dispatch, moe_combine, scatter_mean, nested, several_terms, one_table_twice,
-    two_scatters, diagonal, twice_the_same, onto_a_diagonal, as_often_as_it_is_read, counts,
+    two_scatters, diagonal, one_table_for_both_dimensions, onto_a_diagonal, scatter_of_a_gather, counts,
 ]  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def _case(program, padded=True, seed=0):
 
 @pytest.mark.parametrize("padded", [False, True], ids=["inside", "padded"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_known_and_traced_tables_give_the_definition(program, padded):
+def test_static_and_traced_tables_agree_with_the_reference(program, padded):
     text, shape, tensors, tables = _case(program, padded)
     wanted = indirect_reference.evaluate(text, shape, **tensors, **tables)
     known = jsparse.evaluate(text, shape=shape, **tensors, **tables)
@@ -210,7 +210,7 @@ def test_batches_of_tables_and_tensors(program):
 
 @pytest.mark.parametrize("text", ["C[r[p]] += V[p]", "C[p] = V[r[p]]", "C[r[p],r[p]] += V[p]"])
 def test_batches_of_tables_alone(text):
-    """Only the patterns carry the index of the batch, which may not run in vector lanes therefore."""
+    """Only the patterns have the batch index, so it cannot run in vector lanes."""
     V, r = np.array([1, 2, 4], np.float32), np.array([[0, 1, 2], [1, 1, 0], [-1, 2, 3]])
     shape = (3,) * (1 + (text.count("r[p]") == 2))
     got = jax.vmap(lambda r: jsparse.evaluate(text, shape=shape, r=r, V=V))(r)
@@ -219,7 +219,7 @@ def test_batches_of_tables_alone(text):
 
 
 @pytest.mark.parametrize("jit", [False, True], ids=["known", "traced"])
-def test_what_padding_points_away_from_may_be_nan(jit):
+def test_padding_of_tables_never_meets_nan(jit):
     rows, cols = np.array([0, 1, -1, 7, 1]), np.array([0, 9, 1, 1, -3])
     V, B = np.array([2, np.nan, np.nan, np.inf, np.inf], np.float32), np.array([[1, 2], [np.nan, np.inf]], np.float32)
 
@@ -241,7 +241,7 @@ def test_tables_of_any_integers(dtype, jit):
     np.testing.assert_array_equal((jax.jit(run) if jit else run)(rows), [1, 0, 6])
 
 
-def test_a_table_may_lead_to_more_places_than_its_dtype_counts():
+def test_a_dimension_may_exceed_the_range_of_a_tables_dtype():
     rows = np.array([0, 200, 7], np.uint8)
     out = jax.jit(lambda rows: jsparse.evaluate("C[rows[p]] += V[p]", shape=(300,), rows=rows, V=np.ones(3, "f")))(rows)
     assert np.nonzero(out)[0].tolist() == [0, 7, 200]
@@ -274,7 +274,7 @@ def test_sparse_tensors_meet_tables():
 
 
 @pytest.mark.semantics
-def test_what_was_there_before():
+def test_targets_with_previous_values():
     rng = np.random.default_rng(4)
     V, C, D = _values(rng, 4, 3), _values(rng, 5, 3), _values(rng, 4, 3)
     r = np.array([3, -1, 0, 9])
@@ -289,7 +289,7 @@ def test_what_was_there_before():
     np.testing.assert_array_equal(grads[1], np.where(((r >= 0) & (r < 5))[:, None], 2 * V, 0))
 
 
-def test_a_place_is_set_once():
+def test_an_element_is_assigned_once():
     V = np.ones(4, np.float32)
     with pytest.raises(
         PatternError, match=r"write each element of .* once, as '=' asks.*r\[p\] = 2 more than once.*\+="
@@ -371,7 +371,7 @@ def test_a_sparse_table_is_refused():
         jsparse.evaluate("C[r[p]] += V[p]", shape=(3,), r=r, V=np.zeros(3))
 
 
-def test_explain_shows_what_was_written():
+def test_explain_shows_the_statement():
     rows = np.array([0, 2, 1])
     text = "C[rows[p],n] += V[p,n]"
     shown = str(jsparse.explain(text, shape=(3, 8), rows=rows, V=np.zeros((3, 8), np.float32)))
@@ -392,7 +392,7 @@ EXTREMES = [
 
 @pytest.mark.semantics
 @pytest.mark.parametrize("text, shape", EXTREMES)
-def test_the_smallest_or_the_largest_of_what_comes(text, shape):
+def test_min_and_max_scatter(text, shape):
     rng = np.random.default_rng(7)
     tensors = {"w": _values(rng, 9), "d0": _values(rng, 6), "X": _values(rng, 9, 3)}
     tensors = {name: x for name, x in tensors.items() if f"{name}[" in text}
@@ -407,7 +407,7 @@ def test_the_smallest_or_the_largest_of_what_comes(text, shape):
     np.testing.assert_array_equal(jsparse.evaluate(text, **before, **tensors, **tables), wanted)
 
 
-def test_gradients_go_to_what_stays():
+def test_gradients_go_to_the_minima():
     to, w = np.array([0, 0, 2, -1, 0]), jnp.array([3.0, 1.0, 5.0, 0.0, 1.0])
     grad = jax.grad(lambda w: jsparse.evaluate("d[to[e]] min= w[e]", shape=(3,), to=to, w=w)[jnp.array([0, 2])].sum())
     np.testing.assert_array_equal(grad(w), [0, 0.5, 1, 0, 0.5])
@@ -423,7 +423,7 @@ def test_semirings_of_statements_with_tables():
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "traced"])
-def test_no_gathered_row_is_ever_stored(known):
+def test_gathered_rows_are_not_materialized(known):
     rng = np.random.default_rng(8)
     P, n, m, k = 5000, 32, 200, 100
     rows, cols = rng.integers(0, m, P), rng.integers(0, k, P)
@@ -444,7 +444,7 @@ def test_no_gathered_row_is_ever_stored(known):
     assert max(sizes) <= max(P, k * n, m * n)
 
 
-def test_what_reads_out_of_range_leaves_the_target_as_it_was():
+def test_reads_out_of_range_leave_the_target_unchanged():
     V, C = np.array([1.0, 2, 3], np.float32), np.full(4, -1.0, np.float32)
     out = jsparse.evaluate("C[r[p]] = V[c[p]]", C=C, V=V, r=np.array([0, 2, 3]), c=np.array([1, -1, 0]))
     np.testing.assert_array_equal(out, [2, -1, -1, 1])

@@ -1,4 +1,4 @@
-"""What is infinite in one term of a sum stays out of the derivatives of the others."""
+"""Infinite values in one term of a sum do not affect derivatives of the other terms."""
 
 import jax
 import numpy as np

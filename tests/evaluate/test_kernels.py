@@ -1,19 +1,19 @@
-"""The kernels that TACO's documentation shows, over formats: all combinations, or a sample where there are too many."""
+"""The kernels of TACO's documentation, with all combinations of formats, or a sample if there are too many."""
 
 import itertools
 
 import numpy as np
 import pytest
-from einsum.structure import all_formats, check_stored, integers, reached, stored_in, whole
+from einsum.structure import all_formats, check_structure, dense_array, integers, stored_in, structural_nonzeros
 
 import jsparse
 from jsparse import SparseTensor
 
 SIZES = {"i": 5, "j": 4, "k": 3, "l": 4, "r": 2, "n": 4}
 E = np.einsum
-SAMPLE = 10  # combinations of formats
+SAMPLE = 10  # the largest number of combinations of formats for a kernel
 
-# name: (statement, the same by numpy, the indices of each tensor, those that are dense arrays)
+# name: (statement, the same by numpy, the indices of each tensor, the tensors that are dense arrays)
 KERNELS = {
     "SpMV": ("y[i] = A[i,j] * x[j]", lambda A, x: A @ x, {"A": "ij", "x": "j"}, "x"),
     "SpMSpV": ("y[i] = A[i,j] * x[j]", lambda A, x: A @ x, {"A": "ij", "x": "j"}, ""),
@@ -44,7 +44,7 @@ KERNELS = {
 
 
 def combinations(sparse, rng):
-    """A format for each sparse tensor: all combinations, or so many of them."""
+    """Formats for the sparse tensors: all combinations, or a sample."""
     options = [all_formats(len(indices)) for indices in sparse]
     count = int(np.prod([len(of_one) for of_one in options]))
     if count <= SAMPLE:
@@ -63,8 +63,8 @@ def test_kernels(name):
         given = {**arrays, **{n: stored_in(arrays[n], f) for n, f in zip(sparse, formats, strict=True)}}
         operands = list(given.values())
         found = jsparse.evaluate(statement, **given)
-        np.testing.assert_array_equal(whole(found), function(*map(whole, operands)), f"{given}")
+        np.testing.assert_array_equal(dense_array(found), function(*map(dense_array, operands)), f"{given}")
         results.add(isinstance(found, SparseTensor))
         if isinstance(found, SparseTensor):
-            check_stored(found, reached(function, operands))
+            check_structure(found, structural_nonzeros(function, operands))
     assert len(results) == 1  # whatever the formats

@@ -1,4 +1,4 @@
-"""What `evaluate` refuses, and that its messages say what was expected, what came, and where."""
+"""Errors of `evaluate`: messages say what was expected, what was found, and where."""
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +90,7 @@ def test_options(options, error, match):
 
 
 @pytest.mark.parametrize("nse", [-1, 2.0, "3", True])
-def test_room_of_dynamic_patterns(nse):
+def test_nse_of_dynamic_patterns(nse):
     with pytest.raises(ShapeError, match=r"nse= of 'C\[i,j\] = A\[i,j\] \+ B\[i,j\]'"):
         jsparse.evaluate("C[i,j] = A[i,j] + B[i,j]", A=A.dynamic(30), B=A.dynamic(25), nse=nse)
 
@@ -103,7 +103,7 @@ def test_text_of_another_type():
 
 
 def test_names_that_are_options():
-    """A tensor cannot be called as an option is."""
+    """A tensor cannot have the name of an option."""
     with pytest.raises(JsparseError):
         jsparse.evaluate("y[i] = nse[i]", nse=x)
     with pytest.raises(JsparseError):

@@ -1,4 +1,4 @@
-"""Indices of the target that no term carries: the result is repeated along them, in the shape that `shape=` tells."""
+"""Indices of the target that no term has: the result is repeated along them, and `shape=` gives its shape."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ A, B, X = integers(5, 6), integers(6, 4), integers(6, stored=1)
 ROWS = np.array([2, 4, 2])
 MIN = np.where(A != 0, A + X, np.inf).min(1)
 
-# the statement, what numpy gives without the index that is missing, and where that stands in the result
+# the statement, numpy's result without the missing index, and the axis of that index
 DENSE = {
     "C[i,k] = A[i,j] * x[j]": (A @ X, 1),
     "C[k,i] = A[i,j] * x[j]": (A @ X, 0),
@@ -47,7 +47,7 @@ def made(dynamic):
 
 
 def arguments(text, dynamic=False):
-    """The tensors that the statement names."""
+    """The tensors named in the statement."""
     every = {**made(dynamic), "x": X, "y": np.arange(4.0), "rows": ROWS, "v": np.array([1.0, 2.0, 3.0])}
     return {name: every[name] for name in parse_statement(text, sized=True).tensors()}
 
@@ -72,8 +72,8 @@ def test_dense_results(text, dynamic):
 def test_sparse_results(text, dynamic):
     once, dim, out_format = SPARSE[text]
     want = repeated(once, dim)
-    room = 60 if dynamic else None
-    found = evaluate(text, shape=want.shape, out_format=out_format, nse=room, **arguments(text, dynamic))
+    nse = 60 if dynamic else None
+    found = evaluate(text, shape=want.shape, out_format=out_format, nse=nse, **arguments(text, dynamic))
     assert isinstance(found, SparseTensor)
     assert found.shape == want.shape
     np.testing.assert_array_equal(found.todense(), want)
@@ -103,7 +103,7 @@ def test_gradients_and_batches(text, shape, of_dense, dynamic):
     np.testing.assert_array_equal(several, [of_dense(A), 2 * of_dense(A)])
 
 
-def test_what_else_tells_the_shape():
+def test_other_sources_of_the_shape():
     before, given = jnp.ones((5, 3)), arguments("y[i] = A[i,j] * x[j]")
     want = repeated(A @ X, 1)
     np.testing.assert_array_equal(evaluate("C[i,k] += A[i,j] * x[j]", C=before, **given), before + want)
@@ -113,7 +113,7 @@ def test_what_else_tells_the_shape():
     np.testing.assert_array_equal(evaluate("C[i,k] = 7", shape=(2, 3)), np.full((2, 3), 7))
 
 
-def test_it_is_computed_once_and_then_repeated():
+def test_the_result_is_computed_once_and_repeated():
     given = arguments("y[i] = A[i,j] * x[j]")
     assert "C[i] = A[i, j] * x[j]" in str(explain("C[i,k] = A[i,j] * x[j]", shape=(5, 3), **given))
 

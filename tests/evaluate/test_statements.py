@@ -1,10 +1,10 @@
-"""`evaluate` beside numpy: statements of every form, on operands sparse in several combinations and formats."""
+"""`evaluate` against numpy: statements of every form, with several combinations and formats of sparse operands."""
 
 import itertools
 
 import numpy as np
 import pytest
-from einsum.structure import check_stored, drawn, integers, reached, stored_in, whole
+from einsum.structure import check_structure, dense_array, integers, random_format, stored_in, structural_nonzeros
 
 import jsparse
 from jsparse import SparseTensor
@@ -70,7 +70,7 @@ STATEMENTS = [
     ("C[i,j] = A[i,j] + 0", lambda A: A + 0),
 ]
 
-# of sparse tensors too these results are dense: a term sums over indices of all its tensors, or is a number
+# Results that are dense even for sparse tensors: a term sums over indices of each of its tensors, or is a number.
 DENSE = {
     "y[i] = x[i] + A[i,j] * x[j]",
     "z[i] = y[i] - 2 * A[i,j] * x[j]",
@@ -90,14 +90,14 @@ def named(function):
 
 
 def check_rule(statement, function, tensors):
-    """The result of sparse tensors is sparse but for some, and stores what any values can reach."""
+    """Check that the result of sparse tensors is sparse unless in DENSE, and stores exactly the possible nonzeros."""
     found = jsparse.evaluate(statement, **tensors)
     assert isinstance(found, SparseTensor) == (statement not in DENSE)
     if isinstance(found, SparseTensor) and "0 *" not in statement:
-        mask = reached(function, list(tensors.values()))
-        check_stored(found, mask)
+        mask = structural_nonzeros(function, list(tensors.values()))
+        check_structure(found, mask)
         for out_format in ("coo", "csf") if found.ndim else ():
-            check_stored(jsparse.evaluate(statement, out_format=out_format, **tensors), mask, out_format)
+            check_structure(jsparse.evaluate(statement, out_format=out_format, **tensors), mask, out_format)
 
 
 @pytest.mark.semantics
@@ -111,25 +111,25 @@ def test_statements(statement, function):
         tensors = {}
         for name, kind in zip(names, sparse, strict=True):
             array = integers(rng, SHAPES[name], 0.4 if SHAPES[name] else 1)
-            tensors[name] = stored_in(array, drawn(rng, array.ndim), zeros=1) if kind else array
-        expected = function(*map(whole, tensors.values()))
+            tensors[name] = stored_in(array, random_format(rng, array.ndim), zeros=1) if kind else array
+        expected = function(*map(dense_array, tensors.values()))
         if all(sparse):
             check_rule(statement, function, tensors)
         described = str(tensors)
         for out_format in (None, "dense", "coo" if expected.ndim else None):
             found = jsparse.evaluate(statement, out_format=out_format, **tensors)
             assert found.shape == np.shape(expected)
-            np.testing.assert_array_equal(whole(found), expected, described)
+            np.testing.assert_array_equal(dense_array(found), expected, described)
             assert not (out_format == "dense" and isinstance(found, SparseTensor))
             assert out_format != "coo" or isinstance(found, SparseTensor)
 
 
 @pytest.mark.semantics
-def test_what_the_documentation_shows():
+def test_examples_of_the_documentation():
     rng = np.random.default_rng(0)
     b, x, A, B, E, F = (integers(rng, SHAPES[name], 0.5) for name in ("y", "x", "A", "B", "E", "E"))
     S, T = stored_in(A, "csr"), stored_in(B, "coo")
     y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=S, x=x)
-    np.testing.assert_array_equal(y, b - 2 * whole(S) @ x)
+    np.testing.assert_array_equal(y, b - 2 * dense_array(S) @ x)
     D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=S, B=T, E=E, F=F)
-    np.testing.assert_array_equal(D, (whole(S) + whole(T)) @ E - F)
+    np.testing.assert_array_equal(D, (dense_array(S) + dense_array(T)) @ E - F)

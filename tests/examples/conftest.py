@@ -1,4 +1,4 @@
-"""Examples are scripts: they import each other from their own folder."""
+"""Examples are scripts, which import each other from their own folder."""
 
 import sys
 from pathlib import Path

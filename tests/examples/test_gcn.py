@@ -9,7 +9,7 @@ NODES = 40
 
 @pytest.fixture
 def arrays():
-    """A ring of two classes; the features name the class, mostly."""
+    """A ring of nodes of two classes, most of whose features equal the class."""
     labels = (np.arange(NODES) >= NODES // 2).astype(np.int32)
     ring = sp.csr_array((np.ones(NODES), (np.arange(NODES), (np.arange(NODES) + 1) % NODES)), shape=(NODES, NODES))
     features = sp.csr_array(np.eye(6)[labels * 3 + np.arange(NODES) % 3] + np.eye(6)[np.arange(NODES) % 6])

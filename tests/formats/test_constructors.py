@@ -1,4 +1,4 @@
-"""What is wrong with index arrays, coordinates and values is said: what was expected, what came, and where."""
+"""Errors for index arrays, coordinates and values: messages say what was expected, what was found, and where."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ from jsparse import DTypeError, FormatError, Pattern, PatternError, ShapeError, 
         ((3, 4), "csr", ([1, 1, 1, 1], [0]), PatternError, "pointers of level 1 to start at 0"),
         ((3, 4), "csr", ([0, 2, 1, 2], [0, 1]), PatternError, "never to decrease, but 2 is followed by 1 at 2"),
         ((3, 4), "csr", ([0, 1, 1, 3], [0, 1]), PatternError, "the number of coordinates, 2, but got 3"),
-        ((3, 4), "csr", ([0, 1, 1, 2], [0, 4]), PatternError, r"lie in \[0, 4\), but coordinate 4 came at 1"),
-        ((3, 4), "csr", ([0, 1, 1, 2], [0, -1]), PatternError, r"lie in \[0, 4\), but coordinate -1 came at 1"),
+        ((3, 4), "csr", ([0, 1, 1, 2], [0, 4]), PatternError, r"lie in \[0, 4\), but the one at position 1 is 4"),
+        ((3, 4), "csr", ([0, 1, 1, 2], [0, -1]), PatternError, r"lie in \[0, 4\), but the one at position 1 is -1"),
         ((3, 4), "csr", ([0, 2, 2, 2], [1, 0]), PatternError, "out of order"),
         ((3, 4), "csr", ([0, 2, 2, 2], [1, 1]), PatternError, "repeat"),
         ((3, 4), "coo", ([0, 2], [1, 1], [2, 2]), PatternError, "repeat"),
@@ -45,7 +45,7 @@ def test_patterns(shape, format, arrays, error, message):
         Pattern(shape, format, arrays)
 
 
-def test_an_empty_list_is_no_coordinates():
+def test_an_empty_list_of_coordinates():
     assert Pattern((3, 4), "csr", ([0, 0, 0, 0], [])).nse == 0
 
 

@@ -20,7 +20,7 @@ from jsparse.formats.dynamic import pad, trim
         ("dense", (4, 5), 20, (4, 20), ()),
     ],
 )
-def test_room_follows_from_nse(format, shape, nse, capacities, lengths):
+def test_capacities_follow_from_nse(format, shape, nse, capacities, lengths):
     type_ = DynamicType(shape, Format.of(format, len(shape)), nse)
     assert type_.capacities == capacities
     assert type_.array_lengths == lengths
@@ -34,21 +34,23 @@ def test_indices_are_wide_where_they_must_be():
 
 
 @pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"])
-@pytest.mark.parametrize("room", [0, 4, 40])
-def test_padding_and_back(format, room):
+@pytest.mark.parametrize("padding", [0, 4, 40])
+def test_pad_and_trim(format, padding):
     rng = np.random.default_rng(0)
     pattern, _ = Pattern.from_coordinates(rng.integers(0, 6, (2, 9)), (6, 6), format)
-    nse = pattern.nse + 6 * room
+    nse = pattern.nse + 6 * padding
     type_ = DynamicType(pattern.shape, pattern.format, nse)
     arrays = pad(pattern, nse)
     assert tuple(map(len, arrays)) == type_.array_lengths
     assert trim(type_, arrays) is pattern
 
 
-def test_what_has_no_room_is_refused():
+def test_entries_beyond_the_capacity_are_refused():
     pattern, _ = Pattern.from_coordinates(np.array([[0, 1, 2], [0, 1, 2]]), (3, 3), "csr")
-    with pytest.raises(PatternError, match=r"room for the 3 slots of .* but nse=2"):
+    with pytest.raises(PatternError, match=r"capacity for the 3 slots of .* but got nse=2"):
         pad(pattern, 2)
     type_ = DynamicType((3, 3), Format.of("csr", 2), 2)
-    with pytest.raises(PatternError, match="at most 2 entries in a level, as nse=2 allows, but there are 3"):
+    with pytest.raises(
+        PatternError, match="at most 2 positions in the level of dimension 1, .* nse=2, but there are 3"
+    ):
         trim(type_, (np.array([0, 1, 2, 3]), np.array([0, 1])))

@@ -108,7 +108,7 @@ def test_no_tensor_is_stored_with_a_singleton_below_a_dense_level():
         Format.of(format, 2)
 
 
-def test_a_level_refuses_what_has_no_meaning():
+def test_invalid_levels_are_refused():
     with pytest.raises(FormatError, match="dense level of dimension 0 to be unique"):
         Level(DENSE, 0, unique=False)
     with pytest.raises(FormatError, match="dimension >= 0, but it stores dimension -1"):

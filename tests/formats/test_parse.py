@@ -31,7 +31,7 @@ def test_later_formats_are_refused_by_name(name):
         ("(i, j) -> (i : dense, j : compressed(nonordered))", "nonordered"),
     ],
 )
-def test_later_words_are_refused_in_their_place(text, word):
+def test_later_words_are_refused_with_a_caret(text, word):
     with pytest.raises(NotYetSupportedError, match="not supported yet") as caught:
         Format.of(text, 2)
     assert pointed(caught.value) == (text, word)
@@ -44,45 +44,45 @@ def test_later_words_are_refused_in_their_place(text, word):
         ("csr(3)", 2, r"csr without arguments, but got csr\(3\)"),
         ("csr", 3, "a matrix for the format csr, but the tensor has 3 dimensions"),
         ("coo", 0, "at least 1 dimension for the format coo"),
-        ("(i) -> (i : dense)", 2, "a format of 2 dimensions, as the tensor has, but .* has 1"),
+        ("(i) -> (i : dense)", 2, "a format of 2 dimensions, like the tensor, but .* has 1"),
         (Format.dense(3), 2, "a format of 2 dimensions"),
         (7, 2, "or a Format, but got a int"),
         ("(i, j) -> (i : dense, j : singleton)", 2, "dimension 0 above it is dense"),
     ],
 )
-def test_formats_that_cannot_be(spec, ndim, message):
+def test_invalid_formats(spec, ndim, message):
     with pytest.raises(FormatError, match=message):
         Format.of(spec, ndim)
 
 
 @pytest.mark.parametrize(
-    "text, message, place",
+    "text, message, word",
     [
         ("(i, j) > (i : dense, j : compressed)", "Expected '->'", ">"),
-        ("(i, i) -> (i : dense)", "named once, but i comes again", "i"),
+        ("(i, i) -> (i : dense)", "named once, but i is named twice", "i"),
         ("(i, j) -> (i : dense, k : dense)", "one of the dimensions i, j, but got k", "k"),
-        ("(i, j) -> (i : dense, i : dense)", "i has a second one", "i"),
+        ("(i, j) -> (i : dense, i : dense)", "one level for each dimension, but i has two", "i"),
         ("(i, j) -> (i : dense)", "for each dimension, but j has none", "^"),
         ("(i, j) -> (i : dense j : dense)", "Expected ',' or '\\)', but got j", "j"),
         ("(i, j) -> (i dense, j : dense)", "Expected ':' between", "dense"),
         ("(i, j) -> (i : sparse, j : dense)", "dense, compressed, singleton or range, but got sparse", "sparse"),
         ("(i, j) -> (i : 3, j : dense)", "dense, compressed, singleton or range, but got 3", "3"),
         ("(i, j) -> (i : compressed(odd), j : dense)", "Expected nonunique, but got odd", "odd"),
-        ("(i, j) -> (i : dense(nonunique), j : dense)", "each coordinate exactly once", "nonunique"),
+        ("(i, j) -> (i : dense(nonunique), j : dense)", "each coordinate at most once", "nonunique"),
         ("(i, j) -> (i : dense, j : dense) x", "the notation to end here", "x"),
         ("(i, j) -> (i : dense, j : ", "but got the end", "^"),
         ("(i, j", "Expected ',' or '\\)', but got the end", "^"),
     ],
 )
-def test_grammar_errors_point_at_the_place(text, message, place):
+def test_grammar_errors_point_at_the_word(text, message, word):
     with pytest.raises(SubscriptError, match=message) as caught:
         Format.of(text, 2)
     shown, found = pointed(caught.value)
     assert shown == text
-    assert found.strip() == place.strip("^")
+    assert found.strip() == word.strip("^")
 
 
 def pointed(error):
-    """The text that a message repeats, and what its caret underlines."""
+    """The text in a message, and the part of it that the caret underlines."""
     _, text, carets = str(error).split("\n")
     return text[4:], text[carets.index("^") : len(carets)]

@@ -74,7 +74,7 @@ def test_interning_in_threads():
     assert len(set(map(id, found))) == 1
 
 
-def test_immutable_and_apart_from_the_arrays_given():
+def test_immutable_and_independent_of_the_arrays_given():
     pointers = np.array([0, 1, 1, 2], I32)
     pattern = Pattern((3, 4), "csr", (pointers, np.array([3, 0], I32)))
     pointers[1] = 7
@@ -108,10 +108,14 @@ def test_index_dtype():
         ([1, 1, 1, 2], [3, 0], "to start at 0, but they start at 1"),
         ([0, 2, 1, 2], [3, 0], "never to decrease, but 2 is followed by 1 at 2"),
         ([0, 1, 1, 3], [3, 0], "to be the number of coordinates, 2, but got 3"),
-        ([0, 1, 1, 2], [3, 4], r"coordinates of level 1 to lie in \[0, 4\), but coordinate 4 came at 1"),
-        ([0, 1, 1, 2], [-1, 0], "but coordinate -1 came at 0"),
-        ([0, 2, 2, 2], [3, 0], r"to increase within their parent, but \(3,\) at 0 and \(0,\) at 1 are out of order"),
-        ([0, 2, 2, 2], [3, 3], r"but \(3,\) at 0 and \(3,\) at 1 repeat"),
+        ([0, 1, 1, 2], [3, 4], r"coordinates of level 1 to lie in \[0, 4\), but the one at position 1 is 4"),
+        ([0, 1, 1, 2], [-1, 0], "but the one at position 0 is -1"),
+        (
+            [0, 2, 2, 2],
+            [3, 0],
+            r"to increase within their parent, but \(3,\) at position 0 and \(0,\) at position 1 are out of order",
+        ),
+        ([0, 2, 2, 2], [3, 3], r"but \(3,\) at position 0 and \(3,\) at position 1 repeat"),
     ],
 )
 def test_csr_arrays_that_describe_no_tensor(pointers, coordinates, message):
@@ -123,15 +127,15 @@ def test_csr_arrays_that_describe_no_tensor(pointers, coordinates, message):
     "format, arrays, message",
     [
         ("coo", [[0, 2], [0, 1]], r"Expected 3 index arrays for the format coo \(pointers of level 0, .*but got 2"),
-        ("coo", [[0, 2], [0, 1], [0]], "coordinates of level 1 to be 2 long, as those of its parent, but got 1"),
-        ("coo", [[0, 2], [0, 0], [1, 1]], r"\(0, 1\) at 0 and \(0, 1\) at 1 repeat"),
-        ("coo", [[0, 2], [1, 0], [1, 1]], r"\(1, 1\) at 0 and \(0, 1\) at 1 are out of order"),
+        ("coo", [[0, 2], [0, 1], [0]], "coordinates of level 1 to be 2 long, one for each position, but got 1"),
+        ("coo", [[0, 2], [0, 0], [1, 1]], r"\(0, 1\) at position 0 and \(0, 1\) at position 1 repeat"),
+        ("coo", [[0, 2], [1, 0], [1, 1]], r"\(1, 1\) at position 0 and \(0, 1\) at position 1 are out of order"),
         ("coo", [[0, 2], [0.0, 0.0], [1, 1]], "one-dimensional array of integers, but got .* float64"),
         ("coo", [[[0, 2]], [0, 0], [1, 1]], r"one-dimensional array of integers, but got shape \(1, 2\)"),
         (
             "(i, j) -> (i : compressed, j : singleton)",
             [[0, 2], [1, 1], [0, 1]],
-            "level 0, which is unique, to differ within their parent, but 1 at 0 comes again at 1",
+            "level 0, which is unique, to differ within their parent, but positions 0 and 1 both have 1",
         ),
     ],
 )
@@ -140,10 +144,10 @@ def test_arrays_that_describe_no_tensor(format, arrays, message):
         Pattern((3, 4), format, [np.array(array) for array in arrays])
 
 
-def test_shapes_that_are_none():
+def test_invalid_shapes():
     with pytest.raises(PatternError, match=r"to lie between 0 and 2\*\*62, but got \(-1, 3\)"):
         Pattern.from_coordinates(np.zeros((2, 0), int), (-1, 3), "coo")
-    with pytest.raises(PatternError, match="a shape of integers"):
+    with pytest.raises(PatternError, match="a shape of static integers"):
         Pattern.from_coordinates(np.zeros((2, 0), int), (1.5, 3), "coo")
     with pytest.raises(PatternError, match="a shape of 2 dimensions for the format csr"):
         Pattern((3, 4, 5), Format.of("csr", 2), ())
@@ -152,7 +156,7 @@ def test_shapes_that_are_none():
 @pytest.mark.parametrize(
     "coords, message",
     [
-        ([[0, 1, 3], [0, 4, 0]], r"dimension 1 to lie in \[0, 4\), but entry 1 has 4: all of it is \(1, 4\)"),
+        ([[0, 1, 3], [0, 4, 0]], r"dimension 1 to lie in \[0, 4\), but entry 1 has 4. Its coordinates are \(1, 4\)"),
         ([[0, -1], [0, 0]], "but entry 1 has -1"),
         ([[0.5], [1.0]], "an integer dtype, but got float64"),
         ([[True], [False]], "an integer dtype, but got bool"),
@@ -168,9 +172,7 @@ def test_coordinates_that_describe_no_tensor(coords, message):
 def test_a_unique_level_above_a_singleton_cannot_repeat():
     format = "(i, j) -> (i : compressed, j : singleton)"
     assert Pattern.from_coordinates(np.array([[2, 0, 2], [1, 3, 1]]), (3, 4), format)[0].nse == 2
-    message = (
-        r"dimension 0 .* unique and a singleton follows, but the entries \(i, j\) = \(2, 1\) and \(2, 3\) share it"
-    )
+    message = r"dimension 0 .* unique and above a singleton, but the entries \(i, j\) = \(2, 1\) and \(2, 3\) share one"
     with pytest.raises(FormatError, match=message):
         Pattern.from_coordinates(np.array([[2, 0, 2], [1, 3, 3]]), (3, 4), format)
 
@@ -184,7 +186,7 @@ def test_any_integer_dtype_and_no_entries(dtype):
 
 
 @pytest.mark.parametrize("format", ["coo", "csf", "(i, j, k) -> (k : compressed, j : compressed, i : dense)"])
-def test_undense_dimensions_cost_nothing(format):
+def test_dimensions_that_are_not_dense_cost_nothing(format):
     huge = 10 if "dense" in format else 10**9
     shape = (huge, 10**9, 10**9)
     rng = np.random.default_rng(0)
@@ -206,7 +208,9 @@ def test_a_large_matrix_of_few_entries():
 
 
 def test_positions_are_counted_in_64_bits():
-    with pytest.raises(PatternError, match=r"at most 2\*\*63 - 1 positions, but .* needs 1e\+36: its dense levels"):
+    with pytest.raises(
+        PatternError, match=r"at most 2\*\*63 - 1 positions, but .* needs 1e\+36, because the sizes of its dense levels"
+    ):
         Pattern.from_coordinates(np.zeros((4, 1), int), (10**9,) * 4, "dense")
     dense, slots = Pattern.from_coordinates(np.full((2, 1), 10**9 - 1), (10**9, 10**9), "dense")
     assert dense.nse == 10**18

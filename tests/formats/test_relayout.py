@@ -15,7 +15,7 @@ def matrix():
     return Pattern.from_coordinates(coords, (3, 4), "csr")[0]
 
 
-def test_to_the_columns(matrix):
+def test_csr_to_csc(matrix):
     relayout = relayout_to(matrix, "csc")
     assert [array.tolist() for array in relayout.target.arrays] == [[0, 1, 3, 4, 5], [2, 0, 2, 2, 0]]
     assert relayout.gather.tolist() == [2, 0, 3, 4, 1]
@@ -34,13 +34,13 @@ def test_to_the_same_order_nothing_moves(matrix):
     assert relayout_to(matrix, "csr").target is matrix
 
 
-def test_to_fill(matrix):
+def test_to_a_format_with_dense_blocks(matrix):
     relayout = relayout_to(matrix, "(i, j) -> (i : compressed, j : dense)")
     assert relayout.gather.tolist() == [-1, 0, -1, 1, 2, 3, 4, -1]
     assert relayout.scatter.tolist() == [1, 3, 4, 5, 6]
 
 
-def test_kept_compared_and_pickled(matrix):
+def test_cached_compared_and_pickled(matrix):
     relayout = relayout_to(matrix, "csc")
     assert relayout_to(matrix, "csc") is relayout
     assert pickle.loads(pickle.dumps(relayout)) == relayout
@@ -60,7 +60,7 @@ def test_into_a_larger_pattern(matrix):
         Relayout(matrix, matrix.transposed((1, 0)))
 
 
-def test_what_a_format_cannot_hold(matrix):
+def test_entries_that_a_format_cannot_store(matrix):
     with pytest.raises(FormatError, match="Make that level nonunique"):
         relayout_to(matrix, "(i, j) -> (i : compressed, j : singleton)")
 
@@ -87,7 +87,7 @@ def test_what_a_format_cannot_hold(matrix):
         ((9, 9), "dense", (1, 0), "(i, j) -> (j : dense, i : dense)"),
     ],
 )
-def test_derived_formats(shape, format, order, expected):
+def test_formats_of_transposed_indices(shape, format, order, expected):
     pattern, _ = Pattern.from_coordinates(np.zeros((len(shape), 1), int), shape, format)
     assert derived_format(pattern, order).notation == expected
     assert with_order(pattern, order).format.notation == expected

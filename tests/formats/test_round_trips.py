@@ -16,7 +16,7 @@ SIZES = st.sampled_from([0, 1, 2, 3, 5, 7])
 
 @st.composite
 def tensors(draw):
-    """(coords, values, shape), with duplicates, for orders 0 to 5."""
+    """(coords, values, shape) with duplicates, for ranks 0 to 5."""
     shape = tuple(draw(st.lists(SIZES, max_size=5)))
     most = 2 * int(np.prod(shape, dtype=int))
     count = draw(st.integers(0, min(most, 30)))
@@ -86,7 +86,7 @@ def test_relayouts(tensor, data):
 
 @settings(max_examples=200, deadline=None)
 @given(tensors(), st.data())
-def test_relabelled_and_derived_patterns(tensor, data):
+def test_transposed_patterns_and_transposed_indices(tensor, data):
     coords, _, shape = tensor
     pattern, _ = Pattern.from_coordinates(coords, shape, data.draw(formats(len(shape))))
     axes = data.draw(st.permutations(range(len(shape))))

@@ -1,4 +1,4 @@
-"""What may be wrong with what a user hands in: each draw is one hostile case, run and judged."""
+"""Random corruptions of users' inputs. Each case is run, and its result is checked."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ import jsparse
 from jsparse import JsparseError, SparseTensor
 
 Rng = np.random.Generator
-HUGE = (-1, -5, 10**8, 2**31 - 1, -(2**31), 900, 7)  # what stands in index arrays that are none
+HUGE = (-1, -5, 10**8, 2**31 - 1, -(2**31), 900, 7)  # numbers in corrupt index arrays
 
 
 class Wrong(Exception):  # noqa: N818
-    """A number that no operand explains, or no error where there has to be one."""
+    """A result that no operand explains, or no error where one was expected."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One hostile call: `run` either raises one of `errors` (JAX has its own for leaves that are no arrays) or gives
-    numbers that operands explain."""
+    """One hostile call: `run` raises one of `errors`, or gives numbers that operands explain.
+
+    JAX has its own errors for leaves that are no arrays.
+    """
 
     text: str
     run: Callable[[], Any]
@@ -38,7 +40,7 @@ class Case:
     errors: tuple[type[Exception], ...] = (JsparseError,)
 
     def check(self) -> None:
-        """Raises Wrong, or whatever is raised that is none of jsparse's errors."""
+        """Run the case. Raises Wrong for a wrong result, and passes on errors that are not in `errors`."""
         try:
             result = jax.block_until_ready(self.run())
         except self.errors:
@@ -66,7 +68,7 @@ def _drawn(rng: Rng) -> tuple[str, SparseTensor, str, Callable[[SparseTensor], A
 
 
 def garbage(rng: Rng, array: np.ndarray) -> np.ndarray:
-    """Index arrays of the right length and dtype, and nothing else right."""
+    """An index array of the right length and dtype with wrong contents."""
     found = np.array(array)
     if not found.size:
         return found
@@ -83,12 +85,12 @@ def garbage(rng: Rng, array: np.ndarray) -> np.ndarray:
 
 
 def index_arrays(rng: Rng) -> Case:
-    """The index arrays of a dynamic tensor hold garbage."""
+    """A case where the index arrays of a dynamic tensor hold garbage."""
     format, A, name, operation = _drawn(rng)
     arrays = tuple(jnp.asarray(garbage(rng, np.asarray(a))) if rng.random() < 0.7 else a for a in A.pattern.arrays)
     broken = SparseTensor(A.values, replace(A.pattern, arrays=arrays))
     run = (lambda: kernels.traced(operation, broken)) if rng.random() < 0.8 else (lambda: operation(broken))
-    # Pointers that count more than there is room for are an overflow, whose results are NaN.
+    # Pointers that count more entries than the capacity are an overflow, whose results are NaN.
     return Case(f"{name} of {format} with garbage", run, may_be_nan=lambda: True)
 
 
@@ -112,7 +114,7 @@ LEAF_CHANGES: dict[str, Callable[[Any], Any]] = {
 
 
 def leaves(rng: Rng) -> Case:
-    """A tree.map gave back something else for a leaf, or for all of them."""
+    """A case where a `tree.map` changed one leaf or all of them."""
     format, A, name, operation = _drawn(rng)
     if rng.random() < 0.3:
         A = jsparse.asarray(A.todense(), format)
@@ -124,7 +126,7 @@ def leaves(rng: Rng) -> Case:
         for a, b in zip(changed, found, strict=True)
     ]
     broken = jax.tree.unflatten(tree, changed)
-    # What is sampled takes the pattern of the tensor alone; a BCOO may be a batch, if all leaves have its axis.
+    # A sampled product uses only the tensor's pattern. A BCOO may be a batch if all leaves have the batch axis.
     only_values = at == 0 or not A.is_dynamic
     is_batch = change in ("stacked", "axis") and (at == len(found) or len(found) == 1)
     legal = (only_values and name == "sampled") or (is_batch and name == "to_bcoo")
@@ -135,20 +137,20 @@ def leaves(rng: Rng) -> Case:
 
 
 def casts(rng: Rng) -> Case:
-    """All leaves were cast or averaged: an error for a dynamic tensor, whose index arrays are among them."""
+    """A case where all leaves were cast or averaged. It is an error, as index arrays are among the leaves."""
     format, A, name, operation = _drawn(rng)
     dtype = _pick(rng, ("bfloat16", "int8", "float32", "float16", "uint32", "int16", "bool"))
     step: Callable[[Any], Any] = _pick(
         rng, (lambda v: v.astype(dtype), lambda v: v - 0.1 * v, lambda v: 0.9 * v + 0.1 * v)
     )
     broken = jax.tree.map(step, A)
-    # jax.grad itself refuses values that are no floats.
+    # jax.grad refuses values that are no floats.
     errors = (JsparseError, TypeError) if name == "gradients" else (JsparseError,)
     return Case(f"{name} of {format}, all leaves {dtype}", lambda: operation(broken), must_fail=True, errors=errors)
 
 
 def pickles(rng: Rng) -> Case:
-    """One byte of a pickled static tensor is another. What loads all the same is the same tensor, or none at all."""
+    """A case where one byte of a pickled static tensor changed. If it loads, it is the same tensor, or no tensor."""
     format = _pick(rng, FORMATS)
     A = jsparse.asarray(kernels.matrix(int(rng.integers(50))), format)
     data = bytearray(pickle.dumps(A))
@@ -158,12 +160,12 @@ def pickles(rng: Rng) -> Case:
     def run() -> Any:
         try:
             loaded = pickle.loads(bytes(data))
-        except Exception as error:  # of any kind: the bytes say what Python is to do
+        except Exception as error:  # any error: the bytes are instructions for Python
             raise JsparseError(str(error)) from error
         if not isinstance(loaded, SparseTensor):
-            raise JsparseError("nothing that is a tensor")
+            raise JsparseError("the object is no tensor")
         if loaded.pattern != A.pattern or not np.array_equal(loaded.values, A.values):
-            raise Wrong(f"byte {at} of a pickle changed: another tensor")
+            raise Wrong(f"a pickle with byte {at} changed loads as another tensor")
         return loaded @ X
 
     return Case(f"byte {at} of a pickle of {format}", run)
@@ -193,13 +195,13 @@ def _corrupt_scipy(rng: Rng) -> Any:
 
 
 def foreign(rng: Rng) -> Case:
-    """A corrupt array of scipy, into any format."""
+    """A case where a corrupt scipy array is converted to any format."""
     S, format, dynamic = _corrupt_scipy(rng), _pick(rng, (*FORMATS, "dense")), bool(rng.random() < 0.3)
     return Case(f"corrupt scipy {S.format} to {format}", lambda: jsparse.asarray(S, format, dynamic=dynamic) @ X)
 
 
 def jax_sparse(rng: Rng) -> Case:
-    """A BCOO or BCSR whose indices are garbage; out of range ones are padding."""
+    """A case with a BCOO or BCSR whose indices are garbage. Indices out of range are padding."""
     x = kernels.matrix(int(rng.integers(50)))
     S = scipy.sparse.csr_array(x)
     values = jnp.asarray(S.data)
@@ -222,16 +224,16 @@ def _gathered(table: Any, x: Any) -> Any:
 
 
 def tables(rng: Rng) -> Case:
-    """Tables of integers that lead anywhere: what is out of range contributes nothing."""
+    """A case with an index table that holds garbage. Indices out of range contribute nothing."""
     table = garbage(rng, rng.integers(0, ROWS, NSE).astype(np.int32))
     if rng.random() < 0.5:
-        return Case("a traced table", lambda: _gathered(table, X))
+        return Case("a traced index table", lambda: _gathered(table, X))
     A = jsparse.asarray(kernels.matrix(int(rng.integers(50))), _pick(rng, FORMATS))
-    return Case("a known table", lambda: jsparse.evaluate("y[p] = A[t[p],j] * x[j]", A=A, t=table, x=X[:, 0]))
+    return Case("a static index table", lambda: jsparse.evaluate("y[p] = A[t[p],j] * x[j]", A=A, t=table, x=X[:, 0]))
 
 
 def coordinates(rng: Rng) -> Case:
-    """Coordinates from anywhere: an error, or padding where room is given."""
+    """A case with coordinates out of range. They are an error, or padding if nse is given."""
     coords = np.stack([garbage(rng, rng.integers(0, size, 12)) for size in (ROWS, COLUMNS)])
     values, nse = rng.integers(1, LARGEST + 1, 12).astype(np.float32), _pick(rng, (None, NSE, 3))
     format = _pick(rng, FORMATS)
@@ -245,6 +247,6 @@ KINDS = (index_arrays, index_arrays, leaves, casts, pickles, foreign, jax_sparse
 
 
 def case(seed: int, number: int) -> Case:
-    """A hostile case, the same for the same numbers."""
+    """The hostile case with these numbers, which determine it."""
     rng = np.random.default_rng((seed, number))
     return KINDS[number % len(KINDS)](rng)

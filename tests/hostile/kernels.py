@@ -1,4 +1,4 @@
-"""Operations of all kinds on one matrix or tensor, of fixed shapes: one program serves all corruptions of it."""
+"""Operations on one matrix or tensor. Shapes are fixed, so one program serves all corruptions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import jsparse
 from jsparse import SparseTensor
 
 ROWS, COLUMNS, DEPTH, WIDTH, NSE = 9, 7, 4, 3, 30
-LARGEST = 3  # of all numbers, which are integers and at least 0: what is computed of them is, too
-BOUND = float(LARGEST**4 * 4 * NSE**2 * ROWS * COLUMNS)  # of any result of the operations below
+LARGEST = 3  # all numbers are integers from 0 to LARGEST, so no result is negative
+BOUND = float(LARGEST**4 * 4 * NSE**2 * ROWS * COLUMNS)  # no result of the operations below is larger
 
 Operation = Callable[[SparseTensor], Any]
 
@@ -25,7 +25,7 @@ TABLE = jnp.asarray(np.arange(5) * 3 % ROWS)
 
 
 def _known(format: str) -> SparseTensor:
-    """A static matrix to meet the one that is corrupted."""
+    """A valid static matrix, to be combined with the corrupt one."""
     dense = (np.add.outer(np.arange(ROWS), 2 * np.arange(COLUMNS)) % 3 == 0).astype(np.float32)
     return jsparse.asarray(dense, format)
 
@@ -86,12 +86,12 @@ SOLID_FORMATS = ("csf", "coo", "(i, j, k) -> (i : dense, j : compressed, k : com
 
 @partial(jax.jit, static_argnums=0)
 def traced(operation: Operation, A: SparseTensor) -> Any:
-    """The operation as one program."""
+    """The result of the operation as one program."""
     return operation(A)
 
 
 def matrix(seed: int, order: int = 2) -> np.ndarray:
-    """A dense array of integers, at most NSE of which are not 0."""
+    """A dense array of integers with at most NSE nonzeros."""
     rng = np.random.default_rng(seed)
     shape = (ROWS, COLUMNS, DEPTH)[:order]
     x = np.zeros(shape, np.float32)
@@ -100,6 +100,6 @@ def matrix(seed: int, order: int = 2) -> np.ndarray:
 
 
 def dynamic(format: str, seed: int, order: int = 2) -> SparseTensor:
-    """A dynamic tensor in that format, with unused slots."""
+    """A dynamic tensor with unused slots."""
     nse = NSE * (COLUMNS if "dense)" in format else 1)
     return jsparse.asarray(matrix(seed, order), format, dynamic=True, nse=nse)

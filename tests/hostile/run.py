@@ -1,6 +1,6 @@
-"""Thousands of hostile cases, with memory guarded: `python tests/hostile/run.py --count 3000`.
+"""Runs thousands of hostile cases with guarded memory: `python tests/hostile/run.py --count 3000`.
 
-They run in processes of their own, so that one which ends its process is seen, and named.
+Cases run in other processes, so that a crash is detected and its case is named.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-BLOCK = 100  # cases of one process
+BLOCK = 100  # cases in one process
 
 
 def run_block(seed: int, first: int, stop: int, results: Any) -> None:
-    """Run cases with guarded memory; sends the number of each before it runs, and then what was wrong, if anything."""
+    """Run cases with guarded memory. Sends the number of each case before it runs, and a description if it fails."""
     from hostile.corruptions import case
 
     from jsparse import _native
@@ -26,7 +26,7 @@ def run_block(seed: int, first: int, stop: int, results: Any) -> None:
     _native.set_guard(True)
     for number in range(first, stop):
         results.send((number, None))
-        text = "drawing it"
+        text = "making the case"
         try:
             drawn = case(seed, number)
             text = drawn.text
@@ -38,7 +38,7 @@ def run_block(seed: int, first: int, stop: int, results: Any) -> None:
 
 
 def failures(seed: int, first: int, stop: int) -> list[str]:
-    """What was wrong with these cases. Goes on behind a case that ended its process."""
+    """Descriptions of the failures of these cases. If a case ends its process, a new process runs the next ones."""
     context, found = multiprocessing.get_context("spawn"), []
     while first < stop:
         receiver, sender = context.Pipe(duplex=False)
@@ -60,7 +60,7 @@ def failures(seed: int, first: int, stop: int) -> list[str]:
 
 
 def main() -> int:
-    """Runs the cases and prints what was wrong."""
+    """Run the cases and print the failures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)

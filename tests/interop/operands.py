@@ -1,4 +1,4 @@
-"""Random BCOO and BCSR arrays of every layout, with disorder, duplicates and padding, and what they mean in numpy."""
+"""Random BCOO and BCSR arrays of every layout, unsorted, with duplicates and padding, and their dense arrays."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -15,7 +15,7 @@ DTYPES = (
 
 @dataclass(frozen=True)
 class Layout:
-    """How many dimensions are batch and dense ones, and which batch axes of data and indices have size 1."""
+    """The numbers of batch and dense dimensions, and the batch axes of data and of indices that have size 1."""
 
     n_batch: int
     n_dense: int
@@ -24,7 +24,7 @@ class Layout:
 
 
 def integers(rng, shape, dtype):
-    """Small integers, exact in every dtype and in sums of some hundreds of products."""
+    """Small integers. They are exact in every dtype, and so are sums of some hundreds of products."""
     if np.dtype(dtype) == np.bool_:
         return rng.random(shape) < 0.5
     low = 0 if np.dtype(dtype).kind == "u" else -3
@@ -37,7 +37,7 @@ def outer_shape(shape, n_batch, thin):
 
 
 def coordinates(rng, outer, sizes, nse):
-    """(*outer, nse, len(sizes)) coordinates in any order, some twice, some at the size or behind it."""
+    """(*outer, nse, len(sizes)) coordinates in any order, with duplicates and with coordinates out of range."""
     columns = [rng.integers(0, size, (*outer, nse)) for size in sizes]
     found = np.stack(columns, -1) if columns else np.zeros((*outer, nse, 0), int)
     if nse > 2 and sizes:
@@ -48,7 +48,7 @@ def coordinates(rng, outer, sizes, nse):
 
 
 def bcoo(rng, shape, layout, nse, dtype=np.float32, data=None):
-    """A BCOO and the numpy array that it means."""
+    """A BCOO and its dense array."""
     n_sparse = len(shape) - layout.n_batch - layout.n_dense
     sizes = shape[layout.n_batch : layout.n_batch + n_sparse]
     indices = coordinates(rng, outer_shape(shape, layout.n_batch, layout.thin_indices), sizes, nse)
@@ -58,7 +58,7 @@ def bcoo(rng, shape, layout, nse, dtype=np.float32, data=None):
 
 
 def bcsr(rng, shape, layout, nse, dtype=np.float32):
-    """A BCSR whose rows are in disorder and hold duplicates, with entries behind the last pointer."""
+    """A BCSR with unsorted rows, duplicates, and entries after the last pointer; and its dense array."""
     b = layout.n_batch
     outer = outer_shape(shape, b, layout.thin_indices)
     ends = (
@@ -66,24 +66,24 @@ def bcsr(rng, shape, layout, nse, dtype=np.float32):
     )
     indptr = np.concatenate([np.zeros((*outer, 1), int), ends], -1)
     columns = coordinates(rng, outer, shape[b + 1 : b + 2], nse)[..., 0]
-    places = np.arange(nse)
-    rows = (places[:, None] >= indptr[..., None, 1:]).sum(-1)
+    positions = np.arange(nse)
+    rows = (positions[:, None] >= indptr[..., None, 1:]).sum(-1)
     data = integers(rng, (*outer_shape(shape, b, layout.thin_data), nse, *shape[b + 2 :]), dtype)
     arrays = jax.device_put((data, columns, indptr.astype(np.int32)))
     return sparse.BCSR(arrays, shape=shape), dense_of(data, np.stack([rows, columns], -1), shape)
 
 
 def dense_of(data, indices, shape):
-    """Entry by entry; batch axes of size 1 stand for all coordinates."""
+    """The dense array, written entry by entry. A batch axis of size 1 stands for all coordinates."""
     n_batch, n_sparse = indices.ndim - 2, indices.shape[-1]
     batch = shape[:n_batch]
     data = np.broadcast_to(data, (*batch, *data.shape[n_batch:]))
     indices = np.broadcast_to(indices, (*batch, *indices.shape[n_batch:]))
     out = np.zeros(shape, data.dtype)
     sizes = shape[n_batch : n_batch + n_sparse]
-    for place in product(*map(range, (*batch, indices.shape[-2]))):
-        at = tuple(int(i) for i in indices[place])
+    for entry in product(*map(range, (*batch, indices.shape[-2]))):
+        at = tuple(int(i) for i in indices[entry])
         if all(0 <= i < size for i, size in zip(at, sizes, strict=True)):
-            where = (*place[:n_batch], *at)
-            out[where] = out[where] | data[place] if data.dtype == bool else out[where] + data[place]
+            where = (*entry[:n_batch], *at)
+            out[where] = out[where] | data[entry] if data.dtype == bool else out[where] + data[entry]
     return out

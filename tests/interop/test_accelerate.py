@@ -1,4 +1,4 @@
-"""JAX's own sparse products on jsparse's kernels: every layout and every dimension number, against dense numpy."""
+"""JAX's sparse products on jsparse's kernels: all layouts and dimension numbers, against dense numpy."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ PRODUCTS = {bcoo: sparse.bcoo_dot_general, bcsr: sparse.bcsr_dot_general}
 
 @pytest.fixture(autouse=True)
 def only_kernels():
-    """Every product of a test is lowered to kernels."""
+    """Check that every product of a test is lowered to jsparse's kernels."""
     with accelerated():
         lowered.clear()
         yield
@@ -27,16 +27,16 @@ def only_kernels():
         assert not [key for key in lowered if key[1] == "jax"]
 
 
-def drawn_numbers(rng, ndim, n_batch, n_dense):
-    """Random dimension numbers that JAX takes, and the shape of the other operand."""
+def random_numbers(rng, ndim, n_batch, n_dense):
+    """Random valid dimension numbers, and the shape of the other operand."""
     lhs_batch = [d for d in range(n_batch) if rng.random() < 0.4]
     free = [d for d in range(ndim - n_dense) if d not in lhs_batch]
     contract = [d for d in free if rng.random() < 0.5]
     lhs_batch, contract = (list(map(int, rng.permutation(x))) for x in (lhs_batch, contract))
     kept = int(rng.integers(0, 3))
     rhs_ndim = len(lhs_batch) + len(contract) + kept
-    places = list(map(int, rng.permutation(rhs_ndim)))
-    rhs_batch, rhs_contract = places[: len(lhs_batch)], places[len(lhs_batch) : len(lhs_batch) + len(contract)]
+    axes = list(map(int, rng.permutation(rhs_ndim)))
+    rhs_batch, rhs_contract = axes[: len(lhs_batch)], axes[len(lhs_batch) : len(lhs_batch) + len(contract)]
     shape = [int(rng.integers(1, 4)) for _ in range(rhs_ndim)]
     for dim, of in zip((*rhs_batch, *rhs_contract), (*lhs_batch, *contract), strict=True):
         shape[dim] = SIZES[of]
@@ -44,7 +44,7 @@ def drawn_numbers(rng, ndim, n_batch, n_dense):
 
 
 def dense_product(lhs, rhs, numbers, **options):
-    """What `lax.dot_general` gives of integers, in its dtype: by numpy, since XLA would compile a program for each."""
+    """The result of `lax.dot_general` of integers. Numpy computes it, since XLA would compile a program for each."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = numbers
     lhs_term, rhs_term = list(range(lhs.ndim)), list(range(lhs.ndim, lhs.ndim + rhs.ndim))
     for ours, theirs in zip((*lhs_batch, *lhs_contract), (*rhs_batch, *rhs_contract), strict=True):
@@ -75,8 +75,8 @@ def test_every_layout_of_bcsr(ndim):
 
 
 def check_product(rng, make, shape, layout, nse):
-    """With random dimension numbers."""
-    numbers, rhs_shape = drawn_numbers(rng, len(shape), layout.n_batch, layout.n_dense)
+    """Check a product with random dimension numbers."""
+    numbers, rhs_shape = random_numbers(rng, len(shape), layout.n_batch, layout.n_dense)
     x, dense = make(rng, shape, layout, nse)
     rhs = integers(rng, rhs_shape, np.float32)
     run = partial(PRODUCTS[make], dimension_numbers=numbers)
@@ -109,14 +109,14 @@ def test_batch_axes_of_size_1_stand_for_all_coordinates(make, thin_data, thin_in
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("contract", [0, 1])
 def test_entries_sorted_by_row(monkeypatch, n_batch, thin, in_order, contract):
-    """As for large results: pointers are found by searching where entries are in order, else by sorting."""
+    """Large results need pointers, which are found by bisection in sorted entries, and by sorting otherwise."""
     monkeypatch.setattr(rows, "CACHED", -1)
     monkeypatch.setattr(rows, "SCATTERED", 0)
     rng = np.random.default_rng(0)
     shape = (3, 6, 5, 4)[1 - n_batch :]
     x, _ = bcoo(rng, shape, Layout(n_batch, 0, (), thin), 40)
     indices = np.array(x.indices)
-    indices[..., 5, :] = -1  # the last ones, in JAX
+    indices[..., 5, :] = -1  # JAX counts negative indices from the end
     if in_order:
         keys = indices[..., 0] if contract else indices[..., 1]
         indices = np.take_along_axis(indices, np.argsort(keys, -1, kind="stable")[..., None], -2)
@@ -131,7 +131,7 @@ def test_entries_sorted_by_row(monkeypatch, n_batch, thin, in_order, contract):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64])
 def test_dtypes_of_indices(dtype):
-    """Negative ones count from the end, as they do in JAX."""
+    """Negative indices count from the end, as in JAX."""
     with jax.enable_x64(True):
         columns = np.array([2, 0, 1, 2, 100 if np.dtype(dtype).kind == "u" else -1]).astype(dtype)
         if dtype == np.int64:
@@ -197,7 +197,7 @@ DIFFERENTIATED = [
 
 @pytest.mark.parametrize("make, shape, layout, numbers, rhs_shape", DIFFERENTIATED)
 def test_gradients(make, shape, layout, numbers, rhs_shape):
-    """JAX's own rules on our lowerings, against the dense product of the dense array that the entries make."""
+    """JAX's differentiation rules with our lowerings, against a product of dense arrays."""
     rng = np.random.default_rng(0)
     x, _ = make(rng, shape, layout, 9)
     rhs = jax.device_put(integers(rng, rhs_shape, np.float32))
@@ -253,10 +253,10 @@ def test_sampled(n_batch, n_sparse, numbers, shapes, thin):
     indices = coordinates(rng, outer, whole.shape[n_batch : n_batch + n_sparse], 6)
     expected = np.zeros((*whole.shape[:n_batch], 6, *whole.shape[n_batch + n_sparse :]), np.float32)
     spread = np.broadcast_to(indices, (*whole.shape[:n_batch], *indices.shape[n_batch:]))
-    for place in np.ndindex(*expected.shape[: n_batch + 1]):
-        at = (*place[:n_batch], *spread[place])
+    for entry in np.ndindex(*expected.shape[: n_batch + 1]):
+        at = (*entry[:n_batch], *spread[entry])
         if all(i < size for i, size in zip(at, whole.shape, strict=False)):
-            expected[place] = whole[at]
+            expected[entry] = whole[at]
     run = partial(sparse.bcoo_dot_general_sampled, dimension_numbers=numbers)
     arrays = jax.device_put((lhs, rhs, indices))
     for found in (run(*arrays), jax.jit(run)(*arrays)):

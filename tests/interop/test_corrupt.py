@@ -1,4 +1,4 @@
-"""Sparse arrays of JAX whose indices are wrong, and what is too long or too large for a message."""
+"""Sparse arrays of JAX with wrong indices, and objects that are too long for a message."""
 
 from __future__ import annotations
 

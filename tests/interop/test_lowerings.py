@@ -1,4 +1,4 @@
-"""When JAX's sparse products go to jsparse's kernels, and when they stay as they are."""
+"""Which of JAX's sparse products are lowered to jsparse's kernels, and when."""
 
 import jax
 import jax.export
@@ -68,7 +68,7 @@ def test_the_gradient_outside_jit_runs_on_kernels():
     assert {to for _, to in lowered} == {"jsparse"}
 
 
-def test_lowerings_come_back():
+def test_lowerings_are_restored():
     run, operands = product()
     with accelerated():
         pass

@@ -1,4 +1,4 @@
-"""BCOO, BCSR and scipy.sparse arrays where operands are expected."""
+"""BCOO, BCSR and scipy.sparse arrays as operands."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ def dense(x):
     return x.todense() if isinstance(x, jsparse.SparseTensor) else x
 
 
-def test_functions_take_them(A):
+def test_functions_take_arrays_of_other_libraries(A):
     np.testing.assert_array_equal(jsparse.einsum("ij,j->i", A, X), DENSE @ X)
     np.testing.assert_array_equal(jsparse.einsum(A, [0, 1], X, [1], [0]), DENSE @ X)
     np.testing.assert_array_equal(jsparse.einsum("ij,ij->", A, jsparse.asarray(OTHER)), (DENSE * OTHER).sum())
@@ -43,7 +43,7 @@ def test_functions_take_them(A):
     assert "loop" in str(jsparse.explain("y[i] = A[i,j] * x[j]", A=A, x=X))
 
 
-def test_operators_take_them(A):
+def test_operators_take_arrays_of_other_libraries(A):
     B = jsparse.asarray(OTHER)
     np.testing.assert_array_equal(dense(B.T @ A), OTHER.T @ DENSE)
     np.testing.assert_array_equal(dense(B + A), OTHER + DENSE)

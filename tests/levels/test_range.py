@@ -25,7 +25,7 @@ NOTATIONS = [
 
 
 def banded(rows: int, columns: int, below: int, above: int, seed: int = 0) -> np.ndarray:
-    """Integers in a band, with some zeros inside."""
+    """A matrix of integers in a band, with some zeros inside."""
     rng = np.random.default_rng(seed)
     at = np.arange(columns) - np.arange(rows)[:, None]
     return rng.integers(-4, 5, (rows, columns)) * ((at >= -below) & (at <= above)).astype(int)
@@ -79,7 +79,7 @@ def test_products(notation):
         np.testing.assert_array_equal(out.todense(), dense @ other)
 
 
-def test_gradients_reach_gaps_as_they_do_any_stored_zero():
+def test_gaps_have_gradients_like_any_stored_zero():
     a = jsparse.asarray(np.array([[2.0, 0.0, 3.0], [0.0, 5.0, 0.0]], np.float32), format=RUNS)
     v = jnp.array([1.0, 10.0, 100.0])
     gradient = jax.grad(lambda values: (a.with_values(values) @ v).sum())(a.values)
@@ -91,7 +91,7 @@ def test_gradients_reach_gaps_as_they_do_any_stored_zero():
 @pytest.mark.parametrize("rows, columns", [(2000, 300), (300, 4000)])
 def test_many_rows_are_divided_over_threads(rows, columns):
     dense = banded(rows, columns, 3, 40).astype(np.float32)
-    dense[rows // 2] = 1  # a row that is cut
+    dense[rows // 2] = 1  # several chunks share this row
     a = jsparse.asarray(dense, format=RUNS)
     v = np.random.default_rng(0).integers(-3, 4, columns).astype(np.float32)
     np.testing.assert_array_equal(a @ v, dense @ v)
@@ -100,7 +100,7 @@ def test_many_rows_are_divided_over_threads(rows, columns):
 
 
 def test_sampling_computes_gaps_too():
-    """What is computed on a pattern is computed in all of its slots."""
+    """A result on a pattern is computed in all of its slots."""
     a = jsparse.asarray(np.array([[2.0, 0.0, 3.0], [0.0, 5.0, 0.0]], np.float32), format=RUNS)
     x, y = np.arange(1.0, 3, dtype=np.float32), np.arange(1.0, 4, dtype=np.float32)
     out = jsparse.einsum("i,j->ij", x, y, out_format=a)
@@ -123,7 +123,7 @@ def test_dynamic_patterns(notation):
 
 
 def test_a_program_sorts_the_entries_of_a_result_with_ranges():
-    """It cannot append them: the gap before an entry needs positions, too. The explanation says so."""
+    """It cannot append them, because the gaps before an entry need positions. The explanation says that it sorts."""
     a = jsparse.asarray(banded(6, 7, 1, 2).astype(np.float32), dynamic=True, nse=42)
     b = jsparse.asarray(banded(7, 6, 2, 1).astype(np.float32), dynamic=True, nse=42)
     assert "listed, then sorted" in str(jsparse.explain("ij,jk->ik", a, b, out_format=RUNS, nse=36))
@@ -148,7 +148,7 @@ def test_wrong_arrays(arrays, message):
         Pattern((2, 3), RUNS, arrays)
 
 
-def test_formats_that_cannot_be():
+def test_invalid_formats():
     with pytest.raises(FormatError, match="above the singleton level of dimension 1"):
         jsparse.asarray(np.eye(3), format="(i, j) -> (i : range, j : singleton)")
     with pytest.raises(SubscriptError, match="range level without nonunique"):

@@ -1,4 +1,4 @@
-"""Linear algebra is compared in float64, unless a test asks for another dtype."""
+"""Tests of linear algebra use float64, unless a test asks for another dtype."""
 
 import jax
 import pytest

@@ -19,7 +19,7 @@ SOLVERS = {
 
 
 def solve(solver, A, b, **options):
-    """The solution alone, to the last digits that its dtype holds."""
+    """The solution, to the precision of its dtype."""
     return SOLVERS[solver](A, b, tol=1e-6 if np.dtype(b.dtype).itemsize == 4 else 1e-13, **options)[0]
 
 
@@ -28,7 +28,7 @@ def tolerance(dtype):
 
 
 def matrix(solver="cg", dtype="float64", seed=0):
-    """A dense matrix (N, N), a third of it not zero, dominated by its diagonal; Hermitian for "cg"."""
+    """A dense, diagonally dominant matrix (N, N) with about a third of its elements nonzero; Hermitian for "cg"."""
     rng = np.random.default_rng(seed)
     dense = rng.normal(size=(N, N)) + (1j * rng.normal(size=(N, N)) if np.dtype(dtype).kind == "c" else 0)
     dense = dense * (rng.random((N, N)) < 0.3)
@@ -44,16 +44,16 @@ def vector(dtype="float64", seed=1, count=()):
 
 
 def sparse(dense, dynamic=False, format="csr"):
-    """The matrix as a SparseTensor; a dynamic one has room for more."""
+    """The matrix as a SparseTensor. A dynamic one has unused slots."""
     A = jsparse.asarray(dense, format=format)
     return A.dynamic(A.nse + 7) if dynamic else A
 
 
 def grad(dynamic):
-    """What differentiates functions of such a tensor."""
+    """The function that differentiates by a tensor: `jsparse.grad` or `jax.grad`."""
     return jsparse.grad if dynamic else jax.grad
 
 
 def on_pattern(gradient, dense):
-    """A dense gradient where the dense matrix is not zero."""
+    """The elements of a dense gradient where the dense matrix is nonzero."""
     return np.where(dense != 0, gradient, 0)

@@ -1,4 +1,4 @@
-"""Derivatives through solves, against those of dense solves."""
+"""Derivatives through solves, against derivatives of dense solves."""
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ def test_forward_mode_in_the_values_of_a_dynamic_tensor():
 
 
 def test_second_order():
-    """In a factor of the matrix beside a diagonal: so it stays symmetric, as "cg" needs it."""
+    """The variable is a factor of A in s A + D, so the matrix stays symmetric, as "cg" requires."""
     dense, b = matrix(), vector()
     A, D = sparse(dense), sparse(np.diag(np.diag(dense)), dynamic=True)
     factor = lambda s: scalar(solve("cg", lambda x: s * (A @ x) + D @ x, b))  # noqa: E731
@@ -101,8 +101,8 @@ def test_through_a_scan_that_carries_the_matrix(dynamic):
     np.testing.assert_allclose(db, expected_db, **tolerance("float64"))
 
 
-def test_a_linear_solve_of_one_s_own(dynamic):
-    """With Richardson's iteration, which takes the transposed matrix in the backward pass."""
+def test_a_custom_linear_solve(dynamic):
+    """Richardson's iteration uses the transposed matrix in the backward pass."""
     dense, b = matrix("bicgstab"), vector()
 
     def solved(A, b):

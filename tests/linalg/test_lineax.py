@@ -1,4 +1,4 @@
-"""What Lineax asks of an operator, against its own MatrixLinearOperator."""
+"""Lineax's interface of operators, compared with its own MatrixLinearOperator."""
 
 import subprocess
 import sys
@@ -42,13 +42,13 @@ CHECKS = [
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_tags(tags, dtype):
     dense = matrix("bicgstab", dtype)
-    dense = dense + dense.T  # some of the tags say so, and then Lineax may transpose or not
+    dense = dense + dense.T  # some tags say that it is symmetric, and then Lineax may transpose or not
     A, D = SparseLinearOperator(sparse(dense), tags), lx.MatrixLinearOperator(jnp.asarray(dense), tags)
     definite = {lx.positive_semidefinite_tag, lx.negative_semidefinite_tag} & A.tags
     for ours, theirs in ((A, D), (A.T, D.T), (lx.conj(A), lx.conj(D))):
         assert ours.tags == theirs.tags
         assert [check(ours) for check in CHECKS[1:]] == [check(theirs) for check in CHECKS[1:]]
-        if definite and dtype == "complex128":  # which equals its conjugate transpose; for Lineax 0.1.0 the transpose
+        if definite and dtype == "complex128":  # it equals its conjugate transpose, or, for Lineax 0.1.0, its transpose
             assert not lx.is_symmetric(ours)
         else:
             assert lx.is_symmetric(ours) == lx.is_symmetric(theirs)

@@ -56,7 +56,7 @@ def test_complex_systems():
 
 
 def test_gradients_of_operators(dynamic):
-    """`eqx.filter_grad` leaves index arrays out of the gradient, `jsparse.grad` keeps them."""
+    """The gradient of `eqx.filter_grad` has no index arrays; that of `jsparse.grad` has."""
     dense, A, b = system(BICGSTAB, dynamic)
     operator = SparseLinearOperator(A)
     loss = lambda operator: scalar(lx.linear_solve(operator, b, BICGSTAB[0]).value)  # noqa: E731
@@ -147,7 +147,7 @@ def test_least_squares():
     np.testing.assert_allclose(found, np.linalg.lstsq(dense, b)[0], **TOLERANCE)
 
 
-def test_nothing_dense_of_the_matrix_exists(dynamic):
+def test_the_matrix_is_never_dense(dynamic):
     n = 5000
     A = jsparse.SparseTensor.from_coords(np.arange(n)[None].repeat(2, 0), np.full(n, 2.0), (n, n), "csr")
     A = A.dynamic() if dynamic else A

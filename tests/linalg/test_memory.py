@@ -1,4 +1,4 @@
-"""Solves, and their gradients, hold vectors and values only."""
+"""Programs of solves and of their gradients have no arrays but vectors and values."""
 
 import jax
 import numpy as np
@@ -23,7 +23,7 @@ CASES = [(linalg.cg, 1, False), (linalg.cg, 1, True), (linalg.bicgstab, 1, True)
 
 
 @pytest.mark.parametrize("solver, vectors, dynamic", CASES)
-def test_nothing_dense_of_the_matrix_exists(solver, vectors, dynamic):
+def test_the_matrix_is_never_dense(solver, vectors, dynamic):
     A, b = tridiagonal(dynamic), np.ones(N)
     loss = lambda v, b: (solver(A.with_values(v), b)[0] ** 2).sum()  # noqa: E731
     text = compiled_text(jax.grad(loss, (0, 1)), A.values, b)

@@ -72,8 +72,8 @@ def test_a_batch_of_matrices(dynamic):
 
 def test_a_batch_of_patterns():
     matrices, B = [matrix("bicgstab", seed=seed) for seed in (1, 2)], vector(count=(2,))
-    room = max(np.count_nonzero(dense) for dense in matrices)
-    tensors = [jsparse.asarray(dense, dynamic=True, nse=room) for dense in matrices]
+    nse = max(np.count_nonzero(dense) for dense in matrices)
+    tensors = [jsparse.asarray(dense, dynamic=True, nse=nse) for dense in matrices]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tensors)
     found = jax.vmap(lambda A, b: solve("bicgstab", A, b))(stacked, B)
     expected = [np.linalg.solve(dense, b) for dense, b in zip(matrices, B, strict=True)]
@@ -81,7 +81,7 @@ def test_a_batch_of_patterns():
 
 
 def test_carried_by_a_scan(dynamic):
-    """Three implicit steps, of which each also changes the matrix."""
+    """Each of three implicit steps also changes the matrix."""
     dense, b = matrix(), vector()
 
     def step(carry, _):

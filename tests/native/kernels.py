@@ -1,4 +1,4 @@
-"""Kernels written by hand, compiled in process."""
+"""Kernels written in LLVM IR, compiled in process."""
 
 import llvmlite.binding as llvm
 
@@ -9,7 +9,7 @@ CONTEXT = """
 %Context = type { i64, i64, ptr, ptr }
 """
 
-# Buffer 1 becomes twice buffer 0.
+# Buffer 1 becomes 2 * buffer 0.
 DOUBLE = """
 define i32 @kernel(ptr %ctx, ptr %buffers, ptr %dims) {
 entry:
@@ -36,7 +36,7 @@ exit:
 }
 """
 
-# Element b of the last buffer becomes element 0 of buffer b, for every other buffer.
+# Element b of the last buffer becomes element 0 of buffer b, for all other buffers b.
 GATHER = """
 define i32 @kernel(ptr %ctx, ptr %buffers, ptr %dims) {{
 entry:
@@ -129,7 +129,7 @@ define i32 @kernel(ptr %ctx, ptr %buffers, ptr %dims) {
 }
 """
 
-# Buffer 0 becomes the abi and the number of threads.
+# Elements 0 and 1 of buffer 0 become the ABI's version and the number of threads.
 INSPECT = """
 define i32 @kernel(ptr %ctx, ptr %buffers, ptr %dims) {
   %out = load ptr, ptr %buffers
@@ -173,7 +173,7 @@ FAIL_SILENTLY = "define i32 @kernel(ptr %ctx, ptr %buffers, ptr %dims) {\n  ret 
 
 
 class Compiled:
-    """Machine code, mapped for as long as this object lives. It can be referenced weakly."""
+    """Machine code, which is in memory as long as this object lives. It can be referenced weakly."""
 
     def __init__(self, ir: str) -> None:
         module = llvm.parse_assembly(CONTEXT + ir)

@@ -1,4 +1,4 @@
-"""Index arrays of formats of any kinds of levels, by the book: slow, and one tuple at a time.
+"""A reference for index arrays of formats with all kinds of levels. It is slow and handles one tuple at a time.
 
 A level is (kind, dimension, unique, size), as the extension takes it. A chain is a level with the singletons below it.
 """
@@ -15,13 +15,13 @@ Level = tuple[int, int, int, int]
 class Assembled(NamedTuple):
     arrays: list[list[int]]
     slots: int
-    slot_of: dict[tuple[int, ...], int]  # of tuples in the order of the levels
+    slot_of: dict[tuple[int, ...], int]  # the slot of each tuple, whose coordinates are in the order of the levels
 
 
 def assemble(tuples: list[tuple[int, ...]], levels: list[Level]) -> Assembled:
-    """The index arrays of tuples that are in the order of the levels, repeated ones included."""
+    """The index arrays of coordinate tuples, which are in the order of the levels and may repeat."""
     stored = sorted(set(tuples))
-    position = dict.fromkeys(stored, 0)  # in the level above
+    position = dict.fromkeys(stored, 0)  # of each tuple, in the level above
     count = 1
     arrays: list[list[int]] = []
     for begin, end in chains(levels):
@@ -30,7 +30,7 @@ def assemble(tuples: list[tuple[int, ...]], levels: list[Level]) -> Assembled:
             position = {t: position[t] * size + t[begin] for t in stored}
             count *= size
             continue
-        children: list[list[tuple[int, ...]]] = [[] for _ in range(count)]  # of each parent: the chain's coordinates
+        children: list[list[tuple[int, ...]]] = [[] for _ in range(count)]  # the chain's coordinates below each parent
         for t in stored:
             if t[begin:end] not in children[position[t]]:
                 children[position[t]].append(t[begin:end])
@@ -50,7 +50,7 @@ def assemble(tuples: list[tuple[int, ...]], levels: list[Level]) -> Assembled:
 
 
 def coordinates(arrays: list[np.ndarray], levels: list[Level], slots: int) -> list[tuple[int, ...] | None]:
-    """The tuple of each slot, in the order of the levels; None if the arrays do not say one, or one outside."""
+    """The coordinate tuple of each slot, in the order of the levels; None if there is none or it is out of range."""
     found: list[tuple[int, ...] | None] = []
     by_level = split(arrays, levels)
     for slot in range(slots):
@@ -79,7 +79,7 @@ def coordinates(arrays: list[np.ndarray], levels: list[Level], slots: int) -> li
 
 
 def is_valid(arrays: list[np.ndarray], levels: list[Level], slots: int) -> bool:
-    """Whether the arrays are those of a pattern with so many slots."""
+    """Whether the arrays are those of a pattern with this number of slots."""
     count = 1
     by_level = split(arrays, levels)
     for begin, end in chains(levels):

@@ -1,4 +1,4 @@
-"""What the routines on dynamic patterns do, by the book: one entry at a time."""
+"""A reference for the routines on dynamic patterns. It handles one entry at a time."""
 
 from itertools import groupby
 
@@ -9,12 +9,12 @@ from jsparse.formats.levels import DENSE, RANGE
 
 
 def slot_count(type_: DynamicType) -> int:
-    """The slots that the index arrays have room for."""
+    """The number of slots that the index arrays can describe, at most nse."""
     return min(type_.nse, type_.capacities[-1]) if type_.capacities else min(type_.nse, 1)
 
 
 def assemble(coords: np.ndarray, type_: DynamicType) -> list[np.ndarray]:
-    """The index arrays, `order`, `starts` and `slots`."""
+    """The results of the routine `assemble`: the index arrays, `order`, `starts` and `slots`."""
     tuples = [tuple(int(coords[dim, n]) for dim in type_.format.order) for n in range(coords.shape[1])]
     sizes = [type_.shape[dim] for dim in type_.format.order]
     inside = [n for n, entry in enumerate(tuples) if all(0 <= c < size for c, size in zip(entry, sizes, strict=True))]
@@ -22,10 +22,10 @@ def assemble(coords: np.ndarray, type_: DynamicType) -> list[np.ndarray]:
     distinct = [entry for entry, _ in groupby(inputs, key=lambda n: tuples[n])]
     arrays, positions = _arrays(distinct, type_)
     slot_of = dict(zip(distinct, positions, strict=True))
-    room = slot_count(type_)
+    count = slot_count(type_)
     slots = np.full(len(tuples), -1)
     for n in inside:
-        slots[n] = slot_of[tuples[n]] if slot_of[tuples[n]] < room else -1
+        slots[n] = slot_of[tuples[n]] if slot_of[tuples[n]] < count else -1
     kept = [n for n in inputs if slots[n] >= 0]
     starts = np.searchsorted([slots[n] for n in kept], np.arange(type_.nse + 1))
     rest = [n for n in range(len(tuples)) if n not in set(inside)]
@@ -63,15 +63,15 @@ def _arrays(distinct: list[tuple[int, ...]], type_: DynamicType) -> tuple[list[n
             row = np.zeros(next(lengths), int)
             row[: len(stored)] = [entry[1 + column] for entry in stored][: len(row)]
             arrays.append(row)
-        place = {entry: n for n, entry in enumerate(stored)}
-        positions = [place[entry] for entry in entries]
+        position_of = {entry: n for n, entry in enumerate(stored)}
+        positions = [position_of[entry] for entry in entries]
     return arrays, positions
 
 
 def params(
     type_: DynamicType, inputs: int = 0, batch: int | None = None, flags: int = 0, element: tuple[int, int] = (0, 0)
 ) -> np.ndarray:
-    """The parameters of a routine, as `csrc/routines/params.h` lays them out."""
+    """The parameters of a routine, in the layout of `csrc/routines/params.h`."""
     levels = [(level.kind.code, level.dim, level.unique, type_.shape[level.dim]) for level in type_.format.levels]
     flags |= (type_.index_dtype == np.int64) | 8 * (batch is not None)
     head = [1, flags, 1 if batch is None else batch, inputs, type_.nse, *element, type_.format.ndim]

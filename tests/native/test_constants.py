@@ -1,4 +1,4 @@
-"""Numbers that stand in the extension's sources as well as in Python's."""
+"""Constants that are defined both in the extension and in Python."""
 
 from jsparse import _native
 from jsparse.compiler.lower.chunks import MAX_CHUNKS

@@ -16,7 +16,7 @@ CSR = [(0, 0, 1, 1000), (1, 1, 1, 70_000)]
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("skew", [1, 6])
 @pytest.mark.parametrize("sorted_already", [False, True])
-def test_assemble_is_what_scipy_makes(n, dtype, skew, sorted_already):
+def test_assemble_agrees_with_scipy(n, dtype, skew, sorted_already):
     rng = np.random.default_rng(n)
     rows, columns = ((rng.random(n) ** skew * size).astype(dtype) for size in (1000, 70_000))
     if sorted_already:
@@ -61,7 +61,7 @@ def test_assemble_refuses():
 
 def accumulated_slowly(rows, levels, values):
     arrays, _, first, _, extra, extra_group = _native.assemble(rows, levels)
-    wide = {"f": np.float64, "c": np.complex128}.get(values.dtype.kind, values.dtype)  # which is rounded once
+    wide = {"f": np.float64, "c": np.complex128}.get(values.dtype.kind, values.dtype)  # rounded once
     sums = _native.take(values, first).astype(wide)
     if extra is not None:
         np.add.at(sums, extra_group, values[extra].astype(wide))
@@ -74,7 +74,7 @@ ACCUMULATED = {
     "coo": [(1, 0, 0, 1000), (2, 1, 1, 70_000)],
     "keys of more than 32 bits in a part": [(1, 0, 0, 2**30), (2, 1, 1, 2**30)],
     "three levels": [(0, 0, 1, 1000), (0, 1, 1, 70_000), (1, 2, 1, 3)],
-    "few places": [(0, 0, 1, 1000), (1, 2, 1, 3)],
+    "few coordinates": [(0, 0, 1, 1000), (1, 2, 1, 3)],
 }
 
 
@@ -103,7 +103,7 @@ def test_accumulate_leaves_the_rest_to_assemble():
     assert _native.accumulate([rows, columns], CSR, values) is not None
     refused = [
         ([np.sort(rows), columns * 0], CSR, values),
-        ([np.zeros(100_000, int), rng.integers(0, 1000, 100_000)], CSR, np.ones(100_000)),  # one row has all
+        ([np.zeros(100_000, int), rng.integers(0, 1000, 100_000)], CSR, np.ones(100_000)),  # one row has all entries
         ([rows + 1, columns], [(0, 0, 1, 1000), (1, 1, 1, 70_000)], values),
         ([rows, columns - 1], CSR, values),
         ([rows, columns], [(1, 0, 1, 1000), (1, 1, 1, 70_000)], values),
@@ -125,12 +125,12 @@ def test_accumulate_leaves_the_rest_to_assemble():
 def test_transpose(n, dtype):
     rng = np.random.default_rng(0)
     shape = (500, 9000)
-    places = np.sort(rng.choice(shape[0] * shape[1], n, replace=False))
-    matrix = sp.csr_array((np.arange(n), (places // shape[1], places % shape[1])), shape=shape)
+    numbers = np.sort(rng.choice(shape[0] * shape[1], n, replace=False))
+    matrix = sp.csr_array((np.arange(n), (numbers // shape[1], numbers % shape[1])), shape=shape)
     pointers, columns = matrix.indptr.astype(dtype), matrix.indices.astype(dtype)
     expected = matrix.tocsc()
     by_pointers = _native.transpose(columns, shape[1], pointers, True)
-    by_rows = _native.transpose(columns, shape[1], (places // shape[1]).astype(dtype), False)
+    by_rows = _native.transpose(columns, shape[1], (numbers // shape[1]).astype(dtype), False)
     for found in (by_pointers, by_rows):
         for a, b in zip(found, (expected.indptr, expected.indices, expected.data), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -157,12 +157,12 @@ def test_compress_dense(dtype, shape):
         x[x == 0] = -0.0
         x.flat[0] = np.nan
     pointers, columns, values = _native.compress_dense(x, shape[0], kind, False)
-    places = np.nonzero(x)
-    np.testing.assert_array_equal(columns, places[1])
-    assert values.tobytes() == x[places].tobytes()
+    coords = np.nonzero(x)
+    np.testing.assert_array_equal(columns, coords[1])
+    assert values.tobytes() == x[coords].tobytes()
     assert values.dtype == x.dtype
     assert pointers[0] == 0
-    np.testing.assert_array_equal(np.diff(pointers), np.bincount(places[0], minlength=shape[0]))
+    np.testing.assert_array_equal(np.diff(pointers), np.bincount(coords[0], minlength=shape[0]))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

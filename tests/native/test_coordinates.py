@@ -1,4 +1,4 @@
-"""Index work, against NumPy."""
+"""Sorting and compressing coordinates, against NumPy."""
 
 import numpy as np
 import pytest
@@ -59,12 +59,12 @@ def test_lexsort_takes_any_integers() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 2**40])
-def test_lexsort_refuses_what_is_outside(bad: int) -> None:
+def test_lexsort_refuses_coordinates_out_of_range(bad: int) -> None:
     with pytest.raises(ValueError, match="entry 3 is outside"):
         _native.lexsort([np.zeros(5, np.int64), np.array([0, 4, 1, bad, 2])], [9, 5])
 
 
-def test_lexsort_refuses_what_is_no_list_of_keys() -> None:
+def test_lexsort_refuses_invalid_lists_of_keys() -> None:
     with pytest.raises(ValueError, match="at least one key"):
         _native.lexsort([], [])
     with pytest.raises(ValueError, match="one length"):

@@ -1,4 +1,4 @@
-"""Kernels called from XLA programs."""
+"""Kernels that XLA programs call."""
 
 import gc
 import itertools
@@ -38,7 +38,7 @@ def floats(n: int) -> jax.ShapeDtypeStruct:
 
 
 def int32_pairs(n: int) -> jax.ShapeDtypeStruct:
-    """The memory of n int64, without jax_enable_x64."""
+    """An int32 array with the memory of n int64, since int64 needs jax_enable_x64."""
     return jax.ShapeDtypeStruct((n, 2), jnp.int32)
 
 
@@ -107,7 +107,7 @@ def test_attributes_are_checked(target: str) -> None:
         jax.ffi.ffi_call(target, floats(1))(key=1)
 
 
-def test_resolver_binds_what_is_missing(target: str, resolver: Callable[..., Any]) -> None:
+def test_resolver_binds_missing_calls(target: str, resolver: Callable[..., Any]) -> None:
     key, asked = fresh_key(), []
 
     def resolve(*request: str) -> None:
@@ -120,7 +120,7 @@ def test_resolver_binds_what_is_missing(target: str, resolver: Callable[..., Any
     np.testing.assert_array_equal(f(x), 2 * x)
     np.testing.assert_array_equal(f(x), 2 * x)
     assert asked == [(key, "how to double", "bound")]
-    assert _native.find_call(key) is not None  # pinned: no handle was kept
+    assert _native.find_call(key) is not None  # the call is pinned, since no handle was kept
 
 
 def test_resolver_serves_an_executable_that_outlived_its_call(target: str, resolver: Callable[..., Any]) -> None:
@@ -160,7 +160,7 @@ def test_set_resolver_returns_the_previous_one(resolver: Callable[..., Any]) -> 
 def test_a_call_lives_as_long_as_its_handles() -> None:
     code, array = kernels.Compiled(kernels.DOUBLE), np.zeros(3, np.float32).view(_Referable)
     owner, kept = weakref.ref(code), weakref.ref(array)
-    gc.collect()  # of programs that are done with but were part of a cycle
+    gc.collect()  # frees programs that are part of a reference cycle
     before = _native.live_calls()
     first = _native.bind_call(fresh_key(), code.address, [-1, 0], [array], code)
     key = first.key
@@ -183,7 +183,7 @@ def test_a_call_lives_as_long_as_its_handles() -> None:
 
 
 class _Referable(np.ndarray):
-    """An array that can be referenced weakly."""
+    """An array that supports weak references."""
 
 
 def test_a_pinned_call_is_never_retired() -> None:
@@ -214,7 +214,7 @@ def test_thousands_of_calls_come_and_go() -> None:
 
 
 def test_an_owner_may_hold_calls() -> None:
-    """Freeing one entry retires another, from within."""
+    """Freeing one entry of the table then retires another one."""
     inner = bind(kernels.DOUBLE, [0, 1])
     key = inner.key
     code = kernels.Compiled(kernels.DOUBLE)
@@ -226,7 +226,7 @@ def test_an_owner_may_hold_calls() -> None:
 
 
 def test_threads_run_while_calls_come_and_go(target: str) -> None:
-    """Eight threads run programs; another binds and retires calls all the while, so tables grow and entries die."""
+    """Eight threads run programs while another binds and retires calls, so tables grow and entries are freed."""
     counts = np.zeros(64, np.int64)
     call = bind(kernels.COUNT, [-1], [counts])
     f = caller(target, call.key, floats(1))
@@ -258,8 +258,8 @@ def test_threads_run_while_calls_come_and_go(target: str) -> None:
     np.testing.assert_array_equal(counts, np.full_like(counts, 8 * rounds + 1))
 
 
-def test_what_is_retired_during_a_run_is_freed_after_it(target: str) -> None:
-    """Also the call that runs, and without a further call being bound or released."""
+def test_calls_retired_during_a_run_are_freed_after_it(target: str) -> None:
+    """This includes the call that runs. No further call needs to be bound or released."""
     flags = np.zeros(2, np.int64).view(_Referable)
     kept = weakref.ref(flags)
     call = bind(kernels.WAIT, [-1], [flags])
@@ -287,7 +287,7 @@ def test_threads_may_all_resolve_one_call(target: str, resolver: Callable[..., A
     results = [None] * 8
 
     def run(t: int) -> None:
-        results[t] = caller(target, key, floats(4))(x)  # each thread compiles a program of its own
+        results[t] = caller(target, key, floats(4))(x)  # each thread compiles its own program
 
     threads = [threading.Thread(target=run, args=(t,)) for t in range(8)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""The routines on formats of all kinds of levels, whose index arrays have more room than the entries need."""
+"""The routines on formats with all kinds of levels, whose index arrays have padding."""
 
 import numpy as np
 import pytest
@@ -18,22 +18,22 @@ def run(name: str, *buffers: np.ndarray) -> None:
 
 
 def padded(arrays: list[list[int]], levels: list[Level], extra: list[int], dtype: type) -> tuple[list[np.ndarray], int]:
-    """The arrays with room for `extra[l]` more positions of each level l that does not compute them; and all slots."""
+    """Index arrays padded for `extra[l]` more positions in each level l with pointers, and the number of slots."""
     found: list[np.ndarray] = []
-    room = 1
+    capacity = 1
     for (kind, _, _, size), own, more in zip(levels, split(arrays, levels), extra, strict=True):
         if kind == DENSE:
-            room *= size
+            capacity *= size
             continue
         if kind != SINGLETON:
             pointers = own[0]
-            found.append(np.array([*pointers, *[pointers[-1]] * (room + 1 - len(pointers))], dtype))
+            found.append(np.array([*pointers, *[pointers[-1]] * (capacity + 1 - len(pointers))], dtype))
             if kind == RANGE:
-                found.append(np.array([*own[1], *[0] * (room - len(own[1]))], dtype))
-            room = pointers[-1] + more
+                found.append(np.array([*own[1], *[0] * (capacity - len(own[1]))], dtype))
+            capacity = pointers[-1] + more
         if kind != RANGE:
-            found.append(np.array([*own[-1], *[0] * (room - len(own[-1]))], dtype))
-    return found, room
+            found.append(np.array([*own[-1], *[0] * (capacity - len(own[-1]))], dtype))
+    return found, capacity
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -45,8 +45,8 @@ def test_assemble_expand_validate(seed: int) -> None:
     flags = 1 * (dtype == np.int64) | 2 | 4
     wanted = assemble(tuples, levels)
     extra = [int(rng.integers(0, 3)) for _ in levels]
-    expected, room = padded(wanted.arrays, levels, extra, dtype)
-    nse, n = room, len(tuples)
+    expected, capacity = padded(wanted.arrays, levels, extra, dtype)
+    nse, n = capacity, len(tuples)
 
     arrays = [np.full_like(array, -7) for array in expected]
     order, starts, slots = np.full(n, -7), np.full(nse + 1, -7), np.full(n, -7)
@@ -107,7 +107,7 @@ def test_many_entries_below_one_parent(kinds: str, is_sorted: bool, wide: bool) 
 
 
 @pytest.mark.parametrize("nse", [0, 1, 3, 4])
-def test_slots_that_a_range_has_no_room_for(nse: int) -> None:
+def test_slots_beyond_the_capacity_of_a_range(nse: int) -> None:
     levels = [(DENSE, 0, 1, 2), (RANGE, 1, 1, 9)]
     coords = np.array([[0, 0, 1, 1], [5, 7, 0, 1]])  # slots 0, 2, 3 and 4
     arrays, order = [np.zeros(3, np.int64), np.zeros(2, np.int64)], np.zeros(4, int)

@@ -1,4 +1,4 @@
-"""Index arrays of random formats, of all kinds of levels, against a reference."""
+"""Index arrays of random formats with all kinds of levels, against a reference."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def random_levels(rng: np.random.Generator, most: int = 7) -> list[Level]:
 def random_rows(
     rng: np.random.Generator, levels: list[Level], count: int
 ) -> tuple[list[np.ndarray], list[tuple[int, ...]]]:
-    """Vectors by dimension, and the tuples in the order of the levels."""
+    """Coordinates by dimension, and the same coordinates as tuples in the order of the levels."""
     if any(level[3] == 0 for level in levels):
         count = 0
     columns = [rng.integers(0, max(level[3], 1), count) for level in levels]
@@ -43,7 +43,7 @@ def random_rows(
 
 
 def slots_of_inputs(result: tuple, count: int) -> list[int]:
-    """What `_native.assemble` says about the slot of each input."""
+    """The slot of each input, from the results of `_native.assemble`."""
     _, _, first, group_slots, extra, extra_group = result
     if first is None:
         first = np.arange(count)
@@ -70,7 +70,7 @@ def test_assembly(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_expansion_and_validation_of_what_was_assembled(seed: int) -> None:
+def test_expansion_and_validation_of_assembled_arrays(seed: int) -> None:
     rng = np.random.default_rng(seed)
     levels = random_levels(rng)
     rows, _ = random_rows(rng, levels, int(rng.choice([0, 1, 5, 40])))
@@ -81,12 +81,12 @@ def test_expansion_and_validation_of_what_was_assembled(seed: int) -> None:
     slots = assembled[1]
     assert _native.faults(arrays, levels) == _native.faults(arrays, levels, slots) == 0
     assert is_valid(arrays, levels, slots)
-    room = slots + int(rng.integers(3))
+    capacity = slots + int(rng.integers(3))
     wide = dtype == np.int64
-    expanded = _native.expand(arrays, levels, room, [True] * len(levels), wide)
+    expanded = _native.expand(arrays, levels, capacity, [True] * len(levels), wide)
     outside = tuple(level[3] for level in levels)
     found = list(zip(*(expanded[level[1]].tolist() for level in levels), strict=True))
-    assert found == [outside if c is None else c for c in coordinates(arrays, levels, room)]
+    assert found == [outside if c is None else c for c in coordinates(arrays, levels, capacity)]
     assert all(column.dtype == dtype for column in expanded)
 
 
@@ -138,7 +138,7 @@ def test_many_entries_by_several_threads(outer: int, inner: int | None) -> None:
     assert np.all(np.diff(np.ravel_multi_index(expanded, sizes)) > 0)
     at = slots_of_inputs(result, len(columns[0]))
     np.testing.assert_array_equal(expanded[:, at], columns)
-    # The runs reach from the least to the greatest coordinate below each of the parents.
+    # Runs extend from the least to the greatest coordinate below each parent.
     parents, run = columns[0].astype(int), columns[1]
     least, greatest = np.full(sizes[0], sizes[1]), np.full(sizes[0], -1)
     np.minimum.at(least, parents, run)
@@ -152,7 +152,7 @@ def test_many_entries_by_several_threads(outer: int, inner: int | None) -> None:
     assert starts.sum() == starts[where].sum()
 
 
-def test_positions_that_no_word_counts_are_refused() -> None:
+def test_positions_beyond_64_bits_are_refused() -> None:
     size = 1 << 62
     rows = [np.array([0, 0, 1, 1, 2, 2, 3, 3]), np.array([0, size - 1] * 4)]
     with pytest.raises(OverflowError):
@@ -162,7 +162,7 @@ def test_positions_that_no_word_counts_are_refused() -> None:
     assert arrays[0].tolist() == [0, slots, slots, slots, slots]
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     rows, values = [np.arange(3), np.arange(3)], np.ones(3)
     with pytest.raises(ValueError, match="unique"):
         _native.assemble(rows, [(DENSE, 0, 1, 3), (RANGE, 1, 0, 3)])

@@ -39,10 +39,10 @@ def empty(type_: DynamicType, batch: tuple[int, ...] = ()) -> list[np.ndarray]:
 
 
 def assembled(coords: np.ndarray, type_: DynamicType, threads: int = 1, wide: bool = False) -> list[np.ndarray]:
-    """By the routine; `coords` may have a leading batch axis."""
+    """The results of the routine `assemble`. `coords` may have a leading batch axis."""
     batch, n = coords.shape[:-2], coords.shape[-1]
-    place = np.int64 if wide else np.int32
-    out = [*empty(type_, batch), *(np.full((*batch, length), 77, place) for length in (n, type_.nse + 1, n))]
+    dtype = np.int64 if wide else np.int32
+    out = [*empty(type_, batch), *(np.full((*batch, length), 77, dtype) for length in (n, type_.nse + 1, n))]
     flags = 2 * wide | 4 * (coords.dtype == np.int64)
     params = reference.params(type_, n, batch[0] if batch else None, flags)
     run("assemble", [params, coords, *out], threads)
@@ -58,7 +58,7 @@ def check_equal(found: list[np.ndarray], expected: list[np.ndarray], type_: Dyna
 
 
 def random_coords(rng: np.random.Generator, type_: DynamicType, n: int, dtype: type = np.int32) -> np.ndarray:
-    """With duplicates and, now and then, coordinates outside."""
+    """Random coordinates with duplicates and, sometimes, coordinates out of range."""
     coords = np.stack([rng.integers(0, max(size, 1), n) for size in type_.shape])
     outside = rng.random(coords.shape) < 0.03
     return np.where(outside, rng.integers(-3, 9, coords.shape), coords).astype(dtype)
@@ -72,14 +72,14 @@ def test_assemble(type_: DynamicType, n: int, seed: int, wide: bool, wide_coords
     check_equal(assembled(coords, type_, wide=wide), expected, type_)
 
 
-# The range level has room for runs of parents that the overflowed level above it has no place for.
+# The pointers of the range level count runs of parents beyond the capacity of the overflowed level above it.
 OVERFLOWED = "(i, j, k, l, m) -> (i : dense, j : dense, k : compressed(nonunique), l : range, m : range)"
 
 
 @settings(max_examples=300, deadline=None)
 @example(DynamicType((1, 1, 2, 2, 1), Format.of(OVERFLOWED, 5), 1), 6, 0)
 @given(types(), st.integers(0, 60), st.integers(0, 2**32 - 1))
-def test_expand_and_validate_what_was_assembled(type_: DynamicType, n: int, seed: int) -> None:
+def test_expand_and_validate_assembled_arrays(type_: DynamicType, n: int, seed: int) -> None:
     coords = random_coords(np.random.default_rng(seed), type_, n)
     *arrays, _, starts, slots = assembled(coords, type_)
     back = np.full((len(type_.shape), type_.nse), 77, type_.index_dtype)
@@ -118,8 +118,8 @@ def test_nonzero(type_: DynamicType, dtype: str, seed: int) -> None:
     back = np.zeros((len(type_.shape), type_.nse), type_.index_dtype)
     run("expand", [reference.params(type_), *out[:-1], back])
     inside = (back < np.array(type_.shape)[:, None]).all(axis=0)
-    places = np.ravel_multi_index(tuple(back[:, inside]), type_.shape) if x.size else []
-    np.testing.assert_array_equal(out[-1][inside], places)
+    elements = np.ravel_multi_index(tuple(back[:, inside]), type_.shape) if x.size else []
+    np.testing.assert_array_equal(out[-1][inside], elements)
     assert (out[-1][~inside] == x.size).all()
 
 

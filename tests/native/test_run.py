@@ -10,13 +10,13 @@ from jsparse import _native
 
 
 def run(ir: str, buffers: list[np.ndarray], threads: int = 0) -> int:
-    code = kernels.Compiled(ir)  # mapped until we return
+    code = kernels.Compiled(ir)  # keeps the code in memory
     return _native.run(code.address, buffers, threads)
 
 
 def test_runs_on_arrays() -> None:
     x = np.arange(5, dtype=np.float32)
-    x.flags.writeable = False  # inputs often are
+    x.flags.writeable = False  # inputs are often read-only
     y = np.zeros_like(x)
     assert run(kernels.DOUBLE, [x, y]) == 0
     np.testing.assert_array_equal(y, 2 * x)

@@ -1,4 +1,4 @@
-"""Buffers that are not what a kernel takes."""
+"""Kernels refuse buffers that do not fit their signatures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fits(types: list[BufferType], *given: tuple[str, tuple[int, ...]] | None) ->
     return True
 
 
-def test_a_symbol_is_the_same_everywhere() -> None:
+def test_a_symbol_has_one_value() -> None:
     types = [fixed("int32", 6), BufferType("int32", (N,)), BufferType("float32", (Length(2), N.times(3) + 1))]
     assert fits(types, ("int32", (6,)), ("int32", (4,)), ("float32", (2, 13)))
     assert not fits(types, ("int32", (6,)), ("int32", (4,)), ("float32", (2, 12)))
@@ -46,14 +46,14 @@ def test_any_dtype_of_a_size() -> None:
     assert not fits([fixed(2, 3)], ("int8", (3,)))
 
 
-def test_lengths_of_nothing() -> None:
+def test_buffers_of_length_zero() -> None:
     types = [BufferType("float32", (N.times(0),)), BufferType("int32", (N,))]
     assert fits(types, ("float32", (0,)), ("int32", (7,)))
     assert not fits(types, ("float32", (1,)), ("int32", (7,)))
 
 
 @pytest.mark.parametrize("code", [[], [1], [1, 0, 5], [1, 0, 5, 1], [1, 0, 5, 1, 0, 1, 0], [2, 0, 5, 0], [1, 99, 5, 0]])
-def test_other_numbers_are_no_signature(code: list[int]) -> None:
+def test_invalid_signatures(code: list[int]) -> None:
     with pytest.raises(ValueError, match="Expected the signature of a kernel"):
         _native.check_buffers(code, [(element_code("int32"), (3,))])
 
@@ -112,7 +112,7 @@ def test_bound_arrays_compare_when_they_are_bound() -> None:
 
 
 def test_programs_compare_at_each_call() -> None:
-    """What reaches the handler without having been lowered here: a loaded program, say."""
+    """The handler compares buffers, too, since a program may be loaded instead of lowered in this process."""
     A = asarray(np.eye(5, 7, dtype=np.float32))
     lowered = jax.jit(lambda A: A @ jnp.ones((7, 3), jnp.float32)).lower(A).as_text()
     key = lowered[lowered.index('key = "') + 7 :].split('"')[0]

@@ -1,4 +1,4 @@
-"""The routines on garbage, under AddressSanitizer and UndefinedBehaviorSanitizer, where there is a compiler."""
+"""The routines on garbage under AddressSanitizer and UndefinedBehaviorSanitizer. This needs a C++ compiler."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Slow, obvious values of what is parsed, by numpy's einsum."""
+"""A slow reference for the values of parsed assignments and statements, by numpy's einsum."""
 
 import string
 
@@ -8,7 +8,7 @@ __all__ = ["assignment_value", "product_value", "statement_value"]
 
 
 def product_value(factors, kept, arrays):
-    """Sum of the product over what `kept` lacks; an axis of size 1 for what of `kept` no factor carries."""
+    """The product, summed over all variables but `kept`. Variables of `kept` that no factor has get axes of size 1."""
     carried = dict.fromkeys(v for factor in factors for v in factor.indices)
     letters = dict(zip(carried, string.ascii_letters, strict=False))
     terms = ["".join(letters[v] for v in factor.indices) for factor in factors]
@@ -18,7 +18,7 @@ def product_value(factors, kept, arrays):
 
 
 def statement_value(statement, arrays):
-    """The target of a Statement; every index is carried by some term, so the sum has all sizes."""
+    """The target of a Statement. Some term has each index, so the sum broadcasts to the target's shape."""
     kept = statement.target.indices
     return sum(term.coefficient * product_value(term.factors, kept, arrays) for term in statement.terms)
 

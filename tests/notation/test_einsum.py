@@ -36,18 +36,18 @@ def test_scalars_and_repeats():
 
 
 @pytest.mark.parametrize(
-    "text, place",
+    "text, offset",
     [
         ("i1,j", 1), ("ij;jk", 2), ("ij->i->j", 2), ("ij-i", 2), ("i,j->i,j", 6), ("é", 0), ("i..,j", 1), (".i,j", 0),
         ("....i,j", 3), ("...i...,j", 4), ("......,j", 3), ("...,j->......", 10),
     ],
 )  # fmt: skip
-def test_a_caret_points_at_what_is_outside_the_grammar(text, place):
+def test_a_caret_points_at_the_error(text, offset):
     with pytest.raises(SubscriptError) as caught:
         parse_einsum(text, ((2, 2), (2,)))
     *_, line, caret = str(caught.value).split("\n")
     assert line.strip() == text
-    assert caret == "    " + " " * place + "^"
+    assert caret == "    " + " " * offset + "^"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_caret_points_at_what_is_outside_the_grammar(text, place):
         (np.zeros(2), (), SubscriptError, "first argument is of type ndarray"),
     ],
 )
-def test_errors_say_what_came(text, ranks, kind, message):
+def test_errors_say_what_was_found(text, ranks, kind, message):
     with pytest.raises(kind, match=message):
         parse_einsum(text, [(2,) * rank for rank in ranks])
 

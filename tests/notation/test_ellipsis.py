@@ -1,4 +1,4 @@
-"""`...` in einsum's text: numpy's meaning, on dense arrays and beside a sparse operand."""
+"""`...` in einsum's text has numpy's meaning, on dense arrays and with a sparse operand."""
 
 import numpy as np
 import pytest
@@ -19,17 +19,17 @@ def numbers(shape):
 
 @st.composite
 def einsums(draw):
-    """Text and operands; the result may lack the `...` that numpy wants."""
+    """Random text and operands. The result may lack the `...` that numpy requires."""
     batch = draw(st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3))
     terms, shapes = [], []
     for _ in range(draw(st.integers(1, 3))):
         letters = draw(st.lists(st.sampled_from("ijk"), max_size=3))
         shape = [SIZES[v] for v in letters]
         if draw(st.booleans()):
-            place = draw(st.integers(0, len(letters)))
+            at = draw(st.integers(0, len(letters)))
             mine = [draw(st.sampled_from([1, n])) for n in batch[draw(st.integers(0, len(batch))) :]]
-            letters.insert(place, "...")
-            shape[place:place] = mine
+            letters.insert(at, "...")
+            shape[at:at] = mine
         terms.append(draw(st.sampled_from(["", " "])).join(letters))
         shapes.append(shape)
     text = ",".join(terms)
@@ -113,7 +113,7 @@ def sparse(shape, format):
     ],
 )
 @pytest.mark.parametrize("out_format", [None, "dense"])
-def test_beside_a_sparse_operand(text, shape, format, other, out_format):
+def test_with_a_sparse_operand(text, shape, format, other, out_format):
     A, x = sparse(shape, format)
     y = numbers(other)
     got = jsparse.einsum(text, A, y.astype(np.float32), out_format=out_format)

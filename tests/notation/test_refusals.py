@@ -1,4 +1,4 @@
-"""Tensor index notation that is refused: the error, its caret, and what it says."""
+"""Invalid tensor index notation: the error, its caret, and its message."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from jsparse import JsparseError, NotYetSupportedError, SubscriptError
 from jsparse.errors import LINE
 from jsparse.notation import parse_statement
 
-# A '~' stands in front of the place that the caret points at.
+# The caret points at the character after '~'.
 GRAMMAR = [
     ("~", "but got the end"),
     ("~  ", "but got the end"),
@@ -106,7 +106,7 @@ LATER = [
         *((NotYetSupportedError, *row) for row in LATER),
     ],
 )
-def test_a_caret_points_at_the_place(error, marked, message):
+def test_a_caret_points_at_the_error(error, marked, message):
     text, column = marked.replace("~", ""), marked.index("~")
     with pytest.raises(error, match=message) as caught:
         parse_statement(text)
@@ -115,7 +115,7 @@ def test_a_caret_points_at_the_place(error, marked, message):
     if len(text) <= LINE:
         assert line == f"    {shown}"
         assert carets.rstrip("^") == "    " + " " * column
-    else:  # what surrounds the place
+    else:  # a long text is cut around the error
         at = len(carets.rstrip("^"))
         before, behind = line[4:at].removeprefix("..."), line[at:].removesuffix("...")
         assert shown[:column].endswith(before)
@@ -125,7 +125,7 @@ def test_a_caret_points_at_the_place(error, marked, message):
     assert len(str(caught.value)) <= 600
 
 
-def test_the_limits_themselves_are_served():
+def test_the_limits_themselves_are_accepted():
     assert len(parse_statement("C = " + "(" * 100 + "A" + ")" * 100).terms) == 1
     assert len(parse_statement("C = A" + "+A" * 999).terms) == 1000
     assert len(parse_statement("C = A" + "*A" * 99).terms[0].factors) == 100

@@ -1,4 +1,4 @@
-"""Tensor index notation that is read: what it becomes, and that its value is the text's."""
+"""Parsed tensor index notation: its statement, and that the statement has the value of the text."""
 
 import operator
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ from jsparse.notation import Access, Product, Statement, parse_statement
         ("s = A[i,i]", "s = A[i, i]"),
     ],
 )
-def test_what_text_becomes(text, printed):
+def test_parsed_statements(text, printed):
     read = parse_statement(text)
     assert str(read) == printed
     assert parse_statement(printed) == read
@@ -111,10 +111,10 @@ OPERATORS = {"+": (operator.add, 1), "-": (operator.sub, 1), "*": (operator.mul,
 
 @dataclass(frozen=True)
 class Tree:
-    """An expression: its text, how strongly its outermost operator binds, and its value.
+    """An expression: its text, the precedence of its outermost operator, and its value.
 
-    The value has a part for each set of index variables that a term may carry, an array with an axis for every
-    variable, so that it says which sums are left.
+    The value is a dict. A key is the set of index variables that terms have, and its value is the sum of these terms:
+    an array with an axis for every variable. So it is known over which variables each term has to be summed.
     """
 
     text: str
@@ -125,7 +125,7 @@ class Tree:
         return self.text if self.binds >= least else f"({self.text})"
 
     def value(self, target):
-        """Each part summed over what it carries and the target lacks; the axes in the order of the target."""
+        """The sum of all parts, each summed over its variables that the target lacks, with the target's axes."""
         summed = [tuple(VARIABLES.index(v) for v in carried - set(target)) for carried in self.parts]
         total = sum(x.sum(axes, keepdims=True) for x, axes in zip(self.parts.values(), summed, strict=True))
         kept = [VARIABLES.index(v) for v in target]

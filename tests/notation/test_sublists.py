@@ -1,4 +1,4 @@
-"""einsum's other form: a list of integers behind each operand."""
+"""einsum's other form, with a list of integers after each operand."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_the_value_is_numpys(arguments):
         ((A,), "but the first argument is of type SparseTensor"),
     ],
 )
-def test_what_is_refused(arguments, message):
+def test_refusals(arguments, message):
     with pytest.raises(SubscriptError, match=message):
         jsparse.einsum(*arguments)
 
@@ -89,11 +89,11 @@ def test_more_indices_than_letters():
 
 
 @pytest.mark.parametrize("rest", [([0, 1], v, [1], [0]), ((5, 2), v, (2,)), ([..., 1], v, [1], [...])])
-def test_beside_a_sparse_operand(rest):
+def test_with_a_sparse_operand(rest):
     np.testing.assert_array_equal(jsparse.einsum(A, *rest), np.einsum(x % 3, *rest))
 
 
-def test_everywhere_that_text_is_taken():
+def test_all_functions_that_take_text_take_lists():
     np.testing.assert_array_equal(jsparse.einsum(v, [1], A, [0, 1], [0]), x % 3 @ v)
     np.testing.assert_array_equal(jsparse.einsum(x, [0, 1], v, [1]), x @ v)
     np.testing.assert_array_equal(jsparse.einsum(x, [0, 1], v, [1], out_format="dense"), x @ v)

@@ -1,4 +1,4 @@
-"""Products of more operands than every sequence of steps can be priced for."""
+"""Products of so many operands that not every contraction path can be priced."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ LETTERS = "abcdefghijklmnop"
 
 @pytest.mark.parametrize("count", [8, 9, 13])
 def test_a_long_chain_is_computed_step_by_step(count):
-    """One nest over all of them would visit 6 ** count combinations of entries in each row."""
+    """One nest over all operands would visit 6 ** count combinations of entries for each row."""
     rng, size = np.random.default_rng(count), 40
     matrices = [np.zeros((size, size), np.int32) for _ in range(count)]
     for matrix in matrices:
@@ -20,12 +20,12 @@ def test_a_long_chain_is_computed_step_by_step(count):
     text = ",".join(LETTERS[n : n + 2] for n in range(count)) + f",{LETTERS[count]}->{LETTERS[0]}"
     expected = vector
     for matrix in reversed(matrices):
-        expected = matrix @ expected  # wraps at 32 bits, as kernels do
+        expected = matrix @ expected  # wraps around at 32 bits, like kernels
     np.testing.assert_array_equal(jsparse.einsum(text, *map(jsparse.asarray, matrices), vector), expected)
 
 
 def test_many_factors_on_one_pattern_need_no_steps():
-    """Each step would cost a call and a temporary, and save nothing."""
+    """A step would cost a call and a temporary, and save no work."""
     rng = np.random.default_rng(0)
     mask = rng.random((30, 20)) < 0.2
     dense = [rng.integers(1, 3, (30, 20)) * mask for _ in range(9)]

@@ -1,4 +1,4 @@
-"""Plans: what they predict of values is what these values are; one plan serves all operands of the same signatures."""
+"""Plans predict the signatures of values, and one plan serves all operands of the same signatures."""
 
 import jax
 import numpy as np
@@ -64,7 +64,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_are_as_predicted(name, monkeypatch):
-    """Shape, dtype and pattern of each instruction's value, and which values share their index arrays."""
+    """The plan predicts shape, dtype and pattern of each value, and which values share index arrays."""
     subscripts, make = PROGRAMS[name]
     operands = make()
     planners, values = [], []
@@ -135,7 +135,7 @@ def test_a_shared_operand_is_converted_once():
 
 
 def test_steps_are_planned_once(monkeypatch):
-    """An eager call of a program in steps plans nothing the second time, though intermediate patterns are gone."""
+    """The second eager call of a program in steps plans nothing, though intermediate patterns no longer exist."""
     A, B, C = sparse(40, 50), sparse(50, 40), sparse(40, 30, density=0.9)
     jsparse.einsum("ij,jk,kl->il", A, B, C)
     monkeypatch.setattr(planner, "planned_product", None)
@@ -143,7 +143,7 @@ def test_steps_are_planned_once(monkeypatch):
 
 
 def test_one_statement_of_one_term_is_the_einsum():
-    """Narrow floats are rounded by the kernel, not behind it."""
+    """The kernel rounds narrow floats, not a step after it."""
     A, x = sparse(20, 30, dtype=jax.numpy.bfloat16), dense(30, dtype=jax.numpy.bfloat16)
     text = "y[i] = A[i,j] * x[j]"
     statement = jsparse.notation.parse_statement(text)

@@ -1,4 +1,4 @@
-"""Settings that jitted functions are cached by: a new value traces again, an old value does not."""
+"""Settings in the cache keys of jitted functions: a new value traces again, an old value does not."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ import pytest
 
 from jsparse import _compat
 
-CONTEXT = _compat.make_context(1)  # made once, as settings are: each one is a part of every key of JAX
+CONTEXT = _compat.make_context(1)  # made once, like settings, because each becomes a part of all cache keys of JAX
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_transformed_functions_trace_again_too(context, scaled):
         np.testing.assert_array_equal(function(argument), before)
 
 
-def test_a_block_is_of_its_thread_and_the_global_value_of_all(context, scaled, traces):
+def test_a_block_sets_its_thread_and_the_global_value_all_threads(context, scaled, traces):
     with ThreadPoolExecutor(1) as other:
         assert other.submit(lambda: int(scaled(10))).result() == 10
         with context(2):

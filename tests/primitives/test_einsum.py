@@ -1,4 +1,4 @@
-"""The primitive itself: closed under transposition and batching, and lowered to one kernel each."""
+"""The primitive is closed under transposition and batching, and is lowered to one kernel."""
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +27,9 @@ def test_exchanging_a_factor_twice_changes_nothing(case):
     spec = spec_of(case)
     last = len(spec.factors) - 1
     assert spec.exchanged(last).exchanged(last) == spec
-    for place, factor in enumerate(spec.factors):
-        assert spec.exchanged(place).result == factor
-        assert spec.exchanged(place).factors[-1] == spec.result
+    for n, factor in enumerate(spec.factors):
+        assert spec.exchanged(n).result == factor
+        assert spec.exchanged(n).factors[-1] == spec.result
 
 
 def test_shapes_of_terms():
@@ -64,7 +64,7 @@ def test_one_kernel_an_einsum():
     assert calls(compiled_text(twice, jax.tree.map(lambda v: jnp.stack([v, v]), A), jnp.stack([X] * 3))) == 1
 
 
-def test_what_is_not_asked_for_is_not_computed():
+def test_unused_gradients_are_not_computed():
     A, X = Case("ij,jk->ik", "csr").tensor(), jnp.ones((7, 4))
     loss = lambda A, X: (A @ X).sum()  # noqa: E731
     assert calls(compiled_text(jax.grad(loss), A, X)) == 1
@@ -73,7 +73,7 @@ def test_what_is_not_asked_for_is_not_computed():
 
 
 def test_batches_use_letters_that_are_free():
-    """Also when nearly all letters are taken, and when a batch of batches needs several."""
+    """This includes einsums that use nearly all letters, and batches of batches, which need several."""
     A = Case("ij,jk->ik", "csr").tensor()
     X = jnp.arange(28.0).reshape(7, 4)
     for text in ("ab,bc->ac", "ba,ac->bc", "zY,Yx->zx"):

@@ -1,4 +1,4 @@
-"""Which platforms primitives are lowered for, and what is said of the others."""
+"""Lowerings of primitives by platform, and the errors for other platforms."""
 
 import jax
 import jax.export
@@ -56,14 +56,14 @@ def test_exports_for_other_platforms_are_refused():
         export(jnp.ones(4))
 
 
-def test_every_primitive_has_its_row():
-    named = {primitive.name for primitive in LOWERINGS}
-    assert named == {*PROGRAMS, "jsparse_kernel"}
+def test_the_table_has_every_primitive():
+    names = {primitive.name for primitive in LOWERINGS}
+    assert names == {*PROGRAMS, "jsparse_kernel"}
     assert all("cpu" in rules for rules in LOWERINGS.values())
 
 
 def test_a_rule_of_another_platform_takes_the_parameters():
-    """As it would be added: no plan is made, and no kernel."""
+    """A rule for another platform needs no plan and no kernel."""
     seen = []
 
     def dense(*operands, spec):

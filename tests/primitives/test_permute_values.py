@@ -1,4 +1,4 @@
-"""Values moved between patterns, under every transformation."""
+"""Movements of values between patterns, under every transformation."""
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +43,7 @@ def test_moves(relayout, inverse, dtype):
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_blocks_move_as_a_whole(relayout, axis):
-    """Slots on any axis, with axes of size one and larger around them."""
+    """Slots are on any axis, with axes of size 1 or larger around them."""
     for sizes in [(2, 3), (1, 3), (0, 2)]:
         x = jnp.moveaxis(values_of(relayout.source.nse, *sizes), 0, axis)
         np.testing.assert_array_equal(permute_values(x, relayout, axis=axis), by_numpy(x, relayout, axis=axis))
@@ -70,7 +70,7 @@ def test_derivatives(relayout, inverse):
 
 @pytest.mark.parametrize("batch, axis", [(0, 0), (1, 1), (2, 0)])
 def test_batches(relayout, batch, axis):
-    """A batch axis before, at and behind the slots."""
+    """The batch axis is before, at or after the axis of slots."""
     x = jnp.moveaxis(values_of(relayout.source.nse, 3, 2), (0, 1, 2), (axis, 1 - axis, 2))
     x = jnp.moveaxis(x, 2, batch)
     found, expected = (
@@ -85,7 +85,7 @@ def test_batches(relayout, batch, axis):
 
 
 def test_many_slots_in_many_threads():
-    """More slots than one thread takes, so that several share the work."""
+    """There are so many slots that several threads share the work."""
     rng = np.random.default_rng(0)
     coords = rng.permutation(10**6)[:100_000]
     big = jsparse.SparseTensor.from_coords(np.divmod(coords, 1000), rng.normal(size=100_000), (1000, 1000), "csr")

@@ -1,4 +1,4 @@
-"""Dense arrays in the order of storage that kernels want."""
+"""Dense arrays moved to the storage order of kernels."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ def numbers(shape, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_last_two_dimensions_change_places(dtype, shape):
+def test_the_last_two_dimensions_are_exchanged(dtype, shape):
     with jax.enable_x64(True):
         x = numbers(shape, dtype)
         got = jax.jit(swapped)(x)

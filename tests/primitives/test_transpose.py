@@ -1,4 +1,4 @@
-"""`jax.linear_transpose` of programs that are linear in values: what `jax.vjp` gives, exactly."""
+"""`jax.linear_transpose` of programs that are linear in values gives exactly the result of `jax.vjp`."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ LAYOUTS = {
     "dynamic": lambda x: asarray(x, dynamic=True, nse=20),
     "with_transpose": lambda x: asarray(x, dynamic=True, nse=20).with_transpose(),
 }
-# functions of a tensor on A's pattern, of a second one (6, 4), and of a third one (5, 6)
+# functions of a tensor on A's pattern, of a tensor (6, 4), and of a tensor (5, 6)
 PROGRAMS = {
     "A @ B": lambda A, B, C: jsparse.einsum("ij,jk->ik", A, B, nse=20),
     "A @ B in csc": lambda A, B, C: jsparse.einsum("ij,jk->ik", A, B, out_format="csc", nse=20),
@@ -41,7 +41,7 @@ PROGRAMS = {
 
 
 def as_function(program, layout, dtype="float32"):
-    """The program as a function of A's values, these, and a cotangent."""
+    """The program as a function of A's values, A's values, and a cotangent."""
     A, B, C = (LAYOUTS[layout](x.astype(dtype)) for x in DENSE)
 
     def function(values):
@@ -79,7 +79,7 @@ def test_equals_vjp_and_inverts_itself(program, layout):
 
 
 def with_rule(function):
-    """The function with a derivative of its own, which is linear in the tangent."""
+    """The linear function with a custom derivative, which is the function itself."""
     own = jax.custom_jvp(function)
     own.defjvp(lambda primals, tangents: (own(*primals), function(*tangents)))
     return own
@@ -178,7 +178,7 @@ def test_in_two_arguments_and_trees():
 
 
 def test_a_number_that_the_dtype_does_not_hold():
-    """It is a factor like others, which slots out of use do not meet."""
+    """The number becomes a factor, which unused slots do not meet."""
     A, C = (asarray(x, dynamic=True, nse=20) for x in (DENSE[0], DENSE[2]))
 
     def function(values):
@@ -200,7 +200,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("layout", ["static", "dynamic"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_linear(name, layout):
+def test_functions_that_are_not_linear(name, layout):
     A = LAYOUTS[layout](DENSE[0])
     function, message = REFUSED[name]
 

@@ -1,4 +1,4 @@
-"""How many random programs are tried: a sample by `make test`, all by `make test-long`."""
+"""The number of random programs in a test: a sample in `make test`, all in `make test-long`."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A spec with the arrays of its factors, and the ways to run it."""
+"""A spec with the arrays of its factors, and several ways to run it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 from programs.host import HostRun, meaning, moved
 from programs.padding import with_int64
-from programs.program import held
+from programs.program import representable
 from programs.variants import fine_grained, some_plan, with_other_leaders, with_unknown_size
 
 from jsparse import Pattern
@@ -26,7 +26,12 @@ __all__ = ["Case"]
 
 @dataclass(frozen=True)
 class Case:
-    """A spec with the arrays of its factors, and how to run it."""
+    """A spec with the arrays of its factors, a plan and a schedule.
+
+    Attributes:
+        wide: some index arrays are int64.
+        padded: some patterns are padded.
+    """
 
     spec: Spec
     arrays: tuple[np.ndarray, ...]
@@ -37,20 +42,21 @@ class Case:
 
     @staticmethod
     def of(spec: Spec, arrays: tuple[np.ndarray, ...]) -> Case:
-        """The case as the primitive runs it."""
+        """The case with the plan that the primitive makes."""
         dtypes = (spec.dtype_of(arrays).name, *(a.dtype.name for a in arrays))
         plan, _ = make_plan(spec, dtypes)
         return Case(spec, arrays, plan, plan.schedule)
 
     def varied(self, rng: np.random.Generator, probability: float = 1.0) -> Case:
-        """By any candidate, in small chunks; perhaps with mixed dtypes, a size unknown, wide or padded indices."""
+        """The case with a random candidate and small chunks, perhaps with mixed dtypes, an unknown size, and wide or
+        padded index arrays. With probability 1 - `probability` it is unchanged."""
         if rng.random() >= probability:
             return self
         problem, arrays = self.plan.given, self.arrays
         if rng.random() < 0.2:
             problem = with_unknown_size(problem, rng)
         mixed = rng.random() < 0.2
-        if mixed and all(np.isfinite(array).all() for array in arrays):  # inf is no integer
+        if mixed and all(np.isfinite(array).all() for array in arrays):  # integers have no inf
             problem, arrays = _mixed(problem, arrays, rng)
         plan = some_plan(problem, self.stored, rng)
         schedule = fine_grained(with_other_leaders(plan, rng), rng)
@@ -62,32 +68,32 @@ class Case:
     ) -> np.ndarray:
         """Random integers in the shape of a term."""
         shape = (spec or self.spec).shape(term)
-        return held(rng.integers(-largest, largest + 1, shape), dtype.name).astype(dtype)
+        return representable(rng.integers(-largest, largest + 1, shape), dtype.name).astype(dtype)
 
-    def transposed(self, place: int, rng: np.random.Generator, largest: int) -> Case:
-        """The transpose in one factor, on a random cotangent. It has the factor's dtype, unless that would cut floats
-        to integers, or numbers to bools."""
+    def transposed(self, number: int, rng: np.random.Generator, largest: int) -> Case:
+        """The transpose in one factor, applied to a random cotangent. The result has the factor's dtype, unless that
+        would turn floats into integers or numbers into bools."""
         cotangent = self.integers(self.spec.result, rng, largest, self.spec.dtype_of(self.arrays))
-        arrays = (*self.arrays[:place], *self.arrays[place + 1 :], cotangent)
-        own, computed = self.arrays[place].dtype.name, accumulator(*(a.dtype.name for a in arrays))
+        arrays = (*self.arrays[:number], *self.arrays[number + 1 :], cotangent)
+        own, computed = self.arrays[number].dtype.name, accumulator(*(a.dtype.name for a in arrays))
         alike = accumulator(own).startswith("float") == computed.startswith("float")
         alike &= own != "bool" or all(a.dtype == np.bool_ for a in arrays)
-        spec = self.spec.exchanged(place).with_dtype(np.dtype(own if alike else computed), [a.dtype for a in arrays])
+        spec = self.spec.exchanged(number).with_dtype(np.dtype(own if alike else computed), [a.dtype for a in arrays])
         return Case.of(spec, arrays)
 
     @property
     def stored(self) -> list[Pattern]:
-        """The patterns as they are given."""
+        """The given patterns."""
         return [walk.pattern for walk in self.spec.walks]
 
     @property
     def relayouts(self) -> list[Relayout]:
-        """How the values move to the patterns that the loops walk."""
+        """The relayouts of values to the patterns that the loops walk."""
         return [relayout_to(given, used.format) for given, used in zip(self.stored, self.plan.patterns, strict=True)]
 
     @property
     def work(self) -> int:
-        """About how many steps the program takes, in scalar arithmetic."""
+        """An estimate of the number of scalar operations."""
         return round(self.plan.cost.work + self.plan.cost.iterations) + prod(self.shape(self.plan.problem))
 
     def shape(self, problem: Problem) -> tuple[int, ...]:
@@ -97,7 +103,7 @@ class Case:
         )
 
     def storage(self, problem: Problem, tensor: TensorType, patterns: Sequence[Pattern]) -> tuple[int, ...]:
-        """One size per storage axis."""
+        """The size of each storage axis of a tensor."""
         access = next(a for a in problem.assignment.accesses if a.tensor == tensor.name)
         sizes = dict(self.spec.sizes)
         return tuple(
@@ -105,22 +111,22 @@ class Case:
         )
 
     def given_arrays(self) -> dict[str, np.ndarray]:
-        """The factors as the problem is stated."""
+        """The factors in the storage of the given problem."""
         given = self.plan.given
         named = zip(given.tensors[1:], self.arrays, strict=True)
         return {t.name: array.reshape(self.storage(given, t, self.stored)) for t, array in named}
 
     def meaning(self) -> np.ndarray:
-        """The result by the problem's definition, as the problem is stated."""
+        """The result by the definition of the given problem."""
         given = self.plan.given
         return meaning(given, self.given_arrays(), [p.arrays for p in self.stored], self.shape(given))
 
     def moved(self, result: np.ndarray) -> np.ndarray:
-        """A result of the problem as it is stated, in the storage of the problem as it runs."""
+        """A result of the given problem, moved to the storage of the planned problem."""
         return moved(result, self.plan.given.tensors[0], self.plan.problem.tensors[0], self.relayouts)
 
     def run(self, rng: np.random.Generator, level: int) -> HostRun:
-        """The factors in the storage of the problem as it runs."""
+        """The run of the planned problem, with the factors moved to its storage."""
         given, problem, relayouts = self.plan.given, self.plan.problem, self.relayouts
         arrays = {
             new.name: moved(array, old, new, relayouts)
@@ -136,7 +142,7 @@ class Case:
 def _mixed(
     problem: Problem, arrays: tuple[np.ndarray, ...], rng: np.random.Generator
 ) -> tuple[Problem, tuple[np.ndarray, ...]]:
-    """Factors of dtypes of their own, which the kernel casts to the result's."""
+    """The problem with a random dtype for each factor. The kernel casts factors to the result's dtype."""
     target, *factors = problem.tensors
     if target.dtype == "bool":
         return problem, arrays

@@ -1,4 +1,4 @@
-"""Runs a program at every stage and says at which it first went wrong."""
+"""Runs a program at every stage of the compiler, and names the first stage with a wrong result."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from math import prod
 import jax
 import numpy as np
 import pytest
+from programs.assembly_runs import assemblies, columns_of
 from programs.case import Case
 from programs.dynamic import run_dynamic
 from programs.evaluation import Evaluation
 from programs.listing import Column, ListRun
-from programs.padding import in_use, with_gaps, with_room
-from programs.places import assemblies, columns_of
+from programs.padding import in_use, with_gaps, with_padding
 from programs.program import DenseOperand, Program, SparseOperand, by_semiring
-from programs.results import check_places, check_result
+from programs.results import check_result, check_structure
 from programs.statements import RandomStatements
 from programs.variants import batched
 
@@ -35,32 +35,30 @@ from jsparse.primitives.spec import Spec
 
 __all__ = ["FAST", "THOROUGH", "Effort", "WrongResultError", "check_dynamic", "check_program"]
 
-OTHERS = (
-    ("transpose", 0.25),
-    ("batch", 0.15),
-    ("winners", 0.3),
-)  # variants besides the plan and another candidate, and how often
+# variants besides the plan and another candidate, with their probabilities
+OTHERS = (("transpose", 0.25), ("batch", 0.15), ("mask", 0.3))
 
 
 class WrongResultError(AssertionError):
-    """A stage that gives another result than the definition, or fails."""
+    """A stage gave another result than the definition, or failed."""
 
     def __init__(self, program: Program | Evaluation | RandomStatements, stage: str, detail: str) -> None:
         self.program, self.stage, self.detail = program, stage, detail
         super().__init__(program, stage, detail)  # so that it can be pickled
 
     def __str__(self) -> str:
-        return f"seed {self.program.seed}: wrong from stage '{self.stage}' on\n{self.detail}\n\n{self.program}\n"
+        return f"seed {self.program.seed}: the first wrong stage is '{self.stage}'\n{self.detail}\n\n{self.program}\n"
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What is spent on a program.
+    """The work spent on a program.
 
     Attributes:
-        optimized: the share of kernels that LLVM optimises, which takes longer than all else.
-        interpreted: about how many steps the interpreters of loops and kernels are given.
-        every_way: run it as planned, by another candidate, perhaps its transpose and a batch; or in one of these ways.
+        optimized: the share of kernels that LLVM optimises, which takes longer than everything else.
+        interpreted: the largest estimate of operations for which loops and kernels are interpreted.
+        every_way: run the program as planned, by another candidate, and perhaps its transpose, a batch and a masked
+            sum; otherwise one of these.
     """
 
     optimized: float
@@ -73,7 +71,7 @@ FAST = Effort(optimized=0.08, interpreted=500, every_way=False)
 
 
 def check_program(program: Program | Evaluation, through_jax: bool = False, effort: Effort = THOROUGH) -> None:
-    """Raise WrongResultError unless every stage agrees with numpy; `through_jax`: `einsum`, `evaluate` as well."""
+    """Raise WrongResultError unless every stage agrees with numpy. `through_jax`: check `einsum` or `evaluate`, too."""
     stages = _Stages(program, effort)
     try:
         if isinstance(program, Evaluation):
@@ -87,12 +85,14 @@ def check_program(program: Program | Evaluation, through_jax: bool = False, effo
 
 
 def check_dynamic(program: Program | Evaluation, batched: bool) -> bool:
-    """Raise WrongResultError unless XLA gives what numpy does of operands whose patterns are known at run time only.
-    False if the program has none that can be, or is refused."""
+    """Raise WrongResultError unless the program agrees with numpy when compiled by XLA for dynamic operands.
+
+    False if no operand can be dynamic.
+    """
     try:
         return run_dynamic(program, batched)
     except Exception as error:
-        stage = "patterns known at run time" + (", batched" if batched else "")
+        stage = "dynamic operands" + (", batched" if batched else "")
         raise WrongResultError(program, stage, f"{type(error).__name__}: {error}") from error
 
 
@@ -144,13 +144,13 @@ class _Stages:
                 self.ways_of(case)
 
     def assembles(self, work: SumOfProducts, factors: list[tuple[np.ndarray, ...]]) -> bool:
-        """Check how a new pattern is found; and whether there is time left for the values on it."""
+        """Check the assembly of a new pattern. Whether the values on it should be checked as well."""
         output = work.output
         if not isinstance(output, AssembledPattern):
             return True
         self.stage = "pattern"
-        check_places(self.program, output.pattern)
-        if not output.assembly.reached.terms:  # an operand stores nothing
+        check_structure(self.program, output.pattern)
+        if not output.assembly.reached.terms:  # an operand has no entries
             return True
         if not self.effort.every_way and self.rng.random() < 0.4:
             return True
@@ -160,10 +160,10 @@ class _Stages:
             want = run.columns()
             listed += want
             if run.is_ordered:
-                rounded = [(place, as_stored(np.array(value), work.dtype).item()) for place, value in want]
+                rounded = [(at, as_stored(np.array(value), work.dtype).item()) for at, value in want]
                 self.same_columns(rounded, columns_of(run, self.program.reached, self.program.expected))
             self.columns_of_stages(run, name, want)
-        self.stage = "places of all terms"
+        self.stage = "entries of all terms"
         self.same_columns(
             sorted({p for p, _ in listed}), [tuple(p) for p in np.argwhere(self.program.reached).tolist()]
         )
@@ -181,32 +181,32 @@ class _Stages:
             self.same_columns(run.by_code(threads), want)
 
     def ways_of(self, case: Case) -> None:
-        """The stages of a problem, run in some ways."""
+        """Check the stages of a problem in several ways."""
         for name in self.ways():
             self.stage = name
             self.stages_of(self.variant(name, case), "" if name == "plan" else f"{name}: ")
 
     def level(self) -> int:
-        """How much LLVM optimises."""
+        """A random optimisation level of LLVM."""
         return 3 if self.rng.random() < self.effort.optimized else 0
 
     def ways(self) -> list[str]:
-        """How the program is run; the compiler is to do all of them right."""
+        """The names of the variants to run."""
         if self.effort.every_way:
             return ["plan", "candidate", *(name for name, share in OTHERS if self.rng.random() < share)]
         names, shares = zip(("plan", 0.75), ("candidate", 1.0), *OTHERS, strict=True)
         return [str(self.rng.choice(names, p=np.array(shares) / sum(shares)))]
 
     def variant(self, name: str, case: Case) -> Case:
-        """The same in another way, the transpose in one factor, or a batch."""
+        """A variant of the case: another candidate, the transpose in one factor, a masked sum, or a batch."""
         largest = min(_largest(case.arrays), _exact_magnitude(case))
         if name == "candidate":
             return case.varied(self.rng)
         if name == "transpose":
-            place = int(self.rng.integers(len(case.spec.factors)))
-            return case.transposed(place, self.rng, largest).varied(self.rng, 0.5)
-        if name == "winners" and case.spec.semiring.is_selective:
-            return self.winners(case, largest)
+            number = int(self.rng.integers(len(case.spec.factors)))
+            return case.transposed(number, self.rng, largest).varied(self.rng, 0.5)
+        if name == "mask" and case.spec.semiring.is_selective:
+            return self.masked(case, largest)
         if name == "batch":
             spec = batched(case.spec, self.rng)
             dtypes = [array.dtype for array in case.arrays]
@@ -216,9 +216,9 @@ class _Stages:
             return Case.of(spec, arrays).varied(self.rng, 0.5)
         return case
 
-    def winners(self, case: Case, largest: int) -> Case:
-        """What the derivative of a minimum or maximum is made of: some factors, summed where the product is the
-        result, perhaps the transpose of it."""
+    def masked(self, case: Case, largest: int) -> Case:
+        """A masked sum, as in derivatives of minima and maxima: some factors are summed where the product equals the
+        result. Perhaps the transpose of this sum."""
         spec, count = case.spec, len(case.spec.factors)
         dtype = spec.dtype_of(case.arrays)
         result = case.meaning().reshape(spec.shape(spec.result)).astype(dtype)
@@ -232,9 +232,9 @@ class _Stages:
         more = [case.integers(spec.factors[n], self.rng, largest, case.arrays[n].dtype) for n in linear]
         arrays = (*case.arrays, result, *more)
         if linear and self.rng.random() < 0.5:
-            place = int(self.rng.integers(count + 1, len(arrays)))
+            number = int(self.rng.integers(count + 1, len(arrays)))
             cotangent = case.integers(spec.result, self.rng, largest, dtype)
-            guarded, arrays = guarded.exchanged(place), (*arrays[:place], *arrays[place + 1 :], cotangent)
+            guarded, arrays = guarded.exchanged(number), (*arrays[:number], *arrays[number + 1 :], cotangent)
             guarded = guarded.with_dtype(dtype, [array.dtype for array in arrays])
         return Case.of(guarded, arrays).varied(self.rng, 0.7)
 
@@ -249,7 +249,7 @@ class _Stages:
             self.stage = f"{name}padded plan"
             exact, run = with_gaps(run, self.rng)
             want = exact.meaning()
-            run = with_room(run, self.rng)
+            run = with_padding(run, self.rng)
             padded = run.meaning()
             self.same(in_use(exact, padded), want)
             want = padded
@@ -274,21 +274,21 @@ class _Stages:
 
 @contextmanager
 def unoptimised() -> Iterator[None]:
-    """Kernels that run a few times, as those that find the pattern of a result, are not optimised."""
+    """LLVM does not optimise kernels in this context, for kernels that run only a few times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(BACKENDS, "llvm", Llvm(level=0))
         yield
 
 
 def _pattern(work: SumOfProducts) -> Pattern | None:
-    """Where the result is stored; None if it is dense."""
+    """The pattern of the result; None if it is dense."""
     return None if isinstance(work.output, DenseOutput) else work.output.pattern
 
 
 def _arrays(
     operands: Sequence[SparseOperand | DenseOperand | None], work: PlannedProduct, taken: Sequence[object]
 ) -> tuple[np.ndarray, ...]:
-    """The factors as the primitive takes them, made by numpy of all operands; None has no values."""
+    """The factors as the primitive takes them, made by numpy from the operands. An operand None has no values."""
     found = []
     dtypes = iter(work.factor_dtypes)
     for number, alone in zip(work.values, work.prereductions, strict=True):
@@ -304,7 +304,7 @@ def _arrays(
 
 
 def _summed_alone(work: PlannedProduct, text: str, array: np.ndarray) -> np.ndarray:
-    """An operand without the indices that only it carries."""
+    """An operand, reduced over the indices that no other factor has."""
     if work.semiring.is_linear:
         return np.array(np.einsum(text, array), order="C")
     before, _, after = text.partition("->")
@@ -313,7 +313,7 @@ def _summed_alone(work: PlannedProduct, text: str, array: np.ndarray) -> np.ndar
 
 
 def _meaning(spec: Spec, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
-    """The result by the definition of its problem, or of those of its parts."""
+    """The result by the problem's definition; for complex factors by those of the products of parts."""
     dtype = spec.dtype_of(arrays)
     if not any(is_complex(d) for d in (dtype, *(array.dtype for array in arrays))):
         return Case.of(spec, arrays).meaning()
@@ -326,14 +326,14 @@ def _meaning(spec: Spec, arrays: tuple[np.ndarray, ...]) -> np.ndarray:
 
 
 def _a_part(spec: Spec, arrays: tuple[np.ndarray, ...]) -> tuple[Spec, tuple[np.ndarray, ...]]:
-    """The problem itself, or of the real and imaginary parts of its factors one."""
+    """The problem itself, or for complex factors one of its products of real and imaginary parts."""
     dtype = np.dtype(part(spec.dtype_of(arrays).name))
     parts = tuple(array.imag.copy() if is_complex(array.dtype) else array for array in arrays)
     return spec.with_dtype(dtype, [array.dtype for array in parts]), parts
 
 
 def _expected(want: np.ndarray, result: Pattern | None) -> np.ndarray:
-    """numpy's result as the primitive should store it."""
+    """numpy's result in the storage of the primitive's result."""
     if result is None or result.format.is_dense:
         return want
     return want[tuple(result.to_coords())]
@@ -344,6 +344,6 @@ def _largest(arrays: Sequence[np.ndarray]) -> int:
 
 
 def _exact_magnitude(case: Case) -> int:
-    """Factors of at most this magnitude give sums that float32 holds, also of a batch; 1 if that is not enough."""
+    """The largest magnitude of factors such that float32 represents all sums, even of a batch; at least 1."""
     terms = 4 * prod(size for _, size in case.spec.sizes)
     return max(1, int((2**24 / max(terms, 1)) ** (1 / max(len(case.spec.factors), 1))))

@@ -1,5 +1,7 @@
-"""Derivatives of random programs, and of batches of them, in all that is differentiable, to the second order: against
-difference quotients. And their transposes in one operand, as programs that are linear in it: against vjp."""
+"""Checks first and second derivatives of random programs, and of batches of them, against difference quotients.
+
+Transposes in one operand, in which the program is linear, are checked against vjp.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,13 @@ from jsparse import SparseTensor
 
 __all__ = ["check_derivatives"]
 
-STEP = 1e-5  # of a quotient: its error is this squared times the third derivative, which is large where sums are
-LARGEST = 400  # numbers that a program may take: the error of a difference quotient grows with the sum it is taken of
+STEP = 1e-5  # of difference quotients, whose error is STEP² times the third derivative
+LARGEST = 400  # the most numbers in a program's operands: the error of a difference quotient grows with sums
 
 
 def check_derivatives(program: Program | Evaluation) -> bool:
-    """Whether jvp and vjp, and those of them, agree with difference quotients, and transposes with vjp. An
-    AssertionError says where not; False if there is nothing to differentiate, or the derivative is not that of a
-    polynomial."""
+    """Raise AssertionError unless first and second derivatives agree with difference quotients, and transposes with
+    vjp. False if there is nothing to differentiate, or the program is no polynomial."""
     if isinstance(program, Program) and not program.ring.is_linear:
         return False
     rng = np.random.default_rng((*program.seed, 5))
@@ -47,45 +48,47 @@ def check_derivatives(program: Program | Evaluation) -> bool:
 
         def f(*numbers: jax.Array) -> jax.Array:
             given = list(operands)
-            for place, x in zip(taken, numbers, strict=True):
-                given[place] = _with_numbers(operands[place], x)
+            for number, x in zip(taken, numbers, strict=True):
+                given[number] = _with_numbers(operands[number], x)
             return _numbers(run(*(x for x, known in zip(given, how.known, strict=True) if not known)))
 
         with unoptimised():
             check_grads(jax.jit(f), leaves, order=2, modes=("fwd", "rev"), eps=STEP)
-            linear = [n for n, place in enumerate(taken) if is_linear_in(program, place) and leaves[n].size]
+            linear = [n for n, number in enumerate(taken) if is_linear_in(program, number) and leaves[n].size]
             if linear:
                 _check_transpose(f, [_whole(x, rng) for x in leaves], int(rng.choice(linear)), rng)
     return True
 
 
 def _check_transpose(
-    f: Callable[..., jax.Array], leaves: list[jax.Array], place: int, rng: np.random.Generator
+    f: Callable[..., jax.Array], leaves: list[jax.Array], number: int, rng: np.random.Generator
 ) -> None:
-    """The transpose in one operand, of the function as it is, compiled or checkpointed, and that of the transpose.
-    Exactly: all numbers are small integers."""
+    """Check the transpose in one operand, and the transpose of that. The function is plain, compiled or checkpointed.
+
+    All numbers are small integers, so results are exact.
+    """
 
     def of_one(x: jax.Array) -> jax.Array:
-        return f(*leaves[:place], x, *leaves[place + 1 :])
+        return f(*leaves[:number], x, *leaves[number + 1 :])
 
     wrapped = (of_one, jax.jit(of_one), jax.checkpoint(of_one))[rng.integers(3)]
 
     def transposed(cotangent: jax.Array) -> jax.Array:
-        return jax.linear_transpose(wrapped, leaves[place])(cotangent)[0]
+        return jax.linear_transpose(wrapped, leaves[number])(cotangent)[0]
 
     @jax.jit
     def results(x: jax.Array, cotangent: jax.Array) -> list[jax.Array]:
         once, twice = transposed(cotangent), jax.linear_transpose(transposed, cotangent)(x)[0]
         return [once, jax.vjp(of_one, x)[1](cotangent)[0], twice, jax.jvp(of_one, (x,), (x,))[1]]
 
-    like = jax.eval_shape(of_one, leaves[place])
-    once, pulled_back, twice, pushed = results(leaves[place], _whole(jnp.ones(like.shape, like.dtype), rng))
-    np.testing.assert_array_equal(once, pulled_back, err_msg=f"transposed in operand {place}")
-    np.testing.assert_array_equal(twice, pushed, err_msg=f"transposed twice in operand {place}")
+    like = jax.eval_shape(of_one, leaves[number])
+    once, pulled_back, twice, pushed = results(leaves[number], _whole(jnp.ones(like.shape, like.dtype), rng))
+    np.testing.assert_array_equal(once, pulled_back, err_msg=f"transposed in operand {number}")
+    np.testing.assert_array_equal(twice, pushed, err_msg=f"transposed twice in operand {number}")
 
 
 def _double(program: Program | Evaluation) -> Program | Evaluation:
-    """The same in double precision, tables apart."""
+    """The program in double precision, except for tables."""
 
     def double(x: SparseOperand | DenseOperand) -> SparseOperand | DenseOperand:
         return replace(x, dtype="float64", values=tuple(complex(v).real for v in x.values))
@@ -101,19 +104,19 @@ def _double(program: Program | Evaluation) -> Program | Evaluation:
 
 
 def _known(program: Program | Evaluation) -> Dynamic:
-    """All patterns static; no table is traced."""
+    """The case in which all patterns and tables are static."""
     count, tables = len(operands_of(program)), tables_of(program)
     nothing = (False,) * count
     return Dynamic((None,) * count, nothing, tuple(n in tables for n in range(count)), nothing, 0, False)
 
 
 def _whole(x: jax.Array, rng: np.random.Generator) -> jax.Array:
-    """Small integers, 0 where there are zeros."""
+    """Random small integers, but 0 where `x` is 0."""
     return jax.device_put((rng.integers(1, 4, x.shape) * np.sign(x)).astype(x.dtype))
 
 
 def _drawn(x: jax.Array, rng: np.random.Generator) -> jax.Array:
-    """Real numbers below 1; where there are zeros, out of use perhaps, they stay."""
+    """Random real numbers below 1, but 0 where `x` is 0, as in unused slots."""
     return jax.device_put(rng.uniform(-1, 1, x.shape) * (np.asarray(x) != 0))
 
 

@@ -1,4 +1,4 @@
-"""Random choices that all programs share: sizes, formats and operands."""
+"""Random sizes, formats and operands, which all kinds of programs use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from programs.program import DenseOperand, SparseOperand, held
+from programs.program import DenseOperand, SparseOperand, representable
 
 from jsparse import Format, FormatError, Pattern
 from jsparse.formats import Level
@@ -16,8 +16,8 @@ __all__ = ["Draw"]
 
 SIZES = (1, 2, 3, 5, 7, 8, 9, 17)
 SIZE_WEIGHTS = (0.09, 0.16, 0.21, 0.16, 0.1, 0.1, 0.09, 0.09)
-WIDE = (17, 33, 70, 130, 1030)  # for indices that only dense tensors carry: several register tiles, and what is left
-EMPTY = 0.05  # of the programs have an index of size 0
+WIDE = (17, 33, 70, 130, 1030)  # for indices of dense tensors only: several register tiles and a rest
+EMPTY = 0.05  # the share of programs with an index of size 0
 DENSITIES = (0.0, 0.1, 0.5, 1.0)
 DENSITY_WEIGHTS = (0.04, 0.26, 0.5, 0.2)
 DTYPES = {
@@ -37,11 +37,11 @@ DTYPES = {
 
 
 class Draw:
-    """What is drawn from a seed: the same in every process.
+    """Random choices from a seed, which are the same in every process.
 
     Attributes:
-        sizes: of each index, once they are drawn.
-        largest: values are integers of at most this magnitude.
+        sizes: the size of each index, after `draw_sizes`.
+        largest: the largest magnitude of values, which are integers.
     """
 
     def __init__(self, seed: tuple[int, ...]) -> None:
@@ -59,7 +59,7 @@ class Draw:
         return options[int(self.rng.choice(len(options), p=weights))]
 
     def draw_sizes(self, stored: Sequence[str], dense: Sequence[str], space: int) -> None:
-        """A size for every index; all of them together have at most `space` points."""
+        """Draw a size for every index. Their product is at most `space`."""
         names = list(dict.fromkeys((*stored, *dense)))
         same = self.choice(SIZES, SIZE_WEIGHTS) if self.chance(0.12) else None
         for v in names:
@@ -76,15 +76,15 @@ class Draw:
         return tuple(self.sizes[v] for v in term)
 
     def dtype(self) -> str:
-        """Nearly always the same for all operands."""
+        """A dtype, which is nearly always the same for all operands."""
         return self.choice(list(DTYPES), list(DTYPES.values())) if self.chance(0.1) else self.base
 
     def values(self, count: int, dtype: str) -> tuple[complex, ...]:
-        """Small integers, as real and imaginary parts of complex numbers, that the dtype holds."""
+        """Small integers that the dtype can represent. Complex numbers have them as real and imaginary parts."""
         drawn = self.rng.integers(-self.largest, self.largest + 1, count)
         if dtype.startswith("complex"):
             drawn = drawn + 1j * self.rng.integers(-self.largest, self.largest + 1, count)
-        return tuple(held(drawn, dtype).tolist())
+        return tuple(representable(drawn, dtype).tolist())
 
     def dense(self, term: Sequence[str]) -> DenseOperand:
         """An array with these indices."""
@@ -109,7 +109,7 @@ class Draw:
             return SparseOperand(rows, self.values(len(coords), dtype), shape, format.notation, dtype)
 
     def format(self, order: int, any_entries: bool = False) -> Format:
-        """Any levels that may follow each other, in any storage order; `any_entries`: none that cannot hold some."""
+        """A random format. `any_entries`: one that can store any entries."""
         levels: list[Level] = []
         for dim in self.rng.permutation(order).tolist():
             kinds = [(DENSE, True), (COMPRESSED, True), (COMPRESSED, False), (RANGE, True)]
@@ -128,7 +128,7 @@ class Draw:
         return None if self.chance(0.4) else self.format(order, any_entries=True).notation
 
     def transposed(self, term: str, operand: SparseOperand) -> tuple[str, SparseOperand]:
-        """Another tensor on the operand's pattern, its dimensions perhaps in another order."""
+        """Another tensor on the operand's pattern, perhaps with dimensions in another order."""
         axes = self.rng.permutation(len(term)).tolist() if self.chance(0.5) else list(range(len(term)))
         format = Format.of(operand.format, len(term)).transposed(axes).notation
         rows = tuple(operand.coords[axis] for axis in axes)
@@ -139,7 +139,7 @@ class Draw:
 
 
 def _thinned(coords: np.ndarray, format: Format) -> np.ndarray:
-    """One entry for each coordinate of the first level that has a singleton below: some formats hold nothing else."""
+    """One entry for each coordinate of the first level above a singleton: some formats can store no others."""
     level = next(n for n, level in enumerate(format.levels) if level.kind is SINGLETON) - 1
     dims = [above.dim for above in format.levels[: level + 1]]
     _, first = np.unique(coords[:, dims], axis=0, return_index=True)

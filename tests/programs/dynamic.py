@@ -1,5 +1,4 @@
-"""Programs with operands whose patterns are only known at run time, and tables: compiled once, perhaps for a whole
-batch."""
+"""Runs programs with dynamic operands and traced tables: each is compiled once, perhaps for a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import numpy as np
 from programs.evaluation import Evaluation
 from programs.indirection import Indirect
 from programs.program import DenseOperand, Program, SparseOperand
-from programs.results import check_assembled, check_places, check_result, empty_of
+from programs.results import check_assembled, check_result, check_structure, empty_of
 from stored import closure
 
 import jsparse
@@ -32,34 +31,33 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Dynamic:
-    """How a program's operands come.
+    """Which operands of a program are dynamic or traced, and whether `nse=` is given.
 
     Attributes:
-        rooms: of each operand, None for a static or dense one.
-        transposed: which of them bring a transposed index.
-        known: tables that are not traced.
-        other: operands that another program of the batch has others for: dynamic ones, and traced tables.
-        spare: entries that the result has room for beyond those it has, where it is told.
-        told: whether it is told even where operands bound it.
+        capacities: the capacity of each dynamic operand; None for static and dense ones.
+        transposed: whether each operand has a transposed index.
+        known: whether each operand is a static table.
+        other: whether each operand differs between the programs of a batch. Dynamic operands and traced tables may.
+        spare: by how much the result's capacity exceeds its entries, where `nse=` is given.
+        gives_nse: whether `nse=` is given even where operands bound the number of entries.
     """
 
-    rooms: tuple[int | None, ...]
+    capacities: tuple[int | None, ...]
     transposed: tuple[bool, ...]
     known: tuple[bool, ...]
     other: tuple[bool, ...]
     spare: int
-    told: bool
+    gives_nse: bool
 
     @property
     def axes(self) -> tuple[int | None, ...]:
-        """Of the operands that are given to a batch of programs."""
+        """`in_axes` of `jax.vmap` for the operands that are no static tables."""
         named = zip(self.other, self.known, strict=True)
         return tuple(0 if other else None for other, known in named if not known)
 
 
 def run_dynamic(program: Program | Evaluation, batched: bool) -> bool:
-    """Check the program with some of its operands dynamic, through jit, perhaps a batch of it; False if it has no
-    sparse operands that can be."""
+    """Check the jitted program, or a batch of it, with some operands dynamic. False if no operand can be dynamic."""
     rng = np.random.default_rng((*program.seed, 3))
     how = drawn(program, rng)
     if how is None:
@@ -79,18 +77,18 @@ def _check(program: Program | Evaluation, got: object) -> None:
     assert not bool(got.overflowed)
     got.validate()
     values, used = np.asarray(got.values), got.static()
-    assert not values[used.nse :].any(), "values out of use are not zero"
+    assert not values[used.nse :].any(), "unused slots are not zero"
     if isinstance(program.out_format, SparseOperand):
         check_result(program, used)
         return
     check_assembled(
         used, program.expected, program.out_format, empty_of(program)
-    )  # two patterns, be they alike, give one of its own
-    check_places(program, used.pattern)
+    )  # even if two patterns are equal, the result has a new one
+    check_structure(program, used.pattern)
 
 
 def drawn(program: Program | Evaluation, rng: np.random.Generator) -> Dynamic | None:
-    """How its operands come; None if there are none that can be dynamic."""
+    """A random choice of dynamic operands; None if no operand can be dynamic."""
     operands = operands_of(program)
     able = [isinstance(x, SparseOperand) and not Format.of(x.format, len(x.shape)).is_dense for x in operands]
     tables = tables_of(program)
@@ -99,16 +97,16 @@ def drawn(program: Program | Evaluation, rng: np.random.Generator) -> Dynamic | 
     chosen = [bool(a) and rng.random() < 0.65 for a in able]
     if True in able and not tables:
         chosen[able.index(True)] |= not any(chosen)
-    rooms = tuple(x.tensor().nse + _room(x, rng) if c else None for x, c in zip(operands, chosen, strict=True))
+    capacities = tuple(x.tensor().nse + _padding(x, rng) if c else None for x, c in zip(operands, chosen, strict=True))
     transposed = tuple(c and rng.random() < 0.5 for c in chosen)
-    spare, told = int(rng.choice([0, 1, 7])), bool(rng.random() < 0.4)
+    spare, gives_nse = int(rng.choice([0, 1, 7])), bool(rng.random() < 0.4)
     known = [n in tables and rng.random() < 0.25 for n in range(len(operands))]
     other = tuple(c or (n in tables and not known[n] and rng.random() < 0.7) for n, c in enumerate(chosen))
-    return Dynamic(rooms, transposed, tuple(known), other, spare, told)
+    return Dynamic(capacities, transposed, tuple(known), other, spare, gives_nse)
 
 
-def _room(operand: SparseOperand, rng: np.random.Generator) -> int:
-    """Spare slots: whole blocks of the dense levels at the end."""
+def _padding(operand: SparseOperand, rng: np.random.Generator) -> int:
+    """A number of unused slots, which are whole blocks of the trailing dense levels."""
     format = Format.of(operand.format, len(operand.shape))
     inner = [operand.shape[level.dim] for level in format.levels[format.ndim - format.trailing_dense :]]
     return int(rng.choice([0, 1, 5])) * int(np.prod(inner, dtype=int))
@@ -126,7 +124,7 @@ def _results(programs: list[Program | Evaluation], how: Dynamic) -> list[object]
 
 
 def stacked_of(programs: list[Program | Evaluation], how: Dynamic) -> list[object]:
-    """The operands as they come: of several programs, those that differ are stacked."""
+    """The operands for jit, or for vmap of several programs, where operands that differ are stacked."""
     made = [[_made(x, how, n) for n, x in enumerate(operands_of(program))] for program in programs]
     if len(made) == 1:
         return made[0]
@@ -134,33 +132,32 @@ def stacked_of(programs: list[Program | Evaluation], how: Dynamic) -> list[objec
     return [jax.tree.map(lambda *x: jax.device_put(np.stack(x)), *of) if other else of[0] for *of, other in every]
 
 
-def _made(x: SparseOperand | DenseOperand, how: Dynamic, place: int) -> object:
-    if how.rooms[place] is None:
+def _made(x: SparseOperand | DenseOperand, how: Dynamic, number: int) -> object:
+    if how.capacities[number] is None:
         return x.tensor()
-    tensor = x.tensor().dynamic(how.rooms[place])
-    return tensor.with_transpose() if how.transposed[place] else tensor
+    tensor = x.tensor().dynamic(how.capacities[number])
+    return tensor.with_transpose() if how.transposed[number] else tensor
 
 
 def function_of(programs: list[Program | Evaluation], how: Dynamic):
-    """The program as a function of its operands but for tables that are known, with the room of a result that nothing
-    bounds."""
+    """The program as a function of all operands but static tables. `nse=` is given where nothing bounds the result."""
     program = programs[0]
     out = program.out_format
     out = out.tensor() if isinstance(out, SparseOperand) else out
     slots = max(int(_filled(one).sum()) for one in programs) + how.spare
-    told = how.told and _is_new(program)
+    gives_nse = how.gives_nse and _is_new(program)
 
     def run(*given):
         left = iter(given)
         named = zip(how.known, operands_of(program), strict=True)
         operands = [x.tensor() if known else next(left) for known, x in named]
         try:
-            return called(program, operands, out, slots if told else None)
+            return called(program, operands, out, slots if gives_nse else None)
         except PatternError as error:
             if "Expected nse=" in str(error):
                 return called(program, operands, out, slots)
-            if told and "entries in the result" in str(error) and "of an operand" in str(error):
-                return called(program, operands, out, None)  # it lies on an operand's pattern, with more room than told
+            if gives_nse and "entries in the result" in str(error) and "of an operand" in str(error):
+                return called(program, operands, out, None)  # the result has an operand's pattern and larger nse
             raise
 
     return run
@@ -185,7 +182,7 @@ def called(program: Program | Evaluation, operands, out, nse: int | None) -> obj
 
 
 def operands_of(program: Program | Evaluation) -> list[SparseOperand | DenseOperand]:
-    """Tables included."""
+    """All operands, tables included."""
     if isinstance(program, Program):
         return list(program.operands)
     return list(program.given.values()) if isinstance(program, Indirect) else [x for _, x in program.tensors]
@@ -202,18 +199,18 @@ def tables_of(program: Program | Evaluation) -> set[int]:
     return {n for n, name in enumerate(program.given) if name in dict(program.tables)}
 
 
-def is_linear_in(program: Program | Evaluation, place: int) -> bool:
-    """Whether the program, but for what it adds, is linear in an operand: no product has it twice."""
+def is_linear_in(program: Program | Evaluation, number: int) -> bool:
+    """Whether the program is affine in an operand: no product has it twice."""
     if isinstance(program, Program):
         return True
-    name = _names(program)[place]
+    name = _names(program)[number]
     return all(sum(f.tensor == name for f in term.factors) < 2 for term in parse_statement(program.text).terms)
 
 
 def thinned(program: Program | Evaluation, how: Dynamic, rng: np.random.Generator) -> Program | Evaluation:
-    """The same with fewer entries in the dynamic operands, and other tables."""
+    """The program with fewer entries in the dynamic operands, and with other tables."""
     operands = [
-        x if not other else _with_fewer(x, rng) if isinstance(x, SparseOperand) else _turned(x, rng)
+        x if not other else _with_fewer(x, rng) if isinstance(x, SparseOperand) else _shuffled(x, rng)
         for x, other in zip(operands_of(program), how.other, strict=True)
     ]
     if isinstance(program, Program):
@@ -225,8 +222,8 @@ def thinned(program: Program | Evaluation, how: Dynamic, rng: np.random.Generato
     return replace(replaced, tables=tuple((name, named[name]) for name, _ in replaced.tables))
 
 
-def _turned(table: DenseOperand, rng: np.random.Generator) -> DenseOperand:
-    """The same integers at other places."""
+def _shuffled(table: DenseOperand, rng: np.random.Generator) -> DenseOperand:
+    """The table with its integers in another order."""
     return replace(table, values=tuple(rng.permutation(np.array(table.values, np.int64)).tolist()))
 
 

@@ -1,4 +1,4 @@
-"""A sum of products as a value: one `evaluate` with its tensors, which prints as the Python source that runs it."""
+"""A sum of products as a value: one call of `evaluate` with its tensors. It prints as Python source that runs it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Product:
     factors: tuple[Leaf | Sum, ...]
 
     def expanded(self) -> Iterator[tuple[int, tuple[Leaf, ...]]]:
-        """The products without parentheses that it is the sum of."""
+        """The terms of the expanded product, which have no parentheses."""
         found: list[tuple[int, tuple[Leaf, ...]]] = [(self.coefficient, ())]
         for factor in self.factors:
             choices = [(1, (factor,))] if isinstance(factor, Leaf) else list(factor.expanded())
@@ -45,22 +45,22 @@ class Product:
 
 @dataclass(frozen=True)
 class Sum:
-    """Products, added up."""
+    """A sum of products."""
 
     terms: tuple[Product, ...]
 
     def expanded(self) -> Iterator[tuple[int, tuple[Leaf, ...]]]:
-        """Products without parentheses."""
+        """The terms of the expanded sum, which have no parentheses."""
         for term in self.terms:
             yield from term.expanded()
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`jsparse.evaluate(text, out_format=out_format, **tensors)`; `expression` is what `text` says.
+    """`jsparse.evaluate(text, out_format=out_format, **tensors)`. The text is that of `target` = `expression`.
 
-    Each product is summed over the indices that the target lacks, once parentheses are expanded; it is the same for
-    every coordinate of a target's index that it lacks itself.
+    After parentheses are expanded, each product is summed over the indices that the target lacks. A product without an
+    index of the target is constant along it.
     """
 
     seed: tuple[int, ...]
@@ -79,22 +79,22 @@ class Evaluation:
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The result's."""
+        """The dtype of the result."""
         terms = parse_statement(self.text).terms
         numbers = [term.coefficient for term in terms if abs(term.coefficient) != 1 or not term.factors]
         return promoted([operand for _, operand in self.tensors], numbers)
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Of each index."""
+        """The size of each index."""
         shapes = {name: operand.shape for name, operand in self.tensors}
         leaves = [leaf for _, product in self.expression.expanded() for leaf in product]
         return {v: n for leaf in leaves for v, n in zip(leaf.indices, shapes[leaf.name], strict=True)}
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What numpy's einsum gives of each product on dense arrays of exact integers, as the result's dtype stores it
-        of their sum."""
+        """The sum of numpy's einsums of all products, computed in exact integers, and converted to the result's
+        dtype."""
         arrays = {name: operand.array for name, operand in self.tensors}
         total = np.zeros([self.sizes[v] for v in self.target.indices], complex if self.dtype.kind == "c" else np.int64)
         for coefficient, product in self.expression.expanded():
@@ -104,7 +104,7 @@ class Evaluation:
 
     @cached_property
     def reached(self) -> np.ndarray:
-        """Which places of the result the sparse tensors' entries reach in some product, whatever their values."""
+        """A mask of the result's elements that some product can make nonzero for some values of entries."""
         masks = {name: operand.stored for name, operand in self.tensors if isinstance(operand, SparseOperand)}
         found = np.zeros([self.sizes[v] for v in self.target.indices], bool)
         for _, product in self.expression.expanded():
@@ -114,8 +114,8 @@ class Evaluation:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the default result is: whether each product has a sparse factor that the target sums nothing of, or
-        the target two indices or more, all of them in sparse factors."""
+        """Whether the result is sparse by default. It is if each product has a sparse factor without summed indices, or
+        if the target has two indices or more and each product has all of them in sparse factors."""
         kept, sparse = set(self.target.indices), {n for n, x in self.tensors if isinstance(x, SparseOperand)}
         for _, product in self.expression.expanded():
             stored = [set(leaf.indices) for leaf in product if leaf.name in sparse]
@@ -125,7 +125,7 @@ class Evaluation:
         return True
 
     def _einsum(self, product: Sequence[Leaf]) -> tuple[str, list[int]]:
-        """A product for numpy, and the lengths of vectors of ones for the target's indices that it lacks."""
+        """numpy's subscripts of a product, and the lengths of vectors of ones, one for each missing target index."""
         letter = dict(zip(self.sizes, ascii_letters, strict=False))
         missing = [v for v in self.target.indices if not any(v in leaf.indices for leaf in product)]
         terms = [leaf.indices for leaf in product] + [(v,) for v in missing]
@@ -140,11 +140,11 @@ class Evaluation:
 
     @property
     def summed(self) -> np.ndarray:
-        """What the terms add up to; what `expected` is, unless something was there before."""
+        """The sum of the terms. It is `expected`, unless the target has previous values."""
         return self.expected
 
     def planned(self, array) -> tuple[Planned, list[SparseOperand | DenseOperand | None]]:
-        """What `evaluate` makes of it, and what its operands were made of."""
+        """The plan with its operands, and the random operand from which each was made."""
         tensors, out = self.arguments(array)
         drawn = dict(self.tensors)
         statement = parse_statement(self.text)
@@ -157,7 +157,7 @@ class Evaluation:
         return tuple(dict.fromkeys(factor.tensor for factor in factors))
 
     def run(self) -> object:
-        """What `jsparse.evaluate` gives."""
+        """The result of `jsparse.evaluate`."""
         with jax.enable_x64(self.needs_x64):
             tensors, out = self.arguments()
             return jsparse.evaluate(self.text, out_format=out, **tensors)
@@ -187,7 +187,7 @@ class Evaluation:
 
 
 def result_source(out_format: SparseOperand | str | None) -> list[str]:
-    """The lines that compare what is got with what is wanted."""
+    """Source lines that compare `got` with `want`."""
     on_pattern = "want, got = want[tuple(got.to_coords()[0])], got.values"
     dense = on_pattern if isinstance(out_format, SparseOperand) else "got = got.todense()"
     return ["if isinstance(got, jsparse.SparseTensor):", f"    {dense}", "np.testing.assert_array_equal(got, want)"]

@@ -28,18 +28,18 @@ from programs.statements import random_statements
 from programs.sums import random_sum
 
 BLOCK = 25  # programs that a process runs between two reports
-BLOCKS_EACH = 50  # before a process is replaced by a fresh one, since compiled programs add up
-JAX_EVERY = 40  # compiling a program with XLA takes as long as all else
-CYCLE = 8  # of so many programs, those with these numbers are sums of products, and such with tables
+BLOCKS_EACH = 50  # blocks that a process runs before a new one replaces it, since compiled programs take memory
+JAX_EVERY = 40  # one program in JAX_EVERY is compiled with XLA, which takes as long as all other checks
+CYCLE = 8  # of CYCLE consecutive programs, these are sums of products, and sums with tables:
 SUMS, INDIRECT = (3, 7), (1, 5)
 
 Check = Callable[[int, int], None]  # draws the program of a seed and a number; raises WrongResultError if it is wrong
 
-_begun: Any = None  # in a worker: for each block how many of its programs have begun
+_begun: Any = None  # in a worker: for each block, the number of its programs that have begun
 
 
 def main() -> int:
-    """Print a reproducer of each failure and the stage at which it first went wrong."""
+    """Print a reproducer of each failure, and the first wrong stage."""
     options = _options()
     stop = options.start + options.count
     blocks = [range(first, min(first + BLOCK, stop)) for first in range(options.start, stop, BLOCK)]
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple[int, list[str]]]:
-    """How many programs are done, and what is to be said of them, block by block, from fresh processes."""
+    """The number of programs and the messages of failures, for each block. New processes run the blocks."""
     context = multiprocessing.get_context("spawn")
     begun = context.RawArray("i", len(blocks))
     effort = THOROUGH if options.thorough else FAST
@@ -76,11 +76,11 @@ def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1000, help="how many programs")
-    parser.add_argument("--seed", type=int, default=0, help="programs of another seed are others")
+    parser.add_argument("--count", type=int, default=1000, help="the number of programs")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of all programs")
     parser.add_argument("--start", type=int, default=0, help="the number of the first program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
-    parser.add_argument("--thorough", action="store_true", help="run each program in several ways, as the tests do")
+    parser.add_argument("--thorough", action="store_true", help="run each program in several ways, like the tests")
     parser.add_argument("--statements", action="store_true", help="draw programs of several statements instead")
     parser.add_argument("--derivatives", action="store_true", help="check derivatives of the programs instead")
     return parser.parse_args()
@@ -93,8 +93,8 @@ def _initialize(begun: Any) -> None:
 
 def _run_block(check: Check, seed: int, number: int, block: range) -> list[str]:
     failures = []
-    for place, n in enumerate(block):
-        _begun[number] = place + 1
+    for done, n in enumerate(block):
+        _begun[number] = done + 1
         try:
             check(seed, n)
         except WrongResultError as wrong:
@@ -104,7 +104,7 @@ def _run_block(check: Check, seed: int, number: int, block: range) -> list[str]:
 
 def _compare(effort: Effort, seed: int, n: int) -> None:
     program = _drawn(seed, n)
-    through_jax = n // CYCLE % JAX_EVERY == n % CYCLE  # as many of each kind
+    through_jax = n // CYCLE % JAX_EVERY == n % CYCLE  # equally many of each kind
     check_program(program, through_jax, effort)
     if through_jax:
         check_dynamic(program, batched=n % 3 == 0)

@@ -1,4 +1,4 @@
-"""Draws random valid programs over all that einsum accepts."""
+"""Random valid programs over everything that einsum accepts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from jsparse.compiler.semiring import Semiring
 
 __all__ = ["random_program"]
 
-SPACE = 40_000  # points of the iteration space: the definition of a program is computed over all of it
-LARGEST = (4, 4, 4, 4, 4, 3, 2)  # values by the number of operands: float32 holds any sum of their products
-LARGER = 20  # of two operands, so that sums are rounded, or wrap, if they are stored in less
+SPACE = 40_000  # the most points of the iteration space: the reference visits all of them
+LARGEST = (4, 4, 4, 4, 4, 3, 2)  # the largest value for a number of operands: float32 represents all sums
+LARGER = 20  # the largest value for one or two operands of narrow dtypes, whose sums are rounded or wrap around
 FAMILIES = ("one", "kept", "sampled", "pair", "several")
-OTHERS = 0.2  # of the programs are of another semiring
+OTHERS = 0.2  # the share of programs with another semiring
 FAMILY_WEIGHTS = (0.3, 0.06, 0.09, 0.07, 0.48)
 
 
 def random_program(*seed: int) -> Program:
-    """The program of a seed: the same in every process."""
+    """The program of a seed, which is the same in every process."""
     draw = _Product(seed)
     family = draw.choice(FAMILIES, FAMILY_WEIGHTS)
     return draw.several() if family == "several" else draw.on_one_pattern(family)
@@ -31,7 +31,7 @@ def random_program(*seed: int) -> Program:
 
 class _Product(Draw):
     def on_one_pattern(self, family: str) -> Program:
-        """One sparse operand, or several on one pattern; kept, sampled: and the result."""
+        """A program on one pattern. In a `pair` two operands are on it; if `kept` or `sampled`, the result is."""
         order = self.choice((1, 2, 3, 4, 5, 6), (0.17, 0.39, 0.22, 0.12, 0.06, 0.04))
         stored = self.indices(order, distinct=family in ("kept", "sampled"))
         dense = self.dense_terms(stored, family)
@@ -54,7 +54,7 @@ class _Product(Draw):
         return self.finished(terms, operands, kept, *self.out_format([stored], kept, several=False))
 
     def several(self) -> Program:
-        """Two to six operands, at least two of them sparse on patterns of their own."""
+        """A program of two to six operands, at least two of them sparse, mostly on different patterns."""
         count = self.choice((2, 3, 4, 5, 6), (0.4, 0.27, 0.17, 0.1, 0.06))
         self.draw_largest(count)
         letters = list(self.rng.permutation(list(ascii_lowercase[:8])))
@@ -73,12 +73,12 @@ class _Product(Draw):
         return self.finished(terms, operands, kept, *self.out_format(sparse_terms, kept, several=True))
 
     def draw_largest(self, operands: int) -> None:
-        """How large values are."""
+        """Choose the largest magnitude of values."""
         is_narrow = self.base in ("bfloat16", "float16", "int8", "int16", "uint8")
         self.largest = LARGER if operands <= 2 and is_narrow else LARGEST[operands]
 
     def term(self, letters: Sequence[str], shared: int) -> str:
-        """The indices of a sparse operand, mostly among the first `shared` letters, which makes patterns meet."""
+        """The indices of a sparse operand, mostly from the first `shared` letters, so that operands share indices."""
         order = self.choice((1, 2, 3, 4, 5, 6), (0.2, 0.45, 0.2, 0.08, 0.04, 0.03))
         left = list(self.rng.permutation(list(letters[: max(shared, order)])))
         found: list[str] = []
@@ -88,14 +88,14 @@ class _Product(Draw):
         return "".join(found)
 
     def dense_term(self, letters: Sequence[str]) -> str:
-        """The indices of a dense operand: none, some, and perhaps one that sparse operands lack."""
+        """The indices of a dense operand, perhaps none, and perhaps some that sparse operands lack."""
         added = [v for v in ascii_lowercase[8:10] if self.chance(0.25)]
         chosen = [v for v in letters if self.chance(0.4)][:4] + added
         chosen += [self.choice(chosen)] if chosen and self.chance(0.08) else []
         return "".join(self.rng.permutation(chosen)) if chosen else ""
 
     def on_some_pattern(self, term: str, others: Sequence[SparseOperand | DenseOperand]) -> SparseOperand:
-        """A sparse operand; sometimes it lies on the pattern of another, under other indices."""
+        """A sparse operand. Sometimes it is on the pattern of another operand, with other indices."""
         same = [x for x in others if isinstance(x, SparseOperand) and x.shape == self.shape(term)]
         if same and self.chance(0.3):
             operand = self.choice(same)
@@ -106,7 +106,7 @@ class _Product(Draw):
     def given_result(
         self, kept: str, terms: Sequence[str], operands: Sequence[SparseOperand | DenseOperand]
     ) -> tuple[str, SparseOperand]:
-        """The result on a pattern of its own, or on an operand's."""
+        """The indices and the pattern of a result on a given pattern, which is perhaps an operand's."""
         named = [
             (term, x)
             for term, x in zip(terms, operands, strict=True)
@@ -119,7 +119,7 @@ class _Product(Draw):
     def finished(
         self, terms: list[str], operands: list, kept: str, out: SparseOperand | str | None, new: bool = False
     ) -> Program:
-        """The program, its operands in any order, the result's indices written or implied."""
+        """The program with shuffled operands. The result's indices are explicit, or implicit if possible."""
         shuffled = self.rng.permutation(len(terms))
         terms, operands = [terms[n] for n in shuffled], [operands[n] for n in shuffled]
         implied = kept == _implicit(terms) and self.chance(0.3)
@@ -137,7 +137,7 @@ class _Product(Draw):
         return "".join(found)
 
     def dense_terms(self, stored: str, family: str) -> list[str]:
-        """The indices of the dense operands beside one pattern."""
+        """The indices of the dense operands of a program on one pattern."""
         counts = {
             "one": (0.25, 0.65, 0.1),
             "kept": (0.1, 0.75, 0.15),
@@ -167,7 +167,7 @@ class _Product(Draw):
         return "".join(self.rng.permutation([v for v in everything if self.chance(share)] or [""]))
 
     def out_format(self, sparse: Sequence[str], kept: str, several: bool) -> tuple[str | None, bool]:
-        """How a result is asked for that lies on no given pattern, and whether it then has a new one."""
+        """`out_format` of a result that is on no given pattern, and whether the result has a new pattern."""
         if not _unassembled(sparse, kept, several):
             if kept and self.chance(0.08):
                 return self.format(len(kept), any_entries=True).notation, True
@@ -177,7 +177,7 @@ class _Product(Draw):
 
 
 def _semiring(program: Program) -> str | Semiring:
-    """Mostly that of sums and products; another does not change what else is drawn."""
+    """A semiring, mostly plus_times. The choice does not affect the other random choices."""
     rng = np.random.default_rng((*program.seed, 4))
     if rng.random() >= OTHERS:
         return "plus_times"
@@ -197,7 +197,7 @@ def _implicit(terms: Sequence[str]) -> str:
 
 
 def _unassembled(sparse: Sequence[str], kept: str, several: bool) -> bool:
-    """Whether the default result would be sparse with a pattern of its own."""
+    """Whether the result would by default be sparse, on a new pattern."""
     for term in sparse:
         if set(term) <= set(kept):
             return several or len(set(term)) < len(term)

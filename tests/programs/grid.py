@@ -1,5 +1,5 @@
-"""What indirect accesses mean, in exact integers: every index variable is an axis of a grid, and what is read from
-tables are indices on it. The functions need nothing but each other, so a reproducer carries their source."""
+"""A reference for indirect accesses in exact integers: every index variable is an axis of a grid, and tables are read
+at all its points. The functions depend only on numpy, so a reproducer contains their source."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ __all__ = ["add", "axes", "read"]
 
 
 def axes(sizes):
-    """The value of each index at every point, in arrays that broadcast."""
+    """The coordinates of each index at all points, in arrays that broadcast."""
     return dict(zip(sizes, np.ix_(*(np.arange(n) for n in sizes.values())), strict=True))
 
 
 def read(array, *where, outside=0):
-    """What an array holds at these indices; `outside` where one of them is out of range."""
+    """The elements of an array at these indices; `outside` where an index is out of range."""
     inside = np.ones((), bool)
     for index, size in zip(where, array.shape, strict=True):
         inside = inside & (index >= 0) & (index < size)
@@ -22,7 +22,7 @@ def read(array, *where, outside=0):
 
 
 def add(total, where, value, at):
-    """Add to `total` the values at all points of the grid `at`, each at its place; none where that is out of range."""
+    """Add the values at all points of the grid `at` to the elements `where` of `total`, unless out of range."""
     *where, value = np.broadcast_arrays(*where, value, *at.values())[: len(where) + 1]
     inside = np.ones(value.shape, bool)
     for index, size in zip(where, total.shape, strict=True):

@@ -1,4 +1,4 @@
-"""Runs a problem at every stage of the compiler on host arrays, the way the primitive runs it under JAX."""
+"""Runs a problem at every stage of the compiler on host arrays, as the primitive runs it under JAX."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.schedule import Schedule
 from jsparse.formats import Relayout
 
-__all__ = ["HostRun", "meaning", "moved", "place_of", "poisoned"]
+__all__ = ["HostRun", "meaning", "moved", "poisoned", "positions_axis"]
 
-POISON = -1234567  # what a result holds before it is written: no stage may leave any of it
+POISON = -1234567  # fills a result before it is written: no stage may leave any of it
 
 
 @dataclass(frozen=True)
 class HostRun:
-    """A scheduled problem on arrays in its own storage: one axis per storage axis, index arrays of its own dtype.
+    """A scheduled problem with its arrays, which have one axis for each storage axis.
 
     Attributes:
         patterns: the index arrays of each pattern.
-        level: how much LLVM optimises.
+        level: LLVM's optimisation level.
     """
 
     problem: Problem
@@ -44,7 +44,7 @@ class HostRun:
 
     @cached_property
     def by_pattern(self) -> list[list[np.ndarray]]:
-        """The index arrays of each pattern in the dtype that the problem says."""
+        """The index arrays of each pattern in the problem's dtype."""
         return [
             [np.ascontiguousarray(a, type_.index_dtype) for a in arrays]
             for type_, arrays in zip(self.problem.patterns, self.patterns, strict=True)
@@ -52,7 +52,7 @@ class HostRun:
 
     @property
     def buffers(self) -> list[np.ndarray]:
-        """The kernel's buffers but for the result, which comes last."""
+        """The kernel's buffers except the result, which is the last one."""
         factors = [_flat(self.arrays[t.name], t) for t in self.problem.tensors[1:]]
         return [*factors, *(array for arrays in self.by_pattern for array in arrays)]
 
@@ -110,32 +110,32 @@ def meaning(
 
 
 def poisoned(shape: int | tuple[int, ...], dtype: str) -> np.ndarray:
-    """An array that is still to be written."""
+    """An array full of POISON."""
     return as_stored(np.full(shape, POISON), np.dtype(dtype))
 
 
 def moved(array: np.ndarray, given: TensorType, stored: TensorType, relayouts: Sequence[Relayout]) -> np.ndarray:
-    """An array of `given`'s storage in that of `stored`."""
-    place = place_of(given)
-    if place is None:
-        return np.array(np.transpose(array, [given.axes.index(axis) for axis in stored.axes]), order="C")
+    """An array in the storage of `given`, moved to the storage of `stored`."""
+    axis = positions_axis(given)
+    if axis is None:
+        return np.array(np.transpose(array, [given.axes.index(one) for one in stored.axes]), order="C")
     gather = relayouts[given.positions.pattern].gather
-    if not array.shape[place]:
-        return np.zeros((*array.shape[:place], len(gather), *array.shape[place + 1 :]), array.dtype)
-    inside = (gather >= 0).reshape([-1 if n == place else 1 for n in range(array.ndim)])
-    return np.where(inside, np.take(array, np.maximum(gather, 0), place), 0).astype(array.dtype)
+    if not array.shape[axis]:
+        return np.zeros((*array.shape[:axis], len(gather), *array.shape[axis + 1 :]), array.dtype)
+    inside = (gather >= 0).reshape([-1 if n == axis else 1 for n in range(array.ndim)])
+    return np.where(inside, np.take(array, np.maximum(gather, 0), axis), 0).astype(array.dtype)
 
 
-def place_of(tensor: TensorType) -> int | None:
+def positions_axis(tensor: TensorType) -> int | None:
     """The axis that runs over a pattern's positions."""
     return next((n for n, axis in enumerate(tensor.axes) if not isinstance(axis, Dense)), None)
 
 
 def _flat(array: np.ndarray, type_: TensorType) -> np.ndarray:
-    """As buffers come: positions and the dense axes behind them are one axis."""
-    place = place_of(type_)
-    if place is None:
+    """The array in the shape of a buffer, where positions and the dense axes after them are one axis."""
+    axis = positions_axis(type_)
+    if axis is None:
         return array
-    flat = array.reshape(*array.shape[:place], prod(array.shape[place:]))
+    flat = array.reshape(*array.shape[:axis], prod(array.shape[axis:]))
     assert flat.size == 0 or np.shares_memory(flat, array)
     return flat

@@ -1,4 +1,4 @@
-"""Draws random sums of products with indices that are read from tables."""
+"""Random sums of products with indices that are read from tables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from programs.sums import SumDraw
 
 __all__ = ["random_indirect"]
 
-SPACE = 400  # points of all indices together
-WITH_TABLES = 40_000  # with an axis for each access to a table, in any product: the definition visits them all
-EXACT = 2**24  # float32 holds smaller sums
-DEPTH = 2  # accesses inside one another, at most
-READ = 0.35  # of the indices of a factor are read
+SPACE = 400  # the most points of all indices
+WITH_TABLES = 40_000  # the most points with an axis for each access to a table: the reference visits all of them
+EXACT = 2**24  # float32 represents all smaller sums exactly
+DEPTH = 2  # the deepest nesting of accesses
+READ = 0.35  # the share of a factor's indices that are read from tables
 DTYPES = ("int32", "int64", "int16", "uint8", "uint32")
 DTYPE_WEIGHTS = (0.65, 0.15, 0.05, 0.1, 0.05)
 KINDS = ("inside", "padded", "sorted", "distinct")
@@ -28,7 +28,7 @@ KIND_WEIGHTS = (0.3, 0.3, 0.15, 0.25)
 
 
 def random_indirect(*seed: int) -> Indirect:
-    """The statement of a seed: the same in every process."""
+    """The statement of a seed, which is the same in every process."""
     drawn = (_IndirectDraw((*seed, 11, attempt)).statement() for attempt in count())
     return next(program for program in drawn if program.space <= WITH_TABLES and program.bound < EXACT)
 
@@ -40,7 +40,7 @@ class _IndirectDraw(SumDraw):
         self.leads: dict[str, int] = {}
 
     def statement(self) -> Indirect:
-        """A target and one to three terms; somewhere a table."""
+        """A statement with one to three terms and at least one table."""
         for _ in range(int(self.rng.integers(1, 5))):
             self.indices.append(self.name(self.indices, shortest=0.7))
         self.draw_sizes(self.indices, [], SPACE)
@@ -56,33 +56,33 @@ class _IndirectDraw(SumDraw):
             out_format=self.sparse(shape) if shape and self.chance(0.2) else self.assembled(len(shape)),
             operator="+=",
             tables=tuple(self.tables.items()),
-            of_target=shape,
-            told=True,
+            target_shape=shape,
+            gives_shape=True,
             before=None,
         )
         found = self.assigned(found)
         text = f"{self.written(target)}{self.spaced(found.operator)}{self.written(expression)}"
         used = {inner.name for leaf in (target, *_leaves(expression)) for inner in _inside(leaf)}
         found = replace(found, text=text, tables=tuple((name, x) for name, x in self.tables.items() if name in used))
-        if found.of_sum != np.bool_ or not any(coefficient < 0 for coefficient, _ in expression.expanded()):
+        if found.sum_dtype != np.bool_ or not any(coefficient < 0 for coefficient, _ in expression.expanded()):
             return found
         return replace(found, tensors=tuple((name, replace(x, dtype="int8")) for name, x in found.tensors))
 
     def assigned(self, found: Indirect) -> Indirect:
-        """With an operator, and perhaps with what was there before."""
+        """The statement with a random operator, and perhaps with previous values of the target."""
         leads = bool(nested(found.target))
         once = found.written.max(initial=0) == 1 if leads else True
         if once and self.chance(0.6 if leads else 0.8):
             found = replace(found, operator="=")
         before = None
         if (leads or found.operator == "+=") and self.chance(0.2):
-            before = self.dense(found.of_target)
+            before = self.dense(found.target_shape)
             out = "dense" if self.chance(0.5) or found.out_format is not None or found.is_sparse else None
             found = replace(found, out_format=out)
-        return replace(found, before=before, told=self.chance(0.2) if before or not leads else True)
+        return replace(found, before=before, gives_shape=self.chance(0.2) if before or not leads else True)
 
     def target(self, expression: Sum) -> tuple[Leaf, tuple[int, ...]]:
-        """Some of the indices that terms carry, and some that are read."""
+        """The target and its shape: some indices of the terms, and some that are read from tables."""
         carried = dict.fromkeys(v for leaf in _leaves(expression) for v in variables(leaf))
         share = self.choice((0.0, 0.5, 1.0), (0.3, 0.5, 0.2))
         indices: list[str | Leaf] = [v for v in carried if self.chance(share)][:3]
@@ -96,17 +96,17 @@ class _IndirectDraw(SumDraw):
         return Leaf(name, tuple(indices)), tuple(self.size(index) for index in indices)
 
     def product(self, most: int, nested: float) -> Product:
-        """As in other sums, or just a number."""
+        """A product as in other sums, or only a number."""
         if self.chance(0.05):
             return Product(self.choice((1, -1, 2, -3)), ())
         return super().product(most, nested)
 
     def shape(self, term) -> tuple[int, ...]:
-        """As of other operands; a number in place of an index is a size."""
+        """The shape of an operand with these indices. A number instead of an index is a size."""
         return tuple(v if isinstance(v, int) else self.sizes[v] for v in term)
 
     def leaf(self) -> Leaf:
-        """A tensor and its indices: one that is known, perhaps with other indices, or a new one."""
+        """A tensor with indices: a new tensor, or an existing one, perhaps with other indices."""
         if self.leaves and self.chance(0.15):
             return self.again(self.choice(self.leaves))
         if self.tables and self.chance(0.06):
@@ -127,25 +127,25 @@ class _IndirectDraw(SumDraw):
         return self.leaves[-1]
 
     def again(self, known: Leaf) -> Leaf:
-        """The tensor of a leaf, at some places with another index."""
+        """The tensor of a leaf, with some indices replaced."""
         shape = self.tensors[known.name].shape
         others = [self.fitting(size) if self.chance(0.5) else self.access() for size in shape]
         named = zip(known.indices, others, strict=True)
         return Leaf(known.name, tuple(index if self.chance(0.5) else other or index for index, other in named))
 
     def fitting(self, size: int) -> str | None:
-        """An index of that size, if there is one."""
+        """An index of this size, if there is one."""
         found = [v for v in self.indices if self.sizes[v] == size]
         return self.choice(found) if found else None
 
     def size(self, index: str | Leaf) -> int:
-        """The size of a dimension with this index: of one that is read nearly always what its table was drawn for."""
+        """The size of a dimension with this index. If it is read, that is nearly always its table's target size."""
         if isinstance(index, str):
             return self.sizes[index]
         return self.choice(SIZES, SIZE_WEIGHTS) if self.chance(0.1) else self.leads[index.name]
 
     def access(self, depth: int = 1) -> Leaf:
-        """A table and its indices: one that is known or a new one."""
+        """A table with indices: an existing one or a new one."""
         if self.tables and self.chance(0.4):
             name = self.choice(list(self.tables))
             found = [self.fitting(size) for size in self.tables[name].shape]
@@ -162,7 +162,7 @@ class _IndirectDraw(SumDraw):
         return Leaf(name, tuple(indices))
 
     def table(self, shape: list[int], size: int) -> DenseOperand:
-        """Integers below `size`, or not all of them."""
+        """A table of integers below `size`, some of which may be out of range."""
         dtype, number = self.choice(DTYPES, DTYPE_WEIGHTS), prod(shape)
         kind = self.choice(KINDS, KIND_WEIGHTS) if size else "padded"
         if kind == "padded":
@@ -185,7 +185,7 @@ def _leaves(expression: Sum) -> list[Leaf]:
 
 
 def _inside(leaf: Leaf) -> Iterator[Leaf]:
-    """The accesses to tables in the brackets of a leaf, and those in theirs."""
+    """The accesses to tables among the indices of a leaf, and the accesses nested in these."""
     for index in nested(leaf):
         yield index
         yield from _inside(index)

@@ -1,4 +1,4 @@
-"""A sum of products whose indices may be read from tables of integers, as a value: see `evaluation`."""
+"""A sum of products, some of whose indices are read from tables of integers, as a value: see `evaluation`."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ from jsparse.planning.planned import Planned
 
 __all__ = ["Indirect", "nested", "variables"]
 
-ONE = DenseOperand((1,), (), "int32")  # the factor of a term that has no other
+ONE = DenseOperand((1,), (), "int32")  # the factor of a term without factors
 
 
 @dataclass(frozen=True)
 class Indirect(Evaluation):
     """`jsparse.evaluate(text, shape=shape, out_format=out_format, **tensors, **tables)`.
 
-    A leaf's indices are names or leaves themselves, of tables. Each product is taken at every point of its own indices
-    and the target's; it adds nothing where an index is out of range.
+    An index of a leaf is a name, or a leaf that reads a table. Each product is computed at every point of its indices
+    and the target's, and adds nothing where an index is out of range.
 
     Attributes:
-        operator: "+=", or "=": then no place is written twice.
-        tables: the arrays of integers. One that is read as a factor as well stands in `tensors` too.
-        of_target: the target's shape.
-        told: whether `shape=` says so.
-        before: what the target was before, given under its name; then the result is dense.
+        operator: "+=", or "=" if no element is written twice.
+        tables: the arrays of integers. A table that is also a factor is in `tensors` as well.
+        target_shape: the target's shape.
+        gives_shape: whether `shape=` is given.
+        before: the target's previous values, which are given by its name. Then the result is dense.
     """
 
     operator: str
     tables: tuple[tuple[str, DenseOperand], ...]
-    of_target: tuple[int, ...]
-    told: bool
+    target_shape: tuple[int, ...]
+    gives_shape: bool
     before: DenseOperand | None
 
     @property
     def needs_x64(self) -> bool:
-        """Whether JAX must keep 64-bit dtypes; tables do not ask for it."""
+        """Whether JAX must keep 64-bit dtypes. Tables do not require it."""
         return (self.before is not None and is_wide(self.before.dtype)) or Evaluation.needs_x64.fget(self)  # type: ignore[attr-defined]
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The result's."""
+        """The dtype of the result."""
         with jax.enable_x64(self.needs_x64):
             before = [] if self.before is None else [np.dtype(self.before.tensor().dtype)]
-            return np.dtype(jnp.result_type(self.of_sum, *before))
+            return np.dtype(jnp.result_type(self.sum_dtype, *before))
 
     @cached_property
-    def of_sum(self) -> np.dtype:
-        """The dtype of what the terms add up to."""
+    def sum_dtype(self) -> np.dtype:
+        """The dtype of the sum of the terms."""
         terms = parse_statement(self.text).terms
         numbers = [term.coefficient for term in terms if abs(term.coefficient) != 1 or not term.factors]
         with jax.enable_x64(self.needs_x64):
@@ -70,38 +70,38 @@ class Indirect(Evaluation):
 
     @property
     def exact(self) -> type:
-        """In which numpy adds up the terms, without rounding."""
-        return np.complex128 if self.of_sum.kind == "c" else np.int64
+        """The dtype in which numpy adds the terms without rounding."""
+        return np.complex128 if self.sum_dtype.kind == "c" else np.int64
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Of each index."""
+        """The size of each index."""
         found: dict[str, int] = {}
         shapes = self._shapes
         leaves = [leaf for _, product in self.expression.expanded() for leaf in product]
-        for leaf, shape in [(self.target, self.of_target), *((leaf, shapes[leaf.name]) for leaf in leaves)]:
+        for leaf, shape in [(self.target, self.target_shape), *((leaf, shapes[leaf.name]) for leaf in leaves)]:
             _find_sizes(leaf, shape, shapes, found)
         return found
 
     @property
     def space(self) -> int:
-        """The points of the largest product, with an axis for each access to a table."""
+        """The number of points of the largest product, with an axis for each access to a table."""
         return max(self._points((self.target, *product)) for _, product in self.expression.expanded())
 
     def _points(self, leaves: Sequence[Leaf]) -> int:
-        shapes = {**self._shapes, self.target.name: self.of_target}
+        shapes = {**self._shapes, self.target.name: self.target_shape}
         accesses = {access for leaf in leaves for access in _accesses(leaf, shapes[leaf.name], shapes)}
         return prod(self._sizes_of(leaves).values()) * prod(size for _, size in accesses)
 
     @property
     def bound(self) -> int:
-        """No partial sum of the result is larger."""
+        """An upper bound of the magnitudes of all partial sums."""
         magnitudes = {name: np.abs(x.array) for name, x in self.tensors}
         return int(self._total(magnitudes, np.abs, np.float64).max(initial=0))
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What numpy gives on dense arrays of exact integers, as the result's dtype stores it."""
+        """The result, computed by numpy in exact integers, and converted to the result's dtype."""
         if self.before is None:
             return self.summed
         summed, before = self.summed.astype(self.dtype), self.before.tensor().astype(self.dtype)
@@ -112,21 +112,21 @@ class Indirect(Evaluation):
 
     @cached_property
     def summed(self) -> np.ndarray:
-        """What is written, without what was there before."""
+        """The sum of the terms, without previous values of the target."""
         return as_stored(
-            self._total({name: x.array for name, x in self.tensors}, lambda number: number, self.exact), self.of_sum
+            self._total({name: x.array for name, x in self.tensors}, lambda number: number, self.exact), self.sum_dtype
         )
 
     @cached_property
     def written(self) -> np.ndarray:
-        """How often places of the target are written: how many values of the indices inside its own lead there."""
+        """How often each element of the target is written: how many coordinates of its inner indices lead there."""
         at = axes(self._sizes_of([self.target]))
-        return add(np.zeros(self.of_target, np.int64), self._where(self.target, at), np.ones((), int), at)
+        return add(np.zeros(self.target_shape, np.int64), self._where(self.target, at), np.ones((), int), at)
 
     @property
     def replaced(self) -> np.ndarray:
-        """How often places of the target are written by products whose tables are read in range, on both sides."""
-        found = np.zeros(self.of_target, np.int64)
+        """How often each element of the target is written by products all of whose tables are in range."""
+        found = np.zeros(self.target_shape, np.int64)
         for _, product in self.expression.expanded():
             led = [leaf for leaf in product if nested(leaf)]
             at = axes(self._sizes_of([self.target, *(inner for leaf in led for inner in nested(leaf))]))
@@ -136,10 +136,10 @@ class Indirect(Evaluation):
 
     @cached_property
     def reached(self) -> np.ndarray:
-        """Which places of the result the entries of sparse tensors, and of tables, reach in some product; the indices
-        of dense tensors alone play no part."""
+        """A mask of the result's elements to which tables and entries of sparse tensors lead in some product. Indices
+        of dense tensors alone do not restrict it."""
         masks = {name: x.stored.astype(int) for name, x in self.tensors if isinstance(x, SparseOperand)}
-        found = np.zeros(self.of_target, np.int64)
+        found = np.zeros(self.target_shape, np.int64)
         for _, product in self.expression.expanded():
             stored = [leaf for leaf in product if leaf.name in masks]
             led = [leaf for leaf in product if leaf.name not in masks]
@@ -152,10 +152,10 @@ class Indirect(Evaluation):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the default result is, as of other sums: what is read from a table is an index of its own, and of the
-        target each is another."""
-        of_target = list(_indices(self.target, self.of_target))
-        target = {index if index not in of_target[:n] else (n, index) for n, index in enumerate(of_target)}
+        """Whether the result is sparse by default, by the rule for other sums. An index read from a table counts as an
+        index variable, and each in the target as another one."""
+        target_shape = list(_indices(self.target, self.target_shape))
+        target = {index if index not in target_shape[:n] else (n, index) for n, index in enumerate(target_shape)}
         sparse = {name: x.shape for name, x in self.tensors if isinstance(x, SparseOperand)}
         for _, product in self.expression.expanded():
             stored = [set(_indices(leaf, sparse[leaf.name])) for leaf in product if leaf.name in sparse]
@@ -166,7 +166,7 @@ class Indirect(Evaluation):
 
     @property
     def given(self) -> dict[str, SparseOperand | DenseOperand]:
-        """All that is passed by name."""
+        """All arguments that are passed by name."""
         before = {} if self.before is None else {self.target.name: self.before}
         return {**dict(self.tables), **dict(self.tensors), **before}
 
@@ -182,18 +182,18 @@ class Indirect(Evaluation):
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """What `shape=` says."""
-        return self.of_target if self.told else None
+        """The argument `shape=`."""
+        return self.target_shape if self.gives_shape else None
 
     def planned(self, array) -> tuple[Planned, list[SparseOperand | DenseOperand | None]]:
-        """As of other sums; tables are operands without values, and have no place among those that were drawn."""
+        """The plan with its operands, and the random operand of each; None for tables, which have no values."""
         made, out = self.arguments(array)
         planned = planned_sum(self.text, made, self.shape, out, None)
         drawn = {id(made[name]): x for name, x in self.tensors}
         return planned, [None if is_index_relation(x) else drawn.get(id(x), ONE) for x in planned.operands]
 
     def run(self) -> object:
-        """What `jsparse.evaluate` gives."""
+        """The result of `jsparse.evaluate`."""
         with jax.enable_x64(self.needs_x64):
             tensors, out = self.arguments()
             return jsparse.evaluate(self.text, shape=self.shape, out_format=out, **tensors)
@@ -203,7 +203,7 @@ class Indirect(Evaluation):
         lines += ["jax.config.update('jax_enable_x64', True)"] if self.needs_x64 else []
         lines += ["tensors = {}", *(f"tensors['{name}'] = {operand.source()}" for name, operand in self.given.items())]
         out = self.out_format.source() if isinstance(self.out_format, SparseOperand) else repr(self.out_format)
-        shape = f", shape={self.of_target}" if self.told else ""
+        shape = f", shape={self.target_shape}" if self.gives_shape else ""
         lines += [f"got = jsparse.evaluate('{self.text}'{shape}, out_format={out}, **tensors)", ""]
         lines += ["", *(inspect.getsource(function) + "\n" for function in (axes, read, add))]
         return "\n".join([*lines, *self._numpy_lines(), *result_source(self.out_format)])
@@ -215,18 +215,18 @@ class Indirect(Evaluation):
             f".astype('{'int64' if name in tables else exact}')"
             for name, x in (*self.tables, *self.tensors)
         }
-        yield f"want = np.zeros({self.of_target}, '{exact}')"
+        yield f"want = np.zeros({self.target_shape}, '{exact}')"
         for coefficient, product in self.expression.expanded():
             yield f"at = axes({self._sizes_of((self.target, *product))})"
             factors = [f"read({', '.join([dense[leaf.name], *_sources(leaf, dense)])})" for leaf in product]
             value = " * ".join([str(coefficient), *factors])
             yield f"add(want, [{', '.join(_sources(self.target, dense))}], {value}, at)"
-        yield f"want = want.astype(jax.numpy.dtype('{self.of_sum}'))"
+        yield f"want = want.astype(jax.numpy.dtype('{self.sum_dtype}'))"
         before = f"tensors['{self.target.name}']"
         if self.before is not None and self.operator == "+=":
             yield f"want = jax.numpy.add(want, {before})"
         elif self.before is not None:
-            yield f"count = np.zeros({self.of_target}, int)"
+            yield f"count = np.zeros({self.target_shape}, int)"
             for _, product in self.expression.expanded():
                 yield f"at = axes({self._sizes_of((self.target, *product))})"
                 led = [leaf for leaf in product if nested(leaf)]
@@ -239,7 +239,7 @@ class Indirect(Evaluation):
         return {name: operand.shape for name, operand in (*self.tables, *self.tensors)}
 
     def _total(self, arrays: Mapping[str, np.ndarray], of_number, dtype: type) -> np.ndarray:
-        total = np.zeros(self.of_target, dtype)
+        total = np.zeros(self.target_shape, dtype)
         for coefficient, product in self.expression.expanded():
             at = axes(self._sizes_of((self.target, *product)))
             factors = (read(arrays[leaf.name], *self._where(leaf, at)) for leaf in product)
@@ -247,11 +247,11 @@ class Indirect(Evaluation):
         return total
 
     def _sizes_of(self, leaves: Sequence[Leaf]) -> dict[str, int]:
-        """The size of each index that stands in leaves, or inside them."""
+        """The size of each index in the leaves, nested ones included."""
         return {v: self.sizes[v] for v in dict.fromkeys(v for leaf in leaves for v in variables(leaf))}
 
     def _where(self, leaf: Leaf, at: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """The value of each index at every point; -1 where a table is read out of range."""
+        """The coordinates of each index at all points; -1 where a table is read out of range."""
         return [
             read(self._arrays[index.name], *self._where(index, at), outside=-1)
             if isinstance(index, Leaf)
@@ -260,7 +260,7 @@ class Indirect(Evaluation):
         ]
 
     def _within(self, leaf: Leaf, at: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Whether what tables lead to is in range, at every point."""
+        """Whether all indices that are read from tables are in range, at all points."""
         inside = np.ones((), bool)
         for index, size in zip(leaf.indices, dict(self.tensors)[leaf.name].shape, strict=True):
             if isinstance(index, Leaf):
@@ -274,7 +274,7 @@ class Indirect(Evaluation):
 
 
 def variables(leaf: Leaf) -> Iterator[str]:
-    """The names of indices in a leaf and in the leaves inside it."""
+    """The names of indices in a leaf and in the leaves nested in it."""
     for index in leaf.indices:
         yield from variables(index) if isinstance(index, Leaf) else (index,)
 
@@ -285,7 +285,7 @@ def nested(leaf: Leaf) -> list[Leaf]:
 
 
 def _indices(leaf: Leaf, shape: Sequence[int]) -> Iterator[object]:
-    """The indices of a leaf, of which those that are read differ where their sizes do."""
+    """The indices of a leaf. Equal accesses to tables count as different indices if their sizes differ."""
     return (
         (index, size) if isinstance(index, Leaf) else index for index, size in zip(leaf.indices, shape, strict=True)
     )
@@ -307,7 +307,7 @@ def _find_sizes(leaf: Leaf, shape: Sequence[int], shapes: Mapping[str, Sequence[
 
 
 def _sources(leaf: Leaf, dense: Mapping[str, str]) -> list[str]:
-    """For each index the expression of its value."""
+    """The Python expression for each index."""
     return [
         f"read({', '.join([dense[index.name], *_sources(index, dense)])}, outside=-1)"
         if isinstance(index, Leaf)

@@ -1,4 +1,4 @@
-"""Runs a problem whose result is a list of columns, coordinates and perhaps a value, at every stage of the compiler."""
+"""Runs a problem whose result is a list of columns, with or without values, at every stage of the compiler."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from jsparse.formats.relayout import relayout_to
 
 __all__ = ["Column", "ListRun", "without_values"]
 
-Column = tuple[tuple[int, ...], float]  # coordinates and value; how many entries meet there if there are no values
+Column = tuple[tuple[int, ...], float]  # coordinates and value; the value is 0 in runs without values
 Run = Callable[[str, Kernel, list[np.ndarray]], None]
 
 
 @dataclass(frozen=True)
 class ListRun(HostRun):
-    """A plan that lists columns: those of a problem with terms in order, each once, with values if it has factors.
-    Those of a problem without terms come in any order and repeat.
+    """A run of a plan that lists columns. The columns of a problem with terms are in order, each once, and have values
+    if the problem has factors. The columns of a problem without terms are in any order and may repeat.
     """
 
     @staticmethod
     def of(
         plan: Plan, schedule: Schedule, given: Sequence[Pattern], arrays: dict[str, np.ndarray], level: int
     ) -> ListRun:
-        """The run of a plan on arrays as its given problem stores them on `given` patterns, all of them static."""
+        """The run of a plan on static `given` patterns. `arrays` are in the storage of the plan's given problem."""
         relayouts = [relayout_to(pattern, used.format) for pattern, used in zip(given, plan.patterns, strict=True)]
         stored = {
             new.name: moved(arrays[new.name], old, new, relayouts)
@@ -51,32 +51,32 @@ class ListRun(HostRun):
 
     @property
     def is_ordered(self) -> bool:
-        """Whether columns are sorted, each once."""
+        """Whether columns are sorted and distinct."""
         return self.problem.ordered
 
     @property
     def has_values(self) -> bool:
-        """Whether the factors are read."""
+        """Whether the columns have values."""
         return self.problem.wants_values
 
     def columns(self) -> list[Column]:
-        """What the definition says; without values, repeats included where columns may come in any order."""
+        """The columns by the problem's definition. If they are not ordered, repeated ones are included."""
         stated = replace(self.problem, ordered=True)
         found = define_listing(stated, self.arrays, self.by_pattern)
         if not self.is_ordered:
-            return [(place, 0) for place, count in found.items() for _ in range(round(count))]
+            return [(at, 0) for at, count in found.items() for _ in range(round(count))]
         dims = self._order()
-        places = sorted(found, key=lambda place: [place[dim] for dim in dims])
-        return [(place, found[place] if self.has_values else 0) for place in places]
+        coords = sorted(found, key=lambda at: [at[dim] for dim in dims])
+        return [(at, found[at] if self.has_values else 0) for at in coords]
 
     def by_loops(self) -> list[Column]:
         """The loop nest's columns."""
         nest = build_loops(self.problem, self.schedule)
         listed = interpret_listing(nest, self.arrays, self.by_pattern)
-        return self._sorted([(place, value or 0) for place, value in listed])
+        return self._sorted([(at, value or 0) for at, value in listed])
 
     def by_kernel(self, reverse: bool) -> list[Column]:
-        """The columns of the kernels' interpreter."""
+        """The columns by the interpreter of kernels."""
         return self._listed(lambda _, kernel, buffers: interpret_kernel(kernel, buffers, reverse))
 
     def by_code(self, threads: int) -> list[Column]:
@@ -90,8 +90,8 @@ class ListRun(HostRun):
 
     @cached_property
     def kernels(self) -> dict[str, Kernel]:
-        """One that counts and one that writes columns; of ordered ones, another that bounds and one that writes levels,
-        and if there are values one that writes these only."""
+        """Kernels by output: one counts columns, one writes them. If columns are ordered, another one bounds their
+        number and one writes levels. If there are values, one writes levels and values, and one only values."""
         counts, columns = counting_problem(self.problem), column_problem(self.problem, self.problem.column_dtype)
         stated = [counts, columns]
         if self.is_ordered:
@@ -106,11 +106,11 @@ class ListRun(HostRun):
 
     @cached_property
     def codes(self):
-        """Their machine code."""
+        """The machine code of the kernels."""
         return {wanted: compile_kernel(kernel, self.level) for wanted, kernel in self.kernels.items()}
 
     def _listed(self, run: Run) -> list[Column]:
-        """Count, then write where the counts say."""
+        """Count the columns, then write them at the offsets that follow from the counts."""
         index = [array for arrays in self.by_pattern for array in arrays]
         counts = np.full(MAX_CHUNKS, POISON, np.int64)
         run("counts", self.kernels["counts"], [*index, counts])
@@ -128,35 +128,35 @@ class ListRun(HostRun):
             again = poisoned(total, values.dtype.name)
             run("listed values", self.kernels["listed values"], [*self.buffers, starts.astype(np.int32), again])
             np.testing.assert_array_equal(again, values)
-        places = rows.T.tolist() if len(rows) else [[]] * total
-        return self._sorted([(tuple(place), value) for place, value in zip(places, values.tolist(), strict=True)])
+        coords = rows.T.tolist() if len(rows) else [[]] * total
+        return self._sorted([(tuple(at), value) for at, value in zip(coords, values.tolist(), strict=True)])
 
     def _levels(
         self, run: Run, wanted: str, index: list[np.ndarray], counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates, from the levels that each chunk writes where bounds give it room, even chunks, then odd ones;
-        and values."""
+        """Coordinates and values from kernels that write levels. Each chunk writes in a part whose length is its bound,
+        first all even chunks, then all odd ones."""
         bounds = np.full(MAX_CHUNKS, POISON, np.int64)
         run("bounds", self.kernels["bounds"], [*index, bounds])
         assert (bounds >= counts).all(), (bounds, counts)
-        starts, room = np.cumsum(bounds) - bounds, int(bounds.sum())
-        items, levels = self._rows(room), len(self.problem.assignment.target.indices)
-        below = np.full((levels - 1, room), POISON, np.int64)
-        values = poisoned(room, self.problem.tensors[0].dtype)
+        starts, total = np.cumsum(bounds) - bounds, int(bounds.sum())
+        items, levels = self._rows(total), len(self.problem.assignment.target.indices)
+        below = np.full((levels - 1, total), POISON, np.int64)
+        values = poisoned(total, self.problem.tensors[0].dtype)
         given, results = (self.buffers, [items, values]) if wanted == "entries" else (index, [items])
         stop = np.zeros((levels, MAX_CHUNKS), np.int64)
         for parity in (0, 1):
             taken = np.arange(MAX_CHUNKS) % 2 == parity
-            places = np.tile(np.where(taken, starts, -1), (levels, 1))
-            run(wanted, self.kernels[wanted], [*given, places, below, *results])
-            np.testing.assert_array_equal(places[-1][taken & (counts > 0)], (starts + counts)[taken & (counts > 0)])
-            stop[:, taken] = places[:, taken]
+            offsets = np.tile(np.where(taken, starts, -1), (levels, 1))
+            run(wanted, self.kernels[wanted], [*given, offsets, below, *results])
+            np.testing.assert_array_equal(offsets[-1][taken & (counts > 0)], (starts + counts)[taken & (counts > 0)])
+            stop[:, taken] = offsets[:, taken]
         of_chunks = [self._expanded(items, below, starts[c], stop[:, c]) for c in np.flatnonzero(counts)]
         kept = np.concatenate([np.arange(a, a + n) for a, n in zip(starts, counts, strict=True)]).astype(int)
         return np.concatenate([self._rows(0), *of_chunks], 1), values[kept]
 
     def _expanded(self, items: np.ndarray, below: np.ndarray, start: int, stop: np.ndarray) -> np.ndarray:
-        """The coordinates of a chunk's entries, a row for each dimension of the target."""
+        """The coordinates of a chunk's entries, with a row for each dimension of the target."""
         order = self._order()
         rows = np.empty((len(order), stop[-1] - start), items.dtype)
         rows[order[-1]] = items[-1, start : stop[-1]]
@@ -169,7 +169,7 @@ class ListRun(HostRun):
         return rows
 
     def _order(self) -> list[int]:
-        """The target's dimensions as its levels store them."""
+        """The target's dimensions in the order of its levels."""
         names = [str(v) for v in self.problem.assignment.target.indices]
         return [names.index(v) for v in (*self.schedule.order, *(v for v in names if v not in self.schedule.order))]
 
@@ -181,5 +181,5 @@ class ListRun(HostRun):
 
 
 def without_values(problem: Problem) -> Problem:
-    """The problem of finding the same columns alone."""
+    """The problem that has the same columns without values."""
     return counting_problem(problem)

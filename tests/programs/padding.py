@@ -1,28 +1,28 @@
-"""The same problem on padded patterns: room behind the entries in use, which kernels must pass over."""
+"""Problems on padded patterns: kernels must skip the padding after the entries in use."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from programs.host import HostRun, place_of
+from programs.host import HostRun, positions_axis
 
 from jsparse.compiler.problem import PatternType, Problem
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON
 
-__all__ = ["in_use", "with_gaps", "with_int64", "with_room"]
+__all__ = ["in_use", "with_gaps", "with_int64", "with_padding"]
 
 
 def with_int64(problem: Problem, rng: np.random.Generator) -> Problem:
-    """The problem with wide index arrays of one pattern or more."""
+    """The problem with int64 index arrays for one pattern or more."""
     wide = _some(len(problem.patterns), rng)
     patterns = tuple(replace(p, index_dtype="int64") if n in wide else p for n, p in enumerate(problem.patterns))
     return replace(problem, patterns=patterns)
 
 
-def with_room(run: HostRun, rng: np.random.Generator) -> HostRun:
-    """The same, one pattern or more padded: unused room behind each level, and entries out of range in its last
-    segment. Positions that are in use keep their numbers.
+def with_padding(run: HostRun, rng: np.random.Generator) -> HostRun:
+    """The run with one pattern or more padded: there are unused positions after each level, and entries out of range in
+    its last segment. Positions in use keep their numbers.
     """
     chosen = _some(len(run.patterns), rng)
     patterns, positions, types = list(run.patterns), {}, list(run.problem.patterns)
@@ -34,22 +34,24 @@ def with_room(run: HostRun, rng: np.random.Generator) -> HostRun:
         types[n] = replace(types[n], dynamic=True, constant_indices=(), capacities=() if counted else tuple(capacities))
     grown = {}
     for tensor in run.problem.tensors[1:]:
-        place, values = place_of(tensor), run.arrays[tensor.name]
-        if place is not None and tensor.positions.pattern in positions:
-            more = positions[tensor.positions.pattern] - values.shape[place]
-            shape = (*values.shape[:place], more, *values.shape[place + 1 :])
-            values = np.concatenate([values, rng.integers(1, 9, shape).astype(values.dtype)], axis=place)
+        axis, values = positions_axis(tensor), run.arrays[tensor.name]
+        if axis is not None and tensor.positions.pattern in positions:
+            more = positions[tensor.positions.pattern] - values.shape[axis]
+            shape = (*values.shape[:axis], more, *values.shape[axis + 1 :])
+            values = np.concatenate([values, rng.integers(1, 9, shape).astype(values.dtype)], axis=axis)
         grown[tensor.name] = values
     target, shape = run.problem.tensors[0], list(run.shape)
     if target.positions is not None and target.positions.pattern in positions:
-        shape[place_of(target)] = positions[target.positions.pattern]
+        shape[positions_axis(target)] = positions[target.positions.pattern]
     problem = replace(run.problem, patterns=tuple(types))
     return replace(run, problem=problem, arrays=grown, patterns=tuple(map(tuple, patterns)), shape=tuple(shape))
 
 
 def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]:
-    """The problem without some entries of patterns that have one in every place: first simply without them, which says
-    what is to come out; then with coordinates out of range instead, as in tables that are only known at run time.
+    """Two runs without some entries of patterns that have one singleton entry below each coordinate of dense levels.
+
+    In the first run the entries are removed; its result is the expected one. In the second run their coordinates are
+    out of range, as in traced tables.
     """
     valued = {t.positions.pattern for t in run.problem.tensors if t.positions is not None}
     full = [n for n, type_ in enumerate(run.problem.patterns) if n not in valued and _is_full(type_)]
@@ -79,12 +81,12 @@ def _is_full(type_: PatternType) -> bool:
 
 
 def in_use(run: HostRun, result: np.ndarray) -> np.ndarray:
-    """The result of a padded run in the shape of `run`, which it was made from; the rest must be what
-    nothing adds up to."""
-    place = place_of(run.problem.tensors[0])
-    if place is None:
+    """The result of a padded run in the shape of `run`, from which it was made. Checks that the padding has the value
+    of an empty sum."""
+    axis = positions_axis(run.problem.tensors[0])
+    if axis is None:
         return result
-    used, unused = np.split(result, [run.shape[place]], axis=place)
+    used, unused = np.split(result, [run.shape[axis]], axis=axis)
     assert (unused == run.problem.monoid.zero).all()
     return used
 
@@ -98,29 +100,29 @@ def _some(count: int, rng: np.random.Generator) -> set[int]:
 def _padded(
     type_: PatternType, sizes: list[int], pattern: tuple[np.ndarray, ...], rng: np.random.Generator
 ) -> tuple[list[np.ndarray], list[int]]:
-    """Index arrays with room, and the capacity of each level."""
+    """The padded index arrays, and the capacity of each level."""
     rest, arrays, parents, capacities = list(pattern), [], 1, []
     for level, size in zip(type_.levels, sizes, strict=True):
         if level.kind is DENSE:
             parents *= size
             capacities.append(parents)
             continue
-        room = int(rng.integers(0, 4))
-        if level.kind is RANGE:  # parents out of use have empty runs that start anywhere
+        spare = int(rng.integers(0, 4))
+        if level.kind is RANGE:  # unused parents have empty runs that start anywhere
             pointers, starts = rest.pop(0), rest.pop(0)
             unused = parents - len(starts)
             arrays += [np.append(pointers, [pointers[-1]] * unused), np.append(starts, rng.integers(-9, 9, unused))]
-            parents = int(pointers[-1]) + room
+            parents = int(pointers[-1]) + spare
             capacities.append(parents)
             continue
         if level.kind is COMPRESSED:
             pointers = np.array(rest.pop(0))
             if len(pointers) > 1 and rng.random() < 0.5:
-                pointers[-1] += room
+                pointers[-1] += spare
             arrays.append(np.append(pointers, [pointers[-1]] * (parents + 1 - len(pointers))))
-            parents = len(rest[0]) + room
+            parents = len(rest[0]) + spare
         coordinates = rest.pop(0)
-        # In use, coordinates are sorted, so that those too large stand at the end; out of use they are anything.
+        # Coordinates in use are sorted, so those out of range are the largest. Unused coordinates may be anything.
         garbage = np.sort(rng.choice([size, size + 5], parents - len(coordinates)))
         if level.kind is COMPRESSED and arrays[-1][-1] == len(coordinates):
             garbage = rng.choice([-1, 0, size, size + 5], len(garbage))

@@ -1,4 +1,4 @@
-"""What tests ask of a plan: that of one product, its factors as the primitive takes them."""
+"""Planned products, with their factors as the primitive takes them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["only_product", "planned_product"]
 
 
 def planned_product(*args, **kwargs) -> tuple[PlannedProduct, list]:
-    """The last product of an einsum, which no step comes before, and its factors."""
+    """The product of an einsum that takes one step, and its factors."""
     planned = plan_einsum(*args, **kwargs)
     work = only_product(planned)
     return work, factors_of(work, planned.operands)
 
 
 def only_product(planned: Planned) -> PlannedProduct:
-    """The product of a plan that is nothing else."""
+    """The product of a plan that consists of one product."""
     (instruction,) = planned.plan.instructions
     assert isinstance(instruction, SumOfProducts)
     (work,) = instruction.terms

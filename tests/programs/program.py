@@ -1,4 +1,4 @@
-"""A program: one einsum with its operands, as a value that prints as the Python source that runs it."""
+"""A program: one einsum with its operands as a value, which prints as Python source that runs it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from jsparse import Format
 from jsparse.compiler.scalar import NUMPY, as_stored
 from jsparse.compiler.semiring import Semiring, semiring_named
 
-__all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "held", "promoted", "reached_by"]
+__all__ = ["DenseOperand", "Program", "SparseOperand", "by_semiring", "promoted", "reached_by", "representable"]
 
 
 def exact_dtype(dtype: str) -> type:
-    """In which numpy computes with integers of a dtype, exactly."""
+    """The dtype in which numpy computes exactly with integers of a dtype."""
     return np.complex128 if dtype.startswith("complex") else np.int64
 
 
-def held(integers: np.ndarray, dtype: str) -> np.ndarray:
-    """Like integers that a dtype holds: of those without a sign the magnitudes, of bool whether they are not 0."""
+def representable(integers: np.ndarray, dtype: str) -> np.ndarray:
+    """Integers that a dtype can represent: magnitudes for unsigned ones; for bool, 1 where an integer is not 0."""
     if dtype == "bool":
         return (integers != 0).astype(np.int64)
     return abs(integers) if dtype.startswith("uint") else integers
 
 
 def promoted(operands: Sequence[SparseOperand | DenseOperand], numbers: Sequence[complex] = ()) -> np.dtype:
-    """The dtype of the result on operands of any dtypes, and numbers."""
+    """The dtype to which operands and numbers promote."""
     with jax.enable_x64(any(is_wide(operand.dtype) for operand in operands)):
         return np.dtype(jnp.result_type(*(jnp.dtype(operand.dtype) for operand in operands), *numbers))
 
@@ -44,7 +44,7 @@ def is_wide(dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class SparseOperand:
-    """The arguments of `SparseTensor.from_coords`; `coords` has a row for each dimension."""
+    """The arguments of `SparseTensor.from_coords`. `coords` has a row for each dimension."""
 
     coords: tuple[tuple[int, ...], ...]
     values: tuple[complex, ...]
@@ -61,18 +61,18 @@ class SparseOperand:
 
     @cached_property
     def stored(self) -> np.ndarray:
-        """Which elements of the dense array are stored, those that dense levels fill in included."""
+        """A mask of the stored elements, which include the gaps of dense and range levels."""
         mask = np.zeros(self.shape, bool)
         mask[tuple(np.array(row, int) for row in self.coords)] = True
         return closure(mask, Format.of(self.format, len(self.shape)))
 
     def tensor(self) -> jsparse.SparseTensor:
-        """The operand itself."""
+        """The operand."""
         coords = np.array(self.coords, np.int64).reshape(len(self.shape), -1)
         return jsparse.SparseTensor.from_coords(coords, np.array(self.values, self.dtype), self.shape, self.format)
 
     def source(self) -> str:
-        """The expression that makes the operand."""
+        """The Python expression that makes the operand."""
         coords = f"np.array({[list(row) for row in self.coords]}, int)"
         values = f"np.array({list(self.values)}, '{self.dtype}')"
         return f"jsparse.SparseTensor.from_coords({coords}, {values}, {self.shape}, '{self.format}')"
@@ -92,11 +92,11 @@ class DenseOperand:
         return np.array(self.values, exact_dtype(self.dtype)).reshape(self.shape)
 
     def tensor(self) -> np.ndarray:
-        """The operand itself."""
+        """The operand."""
         return self.array.astype(self.dtype)
 
     def source(self) -> str:
-        """The expression that makes the operand."""
+        """The Python expression that makes the operand."""
         return f"np.array({list(self.values)}, '{self.dtype}').reshape({self.shape})"
 
 
@@ -105,10 +105,10 @@ class Program:
     """`jsparse.einsum(subscripts, *operands, out_format=out_format)`.
 
     Attributes:
-        seed: what it was drawn from.
-        out_format: a tensor on whose pattern the result is asked for, "dense", a format's notation, or None.
-        has_new_pattern: whether the result is sparse, and on no pattern that is given.
-        semiring: by its name, or as its two operations.
+        seed: the seed of its random choices.
+        out_format: a tensor whose pattern the result has, "dense", a format's notation, or None.
+        has_new_pattern: whether the result is sparse, but not on a given pattern.
+        semiring: the semiring's name or its two operations.
     """
 
     seed: tuple[int, ...]
@@ -131,7 +131,7 @@ class Program:
 
     @property
     def dtype(self) -> np.dtype:
-        """The result's."""
+        """The dtype of the result."""
         return promoted(self.operands)
 
     @property
@@ -150,8 +150,8 @@ class Program:
 
     @cached_property
     def expected(self) -> np.ndarray:
-        """What numpy's einsum gives on dense arrays of exact integers, as the result's dtype stores it; by another
-        semiring, what stored entries give."""
+        """The result of numpy's einsum in exact integers, converted to the result's dtype. For another semiring, the
+        reduction over stored entries."""
         if not self.ring.is_linear:
             stored = [x.stored if isinstance(x, SparseOperand) else np.array(True) for x in self.operands]
             arrays = [x.array for x in self.operands]
@@ -161,8 +161,8 @@ class Program:
 
     @cached_property
     def reached(self) -> np.ndarray:
-        """Which places of the result some combination of the sparse operands' entries reaches, whatever their values;
-        indices that only dense operands carry play no part."""
+        """A mask of the result's elements that have a product of entries. Indices of dense operands alone do not
+        restrict it."""
         sizes = {
             v: n for term, x in zip(self.terms, self.operands, strict=True) for v, n in zip(term, x.shape, strict=True)
         }
@@ -177,7 +177,7 @@ class Program:
         return made, out
 
     def run(self) -> object:
-        """What `jsparse.einsum` gives."""
+        """The result of `jsparse.einsum`."""
         with jax.enable_x64(self.needs_x64):
             operands, out = self.arguments()
             return jsparse.einsum(self.subscripts, *operands, out_format=out, semiring=self.semiring)
@@ -208,7 +208,8 @@ class Program:
 def reached_by(
     masks: Sequence[tuple[Sequence[str], np.ndarray]], kept: Sequence[str], sizes: Mapping[str, int]
 ) -> np.ndarray:
-    """The places of `kept` that a product of masks reaches, each with its indices: all where none has an index."""
+    """A mask over the indices `kept` of the elements for which the product of the masks, each with its indices, is not
+    empty. Indices that no mask has do not restrict it."""
     number = {v: n for n, v in enumerate(sizes)}
     named = [(mask.astype(np.int64), [number[v] for v in term]) for term, mask in masks]
     named += [(np.ones(sizes[v], np.int64), [number[v]]) for v in kept] or [(np.ones((), np.int64), [])]
@@ -223,7 +224,7 @@ def by_semiring(
     stored: Sequence[np.ndarray],
     dtype: np.dtype,
 ) -> np.ndarray:
-    """The result on dense arrays of integers, of which only what is stored counts, over the whole iteration space."""
+    """The result of dense arrays by a semiring, reduced over all points at which all operands are stored."""
     space = [*kept, *dict.fromkeys(v for term in terms for v in term if v not in kept)]
     sizes = {v: n for term, x in zip(terms, arrays, strict=True) for v, n in zip(term, x.shape, strict=True)}
     grid = dict(zip(space, np.ix_(*(np.arange(sizes[v]) for v in space)), strict=True)) if space else {}
@@ -234,7 +235,7 @@ def by_semiring(
         product = x[at] if product is None else NUMPY[ring.multiply](product, x[at])
         counts = counts & (mask[at] if mask.ndim else mask)
     zero = ring.zero(dtype.name)
-    if ring.is_selective:  # of what each product would be, if it were stored
+    if ring.is_selective:  # minima and maxima compare products that are rounded to the result's dtype
         product = as_stored(np.asarray(product), dtype)
     product = np.broadcast_to(product, shape).astype(np.int64 if dtype.kind in "iub" else np.float64)
     axes = tuple(range(len(kept), len(space)))

@@ -1,4 +1,4 @@
-"""Whether what einsum gives is what numpy gives, stored where it should be."""
+"""Checks that a result has numpy's values on the right pattern."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stored import closure
 import jsparse
 from jsparse import Format, Pattern
 
-__all__ = ["check_assembled", "check_places", "check_result", "empty_of"]
+__all__ = ["check_assembled", "check_result", "check_structure", "empty_of"]
 
 
 def check_result(program: Program | Evaluation, got: object) -> None:
@@ -32,7 +32,7 @@ def check_result(program: Program | Evaluation, got: object) -> None:
         assert got.pattern == out.tensor().pattern
     elif isinstance(program, Evaluation) or program.has_new_pattern:
         check_assembled(got, program.expected, out, empty_of(program))
-        check_places(program, got.pattern)
+        check_structure(program, got.pattern)
         return
     else:
         _check_extended(program, got)
@@ -41,17 +41,19 @@ def check_result(program: Program | Evaluation, got: object) -> None:
 
 
 def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str | None, empty: float = 0) -> None:
-    """Raise AssertionError unless `got` holds `want` on a sound pattern in the format that was requested, if any;
-    `empty` is what `want` has where nothing is stored."""
+    """Raise AssertionError unless `got` has the elements of `want` on a valid pattern in the requested format, if any.
+
+    `empty` is the value of elements that are not stored.
+    """
     assert got.shape == want.shape
     assert requested is None or got.format == Format.of(requested, want.ndim), (got.format, requested)
-    Pattern(got.shape, got.format, got.pattern.arrays)  # checks what follows for each level by its table
+    Pattern(got.shape, got.format, got.pattern.arrays)  # checks the index arrays
     coords, values = got.to_coords()
     rows = np.asarray(coords, np.int64)
     order = list(got.format.order)
     if order:
-        places = np.ravel_multi_index(tuple(rows[order]), [want.shape[d] for d in order]) if want.size else rows[0]
-        assert (np.diff(places) > 0).all(), "coordinates repeat or are out of order"
+        numbers = np.ravel_multi_index(tuple(rows[order]), [want.shape[d] for d in order]) if want.size else rows[0]
+        assert (np.diff(numbers) > 0).all(), "coordinates repeat or are out of order"
     np.testing.assert_array_equal(np.asarray(values), want[tuple(rows)])
     left = want != empty
     left[tuple(rows)] = False
@@ -59,19 +61,20 @@ def check_assembled(got: jsparse.SparseTensor, want: np.ndarray, requested: str 
 
 
 def empty_of(program: Program | Evaluation) -> float:
-    """What a program gives where nothing is reached."""
+    """The result's value where no product has entries."""
     return program.ring.zero(program.dtype.name) if isinstance(program, Program) else 0
 
 
-def check_places(program: Program | Evaluation, pattern: Pattern) -> None:
-    """Raise AssertionError unless exactly what is reached is stored, and what dense levels add to that."""
+def check_structure(program: Program | Evaluation, pattern: Pattern) -> None:
+    """Raise AssertionError unless a pattern stores exactly the elements of `program.reached` and those that its format
+    adds."""
     stored = np.zeros(program.reached.shape, bool)
     stored[tuple(pattern.to_coords())] = True
     np.testing.assert_array_equal(stored, closure(program.reached, pattern.format))
 
 
 def _check_extended(program: Program, got: jsparse.SparseTensor) -> None:
-    """On an operand's levels, and dense ones for the indices added."""
+    """Check that a result has the levels of an operand, followed by dense levels for added indices."""
     kept = program.kept
     term, operand = next(
         (t, x)

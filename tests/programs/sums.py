@@ -1,4 +1,4 @@
-"""Draws random sums of products for `evaluate`."""
+"""Random sums of products for `evaluate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from programs.program import DenseOperand, SparseOperand
 
 __all__ = ["SumDraw", "random_sum"]
 
-SPACE = 2_000  # points of all indices together: float32 holds any sum of the products
+SPACE = 2_000  # the most points of all indices: float32 represents any sum of the products
 TAKEN = {
     "text",
     "nse",
@@ -25,16 +25,16 @@ TAKEN = {
     "log",
     "sqrt",
     "abs",
-}  # parameters, and what may name functions
+}  # names of parameters, and names that may become functions
 
 
 def random_sum(*seed: int) -> Evaluation:
-    """The sum of a seed: the same in every process."""
+    """The sum of a seed, which is the same in every process."""
     return SumDraw((*seed, 7)).evaluation()
 
 
 class SumDraw(Draw):
-    """Draws names, tensors and products, and writes them."""
+    """Random names, tensors and products, and their text."""
 
     def __init__(self, seed: tuple[int, ...]) -> None:
         super().__init__(seed)
@@ -44,7 +44,7 @@ class SumDraw(Draw):
         self.indices: list[str] = []
 
     def evaluation(self) -> Evaluation:
-        """A target and one to three terms."""
+        """A statement with one to three terms."""
         for _ in range(int(self.rng.integers(1, 6))):
             self.indices.append(self.name(self.indices, shortest=0.7))
         self.draw_sizes(self.indices, [], SPACE)
@@ -62,10 +62,10 @@ class SumDraw(Draw):
         negative = any(coefficient < 0 for coefficient, _ in expression.expanded())
         if drawn.dtype != bool or not negative:
             return drawn
-        return replace(drawn, tensors=tuple((name, replace(x, dtype="int8")) for name, x in named))  # bool has none
+        return replace(drawn, tensors=tuple((name, replace(x, dtype="int8")) for name, x in named))  # no bool is < 0
 
     def name(self, others: Sequence[str], shortest: float = 0.4) -> str:
-        """An identifier of one to six characters that is none of `others`."""
+        """An identifier of one to six characters that is not in `others`."""
         while True:
             length = 1 if self.chance(shortest) else int(self.rng.integers(2, 7))
             first, *rest = self.rng.integers(len(ascii_letters + digits + "_"), size=length)
@@ -82,7 +82,7 @@ class SumDraw(Draw):
         return Product(coefficient, tuple(factors))
 
     def leaf(self) -> Leaf:
-        """A tensor and its indices: one that is known, perhaps under other indices, or a new one."""
+        """A tensor with indices: a new tensor, or an existing one, perhaps with permuted indices."""
         if self.leaves and self.chance(0.15):
             known = self.choice(self.leaves)
             turned = tuple(self.rng.permutation(known.indices).tolist()) if known.indices else ()
@@ -99,7 +99,7 @@ class SumDraw(Draw):
         return self.leaves[-1]
 
     def written(self, part: Leaf | Product | Sum) -> str:
-        """The text of a part, with spaces here and there."""
+        """The text of a part, with random spaces."""
         match part:
             case Leaf(name=name, indices=indices):
                 return f"{name}[{self.listed(indices)}]" if indices else name
@@ -125,5 +125,5 @@ class SumDraw(Draw):
         return comma.join(index if isinstance(index, str) else self.written(index) for index in indices)
 
     def spaced(self, symbol: str) -> str:
-        """An operator, with a space on both sides more often than not."""
+        """An operator, mostly with a space on both sides."""
         return f" {symbol} " if self.chance(0.7) else symbol

@@ -1,4 +1,4 @@
-"""Random programs whose sums of float32 are in blocks of three, since those of their size have no others."""
+"""Random programs whose float32 sums have blocks of three terms, since they are too short for blocks of 64."""
 
 import pytest
 from programs.amount import amount

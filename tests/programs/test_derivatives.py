@@ -1,4 +1,4 @@
-"""Derivatives of random programs; `fuzz.py --derivatives` checks as many as are asked for."""
+"""Derivatives of random programs; `fuzz.py --derivatives` checks any number of them."""
 
 import jax
 import numpy as np
@@ -22,7 +22,7 @@ def test_derivatives_to_the_second_order(draw, first):
 
 
 def test_a_wrong_derivative_is_found(monkeypatch):
-    """A transpose that is off by a tenth."""
+    """The check fails if the transpose is wrong by a tenth."""
     program = Program(
         (0,), "ij,j->i", (DenseOperand((1, 2, 3, 4), (2, 2), "float32"), DenseOperand((1, 2), (2,), "float32")), None
     )

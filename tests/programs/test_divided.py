@@ -1,4 +1,4 @@
-"""Work divided inside a segment: reductions in panels, long segments cut. Every stage against the definition."""
+"""Schedules that divide segments, by panels or by chunks, at every stage against the problem's definition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from programs.amount import amount
 from programs.case import Case
-from programs.padding import with_gaps, with_room
+from programs.padding import with_gaps, with_padding
 from programs.planned import planned_product
-from programs.program import held
+from programs.program import representable
 from programs.variants import fine_grained, planned
 
 import jsparse
@@ -31,7 +31,7 @@ DTYPES = ["float32", "float32", "float64", "bfloat16", "int8", "int32"]
 
 
 def _operands(rng: np.random.Generator, subscripts: str) -> list[object]:
-    """A sparse tensor, one row of which may be full and others empty, and dense ones."""
+    """A sparse tensor, which may have a full row and empty rows, and dense arrays."""
     terms = subscripts.split("->")[0].split(",")
     sizes = {v: int(rng.choice([1, 2, 3, 5, 8, 13, 20])) for v in "aijk"}
     dtype = str(rng.choice(DTYPES))
@@ -39,17 +39,17 @@ def _operands(rng: np.random.Generator, subscripts: str) -> list[object]:
     stored = rng.random(shape) < rng.choice([0.1, 0.3, 0.7])
     stored[int(rng.integers(shape[0]))] |= rng.random() < 0.7
     stored[:: int(rng.integers(2, 5))] &= rng.random() < 0.5
-    values = held(rng.integers(-4, 5, shape), dtype).astype(dtype)
+    values = representable(rng.integers(-4, 5, shape), dtype).astype(dtype)
     formats = ["csf", "dcsr", "csc", "coo"] if len(shape) == 2 else ["csf", "coo"]
     formats += ["csr"] if len(shape) == 2 else ["(i, j, k) -> (i : dense, j : compressed, k : compressed)"]
     coords = np.argwhere(stored).T
     A = jsparse.SparseTensor.from_coords(coords, values[tuple(coords)], tuple(shape), str(rng.choice(formats)))
-    dense = [held(rng.integers(-4, 5, [sizes[v] for v in term]), dtype).astype(dtype) for term in terms[1:]]
+    dense = [representable(rng.integers(-4, 5, [sizes[v] for v in term]), dtype).astype(dtype) for term in terms[1:]]
     return [A, *dense]
 
 
 def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Generator) -> Plan | None:
-    """The plan of a random candidate that divides segments; None if none does."""
+    """The plan of a random candidate that divides segments; None if no candidate does."""
     known, found = tuple(patterns), list[Plan]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidate, "PANEL_TILES", 1)
@@ -64,7 +64,7 @@ def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gener
 
 
 def _check(seed: int) -> str:
-    """Run one problem at every stage; how it was divided."""
+    """Check one problem at every stage. The result says how its segments were divided."""
     rng = np.random.default_rng((seed, 41))
     subscripts = str(rng.choice(SUBSCRIPTS + DEEPER))
     semirings = ["plus_times"] * 3 + ([] if subscripts.count(",") > 1 else ["min_plus", "max_times"])
@@ -85,7 +85,7 @@ def _check(seed: int) -> str:
     run, want = case.run(rng, 3 if rng.random() < 0.1 else 0), case.moved(case.meaning())
     if rng.random() < 0.4:
         _, run = with_gaps(run, rng)
-        run = with_room(run, rng)
+        run = with_padding(run, rng)
         want = run.meaning()
     message = f"seed {seed}: {subscripts}\n{run.loops}"
     np.testing.assert_array_equal(run.by_loops(), want, err_msg=message)

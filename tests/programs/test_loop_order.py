@@ -1,6 +1,6 @@
-"""The loop order that is chosen against every legal one, by operations counted while they are executed.
+"""The chosen loop order against every legal order, by the number of operations that the interpreter executes.
 
-Of 1,200 programs four took more than twice the fewest operations; those among the first 600 are named below.
+Of 1,200 programs, four took more than twice the fewest operations. Those among the first 600 are listed below.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
 from jsparse.planning.planned import plan_einsum
 
 COUNT, BATCH = amount(300, 600), 100
-INDICES = 4  # of a program whose every order is tried
-TURNS = 3000  # of all loops, if they were dense
-WITHIN = 2.0  # of the fewest operations
-FEW = 60  # operations that do not matter
+INDICES = 4  # the most indices of a program whose orders are all tried
+TURNS = 3000  # the most iterations, if all loops were dense
+WITHIN = 2.0  # the allowed ratio to the fewest operations
+FEW = 60  # a difference of operations that does not matter
 EXCEPTIONS = {
-    22: "5,291 for 2,257: threads share what is chosen, the fewest are added up in memory by one",
-    251: "230 for 61: in vector lanes, seven operations at once",
-    470: "313 for 122: threads share what is chosen, the fewest are added up in memory by one",
+    22: "5,291 for 2,257: threads share the chosen loops, while the best order adds in memory on one thread",
+    251: "230 for 61: vector lanes do seven operations at once",
+    470: "313 for 122: threads share the chosen loops, while the best order adds in memory on one thread",
 }
 
 
 def _case(program: Program) -> Case | None:
-    """The einsum as the compiler is asked for it; None if it takes steps, or too long."""
+    """The einsum as a case; None if it is computed in steps or has too many points."""
     with jax.enable_x64(program.needs_x64):
         operands, out = program.arguments(jax.device_put)
         planned = plan_einsum(program.subscripts, operands, out, semiring=program.ring)
@@ -54,7 +54,7 @@ def _case(program: Program) -> Case | None:
 
 
 def _every_order(case: Case) -> Iterator[Plan]:
-    """The problem in every order in which patterns can be walked, without lanes and whatever else schedules do."""
+    """The problem in every legal order, by schedules without lanes and other transformations."""
     given, patterns = case.plan.given, case.stored
     for order in permutations(given.assignment.variables()):
         if all(is_concordant(names, order, p) for names, p in zip(given.level_variables, patterns, strict=True)):
@@ -65,7 +65,7 @@ def _every_order(case: Case) -> Iterator[Plan]:
 
 
 def _operations(case: Case, plan: Plan) -> int:
-    """Of the loops, and one for each value that has to be moved into another storage order before."""
+    """The operations of the loops, plus one for each value that moves to another storage order first."""
     run = replace(case, plan=plan, schedule=plan.schedule).run(np.random.default_rng(0), 0)
     target = {plan.problem.tensors[0].name: np.zeros(run.shape, plan.problem.tensors[0].dtype)}
     nest = build_loops(plan.problem, plan.schedule)
@@ -75,7 +75,7 @@ def _operations(case: Case, plan: Plan) -> int:
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
-def test_no_order_takes_half_as_many(first: int) -> None:
+def test_no_order_takes_half_the_operations(first: int) -> None:
     exceptions, tried = [], 0
     for seed in range(first, first + BATCH):
         case = _case(random_program(seed, 51))

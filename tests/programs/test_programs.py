@@ -1,4 +1,4 @@
-"""Random programs, each run at every stage of the compiler and compared with numpy's einsum."""
+"""Random programs, which run at every stage of the compiler and are compared with numpy's einsum."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from jsparse.formats.levels import SINGLETON
 
 COUNT, BATCH = amount(300, 1000), 50
 SUMS, INDIRECT = amount(100, 200), amount(50, 150)
-DYNAMIC, DYNAMIC_BATCH = amount(20, 60), 10  # each is compiled by XLA
+DYNAMIC, DYNAMIC_BATCH = amount(20, 60), 10  # XLA compiles each
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
@@ -39,19 +39,19 @@ def test_indirect_einsums_agree_with_numpy(first):
 
 
 @pytest.mark.parametrize("first", range(0, DYNAMIC // 2, DYNAMIC_BATCH))
-def test_tables_that_are_known_at_run_time(first):
+def test_traced_tables(first):
     assert all(check_dynamic(random_indirect(7, n), batched=n % 2 == 0) for n in range(first, first + DYNAMIC_BATCH))
 
 
 @pytest.mark.parametrize("draw", [random_program, random_sum])
 @pytest.mark.parametrize("first", range(0, DYNAMIC, DYNAMIC_BATCH))
-def test_patterns_that_are_known_at_run_time(first, draw):
+def test_dynamic_patterns(first, draw):
     ran = [check_dynamic(draw(7, n), batched=n % 3 == 0) for n in range(first, first + DYNAMIC_BATCH)]
     assert sum(ran) > DYNAMIC_BATCH / 3
 
 
-def test_an_index_of_dense_factors_alone_beside_one_that_is_walked():
-    """k is walked in the second term only."""
+def test_an_index_that_is_dense_in_one_term_and_sparse_in_another():
+    """Patterns have k in the second term only."""
     rng = np.random.default_rng(0)
     shapes = {"A": (4, 5), "B": (4, 6), "C": (6, 5), "X": (5, 6), "Y": (4, 6)}
     dense = {name: rng.integers(-2, 3, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -61,7 +61,7 @@ def test_an_index_of_dense_factors_alone_beside_one_that_is_walked():
     check_assembled(got, A * np.einsum("jk,ik->ij", X, Y) + B @ C, None)
 
 
-def test_a_result_is_not_told_less_room_than_the_operand_on_whose_pattern_it_lies():
+def test_nse_is_not_less_than_that_of_the_operand_whose_pattern_the_result_has():
     assert check_dynamic(random_program(55, 212), batched=True)
 
 
@@ -92,7 +92,7 @@ def test_programs_are_of_all_kinds():
     assert sum(p.has_new_pattern for p in programs) > len(programs) / 10
 
 
-def test_formats_for_any_entries_hold_them():
+def test_formats_for_any_entries_can_store_them():
     for n in range(100):
         draw = Draw((4, n))
         format = draw.format(3, any_entries=True)

@@ -1,4 +1,4 @@
-"""The random sums of products themselves: text, expression tree and numpy's result say the same."""
+"""The generator of random sums of products: text, expression tree and numpy's result agree."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from programs.sums import random_sum
 
 
 class _Name:
-    """What a name of the text is to Python's own parser: a tensor or an index."""
+    """The value of a name when Python evaluates the text: a tensor or an index."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class _Name:
 
 
 class _Terms:
-    """Products of a coefficient with tensors."""
+    """A sum of products of coefficients and tensors."""
 
     def __init__(self, terms) -> None:
         self.terms = terms
@@ -65,7 +65,7 @@ class _Terms:
 
 
 def _read(program: Evaluation):
-    """The products that Python's own grammar finds in the text."""
+    """The products in the text, as Python's parser reads it."""
     target, text = program.text.split("=")
     names = [program.target.name, *(name for name, _ in program.tensors), *program.sizes]
     scope = {name: _Name(name) for name in names}
@@ -75,7 +75,7 @@ def _read(program: Evaluation):
 
 
 @pytest.mark.parametrize("first", range(0, 300, 100))
-def test_the_text_says_what_the_tree_says(first):
+def test_text_and_tree_agree(first):
     for n in range(first, first + 100):
         program = random_sum(0, n)
         target, terms = _read(program)
@@ -84,7 +84,7 @@ def test_the_text_says_what_the_tree_says(first):
         assert sorted((c, sorted(leaves)) for c, leaves in terms) == sorted((c, sorted(p)) for c, p in expanded)
 
 
-def test_numpy_gives_the_sum_point_by_point():
+def test_numpy_agrees_with_a_sum_over_points():
     for n in range(40):
         program = random_sum(1, n)
         if np.prod(list(program.sizes.values()), initial=1) > 150:
@@ -94,8 +94,8 @@ def test_numpy_gives_the_sum_point_by_point():
         kept = program.target.indices
         for coefficient, product in program.expression.expanded():
             names = list(dict.fromkeys([*kept, *(v for leaf in product for v in leaf.indices)]))
-            for place in itertools.product(*(range(program.sizes[v]) for v in names)):
-                at = dict(zip(names, place, strict=True))
+            for point in itertools.product(*(range(program.sizes[v]) for v in names)):
+                at = dict(zip(names, point, strict=True))
                 value = coefficient
                 for leaf in product:
                     value *= arrays[leaf.name][tuple(at[v] for v in leaf.indices)]

@@ -1,4 +1,4 @@
-"""The random indirect einsums themselves: of all kinds, and numpy's result is what the statement says."""
+"""The generator of random indirect statements: it makes all kinds, and numpy's result is that of the statement."""
 
 from functools import partial
 
@@ -18,18 +18,18 @@ def _leaves(program):
     return [leaf for _, product in program.expression.expanded() for leaf in product]
 
 
-def test_numpy_gives_what_the_text_says():
+def test_numpy_agrees_with_the_text():
     for program in [random_indirect(1, n) for n in range(24)]:
         if program.dtype.name not in ("float32", "float64", "int32"):
             continue
         if program.operator == "=" and (program.before is not None or len(list(program.expression.expanded())) > 1):
             continue
         given = {name: x.array.astype(np.int32) for name, x in program.given.items()}
-        got = jax.jit(partial(indirect_reference.evaluate, program.text, program.of_target))(**given)
+        got = jax.jit(partial(indirect_reference.evaluate, program.text, program.target_shape))(**given)
         np.testing.assert_array_equal(got, program.expected)
 
 
-def test_what_is_written_twice_is_refused():
+def test_assigning_an_element_twice_is_refused():
     programs = [random_indirect(2, n) for n in range(120)]
     twice = [p for p in programs if p.operator == "+=" and nested(p.target) and p.written.max(initial=0) > 1]
     assert len(twice) > 10
@@ -46,11 +46,11 @@ def test_indirect_einsums_are_of_all_kinds():
     inner = [[access for leaf in of for access in nested(leaf)] for of in leaves]
     assert any(nested(access) for of in inner for access in of)  # tables in tables
     assert any(len(set(access.indices)) < len(access.indices) for of in inner for access in of)
-    assert any(len({access.name for access in of}) < len(set(of)) for of in inner)  # one table, read in several ways
+    assert any(len({access.name for access in of}) < len(set(of)) for of in inner)  # one table, other indices
     tables = [table for program in programs for _, table in program.tables]
     assert {len(table.shape) for table in tables} == {1, 2}
     assert len({table.dtype for table in tables}) == 5
-    assert any(set(dict(p.tables)) & set(dict(p.tensors)) for p in programs)  # one that is a factor as well
+    assert any(set(dict(p.tables)) & set(dict(p.tensors)) for p in programs)  # a table that is also a factor
     assert any(0 in x.shape for p in programs for x in p.given.values())
     assert any(min(table.values, default=0) < 0 for table in tables)
     assert {(p.operator, bool(nested(p.target)), p.before is not None) for p in programs} == {
@@ -61,5 +61,5 @@ def test_indirect_einsums_are_of_all_kinds():
     assert kinds == {"dense", SparseOperand, type(None), str}
     assert sum(isinstance(x, SparseOperand) for p in programs for _, x in p.tensors) > len(programs)
     assert any("(" in p.text for p in programs)
-    assert any(not product for p in programs for _, product in p.expression.expanded())  # just a number
+    assert any(not product for p in programs for _, product in p.expression.expanded())  # a term that is a number
     assert sum(p.summed.any() for p in programs) > 0.6 * len(programs)

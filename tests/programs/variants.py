@@ -1,4 +1,4 @@
-"""Other ways to run a problem than the one that is chosen: every candidate and every schedule must give the same."""
+"""Other candidates and schedules of a problem than the chosen one: all must give the same result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["batched", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
 
-WRITTEN_OUT = 40  # stored entries whose loops are written out; more only take longer
+WRITTEN_OUT = 40  # the most stored entries whose loops are written out, to save time
 
 
 def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Generator) -> Plan:
-    """The plan of a random candidate, in vector lanes more often than not if there is one."""
+    """The plan of a random candidate, mostly one with vector lanes."""
     known = tuple(patterns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidate, "WRITTEN_TURNS", 1)
@@ -47,7 +47,7 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
 
 
 def planned(chosen: Candidate, known: tuple[Pattern, ...]) -> tuple[Plan, bool]:
-    """The plan of a candidate, into an unrounded target where it has to be, and whether it may split segments."""
+    """The plan of a candidate, with an unrounded target where it needs one, and whether it may split segments."""
     plan = plan_as(chosen, estimate(chosen, known), known, ())
     if not accumulates_wide(plan):
         chosen = replace(chosen, problem=unrounded_target(chosen.problem))
@@ -56,15 +56,15 @@ def planned(chosen: Candidate, known: tuple[Pattern, ...]) -> tuple[Plan, bool]:
 
 
 def splits_whole(chosen: Candidate, plan: Plan) -> bool:
-    """Whether the plan of a candidate can be run with long segments cut."""
+    """Whether chunks may split long segments in the plan of a candidate."""
     schedule = plan.schedule
     outermost = schedule.mode == "owned" and (schedule.parallel,) == schedule.order[:1]
-    target = plan.problem.tensors[0].dtype  # a narrow float is not added to
+    target = plan.problem.tensors[0].dtype  # carry-outs are not added to narrow floats
     return outermost and unrounded(target) == target and splits(chosen, plan.problem, plan.patterns)
 
 
 def with_other_leaders(plan: Plan, rng: np.random.Generator) -> Schedule:
-    """The plan's schedule with any pattern in the lead where several meet; one that is not sparse there cannot lead."""
+    """The plan's schedule with random patterns as merge leaders. Only a pattern that is sparse there can lead."""
     met = {
         var: [n for n, names in enumerate(plan.problem.level_variables) if var in names]
         for var, _ in plan.schedule.merge_leaders
@@ -73,7 +73,7 @@ def with_other_leaders(plan: Plan, rng: np.random.Generator) -> Schedule:
 
 
 def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:
-    """The schedule with chunks and tiles so small that small problems have many, and with prefetching."""
+    """The schedule with such small chunks and tiles that small problems have many, and with prefetching."""
     if not schedule.lanes:
         return replace(schedule, grain=int(rng.choice([1, 3])))
     lanes = min(schedule.lanes, int(rng.choice([2, 3, 4, schedule.lanes])))
@@ -83,7 +83,7 @@ def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:
 
 
 def batched(spec: Spec, rng: np.random.Generator) -> Spec:
-    """What `vmap` makes of it: some factors get an axis more, and so does the result."""
+    """The spec as `vmap` makes it: some factors and the result get one more axis."""
     name, size = "batch'", int(rng.choice([1, 2, 3]))
     chosen = rng.random(len(spec.factors)) < 0.6
     chosen[int(rng.integers(len(chosen)))] = True
@@ -95,7 +95,7 @@ def batched(spec: Spec, rng: np.random.Generator) -> Spec:
 
 
 def _inserted(term: Term, name: str, rng: np.random.Generator) -> Term:
-    """With an index more, before or behind the positions."""
+    """The term with one more index, before or after the positions."""
     if term.on is not None and rng.random() < 0.4:
         return replace(term, behind=(*term.behind, name))
     at = int(rng.integers(len(term.before) + 1))
@@ -103,13 +103,13 @@ def _inserted(term: Term, name: str, rng: np.random.Generator) -> Term:
 
 
 def with_unknown_size(problem: Problem, rng: np.random.Generator) -> Problem:
-    """The problem with one size left to the run time, where a dense array in its own layout tells it."""
-    told, mute = set[str](), set[str]()
+    """The problem with one size unknown until run time, if only the shapes of dense arrays have it."""
+    given, missing = set[str](), set[str]()
     for access in problem.assignment.accesses:
         type_ = problem.type_of[access.tensor]
-        into = told if all(isinstance(axis, Dense) for axis in type_.axes) else mute
+        into = given if all(isinstance(axis, Dense) for axis in type_.axes) else missing
         into.update(access.variables())
-    unknown = sorted(told - mute - {v for names in problem.level_variables for v in names})
+    unknown = sorted(given - missing - {v for names in problem.level_variables for v in names})
     if not unknown:
         return problem
     var = unknown[int(rng.integers(len(unknown)))]

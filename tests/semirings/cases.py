@@ -1,4 +1,4 @@
-"""Dense references: what numpy gives of stored entries, and a function that jax differentiates."""
+"""Dense references over stored entries: by numpy, and as a function that JAX differentiates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOATS = ["min_plus", "max_plus", "max_times"]
 def matrix(
     format: str = "csr", dtype: str = "float32", shape: tuple[int, int] = (7, 9), seed: int = 0
 ) -> jsparse.SparseTensor:
-    """Small integers, one row and one column empty, one entry a stored zero."""
+    """A matrix of small integers with an empty row, an empty column and a stored zero."""
     rng = np.random.default_rng(seed)
     x = rng.integers(1, 6, shape) * rng.choice([-1, 1], shape) * (rng.random(shape) < 0.4)
     x[2], x[:, 3] = 0, 0
@@ -30,7 +30,7 @@ def matrix(
 
 
 def stored(x: object) -> np.ndarray:
-    """Which elements of an operand are stored."""
+    """A mask of the stored elements of an operand."""
     if not isinstance(x, jsparse.SparseTensor):
         return np.ones(np.shape(x), bool)
     mask = np.zeros(x.shape, bool)
@@ -39,7 +39,7 @@ def stored(x: object) -> np.ndarray:
 
 
 def reference(name: str, subscripts: str, *operands: object) -> np.ndarray:
-    """The dense result of stored entries."""
+    """The dense result, computed by numpy over stored entries."""
     before, after = subscripts.split("->")
     dense = [np.asarray(x.todense() if isinstance(x, jsparse.SparseTensor) else x) for x in operands]
     dtype = np.result_type(*dense)
@@ -47,6 +47,6 @@ def reference(name: str, subscripts: str, *operands: object) -> np.ndarray:
 
 
 def whole(A: jsparse.SparseTensor, fill: float):
-    """values → the dense array, `fill` where nothing is stored."""
+    """A function from values to the dense array, with `fill` where no entry is stored."""
     at = tuple(np.asarray(A.static().to_coords()[0]))
     return lambda values: jnp.full(A.shape, fill, values.dtype).at[at].set(values[: len(at[0])] if at else values)

@@ -1,4 +1,4 @@
-"""Derivatives of minima and maxima go to the products that reach them, in equal shares, as those of jnp.max do."""
+"""Derivatives of minima and maxima: equal shares go to all products that attain them, as for jnp.max."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ FORMATS = ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : compressed, j : dense)"]
 
 
 def drawn(format="csr", seed=0, ties=False):
-    """A tensor of distinct entries, or of few different ones, and dense operands."""
+    """A tensor and a dense operand. Their numbers are distinct, or few different ones if there shall be ties."""
     rng = np.random.default_rng(seed)
     A = matrix(format, seed=seed)
     if not ties:
@@ -27,7 +27,7 @@ def drawn(format="csr", seed=0, ties=False):
 
 
 def dense(name, A):
-    """`f(values, X)` of the dense arrays, where an entry that is not stored never wins."""
+    """`f(values, X)` on dense arrays. Elements that are not stored are never the extremum."""
     add, multiply = COMBINE[name]
     fill = np.inf if name == "min_plus" else -np.inf
     mask = np.zeros(A.shape, bool)
@@ -47,7 +47,7 @@ def weighted(y):
 
 
 def finite(f):
-    """`f` without what is not finite, weighted, so that it can be summed."""
+    """`f`, with infinite and NaN results replaced by 0 and the others weighted, so that results can be summed."""
     return lambda *operands: weighted(f(*operands))
 
 
@@ -116,7 +116,7 @@ def test_batches_of_gradients(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_sparse_results(name, is_dynamic):
-    """On a pattern of their own."""
+    """Results are on patterns of their own."""
     A, B = matrix(), matrix("csc", seed=1)
     add, multiply = COMBINE[name]
     fill = np.inf if name == "min_plus" else -np.inf
@@ -189,7 +189,7 @@ def test_dense_operands():
 
 
 def test_steps():
-    """Of entries that are all different the steps do not matter."""
+    """If all entries are different, steps do not change the derivative."""
     rng = np.random.default_rng(0)
     A, B, C = (matrix(shape=(12, 12), seed=seed) for seed in range(3))
     A, B, C = (T.with_values(jax.device_put(rng.random(T.nse, np.float32))) for T in (A, B, C))

@@ -1,4 +1,4 @@
-"""Shortest paths by min_plus, breadth-first levels by or_and, beside scipy.sparse.csgraph."""
+"""Shortest paths by min_plus and breadth-first levels by or_and, against scipy.sparse.csgraph."""
 
 from pathlib import Path
 
@@ -14,20 +14,20 @@ import jsparse
 
 FOLDERS = [folder / "shared" / "data" for folder in Path(__file__).parents]
 DATA = next((folder for folder in FOLDERS if folder.is_dir()), None)
-SIDE = 120  # of the grid: 14,400 vertices
+SIDE = 120  # the grid has 14,400 vertices
 
 
 def jagmesh7():
-    """The graph of a finite-element mesh, its edges with small integers as lengths."""
+    """The graph of a finite-element mesh, whose edges have small integers as lengths."""
     if DATA is None or not (DATA / "matrices" / "jagmesh7.mtx").exists():
         pytest.skip("no shared data here")
     graph = scipy.sparse.coo_array(scipy.io.mmread(DATA / "matrices" / "jagmesh7.mtx"))
-    places = np.stack(graph.coords)
-    return weighted(places[:, places[0] != places[1]], graph.shape[0])
+    edges = np.stack(graph.coords)
+    return weighted(edges[:, edges[0] != edges[1]], graph.shape[0])
 
 
 def grid():
-    """A square grid with both directions of each edge, which have lengths of their own."""
+    """A square grid. Each edge has both directions, with different lengths."""
     at = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
     pairs = np.concatenate(
         [np.stack([a.ravel(), b.ravel()]) for a, b in ((at[1:], at[:-1]), (at[:, 1:], at[:, :-1]))], 1
@@ -35,9 +35,9 @@ def grid():
     return weighted(np.concatenate([pairs, pairs[::-1]], 1), SIDE * SIDE)
 
 
-def weighted(places, count):
-    lengths = np.random.default_rng(0).integers(1, 9, places.shape[1]).astype(np.float32)
-    return scipy.sparse.csr_array((lengths, tuple(places)), shape=(count, count))
+def weighted(edges, count):
+    lengths = np.random.default_rng(0).integers(1, 9, edges.shape[1]).astype(np.float32)
+    return scipy.sparse.csr_array((lengths, tuple(edges)), shape=(count, count))
 
 
 GRAPHS = [jagmesh7, grid]
@@ -51,7 +51,7 @@ def test_shortest_paths(make, format):
 
     @jax.jit
     def distances(A, start):
-        """Bellman-Ford: until nothing gets shorter."""
+        """Bellman-Ford: iterate until no path gets shorter."""
 
         def relaxed(state):
             distance, _ = state
@@ -111,9 +111,9 @@ def test_paths_of_two_edges(make):
     graph = make()
     A = jsparse.asarray(graph, format="csr")
     B = jsparse.einsum("ij,jk->ik", A, A, semiring="min_plus")
-    places = np.stack(np.asarray(B.to_coords()[0]))
+    coords = np.stack(np.asarray(B.to_coords()[0]))
     full = np.full(graph.shape, np.inf, np.float32)
     full[tuple(np.stack(graph.tocoo().coords))] = graph.tocoo().data
-    for i, j, value in zip(*places[:, ::97], np.asarray(B.values)[::97], strict=True):
+    for i, j, value in zip(*coords[:, ::97], np.asarray(B.values)[::97], strict=True):
         assert value == (full[i] + full[:, j]).min()
     assert B.nse == (graph @ graph).nnz

@@ -1,4 +1,4 @@
-"""KernelIR's operations of semirings, by interpreter and as machine code; semirings and guards in recipes."""
+"""KernelIR's operations of semirings, interpreted and as machine code; semirings and masks in recipes."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ REDUCE = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum, "
 
 
 def agree(body, source, size):
-    """Run a kernel from `x` to `y`, of one dtype, both ways; the results, which are equal."""
+    """Run a kernel from `x` to `y` both ways. Checks that the results are equal, and returns them."""
     dtype = source.dtype.name
     kernel = Kernel((Buffer("x", Type(dtype), 0), Buffer("y", Type(dtype), 1, True)), body)
     found = np.full((2, size), 7, dtype)
@@ -91,7 +91,7 @@ def test_choices_lane_by_lane():
 
 
 def masked() -> tuple[Problem, tuple[Schedule, ...]]:
-    """SpMV of which the first factor has to equal the second."""
+    """An SpMV whose terms count only where the first factor equals the second."""
     plan = CASES[0].plan
     target, *factors = plan.problem.assignment.accesses
     dtypes = [plan.problem.type_of[access.tensor].dtype for access in (target, *factors)]

@@ -14,7 +14,7 @@ FILL = {"min": np.inf, "max": -np.inf, "prod": 1.0}
 
 
 def expected(name, A, axis):
-    """numpy's over stored entries only."""
+    """numpy's reduction over stored entries only."""
     mask = np.zeros(A.shape, bool)
     mask[tuple(np.asarray(A.static().to_coords()[0]))] = True
     x = np.asarray(A.todense())

@@ -1,4 +1,4 @@
-"""What semirings do not take, and what each message says."""
+"""Errors of semirings and their messages."""
 
 import jax
 import numpy as np

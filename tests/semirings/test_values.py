@@ -1,4 +1,4 @@
-"""Each semiring against numpy over stored entries only: formats, static and dynamic patterns, sparse results."""
+"""All semirings against numpy over stored entries: formats, static and dynamic patterns, sparse results."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ def same(got, want):
 
 
 def same_sparse(got, want):
-    """A sparse result, and where nothing is stored nothing is reached."""
+    """Check a sparse result. Elements without an entry have no product in the reference."""
     assert isinstance(got, SparseTensor)
     got = got.static()
     at = tuple(np.asarray(got.to_coords()[0]))
@@ -60,7 +60,7 @@ def test_sparse_results(name, format):
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_entries_of_a_given_pattern_that_nothing_reaches_are_the_zero(name):
+def test_entries_of_a_given_pattern_without_products_are_the_semirings_zero(name):
     A, B, M = matrix(), matrix(seed=1), matrix(seed=2)
     got = jsparse.einsum("ij,ij->ij", A, B, out_format=M, semiring=name)
     want = reference(name, "ij,ij->ij", A, B)[tuple(np.asarray(M.to_coords()[0]))]
@@ -95,7 +95,7 @@ def test_integers(name, format):
 
 
 def test_empty_fibres_are_no_part_of_a_product():
-    """Neither inf - inf nor the largest integer plus one comes of rows without entries."""
+    """Rows without entries give neither inf - inf nor the largest integer plus one."""
     A = matrix("csr", "int32")
     B = np.full((7, 4), 3, np.int32)
     got = jsparse.einsum("ij,ik->ik", A, B, semiring="min_plus")
@@ -185,7 +185,7 @@ def test_nan_and_infinite_entries(format):
 
 
 def test_many_rows_and_threads():
-    """Chunks, copies of partial results and rows in borrowed memory."""
+    """The kernels use chunks, copies of partial results, and rows in borrowed memory."""
     rng = np.random.default_rng(0)
     M = jsparse.asarray((rng.random((3000, 2500)) < 0.01) * rng.integers(-9, 9, (3000, 2500)).astype(np.float32), "csr")
     dense = np.asarray(M.todense())

@@ -1,4 +1,4 @@
-"""`jsparse.config`: settings are part of the key under which jit remembers programs."""
+"""`jsparse.config`: its settings are part of the keys under which jit caches programs."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from jsparse import ConfigError, SparseTensor, config
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 DENSE = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 4, 0]], np.float32)
-FAILED = (jax.errors.JaxRuntimeError, ValueError)  # which of them depends on the way a call is dispatched
+FAILED = (jax.errors.JaxRuntimeError, ValueError)  # the way a call is dispatched decides which
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def clamped():
 
 
 def tensor(coordinates=(1, 3, 0, 2), pointers=(0, 2, 2, 4)):
-    """DENSE, or what else is made of its index arrays."""
+    """The tensor of DENSE with these index arrays, which may be wrong."""
     A = jsparse.asarray(DENSE, format="csr", dynamic=True, nse=4)
     assert [list(x) for x in A.pattern.arrays] == [[0, 2, 2, 4], [1, 3, 0, 2]]
     arrays = tuple(jnp.array(x, jnp.int32) for x in (pointers, coordinates))
@@ -102,7 +102,7 @@ def test_functions_that_are_jitted_trace_once_for_each_value():
         jax.block_until_ready(f(WRONG["repeated"]))
 
 
-def test_a_block_is_of_its_thread_alone():
+def test_a_block_affects_only_its_thread():
     f = jax.jit(lambda A: A @ jnp.ones(4))
     with ThreadPoolExecutor(1) as other, config(bounds="check"):
         assert other.submit(lambda: config.bounds).result() == "clamp"
@@ -128,7 +128,7 @@ def test_derivatives_and_batches_are_checked():
 
 
 def test_overflows_and_tables_are_no_faults():
-    """That an overflow is none: its result is NaN. A table of integers may say what is out of range."""
+    """An overflow is no fault, its result is NaN. Indices in a table may be out of range."""
     with config(bounds="check"):
         assert jnp.isnan(jax.jit(lambda A: A @ jnp.ones(4))(tensor(pointers=(0, 2, 2, 5)))).all()
         table = jnp.array([2, -1, 7, 0])

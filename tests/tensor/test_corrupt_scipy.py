@@ -1,4 +1,4 @@
-"""scipy.sparse arrays whose parts do not fit each other are refused before any of scipy's own code reads them."""
+"""scipy.sparse arrays with inconsistent parts are refused before scipy's compiled code reads them."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ def replaced(name, change):
     return lambda x: setattr(x, name, change(getattr(x, name)))
 
 
-def written(name, place, value):
-    return lambda x: getattr(x, name).__setitem__(place, value)
+def written(name, position, value):
+    return lambda x: getattr(x, name).__setitem__(position, value)
 
 
 COMPRESSED = {
@@ -87,7 +87,7 @@ def matrix(kind):
 
 
 @pytest.mark.parametrize("kind, corrupt, message", CASES)
-def test_what_is_corrupt_is_refused(kind, corrupt, message):
+def test_corrupt_arrays_are_refused(kind, corrupt, message):
     x = matrix(kind)
     corrupt(x)
     for format in FORMATS:
@@ -103,7 +103,7 @@ def test_what_is_corrupt_is_refused(kind, corrupt, message):
 
 @pytest.mark.parametrize("kind", ["csr", "csc"])
 @pytest.mark.parametrize("format", FORMATS)
-def test_what_is_unsorted_repeated_or_longer_is_legal(kind, format):
+def test_unsorted_repeated_or_longer_arrays_are_legal(kind, format):
     parts = np.array([1, 2, 3, 4], np.float32), np.array([2, 0, 1, 1]), np.array([0, 2, 4, 4])
     x = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}[kind](parts, shape=(3, 3))
     x.data, x.indices = np.append(x.data, 9).astype(np.float32), np.append(x.indices, 0)
@@ -116,7 +116,7 @@ def test_what_is_unsorted_repeated_or_longer_is_legal(kind, format):
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
 @pytest.mark.parametrize("format", ["csr", "coo"])
 @pytest.mark.parametrize("shape", [(6, 4), (3, 0), (0, 3), (0, 0)])
-def test_what_is_whole_is_taken_as_scipy_takes_it(kind, format, shape):
+def test_valid_arrays_mean_what_scipy_means(kind, format, shape):
     x = scipy.sparse.random_array(shape, density=0.5, dtype=np.float64, rng=np.random.default_rng(0)).asformat(kind)
     A = jsparse.asarray(x, format)
     expected = x.toarray()
@@ -124,7 +124,7 @@ def test_what_is_whole_is_taken_as_scipy_takes_it(kind, format, shape):
     jsparse.Pattern(A.shape, A.format, A.pattern.arrays)
 
 
-def test_diagonals_that_leave_the_matrix_count_for_nothing():
+def test_diagonals_outside_the_matrix_are_ignored():
     x = scipy.sparse.dia_array((np.ones((3, 6), np.float32), [0, 2, -5]), shape=(6, 4))
     x.offsets = np.array([0, 2**31 - 1, -(2**31)])
     np.testing.assert_array_equal(jsparse.asarray(x).todense(), np.eye(6, 4))

@@ -1,4 +1,4 @@
-"""Dimensions of size 0 anywhere: index arrays have the lengths of their format, and all that is computed is dense's."""
+"""Dimensions of size 0: index arrays have the lengths of their format, and results agree with dense arrays."""
 
 import itertools
 
@@ -30,7 +30,7 @@ CASES = [(shape, format) for shape in SHAPES for format in FORMATS[len(shape)]]
 
 
 def check_lengths(A):
-    """The index arrays, checked as if a user had given them."""
+    """Check the index arrays as if a user had given them."""
     if A.is_dynamic:
         A.validate()
         check_lengths(A.static())
@@ -96,7 +96,7 @@ def test_products_and_gradients(shape, dynamic):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_products_over_and_beside_a_dimension_of_size_0(dynamic):
+def test_products_with_a_dimension_of_size_0(dynamic):
     A = jsparse.asarray(np.zeros((3, 0), np.float32), dynamic=dynamic)
     for C in (jsparse.einsum("ij,kj->ik", A, A, nse=4), jsparse.einsum("ji,jk->ik", A, A, nse=4), A + A, A * A):
         check_lengths(C)

@@ -1,4 +1,4 @@
-"""What is remembered for a pattern goes with the last tensor on it."""
+"""Memos drop the entries of a pattern with the last tensor on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jsparse import SparseTensor
 from jsparse.base import memo
 from jsparse.primitives.execute import make_plan
 
-N = 100  # more than a block of a sum has, so that lengths of segments are asked for
+N = 100  # longer than a block of a sum, so that planning reads the lengths of segments
 X = jnp.ones(N, jnp.float32)
 
 OPERATIONS: dict[str, Callable[[SparseTensor], Any]] = {
@@ -40,7 +40,7 @@ def drawn(seed: int) -> SparseTensor:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_pattern_goes_with_its_last_tensor(name: str) -> None:
+def test_a_pattern_is_freed_with_its_last_tensor(name: str) -> None:
     A = drawn(1)
     jax.block_until_ready(OPERATIONS[name](A))
     pattern = weakref.ref(A.pattern)
@@ -49,7 +49,7 @@ def test_a_pattern_goes_with_its_last_tensor(name: str) -> None:
     assert pattern() is None
 
 
-def test_while_a_tensor_lives_its_plans_do() -> None:
+def test_plans_live_as_long_as_a_tensor() -> None:
     A = drawn(2)
     B = A.with_values(2 * A.values)  # on the same pattern
     A @ X
@@ -60,8 +60,8 @@ def test_while_a_tensor_lives_its_plans_do() -> None:
     assert len(make_plan.known) == before > 0
 
 
-def test_a_tensor_that_outlives_everything_ends_quietly() -> None:
-    """The names that the program imports keep the tensor until memos are gone."""
+def test_a_tensor_that_outlives_the_memos_is_freed_without_an_error() -> None:
+    """The program's imported names keep the tensor until the interpreter has freed the memos."""
     program = (
         "import numpy as np, jax.numpy as jnp, jsparse\n"
         "from jsparse import *\n"
@@ -72,7 +72,7 @@ def test_a_tensor_that_outlives_everything_ends_quietly() -> None:
     assert not done.stderr
 
 
-def test_clear_cache_forgets_everything() -> None:
+def test_clear_cache_empties_all_memos() -> None:
     A = drawn(3)
     for operation in OPERATIONS.values():
         operation(A)
@@ -83,7 +83,7 @@ def test_clear_cache_forgets_everything() -> None:
 
 
 def test_patterns_of_tables_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No tensor is on them."""
+    """No tensor is on these patterns."""
     jsparse.clear_cache()
     monkeypatch.setattr(memo, "LOOSE_BYTES", 5 * 400)
     A = drawn(4)
@@ -94,7 +94,7 @@ def test_patterns_of_tables_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatc
         assert sum(entry.loose for entry in known.known.values()) <= 5 * 400
 
 
-def test_the_oldest_results_go_first() -> None:
+def test_the_oldest_results_are_dropped_first() -> None:
     calls: list[int] = []
 
     @memo.remembered(maxsize=3)
@@ -103,7 +103,7 @@ def test_the_oldest_results_go_first() -> None:
         return 2 * n
 
     assert [doubled(n) for n in (1, 2, 3, 1, 4, 1, 2)] == [2, 4, 6, 2, 8, 2, 4]
-    assert calls == [1, 2, 3, 4, 2]  # 1 was used since, so 2 made room
+    assert calls == [1, 2, 3, 4, 2]  # 1 was used later than 2, so 2 was dropped
     doubled.clear()
     assert doubled(1) == 2
     assert calls[-1] == 1

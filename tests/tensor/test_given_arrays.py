@@ -1,4 +1,4 @@
-"""Arrays, dtypes, room and shapes as people may give them: taken for what they mean, or refused by name."""
+"""Unusual arrays, dtypes, capacities and shapes from users are understood, or refused with a clear error."""
 
 import re
 
@@ -18,7 +18,7 @@ COORDS = np.array([[0, 0, 1], [1, 2, 0]])
 
 
 def takers(values, matrix, coords):
-    """What takes arrays: of values, a matrix of them, or coordinates."""
+    """Calls that take an array of values, a matrix of values, or coordinates."""
     csr = scipy.sparse.csr_array(DENSE)
     csr.data = values
     dia = scipy.sparse.dia_array((np.ones((2, 3), np.float32), [0, 1]), shape=(2, 3))
@@ -46,7 +46,7 @@ def takers(values, matrix, coords):
 
 
 def outcome(take):
-    """What comes out of it: numbers and their dtype, or the error and what it says."""
+    """The result of a call: its dtype and numbers, or the error's class and message."""
     try:
         x = take()
         return x.dtype, np.asarray(x.todense() if isinstance(x, SparseTensor) else x).tolist()
@@ -85,7 +85,7 @@ NO_NUMBERS = [object, str, "S3", "M8[s]", "m8[s]", "V4", np.longdouble, np.clong
 
 
 @pytest.mark.parametrize("dtype", NO_NUMBERS)
-def test_what_jax_has_not_is_refused_everywhere(dtype):
+def test_dtypes_that_jax_lacks_are_refused_everywhere(dtype):
     matrix = np.zeros((2, 3), dtype) if dtype == "V4" else DENSE.astype(dtype)
     name = f"dtype {re.escape(str(matrix.dtype))}"
     for take in takers(matrix.ravel()[:3], matrix, COORDS):
@@ -107,7 +107,7 @@ def test_coordinates_that_are_no_integers(dtype):
 
 
 @pytest.mark.parametrize("x", [[[1, 2], [3]], object(), None, "text", jax.random.key(0), {"a": 1}])
-def test_what_is_no_array(x):
+def test_objects_that_are_no_arrays(x):
     with pytest.raises(DTypeError, match="an array of numbers"):
         jsparse.asarray(x)
     with pytest.raises(DTypeError, match="arrays of numbers or SparseTensors"):
@@ -140,7 +140,7 @@ TAKE_NSE = {
 
 
 @pytest.mark.parametrize("take", TAKE_NSE)
-def test_room_is_an_integer(take):
+def test_nse_is_an_integer(take):
     for nse in (2.5, -1, True, "5", [5], np.array([5]), np.float64(5), np.bool_(True), float("nan"), 5j):
         with pytest.raises(ShapeError, match=r"nse= of .* to be a number of entries, nse >= 0, but got"):
             TAKE_NSE[take](nse)
@@ -149,7 +149,7 @@ def test_room_is_an_integer(take):
         assert len({x.nse for x in results}) == 1
 
 
-def test_room_beyond_counting_is_a_bound_like_any_other():
+def test_nse_beyond_64_bits_is_a_bound_like_any_other():
     assert jsparse.asarray(DENSE, nse=10**5000).nse == 3
     assert A.dynamic(10**5000).nse == 6
 

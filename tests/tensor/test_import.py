@@ -1,4 +1,4 @@
-"""What `import jsparse` does beside defining names: nothing."""
+"""`import jsparse` only defines names: it makes no file, thread or import of a slow package."""
 
 import subprocess
 import sys

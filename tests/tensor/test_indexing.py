@@ -55,11 +55,11 @@ def test_tensors_of_three_dimensions(format, index):
     "format, index, left",
     [("csr", 0, "coo"), ("csr", slice(0, 2), "csr"), ("coo", 0, "coo"), ("csr", (slice(None), 0), "coo")],
 )
-def test_formats_that_are_left(dense, format, index, left):
+def test_formats_of_results(dense, format, index, left):
     assert asarray(dense, format)[index].format.name == left
 
 
-def test_gradients_come_back_to_their_slots(dense):
+def test_gradients_go_to_the_indexed_slots(dense):
     A = asarray(dense)
     gradient = jax.grad(lambda A: (A[1:4].todense() ** 2).sum())(A)
     expected = 2 * dense

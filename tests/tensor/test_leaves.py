@@ -1,4 +1,4 @@
-"""Leaves that JAX's trees brought back broken: an error at the first operation, while tracing."""
+"""Leaves that a tree transformation changed raise an error at the first operation, also while tracing."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_changed_leaves(kind: str, change: str) -> None:
     A = jax.tree.map(function, KINDS[kind]())
     for name, operation in OPERATIONS.items():
         if name in ("jit", "eval_shape") and change in ("object", "struct", "number", "swapped", "none"):
-            continue  # JAX refuses such leaves by itself, or makes arrays of them
+            continue  # JAX refuses such leaves or converts them
         with pytest.raises((LeafError, jsparse.ShapeError, jsparse.DTypeError)) as caught:
             operation(A)
         if isinstance(caught.value, LeafError):
@@ -94,10 +94,10 @@ def test_leaves_of_a_dynamic_tensor_that_were_cast(kind: str, cast: str) -> None
             operation(A)
 
 
-def test_each_index_array_is_looked_at() -> None:
+def test_each_index_array_is_checked() -> None:
     A = KINDS["transposed"]()
     leaves, tree = jax.tree.flatten(A)
-    assert len(leaves) == 8  # values; pointers and two rows; the same of the transposed index, and two movements
+    assert len(leaves) == 8  # values; pointers, 2 coordinates; the same and 2 arrays of slots of the index
     for n in range(len(leaves)):
         changed = [leaf[:-1] if n == m else leaf for m, leaf in enumerate(leaves)]
         with pytest.raises(LeafError):
@@ -141,7 +141,7 @@ def test_gradients_of_integers_are_named() -> None:
         found @ X
 
 
-def test_the_constructor_looks_at_index_arrays() -> None:
+def test_the_constructor_checks_index_arrays() -> None:
     A = KINDS["dynamic"]()
     short = replace(A.pattern, arrays=(A.pattern.arrays[0], A.pattern.arrays[1][:-1]))
     with pytest.raises(LeafError, match=r"coordinates of level 1 .* \(25,\), but got int32 of shape \(24,\)"):
@@ -149,7 +149,7 @@ def test_the_constructor_looks_at_index_arrays() -> None:
 
 
 def test_every_primitive_compares_its_operands() -> None:
-    """Behind the checks of tensors: whatever is bound."""
+    """Primitives check their operands even if the checks of tensors are bypassed."""
     A, B = KINDS["dynamic"](), asarray(DENSE)
     programs = (
         lambda A: A @ X,

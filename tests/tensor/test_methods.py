@@ -1,4 +1,4 @@
-"""The methods that SparseTensor declares for type checkers, and those that are installed."""
+"""The methods that SparseTensor declares for type checkers are the ones that are installed."""
 
 import ast
 import inspect
@@ -10,7 +10,7 @@ from jsparse.tensor import sparse_tensor
 
 
 def declared():
-    """Name → parameters of each method in the class's block for type checkers, as (name, kind, default)."""
+    """The parameters of each method in the class's block for type checkers, as (name, kind, default), by method."""
     tree = ast.parse(Path(sparse_tensor.__file__).read_text())
     (cls,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "SparseTensor")
     (block,) = (node for node in cls.body if isinstance(node, ast.If))
@@ -31,14 +31,14 @@ def parameters(function, static):
     return [(p.name, p.kind, p.default) for p in named]
 
 
-def test_what_is_declared_is_installed():
+def test_declared_methods_are_installed():
     wanted = declared()
     assert set(wanted) == set(METHODS)
     for name, want in wanted.items():
         method = inspect.getattr_static(jsparse.SparseTensor, name)
         static = isinstance(method, staticmethod)
         got = parameters(method.__func__ if static else method, static)
-        if name.startswith("__"):  # operators are called by position, whatever their parameters are called
+        if name.startswith("__"):  # operators are called by position, so names of parameters do not matter
             want, got = ([(kind, default) for _, kind, default in each] for each in (want, got))
         assert got == want, name
 

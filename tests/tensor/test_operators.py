@@ -40,12 +40,12 @@ def test_matmul_of_a_vector_and_of_a_batch():
     np.testing.assert_array_equal(asarray(batch) @ x, batch @ x)
 
 
-BATCHES = [(), (1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3), None]  # None: of a vector
+BATCHES = [(), (1,), (3,), (1, 1), (2, 1), (1, 3), (2, 3), None]  # None: the operand is a vector
 
 
 @pytest.mark.parametrize("left", BATCHES)
 def test_matmul_broadcasts(left):
-    """As numpy's, for all ranks from 1 to 4, with one operand sparse or both."""
+    """It broadcasts like numpy's, for all ranks from 1 to 4, with one or both operands sparse."""
     a = integers(*(() if left is None else (*left, 5)), 6) * (np.arange(6) % 3 > 0)
     for n, right in enumerate(BATCHES, start=2 * BATCHES.index(left)):
         b = integers(6) if right is None else integers(*right, 6, 4) * (np.arange(4) != 2)
@@ -146,7 +146,7 @@ def test_scipy_partners(dense, maker):
     np.testing.assert_array_equal((A * S).todense(), dense**2)
     np.testing.assert_array_equal((A + S).todense(), 2 * dense)
     np.testing.assert_array_equal((A - S).todense(), 0 * dense)
-    with pytest.raises(JsparseError):  # scipy takes whatever numpy makes of us, which is nothing
+    with pytest.raises(JsparseError):  # scipy asks numpy for an array, which we refuse
         S.T @ A
     with pytest.raises(JsparseError):
         S * A
@@ -158,7 +158,7 @@ def test_bcoo_partners(dense):
     np.testing.assert_array_equal((A + S).todense(), 2 * dense)
 
 
-# shapes that broadcast with one another, or not
+# pairs of shapes, some of which do not broadcast
 SHAPES = [(5, 7), (1, 7), (5, 1), (7,), (1,), (3, 1, 5, 1)]
 
 
@@ -168,7 +168,7 @@ def some(shape, seed):
 
 
 def stored(shape, seed, format="csf"):
-    """A sparse tensor with a stored zero, and its dense array."""
+    """A sparse tensor with a stored zero and its dense array."""
     x = some(shape, seed)
     x.flat[-1] = 2
     A = asarray(x, format)
@@ -289,7 +289,7 @@ def test_dtypes_promote(dense):
 def test_quotients(dense):
     A = asarray(dense)
     zeros = np.where(dense, 2, 0).astype(np.float32)
-    np.testing.assert_array_equal((A / zeros).todense(), dense / 2)  # only what meets stored entries is used
+    np.testing.assert_array_equal((A / zeros).todense(), dense / 2)  # only elements at stored entries are used
     np.testing.assert_array_equal((A / np.nan * 0).nse, A.nse)
     with pytest.raises(DTypeError, match=r"divides by zero wherever the SparseTensor B stores nothing"):
         A / A

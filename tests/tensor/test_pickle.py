@@ -1,4 +1,4 @@
-"""Pickles that were changed on the way."""
+"""Pickles that were changed after they were written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DENSE = (np.arange(48, dtype=np.float32).reshape(6, 8) * 7 % 5) * (np.arange(8) 
 
 @pytest.mark.parametrize("format", ["csr", "coo", "dcsc", "csc"])
 def test_one_byte_changed(format: str) -> None:
-    """An error; or, where the byte says nothing of the tensor, the same tensor; or nothing that is a tensor."""
+    """The pickle raises an error, or loads as the same tensor or as another kind of object."""
     A, rng = asarray(DENSE, format), np.random.default_rng(0)
     data, errors = pickle.dumps(A), 0
     for at in rng.choice(len(data), 150, replace=False):
         changed = bytearray(data)
         changed[at] ^= int(rng.integers(1, 256))
         if changed[at] == pickle.LONG_BINPUT[0]:
-            continue  # the unpickler itself makes room for any number of objects that such an opcode names
+            continue  # the unpickler would allocate memory for the number in this opcode
         try:
             loaded = pickle.loads(bytes(changed))
         except Exception:
@@ -34,7 +34,7 @@ def test_one_byte_changed(format: str) -> None:
     assert errors > 140
 
 
-def test_what_changed_is_said() -> None:
+def test_messages_say_what_changed() -> None:
     A = asarray(DENSE)
     data = pickle.dumps(A)
     values, columns = np.asarray(A.values).tobytes(), A.pattern.arrays[1].tobytes()
@@ -45,8 +45,8 @@ def test_what_changed_is_said() -> None:
         pickle.loads(data.replace(values, other.tobytes()))
     moved = A.pattern.arrays[1].copy()
     assert moved[:2].tolist() == [1, 2]
-    moved[0] = 0  # a pattern as good as the other, but another
-    with pytest.raises(PatternError, match="index arrays of this one, .* are others"):
+    moved[0] = 0  # a valid pattern, but another one
+    with pytest.raises(PatternError, match="Expected the index arrays that were pickled, but those of .* differ"):
         pickle.loads(data.replace(columns, moved.tobytes()))
     moved[0] = 99
     with pytest.raises(PatternError, match="to lie in"):
@@ -54,7 +54,7 @@ def test_what_changed_is_said() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8", "bool", "complex64"])
-def test_all_dtypes_and_dynamic_tensors_come_back(dtype: str) -> None:
+def test_all_dtypes_and_dynamic_tensors_survive_pickling(dtype: str) -> None:
     for A in (asarray(DENSE).astype(dtype), asarray(DENSE, dynamic=True, nse=40).with_transpose().astype(dtype)):
         loaded = pickle.loads(pickle.dumps(A))
         assert loaded.dtype == A.dtype

@@ -1,4 +1,4 @@
-"""What Python may ask of an array and a sparse tensor refuses, by name."""
+"""Operations of arrays that a sparse tensor refuses, with an error that says what to write."""
 
 import math
 import operator
@@ -49,8 +49,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_jax_converts_none(dense, dynamic):
-    """JAX 0.8 refuses it by itself, later ones ask the tensor."""
+def test_jax_does_not_convert_tensors(dense, dynamic):
+    """JAX 0.8 refuses tensors itself; later releases call the tensor's method, which raises."""
     with pytest.raises(TypeError, match=r"asarray\(S\) @ A|Unexpected input type for array: .*SparseTensor"):
         jnp.asarray(asarray(dense, dynamic=dynamic))
 
@@ -65,7 +65,7 @@ def test_each_refusal_says_what_to_write(dense, message, dynamic):
     assert isinstance(caught.value, TypeError)
 
 
-def test_identity_is_what_equality_is(dense):
+def test_equality_is_identity(dense):
     A = asarray(dense)
     assert A == A
     assert not A == asarray(dense)  # noqa: SIM201, SIM300
@@ -75,6 +75,6 @@ def test_identity_is_what_equality_is(dense):
     assert {A: 1}[A] == 1
 
 
-def test_other_protocols_are_python_s(dense):
+def test_other_protocols_have_pythons_defaults(dense):
     with pytest.raises(TypeError):
         math.floor(asarray(dense))

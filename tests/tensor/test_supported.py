@@ -1,4 +1,4 @@
-"""The range of JAX releases is one: what pip is told, what the import asks for, what the page says."""
+"""One range of JAX releases: the package's requirement, the check at import and the documentation agree."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def test_the_installed_release_is_in_the_range(specifier):
     assert specifier.contains(jax.__version__, prereleases=True)
 
 
-def test_the_page_names_the_range():
+def test_the_documentation_states_the_range():
     oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
     assert f"JAX {oldest} to {newest}" in (ROOT / "README.md").read_text()
 

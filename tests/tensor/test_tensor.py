@@ -42,7 +42,7 @@ def test_repr(dense):
     assert shown == [repr(A)]
 
 
-def test_values_have_one_slot_each(dense):
+def test_there_is_one_value_per_slot(dense):
     A = asarray(dense)
     assert A.with_values(np.arange(A.nse)).dtype == jnp.int32
     with pytest.raises(ShapeError, match=rf"values of shape \({A.nse},\), one for each slot of .*, but got \(3,\)"):
@@ -106,7 +106,7 @@ def test_asformat_keeps_stored_zeros(dense):
     assert A.asformat("csr").pattern is A.pattern
 
 
-def test_transposition_moves_nothing(dense):
+def test_transposition_copies_nothing(dense):
     A = asarray(dense)
     assert A.T.values is A.values
     assert A.T.format.name == "csc"

@@ -17,9 +17,10 @@ class CompiledKernel:
     """A kernel in memory, for as long as this object lives.
 
     Attributes:
-        address: of a function of the ABI of `csrc/kernel/abi.h`.
-        alive: what keeps the function there.
-        object_code: what the backend's linker makes the kernel of in another process; None where it has no linker.
+        address: the address of a function with the ABI of `csrc/kernel/abi.h`.
+        alive: an object that keeps the function in memory.
+        object_code: the bytes from which the backend's linker makes the kernel in another process; None without a
+            linker.
     """
 
     address: int
@@ -31,8 +32,8 @@ class Linker(Protocol):
     """Loads a backend's kernels from disk. Linkers with equal targets are equal."""
 
     def target(self) -> str:
-        """A description of all that object code depends on besides the kernel and this package's sources: the compiler,
-        its version, the machine."""
+        """A description of everything that object code depends on, except the kernel and this package's sources: the
+        compiler, its version and the machine."""
 
     def link(self, object_code: bytes) -> CompiledKernel:
         """Link object code that was made for this target. Raises RuntimeError if it cannot be linked here."""
@@ -59,4 +60,4 @@ class Backend(Protocol):
         """Compile a kernel; `buffers` are the types of its buffers, in the same order."""
 
     def listing(self, kernel: Kernel) -> str:
-        """The code that a kernel becomes, as text; empty if the backend executes the kernel itself."""
+        """The code generated for a kernel, as text; empty if the backend executes KernelIR directly."""

@@ -1,9 +1,9 @@
-"""The interpreter of KernelIR as a backend: a function of the kernels' ABI that Python runs. It is slow, and needs no
-compiler; what LLVM makes of a kernel can be compared with it wherever kernels run.
+"""The interpreter of KernelIR as a backend: Python executes kernels behind the ABI of machine code. It is slow and
+needs no compiler. Wherever kernels run, its results can be compared with LLVM's.
 
-The function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. They are still
-handed out by the context, which prepares memory for each (`csrc/routines/ordered_assembly.cc`). Any exception becomes
-the kernel's error.
+The function takes the GIL. Chunks of parallel loops run one after the other, on the caller's thread. The context still
+calls the chunks, because it prepares memory for each (`csrc/routines/ordered_assembly.cc`). Any exception becomes the
+kernel's error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _no_memory = ctypes.create_string_buffer(b"the interpreter has no memory to say 
 
 
 class Interpreter:
-    """KernelIR as it is, executed statement by statement."""
+    """Executes KernelIR statement by statement."""
 
     name = "interpret"
     title = "interpreter"
@@ -72,7 +72,7 @@ class _Interpreted:
     """The function of one kernel.
 
     Attributes:
-        messages: what it failed with. They have to outlive the call, which may be one of several at the same time.
+        messages: the messages of errors. They have to outlive the call. Several calls may run at the same time.
     """
 
     def __init__(self, kernel: Kernel, ranks: Sequence[int]) -> None:
@@ -88,7 +88,7 @@ class _Interpreted:
             flat = {buffer.name: _view(buffers[n], buffer, prod(shape)) for n, (buffer, shape) in enumerate(given)}
             extents = {buffer.name: shape for buffer, shape in given}
             execute(self.kernel, flat, extents, context.num_threads, partial(_run_chunks, context))
-        except BaseException as error:  # nothing is above but C++
+        except BaseException as error:  # the caller is C++
             context.error = self.message(error)
             return FAILED
         return 0
@@ -104,8 +104,8 @@ class _Interpreted:
 
 
 def _run_chunks(context: _Context, count: int, body: Callable[[int], None]) -> None:
-    """A parallel loop of the context by one thread. An error in a chunk, which C++ cannot pass on, is raised behind it;
-    the chunks after it are left out."""
+    """Run a parallel loop of the context on one thread. C++ cannot pass on an error in a chunk, so the remaining chunks
+    are skipped, and the error is raised after the loop."""
     errors: list[BaseException] = []
     done: list[int] = []
 
@@ -125,19 +125,19 @@ def _run_chunks(context: _Context, count: int, body: Callable[[int], None]) -> N
         context.num_threads = before
     if errors:
         raise errors[0]
-    if len(done) < count:  # an interrupt came before the first instruction of `run`
+    if len(done) < count:  # an interrupt arrived before the first instruction of `run`
         raise KeyboardInterrupt
 
 
 class _Memory:
-    """Bytes at an address, as numpy asks for them."""
+    """Bytes at an address, with numpy's array interface."""
 
     def __init__(self, address: int, size: int, written: bool) -> None:
         self.__array_interface__ = {"data": (address, not written), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
 def _view(address: int | None, buffer: Buffer, length: int) -> NDArray[Any]:
-    """The memory of a buffer, which XLA may leave without an address if there is none."""
+    """A buffer's memory as an array. XLA may give an empty buffer a null address."""
     dtype = np.dtype(buffer.type.dtype)
     if not length:
         return np.empty(0, dtype)

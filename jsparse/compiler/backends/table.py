@@ -11,4 +11,4 @@ __all__ = ["BACKENDS", "DEFAULT"]
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (Llvm(), Interpreter())}
 
 DEFAULT = "llvm"
-"""The backend of recipes that name none."""
+"""The backend of recipes that do not name one."""

@@ -1,4 +1,4 @@
-"""KernelIR: imperative code over flat buffers, the last form before LLVM."""
+"""KernelIR: imperative code over flat buffers, the input of code generators."""
 
 from jsparse.compiler.kernel.kernel import Kernel
 

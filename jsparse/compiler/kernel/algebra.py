@@ -1,7 +1,8 @@
-"""Constructors of KernelIR with constant folding.
+"""Constructors of KernelIR that fold constants.
 
-Rows: `0 + x = x`, `1 * x = x`, `0 * x = 0`, `c op d` of two constants is computed, `min(x, x) = x`, a cast to the
-value's own dtype is the value, a block of one statement is that statement, and nested blocks are flattened.
+They apply these rules: `0 + x = x`; `1 * x = x`; `0 * x = 0`; `min(x, x) = x`; an operation on two constants is
+computed; a cast to the value's own dtype is the value; a block of one statement is that statement; nested blocks are
+flattened.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def sub(left: Expr, right: Expr) -> Expr:
 
 
 def mul(left: Expr, right: Expr) -> Expr:
-    """left * right, for integers"""
+    """left * right of integers"""
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return Const(a * b, left.type)
@@ -58,7 +59,7 @@ def mul(left: Expr, right: Expr) -> Expr:
 
 
 def floor_div(left: Expr, right: Expr) -> Expr:
-    """left // right, for non-negative integers"""
+    """left // right of non-negative integers"""
     a, b = _number(left), _number(right)
     if a is not None and b:
         return Const(a // b, left.type)
@@ -85,7 +86,7 @@ def less(left: Expr, right: Expr) -> Expr:
 
 
 def both(left: Expr, right: Expr) -> Expr:
-    """left and right, of bool"""
+    """left and right, which are bool"""
     a, b = _number(left), _number(right)
     if 0 in (a, b):
         return Const(0, BOOL)

@@ -1,7 +1,7 @@
 """An interpreter of KernelIR on numpy arrays, statement by statement.
 
-It is what tests compare machine code with, and, behind the kernels' ABI, a backend (`compiler.backends.interpret`).
-Scalar integers are Python's, brought back into the range of their type after each operation; other scalars are numpy's.
+Tests compare machine code with it, and it is the core of a backend (`compiler.backends.interpret`).
+Scalar integers are Python's, wrapped to the range of their type after each operation; other scalars are numpy's.
 """
 
 from __future__ import annotations
@@ -69,23 +69,23 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-MANY = 1 << 10  # the number of threads that kernels see
+MANY = 1 << 10  # the number of threads that kernels read
 
 RunChunks: TypeAlias = Callable[[int, Callable[[int], None]], None]
-"""Calls a function with all numbers below another: a parallel loop."""
+"""A parallel loop: it calls a function with each number below a count."""
 
 
 def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
-    """Execute `kernel` on arrays in the order of its buffers; written ones change in place.
+    """Execute `kernel` on `buffers`, which are in the order of its own. Written buffers change in place.
 
-    Every load and store is checked against the array's size. `reverse` runs parallel chunks last to first, with one
-    thread instead of many: a result that depends on either is a defect of the kernel.
+    Every load and store is checked against the array's size. `reverse` runs parallel chunks last to first, and reports
+    one thread instead of many: a kernel whose result depends on either is defective.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
     for buffer, array in zip(kernel.buffers, buffers, strict=True):
         if buffer.written and not np.shares_memory(flat[buffer.name], array) and array.size:
-            raise ValueError(f"written buffer {buffer.name} must be contiguous")
+            raise ValueError(f"Expected the written buffer {buffer.name} to be contiguous.")
 
     def run_chunks(count: int, body: Callable[[int], None]) -> None:
         for n in reversed(range(count)) if reverse else range(count):
@@ -101,7 +101,8 @@ def execute(
     threads: int,
     run_chunks: RunChunks,
 ) -> None:
-    """Execute `kernel` on the memory and the shapes of its buffers, by name. `run_chunks` calls one body at a time."""
+    """Execute `kernel` on its buffers: `flat` has their memory, `shapes` their shapes, by name. `run_chunks` calls one
+    body at a time."""
     with np.errstate(all="ignore"):
         _Machine(dict(flat), shapes, threads, run_chunks).run(kernel.body, {})
 
@@ -111,7 +112,7 @@ def _is_float(type_: Type) -> bool:
 
 
 def _wrapped(result: Any, type_: Type) -> Any:
-    """Wrap a Python integer as its integer type does, in two's complement."""
+    """A Python integer wrapped to its integer type, in two's complement."""
     if type(result) is not int:
         return result
     half = _HALF[type_.dtype]
@@ -163,11 +164,11 @@ class _Machine:
                 pass
 
     def store(self, stmt: Store, env: dict[str, Any]) -> None:
-        value, where = self.value(stmt.value, env), self.place(stmt.buffer, stmt.index, stmt.value.type.lanes, env)
+        value, where = self.value(stmt.value, env), self.location(stmt.buffer, stmt.index, stmt.value.type.lanes, env)
         flat = self.flat[stmt.buffer.name]
         flat[where] = _OPERATORS[stmt.op](flat[where], value) if stmt.accumulate else value
 
-    def place(self, buffer: Buffer, index: Expr, lanes: int, env: dict[str, Any]) -> slice | int:
+    def location(self, buffer: Buffer, index: Expr, lanes: int, env: dict[str, Any]) -> slice | int:
         start = int(self.value(index, env))
         if not 0 <= start <= self.flat[buffer.name].size - max(lanes, 1):
             raise IndexError(f"{buffer.name}[{start} : {max(lanes, 1)}] of {self.flat[buffer.name].size}")
@@ -194,7 +195,7 @@ class _Machine:
                 chosen, one, other = (self.value(x, env) for x in (condition, then, otherwise))
                 return np.where(chosen, one, other) if condition.type.lanes else one if chosen else other
             case Load(buffer=buffer, index=index, lanes=lanes):
-                loaded = self.flat[buffer.name][self.place(buffer, index, lanes, env)]
+                loaded = self.flat[buffer.name][self.location(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
             case Cast(value=value, dtype=dtype):
                 with np.errstate(over="ignore"):

@@ -8,7 +8,7 @@
       Y[p, :] = acc                          Y[p, :] = acc.0; Y[p + 1, :] = acc.1
                                            and one by one from end = first + (stop - first) // 2 * 2 on
 
-Loads that the iterations share, here of a row of W, happen once for all of them, and their sums are independent
+Loads that the iterations share, here of a row of W, happen once for all of them, and their sums become independent
 chains of additions. The order within each sum does not change, so results are bit-equal.
 """
 
@@ -43,7 +43,8 @@ __all__ = ["jammed"]
 
 
 def jammed(loop: For, copies: int) -> Stmt:
-    """The loop with `copies` iterations at a time; unchanged if they depend on each other or share no inner loop."""
+    """The loop with `copies` iterations at a time. It is unchanged if they depend on each other or share no inner
+    loop."""
     if copies < 2 or loop.step != 1 or not _are_apart(loop.body):
         return loop
     jam = _Jam(loop, copies)
@@ -82,7 +83,12 @@ def _are_apart(body: Stmt) -> bool:
 
 
 class _Jam:
-    """`own`: the names with a copy for each iteration. `shared`: whether an inner loop was fused."""
+    """One jam of a loop.
+
+    Attributes:
+        own: the names that have a copy for each iteration.
+        shared: whether an inner loop was fused.
+    """
 
     def __init__(self, loop: For, copies: int) -> None:
         self.copies, self.shared = copies, False
@@ -93,8 +99,11 @@ class _Jam:
             self.find(loop.body, False)
 
     def find(self, stmt: Stmt, apart: bool) -> None:
-        """Add to `own` the names that depend on names in it. Inside control flow that depends on them, iterations go
-        `apart`, and every name is set by some iterations only."""
+        """Add to `own` the names that depend on names in it.
+
+        `apart`: the statement is inside control flow that depends on such names. Iterations diverge there, so every
+        name that it sets gets a copy.
+        """
         match stmt:
             case Block(stmts=stmts):
                 for inner in stmts:
@@ -138,7 +147,7 @@ class _Jam:
         return Var(f"{var.name}.{copy}", var.type)
 
     def copy(self, node: Any, copy: int) -> Any:
-        """The node as iteration `copy` has it."""
+        """The node with the names and arrays of iteration `copy`."""
         if isinstance(node, Var):
             return self.named(node, copy) if node.name in self.own else node
         copied = rebuilt(node, lambda child: self.copy(child, copy))

@@ -1,7 +1,7 @@
-"""Vectors in pieces whose lanes are powers of two: 40 lanes as 32 and 8, 17 as 16 and a scalar.
+"""Splits vectors into pieces whose lengths are powers of two: 40 lanes into 32 and 8, 17 into 16 and a scalar.
 
-LLVM computes with vectors of any length, but passes one between basic blocks lane by lane unless its length is a power
-of two: an accumulator of 40 lanes in a loop would take three times as long as one of 64.
+LLVM computes with vectors of any length. Between basic blocks, though, it passes a vector lane by lane unless its
+length is a power of two: an accumulator of 40 lanes in a loop would take three times as long as one of 64.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ __all__ = ["in_pieces"]
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
-    """The kernel with such vectors only; unchanged if it widens a vector of another length."""
+    """The kernel with vectors whose lengths are powers of two. It is unchanged if it widens a vector of another
+    length."""
     widened = (n for n in nodes(kernel.body) if isinstance(n, Widen))
     if any(_is_odd(n.type) or any(isinstance(m, Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
@@ -48,7 +49,7 @@ def _is_odd(type_: Type) -> bool:
 
 
 def _runs(lanes: int) -> list[tuple[int, int]]:
-    """(first lane, length) of each piece, the longest first; a single lane is a scalar, of length 0."""
+    """(first lane, length) of each piece, the longest first. A single lane is a scalar, whose length is 0."""
     found, first = [], 0
     while first < lanes:
         length = 1 << ((lanes - first).bit_length() - 1)
@@ -58,7 +59,7 @@ def _runs(lanes: int) -> list[tuple[int, int]]:
 
 
 def _changed(node: Any) -> Any:
-    """A statement, or a scalar inside one, with its vectors in pieces."""
+    """A statement, or a scalar expression, with its vectors split into pieces."""
     match node:
         case Let(var=var) | Declare(var=var) | Set(var=var) if _is_odd(var.type):
             return _each(node, var.type.lanes)
@@ -74,7 +75,7 @@ def _changed(node: Any) -> Any:
 
 
 def _each(stmt: Let | Declare | Set | Store, lanes: int) -> Stmt:
-    """The statement for each piece."""
+    """The statement, repeated for each piece."""
     parts: list[Stmt] = []
     for first, length in _runs(lanes):
         value = _piece(stmt.value, first, length)
@@ -111,4 +112,4 @@ def _piece(expr: Expr, first: int, lanes: int) -> Expr:
             return Select(_changed(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
         case Cast(value=value, dtype=dtype):
             return Cast(_piece(value, first, lanes), dtype)
-    raise TypeError(f"no pieces of {type(expr).__name__}")
+    raise TypeError(f"Expected an expression that splits into pieces, but got {type(expr).__name__}.")

@@ -1,7 +1,7 @@
 """The nodes of KernelIR.
 
 Expressions are typed and pure. `Let` binds a name once; `Declare`/`Set` make a register that changes. A `Parallel`
-body may read every name bound outside but change none of them: its results go to buffers or local arrays.
+body may read every name that is bound outside it, but changes none of them: its results go to buffers or local arrays.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A flat array: the kernel's `slot`-th buffer, or, with slot -1, memory on the kernel's own stack."""
+    """A flat array: the kernel's `slot`-th buffer. With slot -1 it is a local array or borrowed memory."""
 
     name: str
     type: Type
@@ -56,7 +56,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal of type `type`, the same in all lanes."""
+    """A literal, the same in all lanes."""
 
     value: float
     type: Type = I64
@@ -72,7 +72,7 @@ class Var:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Arithmetic on operands of one type. `/` is for floats, `//` and `%` for non-negative integers, `&` and `|` for
+    """Arithmetic on operands of one type. `/` takes floats, `//` and `%` take non-negative integers, `&` and `|` take
     bool and bits; `min` and `max` with NaN are NaN."""
 
     op: Literal["+", "-", "*", "/", "//", "%", "min", "max", "&", "|", "<<", ">>"]
@@ -86,7 +86,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A comparison of two values of one type, lane by lane (integers as signed); false against NaN, but for `!=`."""
+    """A comparison of two values of one type, lane by lane. Integers compare as signed. With NaN only `!=` is true."""
 
     op: Literal["<", "<=", "==", "!="]
     left: Expr
@@ -123,7 +123,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`buffer[index]`, or, with lanes, the run of that many elements that starts there."""
+    """`buffer[index]`. With `lanes`, a vector of as many consecutive elements from there on."""
 
     buffer: Buffer
     index: Expr
@@ -136,8 +136,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The value in another dtype, lane by lane: floats round to nearest, ties to even; integers wrap; a bool is whether
-    the value is not 0. A float has to fit the integer dtype that it is cast to."""
+    """The value in another dtype, lane by lane. Floats round to nearest, ties to even; integers wrap; a bool says
+    whether the value is not 0. A float has to fit the integer dtype that it is cast to."""
 
     value: Expr
     dtype: str
@@ -161,7 +161,7 @@ class Splat:
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """A vector followed by lanes of `fill`."""
+    """A vector with lanes of `fill` appended, `lanes` in all."""
 
     value: Expr
     lanes: int
@@ -175,7 +175,7 @@ class Widen:
 @dataclass(frozen=True, slots=True)
 class HorizontalReduce:
     """The reduction of a vector's lanes by `op`, in a fixed order: the upper half is combined with the lower half until
-    one lane is left. A number of lanes that is no power of two is split into powers of two first, longest first."""
+    one lane is left. A vector whose length is no power of two is split into powers of two first, the longest first."""
 
     value: Expr
     op: Add = "+"
@@ -249,7 +249,8 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`buffer[index] = value`, or that `op` value with `accumulate`; a vector goes to the run that starts there."""
+    """`buffer[index] = value`, or with `accumulate` `buffer[index] = buffer[index] op value`. A vector goes to
+    consecutive elements from there on."""
 
     buffer: Buffer
     index: Expr
@@ -279,7 +280,7 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A branch. `rare` tells the compiler that the condition mostly does not hold."""
+    """A branch. `rare` tells the compiler that the condition seldom holds."""
 
     condition: Expr
     then: Stmt
@@ -307,7 +308,7 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class LocalArray:
-    """Make `length` uninitialised elements on the stack, named by `buffer` (whose slot is -1)."""
+    """Make an array of `length` uninitialised elements on the stack. The slot of `buffer` is -1."""
 
     buffer: Buffer
     length: int
@@ -315,9 +316,9 @@ class LocalArray:
 
 @dataclass(frozen=True, slots=True)
 class Borrow:
-    """Run the body with `length` zeroed elements of memory from the run time, named by `buffer` (whose slot is -1).
+    """Run the body with an array of `length` zeros in memory of the run time. The slot of `buffer` is -1.
 
-    If there is no memory, the body is left out and the kernel reports so.
+    If there is not enough memory, the body is skipped and the kernel fails.
     """
 
     buffer: Buffer

@@ -39,7 +39,7 @@ __all__ = ["expr_text", "kernel_text"]
 
 
 def kernel_text(parameters: Sequence[Buffer], body: Stmt) -> str:
-    """One line a statement, indented as the code nests."""
+    """The code with one line for each statement, indented by nesting."""
     buffers = ", ".join(f"{b.name}: {b.type}*{' (written)' if b.written else ''}" for b in parameters)
     return "\n".join([f"kernel({buffers})", *_lines(body, "  ")])
 

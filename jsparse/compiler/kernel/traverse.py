@@ -13,7 +13,7 @@ __all__ = ["nodes", "rebuilt", "variables"]
 
 
 def nodes(node: object) -> Iterator[Expr | Stmt]:
-    """The node and everything below it, outermost first."""
+    """The node and all nodes below it, outermost first."""
     yield node  # type: ignore[misc]
     for field in fields(node):  # type: ignore[arg-type]
         value = getattr(node, field.name)
@@ -23,7 +23,7 @@ def nodes(node: object) -> Iterator[Expr | Stmt]:
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
-    """The node with each child replaced by `change` of it."""
+    """The node with each child replaced by `change(child)`."""
     changed: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
@@ -35,5 +35,5 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def variables(node: object) -> frozenset[str]:
-    """Every name that is bound or used."""
+    """All names that are bound or used."""
     return frozenset(n.name for n in nodes(node) if isinstance(n, Var))

@@ -15,7 +15,7 @@ __all__ = ["BOOL", "I32", "I64", "Type", "scalar_type"]
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A number of the numpy dtype `dtype`, or a vector of `lanes` of them (0: a scalar)."""
+    """A number of a numpy dtype, or a vector of them. A scalar has 0 lanes."""
 
     dtype: str
     lanes: int = 0
@@ -25,7 +25,7 @@ class Type:
 
     @property
     def is_float(self) -> bool:
-        """Whether arithmetic is floating-point."""
+        """Whether it is a floating-point number with arithmetic."""
         return self.dtype in ("float32", "float64")
 
     @property
@@ -44,7 +44,7 @@ class Type:
         return replace(self, lanes=0)
 
     def widened(self, lanes: int) -> Type:
-        """The vector type of that many lanes."""
+        """The type with this number of lanes."""
         return replace(self, lanes=lanes)
 
 

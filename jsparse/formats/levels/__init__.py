@@ -1,6 +1,6 @@
 """The kinds of levels, one file each: the index arrays and the properties of a kind.
 
-A file of this folder that defines a `LevelKind` makes it known: there is no list of kinds.
+Every `LevelKind` that a file of this folder defines is found by itself: there is no list of kinds.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ _BY_CODE = {kind.code: kind for kind in KINDS.values()}
 
 
 def kind_of_code(code: int) -> LevelKind | None:
-    """The kind that the extension knows by this number; None if there is none."""
+    """The kind with this number in the extension; None if there is none."""
     return _BY_CODE.get(code)
 
 

@@ -1,4 +1,4 @@
-"""Compressed levels: the coordinates of entries, in a segment for each parent.
+"""Compressed levels. They store the coordinates of entries, in a segment for each parent.
 
 pointers[parent] <= position < pointers[parent + 1], coordinate = coordinates[position]
 """

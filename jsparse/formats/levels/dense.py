@@ -1,4 +1,4 @@
-"""Dense levels: every coordinate of the dimension, below every parent. They store nothing.
+"""Dense levels. They have every coordinate of the dimension below every parent, and no index arrays.
 
 position = parent * extent + coordinate
 """

@@ -1,4 +1,4 @@
-"""The base of the kinds of levels: a level's properties, and the lengths of its index arrays."""
+"""The base class of the kinds of levels, and the lengths of index arrays."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ class _Extensible(Protocol):
     def __add__(self, more: int, /) -> Self: ...
 
 
-_Length = TypeVar("_Length", bound=_Extensible)  # a number, or a length that the compiler knows by name
+_Length = TypeVar("_Length", bound=_Extensible)  # a number, or a symbolic length of the compiler
 
 
 class LevelKind(ABC):
-    """A kind of level: which index arrays it has, and the properties that formats and loops ask for.
+    """A kind of level: its index arrays, and the properties that formats and loops ask for.
 
     The properties are those of Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018). There is
-    one instance of each kind; `str` gives the word in MLIR's notation of formats.
+    one instance of each kind, and `str` gives its word in MLIR's notation of formats.
 
     Attributes:
-        name: the word that notations use.
-        code: the number by which the extension knows the kind (`csrc/levels/levels.h`).
-        letters: the letter in names of bound arrays of a unique level, and of a nonunique one if there can be one.
-        arrays: the role of each index array, in storage order: pointers and starts have an element for each parent,
-            coordinates one for each position (`array_length`).
+        name: the word in MLIR's notation.
+        code: the kind's number in the extension (`csrc/levels/levels.h`).
+        letters: the letters for a unique level, and for a nonunique one if the kind may repeat coordinates. Names of
+            bound arrays contain them.
+        arrays: the role of each index array, in storage order: pointers, starts or coordinates (see `array_length` for
+            their lengths).
         is_full: every coordinate of the dimension has a position below every parent.
         is_branchless: each position of the level above has exactly one position here.
-        has_gaps: a position need not have an entry below it.
-        appends: entries can be appended one after the other, in storage order, as an assembly in order does.
+        has_gaps: a position may have no entry below it.
+        appends: an assembly can append entries one after the other, in storage order.
     """
 
     name: ClassVar[str]
@@ -47,7 +48,7 @@ class LevelKind(ABC):
 
     @property
     def has_pointers(self) -> bool:
-        """Whether the positions below a parent are a segment that pointers delimit."""
+        """Whether pointers delimit the segment of positions below each parent."""
         return "pointers" in self.arrays
 
     @property
@@ -57,7 +58,7 @@ class LevelKind(ABC):
 
     @property
     def may_repeat(self) -> bool:
-        """Whether such a level can be nonunique."""
+        """Whether a level of this kind can be nonunique."""
         return len(self.letters) > 1
 
     @property
@@ -67,18 +68,18 @@ class LevelKind(ABC):
 
     @abstractmethod
     def positions(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> int:
-        """The number of positions below `parents` positions, of a dimension of size `extent`; -1 if the level's own
-        `arrays` are too short to tell."""
+        """The number of positions below `parents` positions, for a dimension of size `extent`. It is -1 if the level's
+        own `arrays` are too short to say."""
 
     @abstractmethod
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
-        """The largest number of positions of at most `entries` entries below `parents` positions. `last`: whether the
-        positions are those of the entries, since no sparse level follows."""
+        """The largest number of positions that `entries` entries below `parents` positions can have. `last`: no sparse
+        level follows, so positions are counted as entries."""
 
     @abstractmethod
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        """The first thing that is wrong with the level's own arrays, its coordinates apart; None if nothing is. The two
-        texts complete the sentence "Expected the {} of level n {}"."""
+        """The first fault of the level's own arrays, except for coordinates; None if there is none. The two texts
+        complete the sentence "Expected the {} of level n {}"."""
 
     def __str__(self) -> str:
         return self.name
@@ -86,7 +87,7 @@ class LevelKind(ABC):
     def __repr__(self) -> str:
         return self.name.upper()
 
-    def __reduce__(self) -> str:  # pickled as the constant of that name in the module of its class
+    def __reduce__(self) -> str:  # pickled as the constant of this name in its module
         return self.name.upper()
 
 

@@ -1,8 +1,8 @@
-"""Range levels: a run of consecutive coordinates below each parent, which is stored by its first coordinate.
+"""Range levels. They have a run of consecutive coordinates below each parent, and store where each run starts.
 
     pointers[parent] <= position < pointers[parent + 1], coordinate = starts[parent] + position - pointers[parent]
 
-A run reaches from the first entry of a parent to the last. Coordinates between them without an entry are gaps, which
+A run extends from the first entry of a parent to the last. Coordinates between them without an entry are gaps, which
 are stored as zeros. Band, skyline and causal-window matrices take one pointer and one start for each row, and no
 coordinates. A parent without entries has an empty run that starts at 0, so equal patterns have equal arrays.
 """
@@ -29,7 +29,7 @@ class _Range(LevelKind):
         return int(arrays[0][-1]) if len(arrays[0]) else -1
 
     def capacity(self, parents: int, extent: int, entries: int, *, last: bool) -> int:
-        return min(parents * extent, entries) if last else parents * extent  # gaps count where children follow
+        return min(parents * extent, entries) if last else parents * extent  # levels below need positions of gaps
 
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
         pointers, starts = arrays

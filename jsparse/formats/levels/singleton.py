@@ -1,4 +1,4 @@
-"""Singleton levels: one coordinate for each position of the level above.
+"""Singleton levels. They store one coordinate for each position of the level above.
 
 position = parent, coordinate = coordinates[position]
 """
@@ -26,7 +26,7 @@ class _Singleton(LevelKind):
         return parents
 
     def fault(self, parents: int, extent: int, arrays: Sequence[np.ndarray]) -> tuple[str, str] | None:
-        return None  # its coordinates are those of a chain, which are compared with those of the chain's first level
+        return None  # its only array holds coordinates, which are checked with all others of the chain
 
 
 SINGLETON = _Singleton()

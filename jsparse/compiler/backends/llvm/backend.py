@@ -15,7 +15,7 @@ __all__ = ["Llvm"]
 
 @dataclass(frozen=True, slots=True)
 class Llvm:
-    """Machine code for this CPU, at one of LLVM's levels of optimisation."""
+    """Machine code for this CPU, at one of LLVM's optimisation levels."""
 
     level: int = OPTIMIZED
 

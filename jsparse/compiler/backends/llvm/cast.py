@@ -1,7 +1,7 @@
 """Casts between dtypes in LLVM, for scalars and vectors.
 
 Narrow floats are converted by integer operations on their bits, so that vectors stay vectors and no library function
-is called; `float16` by instructions where the CPU has them.
+is called. Where the CPU has instructions for `float16`, these are used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ F32 = Type("float32")
 
 @cache
 def has_half_instructions() -> bool:
-    """Whether this CPU converts between float16 and float32 by instructions."""
+    """Whether this CPU has instructions that convert between float16 and float32."""
     return platform.machine() in ("aarch64", "arm64") or bool(llvm.get_host_cpu_features().get("f16c"))
 
 
@@ -35,7 +35,7 @@ class Caster:
         self.half_instructions = has_half_instructions() if half_instructions is None else half_instructions
 
     def cast(self, value: Any, source: Type, target: Type) -> Any:
-        """The value of type `source` as one of type `target`, of as many lanes."""
+        """The value of type `source` converted to type `target`, which has the same number of lanes."""
         if source.dtype == target.dtype:
             return value
         if source.is_narrow_float:
@@ -67,7 +67,7 @@ class Caster:
         return self.builder.sext(value, into) if source.is_signed else self.builder.zext(value, into)
 
     def widened(self, value: Any, source: Type) -> Any:
-        """A narrow float as float32: exact."""
+        """A narrow float as float32, which is exact."""
         if source.dtype == "bfloat16":
             bits = self.builder.zext(value, self.words(source))
             return self.floats(self.builder.shl(bits, self.word(source, 16)), source)
@@ -77,7 +77,7 @@ class Caster:
         return self.half_widened(value, source)
 
     def narrowed(self, value: Any, target: Type) -> Any:
-        """A float32 as narrow float: rounded to nearest, ties to even."""
+        """A float32 as a narrow float, rounded to nearest, ties to even."""
         if target.dtype == "float16" and self.half_instructions:
             return self.builder.bitcast(self.builder.fptrunc(value, _halves(target)), llvm_type(target))
         bits = self.builder.bitcast(value, self.words(target))
@@ -85,10 +85,10 @@ class Caster:
         return self.builder.trunc(narrow, llvm_type(target))
 
     def brain_bits(self, bits: Any, target: Type) -> Any:
-        """The upper half of a float32, rounded; a NaN stays one."""
+        """The upper half of a float32, rounded; a NaN stays a NaN."""
         build, word = self.builder, lambda value: self.word(target, value)
         upper = build.lshr(bits, word(16))
-        # Adding 0x7FFF + (last bit kept) carries into the upper half exactly when rounding to nearest even goes up.
+        # Adding 0x7FFF + (the last bit that stays) carries exactly when rounding to nearest even goes up.
         rounded = build.lshr(build.add(bits, build.add(word(0x7FFF), build.and_(upper, word(1)))), word(16))
         magnitude = build.and_(bits, word(0x7FFFFFFF))
         is_nan = build.icmp_unsigned(">", magnitude, word(0x7F800000))
@@ -119,7 +119,7 @@ class Caster:
         magnitude = build.xor(bits, sign)
         is_nan = build.icmp_unsigned(">", magnitude, word(255 << 23))
         special = build.select(is_nan, word(0x7E00), word(0x7C00))
-        # Subnormals are multiples of 2⁻²⁴, which is the spacing of float32 at 1/2: adding 1/2 rounds to them.
+        # Subnormals are multiples of 2⁻²⁴. This is the spacing of float32 at 1/2, so adding 1/2 rounds to them.
         last = word((127 - 15 + 23 - 10 + 1) << 23)
         shifted = build.fadd(self.floats(magnitude, target), self.floats(last, target))
         tiny = build.sub(build.bitcast(shifted, self.words(target)), last)
@@ -131,7 +131,7 @@ class Caster:
         return build.or_(build.select(large, special, finite), build.lshr(sign, word(16)))
 
     def words(self, like: Type) -> ir.Type:
-        """32-bit integers in as many lanes."""
+        """The type of 32-bit integers with as many lanes as `like`."""
         return llvm_type(Type("int32", like.lanes))
 
     def word(self, like: Type, value: int) -> ir.Constant:

@@ -1,7 +1,7 @@
-"""KernelIR → an LLVM module with one function, `kernel`, of the ABI of `csrc/kernel/abi.h`.
+"""KernelIR → an LLVM module that exports one function, `kernel`, with the ABI of `csrc/kernel/abi.h`.
 
 The body of a parallel loop becomes a function of its own. Buffers are passed to every function as `noalias` arguments,
-because only arguments can carry that promise; the values that a parallel body captures are passed in a struct on the
+because only arguments can have that attribute. The values that a parallel body captures are passed in a struct on the
 caller's stack.
 """
 
@@ -41,7 +41,7 @@ CACHE_LINE = 64
 
 
 def emit_module(kernel: Kernel) -> ir.Module:
-    """The module of a kernel; verified only when LLVM parses it."""
+    """The module of a kernel. It is verified later, when LLVM parses it."""
     kernel = in_pieces(kernel)
     module = ir.Module(name="jsparse")
     entry = ir.Function(module, ir.FunctionType(I32, [POINTER] * 3), ENTRY)
@@ -125,10 +125,10 @@ class _Function:
                 self.arrays.append(buffer.name)
 
     def on_stack(self, type_: ir.Type, name: str) -> Any:
-        """Stack memory, allocated in the entry block: once, even if the statement is in a loop."""
+        """Stack memory. It is allocated in the entry block, so a loop around the statement does not repeat it."""
         with self.builder.goto_block(self.entry):
             place = self.builder.alloca(type_, name=name)
-        place.type = POINTER  # llvmlite still types allocas by their element
+        place.type = POINTER  # llvmlite would type it by its element
         return place
 
     def store(self, stmt: Store) -> None:
@@ -178,7 +178,7 @@ class _Function:
                 self.stmt(branch.otherwise)
 
     def prefetch(self, stmt: Prefetch) -> None:
-        """One request a cache line, for reading, into every level of cache."""
+        """Prefetch each cache line for reading, into every level of cache."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
         intrinsic = self.module.globals.get("llvm.prefetch.p0") or ir.Function(self.module, type_, "llvm.prefetch.p0")
         first = self.expr.value(stmt.index)
@@ -187,7 +187,7 @@ class _Function:
             self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3, 1))])
 
     def borrow(self, stmt: Borrow) -> None:
-        """context->borrow(context, bytes), and, unless that is null, the body and context->give_back(context, data)"""
+        """data = context->borrow(context, bytes); unless it is null: the body, context->give_back(context, data)"""
         bytes_ = self.builder.mul(self.expr.value(stmt.length), ir.Constant(I64, bytes_of(stmt.buffer.type)))
         data = self.call_context(4, [self.context, bytes_])
         with self.builder.if_then(self.builder.icmp_unsigned("!=", data, ir.Constant(POINTER, None))):
@@ -230,7 +230,7 @@ class _Function:
         work.emit(loop.body)
 
     def current(self, name: str) -> Any:
-        """The present value of a name; a register is loaded."""
+        """The current value of a name; a register is loaded."""
         found = self.names[name]
         return self.builder.load(found, typ=found.allocated_type) if isinstance(found, ir.AllocaInstr) else found
 
@@ -238,7 +238,8 @@ class _Function:
         return builder.gep(base, [ir.Constant(I32, 0), ir.Constant(I32, n)], source_etype=struct)
 
     def trampoline(self, struct: ir.Type, work: ir.Function, shared: int) -> ir.Function:
-        """`void run(captured*, chunk)`: unpacks the struct; the chunk number goes behind the captured values."""
+        """`void run(captured*, chunk)`: unpack the struct and call `work`, with the chunk number after the first
+        `shared` values."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I64])
         run = ir.Function(self.module, type_, self.module.get_unique_name("run"))
         run.linkage = "internal"
@@ -250,12 +251,12 @@ class _Function:
         ]
         builder.call(work, [*values[:shared], chunk, *values[shared:]])
         builder.ret_void()
-        run.type = POINTER  # it is only ever passed on
+        run.type = POINTER  # it is only passed as an argument
         return run
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
-    """A function of the context. llvmlite asks a callee for its signature; an opaque pointer does not know it."""
+    """A function loaded from the context. llvmlite asks a callee for its signature, which an opaque pointer lacks."""
 
     function_type: ir.FunctionType | None = None
 

@@ -32,7 +32,7 @@ from jsparse.compiler.semiring import Add, identity
 
 __all__ = ["ExprEmitter"]
 
-# Multiply-adds may fuse. Nothing else of fast-math: NaN, Inf and the order of additions are part of the result.
+# Multiply-adds may fuse. No other fast-math flag is set: NaN, Inf and the order of additions are part of the result.
 CONTRACT = ("contract",)
 
 
@@ -40,7 +40,7 @@ class ExprEmitter:
     """Emits expressions at the builder's position.
 
     Attributes:
-        names: name → its value, or the stack slot of a register.
+        names: the value of each name, or the stack slot of a register.
         buffers: the address of each buffer.
         context: the address of the call's context.
         dims: the address of the table of shapes.
@@ -140,7 +140,7 @@ class ExprEmitter:
             return self.builder.and_(left, right) if order == "<" else self.builder.or_(left, right)
         if not type_.is_float:
             return self.builder.select(self.builder.icmp_signed(order, left, right), left, right)
-        # An ordered comparison with NaN is false and picks `left`: only a NaN in `right` needs a test of its own.
+        # An ordered comparison with NaN is false and selects `left`, so only a NaN in `right` needs another test.
         first = self.builder.select(self.builder.fcmp_ordered(order, right, left), right, left)
         return self.builder.select(self.builder.fcmp_unordered("uno", right, right), right, first)
 

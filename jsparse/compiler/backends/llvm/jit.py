@@ -45,7 +45,8 @@ def _target_machine(level: int = OPTIMIZED) -> llvm.TargetMachine:
 
 
 def describe_target(level: int = OPTIMIZED) -> str:
-    """The compiler, its version and the CPU: machine code depends on these, the kernel and this package's sources."""
+    """A description of the compiler, its version and the CPU. Machine code depends on these, the kernel and this
+    package's sources."""
     with _lock:
         machine = _target_machine(level)
     version = ".".join(map(str, llvm.llvm_version_info))
@@ -66,7 +67,7 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
     parsed.data_layout = str(machine.target_data)
     parsed.verify()
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
-    # Segments of stored entries are short: a prologue for what four does not divide costs more than the loop it saves.
+    # Segments of stored entries are short, so a remainder loop costs more than unrolling by four saves.
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(parsed, builder)
@@ -74,13 +75,13 @@ def _optimize(module: ir.Module, level: int = OPTIMIZED) -> llvm.ModuleRef:
 
 
 def compile_kernel(kernel: Kernel, level: int = OPTIMIZED) -> CompiledKernel:
-    """Compile a kernel for this machine: about 10 to 40 ms; at optimisation level 0 a fifth of that, for tests."""
+    """Compile a kernel for this machine in about 10 to 40 ms. Level 0, for tests, takes a fifth of that."""
     with _lock:
         return link_object(_target_machine(level).emit_object(_optimize(emit_module(kernel), level)))
 
 
 def link_object(object_code: bytes) -> CompiledKernel:
-    """Link object code that `compile_kernel` made on a machine of this kind: under 1 ms."""
+    """Link object code that `compile_kernel` made on a machine of this kind, in under 1 ms."""
     with _lock:
         builder = llvm.JITLibraryBuilder().add_object_img(object_code).export_symbol(ENTRY).add_current_process()
         library = builder.link(_linker(), f"kernel{next(_names)}")
@@ -94,7 +95,7 @@ def optimized_ir(kernel: Kernel) -> str:
 
 
 def assembly(kernel: Kernel) -> str:
-    """The machine code of a kernel in the host's assembly language."""
+    """The machine code of a kernel as assembly language."""
     with _lock:
         text: str = _target_machine().emit_assembly(_optimize(emit_module(kernel)))
         return text

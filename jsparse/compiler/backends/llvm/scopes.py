@@ -1,7 +1,7 @@
 """Alias metadata: LLVM may assume that no two buffers overlap, and that shapes never change.
 
-`noalias` arguments promise the former; memory that is borrowed while a kernel runs is no argument, so every access
-names its buffer. (LLVM's language reference, `alias.scope`, `noalias`, `invariant.load`.)
+Arguments are `noalias`, but memory that a kernel borrows is no argument. Therefore every access names its buffer. (See
+`alias.scope`, `noalias` and `invariant.load` in LLVM's language reference.)
 """
 
 from __future__ import annotations

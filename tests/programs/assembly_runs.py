@@ -1,4 +1,4 @@
-"""The programs that find the pattern of a result, perhaps with its values: as planned, and in other legal ways."""
+"""Runs of kernels that find the pattern of a result, perhaps with its values: as planned, and in other legal ways."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from programs.host import HostRun
 from programs.listing import Column, ListRun
-from programs.padding import with_int64, with_room
+from programs.padding import with_int64, with_padding
 
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan
@@ -26,11 +26,11 @@ def assemblies(
     rng: np.random.Generator,
     level: int,
 ) -> Iterator[tuple[str, ListRun]]:
-    """Named runs that together find all places: either with the values, if these are computed so, or one for all
-    terms, or one for each.
+    """Named runs that together find all entries of the result: one run with values, one for all terms, or one for each
+    term. Only a result with `entries` has a run with values.
 
     Args:
-        factors: of each term, as the primitive takes them.
+        factors: the factors of each term, as the primitive takes them.
     """
     order = tuple(rng.permutation(reached.kept).tolist()) if reached.kept else ()
     order = entries.order if entries is not None and rng.random() < 0.5 else order
@@ -38,26 +38,29 @@ def assemblies(
         problem = entries.problem(entries.dtypes([array for of_term in factors for array in of_term]))
         chosen = ordered_plan(problem, reached.stored, order)
         if chosen is not None:
-            yield "entries", _varied(chosen, reached, problem, _named(problem, reached, factors), rng, level)
+            yield (
+                "entries with values",
+                _varied(chosen, reached, problem, _named(problem, reached, factors), rng, level),
+            )
             return
     chosen = ordered_plan(reached.problem(), reached.stored, order) if reached.kept else None
     if chosen is not None and rng.random() < 0.7:
-        yield "places in order", _varied(chosen, reached, chosen.given, {}, rng, level)
+        yield "entries in order", _varied(chosen, reached, chosen.given, {}, rng, level)
         return
     found = plan_assembly(reached, order)
     for walks, plan in zip(reached.terms, reached.term_plans(), strict=True):
         part = replace(reached, walks=tuple(reached.walks[n] for n in walks), terms=(tuple(range(len(walks))),))
-        yield f"places of a term of {len(found.plans)}", _varied(plan, part, plan.given, {}, rng, level)
+        yield f"entries of a term of {len(found.plans)}", _varied(plan, part, plan.given, {}, rng, level)
 
 
 def columns_of(run: HostRun, reached: np.ndarray, values: np.ndarray) -> list[Column]:
-    """The columns that an ordered run is to give of a result: those of its places, with its values if it has any."""
+    """The columns that an ordered run has to give for a result: its entries, with `values` if the run has values."""
     target = [str(v) for v in run.problem.assignment.target.indices]
     order = [*run.schedule.order, *(v for v in target if v not in run.schedule.order)]
     dims = [target.index(v) for v in order]
-    places = [tuple(place) for place in np.argwhere(reached).tolist()]
-    places.sort(key=lambda place: [place[dim] for dim in dims])
-    return [(place, values[place] if run.problem.wants_values else 0) for place in places]
+    coords = [tuple(at) for at in np.argwhere(reached).tolist()]
+    coords.sort(key=lambda at: [at[dim] for dim in dims])
+    return [(at, values[at] if run.problem.wants_values else 0) for at in coords]
 
 
 def _varied(
@@ -68,16 +71,16 @@ def _varied(
     rng: np.random.Generator,
     level: int,
 ) -> ListRun:
-    """In small chunks; perhaps with wide or padded index arrays."""
+    """The run of a plan in small chunks, perhaps with wide or padded index arrays."""
     schedule = replace(plan.schedule, grain=int(rng.choice([1, 3])))
     run = ListRun.of(plan, schedule, [walk.pattern for walk in reached.walks], arrays, level)
     if rng.random() < 0.2:
         run = replace(run, problem=with_int64(run.problem, rng))
-    return with_room(run, rng) if rng.random() < 0.3 else run
+    return with_padding(run, rng) if rng.random() < 0.3 else run
 
 
 def _named(problem: Problem, reached: OutputPattern, factors: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
-    """The factors in the shape of their storage."""
+    """The factors by name, in the shape of their storage."""
     accesses = [access for term in problem.terms for access in term.reads]
     found = {}
     for access, array in zip(accesses, (array for of_term in factors for array in of_term), strict=True):
