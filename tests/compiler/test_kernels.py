@@ -7,6 +7,7 @@ import pytest
 
 from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.backends.llvm.emit import emit_module
 from jsparse.compiler.backends.llvm.jit import assembly, link_object, optimized_ir
 from jsparse.compiler.kernel.algebra import add, block, const, less, mul
 from jsparse.compiler.kernel.interpret import interpret_kernel
@@ -310,6 +311,40 @@ def test_what_can_be_looked_at():
     assert "define" in optimized_ir(_doubling())
     assert "kernel" in assembly(_doubling())
     assert str(_doubling()).startswith("kernel(x: float32*, y: float32* (written))\n")
+
+
+def _functions(module):
+    """The lines of each function of a module as it was emitted."""
+    return {part.split("(")[0].split("@")[1].strip('"'): part.splitlines() for part in module.split("define ")[1:]}
+
+
+def test_a_parallel_body_takes_what_it_reads():
+    x, y = Buffer("x", F32, 0), Buffer("y", F32, 2, True)
+    inner = block(Let(Var("q"), Binary("//", N, Var("m"))), Store(y, Var("q"), Load(x, Var("q"))))
+    unread = Let(Var("k"), const(5))
+    body = block(Let(Var("m"), Extent(x, 0)), unread, Parallel(N, const(3), inner))
+    functions = _functions(str(emit_module(Kernel((x, Buffer("z", F32, 1), y), body))))
+    assert functions.keys() == {"kernel", "run"}
+    assert sum("getelementptr {" in line for line in functions["run"]) == 5  # the context, shapes, m, and two buffers
+
+
+def test_local_arrays_have_a_fixed_place_in_the_frame():
+    """LLVM splits the block where it divides, and moves the stack pointer for arrays that are allocated behind that."""
+    copies = Buffer("copies", F32, -1)
+    quotient = Let(Var("q"), Binary("//", add(N, const(8)), add(N, const(3))))
+    inner = block(quotient, LocalArray(copies, 8), Store(copies, Var("q"), Const(1.0, F32)))
+    kernel = Kernel((Buffer("x", F32, 0),), Parallel(N, const(3), inner))
+    for lines in _functions(str(emit_module(kernel))).values():
+        found = ["alloca" in line for line in lines if " = " in line]
+        assert found == sorted(found, reverse=True)
+
+
+def test_innermost_loops_start_where_the_cpu_fetches():
+    x, y, m = Buffer("x", F32, 0), Buffer("y", F32, 1, True), Var("m")
+    total = Var("total", F32)
+    inner = For(m, N, const(900), Set(total, Binary("+", total, Load(x, m))))
+    body = For(N, const(0), Extent(y, 0), block(Declare(total, Const(0.0, F32)), inner, Store(y, N, total)))
+    assert sum(".p2align\t5" in line for line in assembly(Kernel((x, y), body)).splitlines()) == 1
 
 
 def test_the_empty_kernel():

@@ -12,26 +12,41 @@ from jsparse.compiler.kernel.types import Type
 __all__ = ["nodes", "rebuilt", "variables"]
 
 
+_known: dict[type, tuple[str, ...] | None] = {}  # the fields of a class are asked for a thousand times per kernel
+
+
+def _fields(class_: type) -> tuple[str, ...] | None:
+    """The names of a node's fields; None for values that are no nodes."""
+    if class_ not in _known:
+        is_node = is_dataclass(class_) and not issubclass(class_, Type | Buffer)
+        _known[class_] = tuple(field.name for field in fields(class_)) if is_node else None
+    return _known[class_]
+
+
 def nodes(node: object) -> Iterator[Expr | Stmt]:
     """The node and all nodes below it, outermost first."""
     yield node  # type: ignore[misc]
-    for field in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, field.name)
+    for name in _fields(type(node)) or ():
+        value = getattr(node, name)
         for child in value if isinstance(value, tuple) else (value,):
-            if is_dataclass(child) and not isinstance(child, Type | Buffer):
+            if _fields(type(child)) is not None:
                 yield from nodes(child)
 
 
 def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
-    """The node with each child replaced by `change(child)`."""
+    """The node with each child replaced by `change(child)`; the node itself if none changes."""
     changed: dict[str, Any] = {}
-    for field in fields(node):
-        value = getattr(node, field.name)
+    for name in _fields(type(node)) or ():
+        value = getattr(node, name)
         if isinstance(value, tuple):
-            changed[field.name] = tuple(change(child) for child in value)
-        elif is_dataclass(value) and not isinstance(value, Type | Buffer):
-            changed[field.name] = change(value)
-    return replace(node, **changed)
+            children = tuple(change(child) for child in value)
+            if any(new is not old for new, old in zip(children, value, strict=True)):
+                changed[name] = children
+        elif _fields(type(value)) is not None:
+            child = change(value)
+            if child is not value:
+                changed[name] = child
+    return replace(node, **changed) if changed else node
 
 
 def variables(node: object) -> frozenset[str]:

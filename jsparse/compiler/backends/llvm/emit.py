@@ -1,15 +1,16 @@
 """KernelIR → an LLVM module that exports one function, `kernel`, with the ABI of `csrc/kernel/abi.h`.
 
-The body of a parallel loop becomes a function of its own. Buffers are passed to every function as `noalias` arguments,
-because only arguments can have that attribute. The values that a parallel body captures are passed in a struct on the
-caller's stack.
+The body of a parallel loop becomes a function of its own, `run`. It loads the values that it reads from outside from a
+struct on the caller's stack. So nothing is left to inline, and LLVM needs no passes over the whole module.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.ir import values
 
 from jsparse.compiler.backends.llvm.expr import ExprEmitter
 from jsparse.compiler.backends.llvm.scopes import Scopes
@@ -19,7 +20,6 @@ from jsparse.compiler.kernel.lanes import in_pieces
 from jsparse.compiler.kernel.nodes import (
     Block,
     Borrow,
-    Buffer,
     Declare,
     For,
     If,
@@ -32,7 +32,6 @@ from jsparse.compiler.kernel.nodes import (
     Store,
     While,
 )
-from jsparse.compiler.kernel.traverse import variables
 
 __all__ = ["ENTRY", "emit_module"]
 
@@ -51,45 +50,41 @@ def emit_module(kernel: Kernel) -> ir.Module:
     for buffer in kernel.buffers:
         slot = builder.gep(table, [ir.Constant(I64, buffer.slot)], source_etype=POINTER)
         buffers[buffer.name] = builder.load(slot, typ=POINTER)
-    work = _Function(module, "work", kernel.buffers, Scopes(module, kernel), {}, [])
-    builder.call(work.function, [context, dims, *buffers.values()])
-    field = builder.gep(context, [ir.Constant(I32, 0), ir.Constant(I32, 3)], source_etype=CONTEXT)
-    failed = builder.icmp_unsigned("!=", builder.load(field, typ=POINTER), ir.Constant(POINTER, None))
+    _Body(builder, context, dims, buffers, {}, Scopes(module, kernel)).stmt(kernel.body)
+    failed = builder.icmp_unsigned("!=", _field_of(builder, context, CONTEXT, 3), ir.Constant(POINTER, None))
     builder.ret(builder.zext(failed, I32))
-    work.emit(kernel.body)
     return module
 
 
-class _Function:
-    """`name(context, dims, buffers…, captured…)`: a serial piece of the kernel."""
+def _place(builder: ir.IRBuilder, struct: Any, type_: ir.Type, field: int) -> Any:
+    """The address of a field."""
+    return builder.gep(struct, [ir.Constant(I32, 0), ir.Constant(I32, field)], source_etype=type_)
+
+
+def _field_of(builder: ir.IRBuilder, struct: Any, type_: ir.Type, field: int) -> Any:
+    """The value of a field."""
+    return builder.load(_place(builder, struct, type_, field), typ=type_.elements[field])
+
+
+class _Body:
+    """Emits statements into a function at the builder's position, which starts in the entry block.
+
+    `buffers` are the addresses of the buffers in scope, `names` the values of variables.
+    """
 
     def __init__(
         self,
-        module: ir.Module,
-        name: str,
-        buffers: tuple[Buffer, ...],
+        builder: ir.IRBuilder,
+        context: Any,
+        dims: Any,
+        buffers: dict[str, Any],
+        names: dict[str, Any],
         scopes: Scopes,
-        captured: dict[str, ir.Type],
-        arrays: list[str],
     ) -> None:
-        self.module, self.all_buffers, self.scopes = module, buffers, scopes
-        types = [POINTER, POINTER, *[POINTER] * len(buffers), *captured.values(), *[POINTER] * len(arrays)]
-        self.function = ir.Function(module, ir.FunctionType(ir.VoidType(), types), module.get_unique_name(name))
-        self.function.linkage = "internal"
-        self.context, dims, *rest = self.function.args
-        for argument in rest[: len(buffers)]:
-            argument.add_attribute("noalias")
-        named = dict(zip([*(b.name for b in buffers), *captured, *arrays], rest, strict=True))
-        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.entry = self.builder.block
-        self.names: dict[str, Any] = {name: named[name] for name in captured}
-        addresses = {name: value for name, value in named.items() if name not in captured}
-        self.expr = ExprEmitter(self.builder, self.names, addresses, self.context, dims, scopes)
-        self.arrays = list(arrays)
-
-    def emit(self, body: Stmt) -> None:
-        self.stmt(body)
-        self.builder.ret_void()
+        self.builder, self.entry, self.module = builder, builder.block, builder.module
+        self.context, self.names, self.scopes = context, names, scopes
+        self.loops = 0  # emitted so far
+        self.expr = ExprEmitter(builder, names, buffers, context, dims, scopes)
 
     def stmt(self, stmt: Stmt) -> None:
         match stmt:
@@ -122,11 +117,15 @@ class _Function:
                 array = ir.ArrayType(memory_type(buffer.type), length)
                 place = self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
                 place.align = CACHE_LINE
-                self.arrays.append(buffer.name)
 
     def on_stack(self, type_: ir.Type, name: str) -> Any:
-        """Stack memory. It is allocated in the entry block, so a loop around the statement does not repeat it."""
+        """Stack memory, at a fixed position in the function's frame.
+
+        LLVM gives such a position to what the entry block allocates. A division splits that block, so allocations come
+        before anything else.
+        """
         with self.builder.goto_block(self.entry):
+            self.builder.position_at_start(self.entry)
             place = self.builder.alloca(type_, name=name)
         place.type = POINTER  # llvmlite would type it by its element
         return place
@@ -150,10 +149,18 @@ class _Function:
         self.builder.cbranch(self.builder.icmp_signed("<", counter, stop), body, done)
         self.builder.position_at_end(body)
         self.names[loop.var.name] = counter
+        loops = self.loops
         self.stmt(loop.body)
         counter.add_incoming(self.builder.add(counter, ir.Constant(I64, loop.step), flags=("nsw",)), self.builder.block)
-        self.builder.branch(head)
+        self.repeat(head, self.loops == loops)
         self.builder.position_at_end(done)
+
+    def repeat(self, head: ir.Block, innermost: bool) -> None:
+        """Branch back to the head of a loop."""
+        self.loops += 1
+        branch = self.builder.branch(head)
+        if innermost:
+            branch.set_metadata("llvm.loop", _aligned(self.module))
 
     def while_(self, loop: While) -> None:
         head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
@@ -161,8 +168,9 @@ class _Function:
         self.builder.position_at_end(head)
         self.builder.cbranch(self.expr.value(loop.condition), body, done)
         self.builder.position_at_end(body)
+        loops = self.loops
         self.stmt(loop.body)
-        self.builder.branch(head)
+        self.repeat(head, self.loops == loops)
         self.builder.position_at_end(done)
 
     def if_(self, branch: If) -> None:
@@ -192,67 +200,77 @@ class _Function:
         data = self.call_context(4, [self.context, bytes_])
         with self.builder.if_then(self.builder.icmp_unsigned("!=", data, ir.Constant(POINTER, None))):
             self.expr.buffers[stmt.buffer.name] = data
-            self.arrays.append(stmt.buffer.name)
             self.stmt(stmt.body)
-            self.arrays.remove(stmt.buffer.name)
             self.call_context(5, [self.context, data])
 
     def call_context(self, field: int, arguments: list[Any]) -> Any:
         """Call a function that the context points to."""
-        function = _LoadedFunction(
-            self.builder.block, self.field(self.builder, self.context, CONTEXT, field), typ=POINTER
-        )
+        function = _LoadedFunction(self.builder.block, _place(self.builder, self.context, CONTEXT, field), typ=POINTER)
         function.function_type = _CONTEXT_FUNCTIONS[field]
         self.builder._insert(function)
         return self.builder.call(function, arguments)
 
     def parallel(self, loop: Parallel) -> None:
-        """context->parallel_for(context, count, trampoline, &captured values)"""
-        used = variables(loop.body)
-        values = {n: self.current(n) for n in self.names if n in used}
-        arrays = list(self.arrays)
-        captured = {name: value.type for name, value in values.items()}
-        taken = {**captured, loop.var.name: I64}
-        work = _Function(self.module, "chunk", self.all_buffers, self.scopes, taken, arrays)
-        shared = [
-            self.context,
-            self.expr.dims,
-            *(self.expr.buffers[b.name] for b in self.all_buffers),
-            *values.values(),
-        ]
-        passed = [*shared, *(self.expr.buffers[name] for name in arrays)]
-        struct = ir.LiteralStructType([value.type for value in passed])
-        frame = self.on_stack(struct, "captured")
-        for n, value in enumerate(passed):
-            self.builder.store(value, self.field(self.builder, frame, struct, n))
-        run = self.trampoline(struct, work.function, len(shared))
+        """context->parallel_for(context, count, run, &captured): `void run(captured*, chunk)` does one chunk."""
+        type_ = ir.FunctionType(ir.VoidType(), [POINTER, I64])
+        run = ir.Function(self.module, type_, self.module.get_unique_name("run"))
+        run.linkage = "internal"
+        captured = _Captured(ir.IRBuilder(run.append_basic_block("entry")), run.args[0])
+        context, dims = captured.taken(self.context), captured.taken(self.expr.dims)
+        buffers = _Found(lambda name: captured.taken(self.expr.buffers[name]))
+        names = _Found(lambda name: captured.taken(self.current(name)))
+        names[loop.var.name] = run.args[1]
+        _Body(captured.builder, context, dims, buffers, names, self.scopes).stmt(loop.body)
+        captured.builder.ret_void()
+        frame = self.on_stack(captured.struct, "captured")
+        for n, value in enumerate(captured.values):
+            self.builder.store(value, _place(self.builder, frame, captured.struct, n))
+        run.type = POINTER  # it is only ever passed on
         self.call_context(2, [self.context, self.expr.value(loop.count), run, frame])
-        work.emit(loop.body)
 
     def current(self, name: str) -> Any:
         """The current value of a name; a register is loaded."""
         found = self.names[name]
         return self.builder.load(found, typ=found.allocated_type) if isinstance(found, ir.AllocaInstr) else found
 
-    def field(self, builder: ir.IRBuilder, base: Any, struct: ir.Type, n: int) -> Any:
-        return builder.gep(base, [ir.Constant(I32, 0), ir.Constant(I32, n)], source_etype=struct)
 
-    def trampoline(self, struct: ir.Type, work: ir.Function, shared: int) -> ir.Function:
-        """`void run(captured*, chunk)`: unpack the struct and call `work`, with the chunk number after the first
-        `shared` values."""
-        type_ = ir.FunctionType(ir.VoidType(), [POINTER, I64])
-        run = ir.Function(self.module, type_, self.module.get_unique_name("run"))
-        run.linkage = "internal"
-        builder = ir.IRBuilder(run.append_basic_block("entry"))
-        frame, chunk = run.args
-        values = [
-            builder.load(self.field(builder, frame, struct, n), typ=element)
-            for n, element in enumerate(struct.elements)
-        ]
-        builder.call(work, [*values[:shared], chunk, *values[shared:]])
-        builder.ret_void()
-        run.type = POINTER  # it is only passed as an argument
-        return run
+def _aligned(module: ir.Module) -> values.MDValue:
+    """The metadata of one loop whose code starts at a multiple of 32 bytes.
+
+    CPUs fetch code in pieces of that size. A loop of a few instructions takes a fifth longer if it crosses from one
+    piece to the next, and LLVM aligns loops to 16 bytes only.
+    """
+    align = module.add_metadata(["llvm.loop.align", ir.Constant(I32, 32)])
+    loop = values.MDValue(module, [], name=str(len(module.metadata)))
+    loop.operands = (loop, align)  # it refers to itself, so that no two loops share it
+    return loop
+
+
+class _Captured:
+    """What the body of a parallel loop reads from outside: a struct that grows while the body is emitted."""
+
+    def __init__(self, builder: ir.IRBuilder, frame: Any) -> None:
+        self.builder, self.entry, self.frame = builder, builder.block, frame
+        self.struct, self.values = ir.LiteralStructType([]), []  # type: ignore[var-annotated]
+
+    def taken(self, value: Any) -> Any:
+        """The caller's value, which the function loads where it starts."""
+        self.values.append(value)
+        self.struct.elements = tuple(value.type for value in self.values)
+        with self.builder.goto_block(self.entry):
+            return _field_of(self.builder, self.frame, self.struct, len(self.values) - 1)
+
+
+class _Found(dict[str, Any]):
+    """Values by name; one that is missing is found when it is asked for."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        super().__init__()
+        self.find = find
+
+    def __missing__(self, name: str) -> Any:
+        value = self[name] = self.find(name)
+        return value
 
 
 class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]

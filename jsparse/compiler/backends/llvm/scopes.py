@@ -1,18 +1,18 @@
 """Alias metadata: LLVM may assume that no two buffers overlap, and that shapes never change.
 
-Arguments are `noalias`, but memory that a kernel borrows is no argument. Therefore every access names its buffer. (See
-`alias.scope`, `noalias` and `invariant.load` in LLVM's language reference.)
+Only arguments can be declared `noalias`, and a parallel body finds its buffers in memory. Therefore every access names
+its buffer. (See `alias.scope`, `noalias` and `invariant.load` in LLVM's language reference.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import ir
 
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.kernel.nodes import Borrow, LocalArray
-from jsparse.compiler.kernel.traverse import nodes
+from jsparse.compiler.kernel.nodes import Block, Borrow, For, If, LocalArray, Parallel, Stmt, While
 
 __all__ = ["Scopes"]
 
@@ -22,7 +22,7 @@ class Scopes:
 
     def __init__(self, module: ir.Module, kernel: Kernel) -> None:
         names = [buffer.name for buffer in kernel.buffers]
-        names += [node.buffer.name for node in nodes(kernel.body) if isinstance(node, Borrow | LocalArray)]
+        names += _made_by(kernel.body)
         domain = module.add_metadata(["buffers"])
         self._own = {name: module.add_metadata([name, domain]) for name in names}
         self._scopes = {name: module.add_metadata([own]) for name, own in self._own.items()}
@@ -41,3 +41,21 @@ class Scopes:
         """Mark a load from memory that nobody writes while the kernel runs."""
         load.set_metadata("invariant.load", self._nothing)
         return load
+
+
+def _made_by(stmt: Stmt | None) -> Iterator[str]:
+    """The names of the arrays that a statement makes."""
+    match stmt:
+        case LocalArray(buffer=buffer):
+            yield buffer.name
+        case Borrow(buffer=buffer, body=body):
+            yield buffer.name
+            yield from _made_by(body)
+        case Block(stmts=stmts):
+            for inner in stmts:
+                yield from _made_by(inner)
+        case For(body=body) | While(body=body) | Parallel(body=body):
+            yield from _made_by(body)
+        case If(then=then, otherwise=otherwise):
+            yield from _made_by(then)
+            yield from _made_by(otherwise)
