@@ -11,7 +11,7 @@ VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
-.PHONY: demo test test-long test-interpret test-hostile lint bench fuzz wheel clean
+.PHONY: demo test test-long test-optimized test-interpret test-hostile lint bench fuzz wheel clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
@@ -21,6 +21,10 @@ test: $(VENV)/installed-test,lint
 
 test-long: $(VENV)/installed-test,lint
 	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/programs tests/compiler/test_assembly.py $(ARGS)
+
+# The tests that `make test` runs by unoptimised machine code.
+test-optimized: $(VENV)/installed-test,lint
+	JSPARSE_TEST_OPTIMIZED=1 $(BIN)/pytest -n $(JOBS) --dist worksteal --ignore tests/compiler --ignore tests/programs $(ARGS)
 
 # The tests of what operations mean, by the interpreter of kernels in place of machine code.
 test-interpret: $(VENV)/installed-test,lint

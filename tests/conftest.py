@@ -55,5 +55,25 @@ class Memory:
         ctypes.CDLL(None).malloc_trim(0)  # the process would keep pages that are partly free
 
 
+class Optimization:
+    """`make test` compiles at LLVM's lowest level, which takes a third of the time of the highest one.
+
+    The tests of the compiler and the random programs choose levels themselves. `make test-optimized` runs all others at
+    the highest level, by which users' kernels are compiled.
+    """
+
+    CHOOSE = (Path(__file__).parent / "compiler", Path(__file__).parent / "programs")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        from jsparse.compiler.backends.llvm.backend import Llvm
+        from jsparse.compiler.backends.table import BACKENDS
+
+        chooses = any(folder in item.path.parents for folder in self.CHOOSE)
+        BACKENDS["llvm"] = Llvm() if chooses else Llvm(level=0)
+
+
 def pytest_configure(config):
     config.pluginmanager.register(Memory())
+    if os.environ.get("JSPARSE_TEST_OPTIMIZED") != "1":
+        config.pluginmanager.register(Optimization())

@@ -90,6 +90,17 @@ def test_choices_lane_by_lane():
     np.testing.assert_array_equal(got, [-1] * 7 + [5])
 
 
+@pytest.mark.parametrize(
+    "operation, holds", [("!=", np.not_equal), ("==", np.equal), ("<", np.less), ("<=", np.less_equal)]
+)
+def test_comparisons_with_nan(operation, holds):
+    x, y = buffers("float32")
+    left, right = Load(x, const(0), 8), Load(x, const(8), 8)
+    chosen = Select(Compare(operation, left, right), Const(1, Type("float32", 8)), Const(0, Type("float32", 8)))
+    got = agree(Store(y, const(0), chosen), np.array(LEFT + RIGHT, np.float32), 8)
+    np.testing.assert_array_equal(got, holds(np.array(LEFT, np.float32), np.array(RIGHT, np.float32)))
+
+
 def masked() -> tuple[Problem, tuple[Schedule, ...]]:
     """An SpMV whose terms count only where the first factor equals the second."""
     plan = CASES[0].plan
