@@ -11,6 +11,12 @@ import pytest
 # This is set before jsparse is imported, here and in the processes that tests start.
 os.environ["JSPARSE_CACHE_DIR"] = ""
 
+# XLA compiles thousands of small programs for the tests, most of them as references. Optimising them takes longer than
+# running them.
+OPTIMIZED = os.environ.get("JSPARSE_TEST_OPTIMIZED") == "1"
+if not OPTIMIZED:
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
+
 
 def pytest_addoption(parser):
     parser.addoption(
@@ -75,5 +81,5 @@ class Optimization:
 
 def pytest_configure(config):
     config.pluginmanager.register(Memory())
-    if os.environ.get("JSPARSE_TEST_OPTIMIZED") != "1":
+    if not OPTIMIZED:
         config.pluginmanager.register(Optimization())
