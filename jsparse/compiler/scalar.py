@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -100,17 +100,18 @@ class Rounded:
 Scalar: TypeAlias = Access | Number | Apply | Rounded
 
 
-@lru_cache(maxsize=4096)  # the scheduler calls it thousands of times for one plan
-def accesses_of(value: Scalar) -> tuple[Access, ...]:
-    """The accesses of an expression, from left to right, without those inside of indices."""
-    match value:
-        case Access():
-            return (value,)
-        case Apply(arguments=arguments):
-            return tuple(access for argument in arguments for access in accesses_of(argument))
-        case Rounded(value=inner):
-            return accesses_of(inner)
-    return ()
+def accesses_of(*values: Scalar | None) -> tuple[Access, ...]:
+    """The accesses of expressions, from left to right, without those inside of indices."""
+    found: list[Access] = []
+    for value in values:
+        match value:
+            case Access():
+                found.append(value)
+            case Apply(arguments=arguments):
+                found += accesses_of(*arguments)
+            case Rounded(value=inner):
+                found += accesses_of(inner)
+    return tuple(found)
 
 
 def replaced(value: Scalar, old: Access, new: Access) -> Scalar:

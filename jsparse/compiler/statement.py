@@ -42,8 +42,7 @@ class Statement:
     @cached_property
     def reads(self) -> tuple[Access, ...]:
         """What is read, from left to right: the condition's accesses, then the value's."""
-        condition = () if self.condition is None else accesses_of(self.condition)
-        return condition if self.value is None else (*condition, *accesses_of(self.value))
+        return accesses_of(self.condition, self.value)
 
     @cached_property
     def assignment(self) -> Assignment:

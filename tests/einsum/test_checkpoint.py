@@ -118,7 +118,7 @@ def test_checkpoint_of_scanned_layers(operands):
     def loss(Ws, step):
         return jax.lax.scan(step, X, Ws)[0].sum()
 
-    Ws = jnp.stack([W, 2 * W, -W])
+    Ws = jnp.stack([W, 2 * W, -W]) / 64  # so small that tanh is not saturated, where its derivative is all rounding
     expected = jax.grad(partial(loss, step=layer))(Ws)
     policy = policies.save_only_these_names(jsparse.CHECKPOINT_NAME)
     for step in (jax.checkpoint(layer), jax.checkpoint(layer, policy=policy, prevent_cse=False)):

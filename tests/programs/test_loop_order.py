@@ -27,7 +27,7 @@ from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
 from jsparse.planning.planned import plan_einsum
 
-COUNT, BATCH = amount(300, 600), 100
+COUNT, BATCH = amount(200, 600), 100
 INDICES = 4  # the most indices of a program whose orders are all tried
 TURNS = 3000  # the most iterations, if all loops were dense
 WITHIN = 2.0  # the allowed ratio to the fewest operations

@@ -16,7 +16,7 @@ from jsparse import Format, Pattern
 from jsparse.formats.levels import SINGLETON
 
 COUNT, BATCH = amount(200, 1000), 50
-SUMS, INDIRECT = amount(100, 200), amount(50, 150)
+SUMS, INDIRECT = amount(50, 200), amount(50, 150)
 DYNAMIC, DYNAMIC_BATCH = amount(20, 60), 10  # XLA compiles each
 
 

@@ -141,8 +141,7 @@ class Assign:
     @property
     def reads(self) -> tuple[Access, ...]:
         """What is read, from left to right: the condition's accesses, then the value's."""
-        found = () if self.condition is None else accesses_of(self.condition)
-        return found if self.value is None else (*found, *accesses_of(self.value))
+        return accesses_of(self.condition, self.value)
 
 
 @dataclass(frozen=True, slots=True)
