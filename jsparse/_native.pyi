@@ -168,7 +168,7 @@ def expand(
     """
 
 def faults(arrays: Sequence[NDArray[np.integer]], levels: Sequence[tuple[int, int, int, int]], slots: int = -1) -> int:
-    """0 if the index arrays, all int32 or all int64, are well formed, and have so many slots, unless that is -1.
+    """0 if the index arrays, all int32 or all int64, are well formed, and have that number of slots, unless it is -1.
 
     Else the sum of: 1 (pointers), 2 (coordinates outside, empty runs that do not start at 0), 4 (order or repeats),
     8 (more entries than room).
@@ -185,7 +185,7 @@ def transpose(
 def compress_dense(
     x: NDArray[np.generic], rows: int, kind: str, wide: bool
 ) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.generic]]:
-    """Pointers, columns (int64 if `wide`, else int32) and values of what is not zero in so many rows of equal length.
+    """Pointers, columns (int64 if `wide`, else int32) and values of the nonzeros of `x`, in rows of equal length.
 
     `x` is contiguous; `kind` is "integer" (booleans too), "floating" or "complex": -0.0 is zero, NaN is not.
     """

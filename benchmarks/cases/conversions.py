@@ -53,7 +53,7 @@ def cases() -> list[Case]:
 
 @functools.cache
 def entries() -> sp.coo_array:
-    """Entries in random order, a few of which have equal coordinates."""
+    """Entries in random order; a few entries have equal coordinates."""
     rng = np.random.default_rng(0)
     rows, columns = rng.integers(0, 100_000, (2, 10_000_000), np.int32)
     return sp.coo_array((rng.random(10_000_000, np.float32), (rows, columns)), shape=(100_000, 100_000))

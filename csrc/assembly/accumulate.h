@@ -19,7 +19,7 @@ struct Accumulated {
   int32_t* pointers = nullptr;        // capacity: parents() + 1
   std::vector<int32_t*> coordinates;  // one array for each level of the chain, each with the capacity of all inputs
   void* values = nullptr;             // the same capacity
-  int64_t count = 0;                  // number of distinct tuples; only so many coordinates and values are written
+  int64_t count = 0;                  // number of distinct tuples, for which coordinates and values are written
 };
 
 // Accumulation handles formats of dense levels above one chain of coordinates, if every index fits 32 bits. It adds the

@@ -14,7 +14,7 @@ struct KeyValue {
   Word value;  // the bits of the value
 };
 
-constexpr int64_t kCachedEntries = 1 << 15;  // so many entries are sorted in the cache, without another partition
+constexpr int64_t kCachedEntries = 1 << 15;  // entries that are sorted in the cache, without another partition
 constexpr int kDigit = 12;
 
 // Returns the number of digits of a radix sort. Wide digits save passes over many entries. For few entries, their

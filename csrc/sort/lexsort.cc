@@ -14,7 +14,7 @@
 namespace jsparse {
 namespace {
 
-constexpr int kDigit = 10;  // at most so many bits: the ends of 1024 buckets fit the first-level cache
+constexpr int kDigit = 10;  // bits of a digit, at most: the ends of 1024 buckets fit the first-level cache
 constexpr int64_t kParallel = 1 << 20;  // a pass over fewer tuples costs no more than starting the threads
 
 int bits_for(int64_t size) {  // number of bits that distinguish `size` values

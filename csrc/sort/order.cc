@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kPartBits = 11;
 constexpr int64_t kPart = 4096;       // desired number of entries in a part
-constexpr int64_t kCached = 1 << 15;  // a part of at most so many entries is sorted without another partition
+constexpr int64_t kCached = 1 << 15;  // entries: a part of at most this size is sorted without another partition
 
 struct Survey {  // properties of one slice of the inputs
   int64_t count = 0;

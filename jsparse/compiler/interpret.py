@@ -105,7 +105,7 @@ class _Space:
 
     @cached_property
     def variables(self) -> tuple[IndexVar, ...]:
-        return tuple(v for v, _ in self.problem.sizes if v not in self.problem.parts_of)
+        return tuple(v for v, _ in self.problem.sizes if v not in self.problem.derivations)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -146,7 +146,7 @@ class _Space:
 
     def coordinate(self, var: IndexVar) -> Array:
         """The variable's value at every point of the space."""
-        derived = self.problem.parts_of.get(var)
+        derived = self.problem.derivations.get(var)
         if derived is not None:
             return sum((stride * self.coordinate(part) for stride, part in derived.parts), np.zeros((), np.int64))
         axis = self.variables.index(var)

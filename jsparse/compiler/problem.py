@@ -31,7 +31,7 @@ order, each once, optionally with values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias, TypeVar
@@ -199,16 +199,16 @@ class Problem:
             if statement.target.tensor in complete or not read & set(targets) <= complete:
                 raise ValueError(f"'{statement}' writes a target again, or reads one that is not complete yet")
             complete.add(statement.target.tensor)
-            on = {a.pattern for t in (statement.target.tensor, *read) for a in [self.type_of[t].positions] if a}
-            if not on.issubset(statement.patterns):
-                raise ValueError(f"'{statement}' has tensors on the patterns {on}, but walks {statement.patterns}")
+            axes = [self.type_of[name].positions for name in (statement.target.tensor, *read)]
+            if not {axis.pattern for axis in axes if axis is not None}.issubset(statement.patterns):
+                raise ValueError(f"'{statement}' has tensors on other patterns than it walks, {statement.patterns}")
         if [t.name for t in self.tensors[: len(targets)]] != targets or not complete.issuperset(self.temporaries):
             raise ValueError(f"expected the targets {targets} as the first tensors, and temporaries among them")
 
     def _check_derived(self) -> None:
         if self.derived and self.is_assembly:
             raise ValueError(f"expected an assembly without derived variables, but got {self.derived[0]}")
-        known = {v for v, _ in self.sizes} - set(self.parts_of)
+        known = {v for v, _ in self.sizes} - set(self.derivations)
         named = {v for s in self.statements for v in s.target.variables()}
         for derived in self.derived:
             if not known.issuperset(part for _, part in derived.parts):
@@ -263,7 +263,7 @@ class Problem:
         return dict(self.sizes)
 
     @cached_property
-    def parts_of(self) -> dict[IndexVar, DerivedVar]:
+    def derivations(self) -> dict[IndexVar, DerivedVar]:
         """The derived index variables, by name."""
         return {derived.var: derived for derived in self.derived}
 
@@ -297,19 +297,24 @@ class Problem:
     @cached_property
     def free_vars(self) -> frozenset[IndexVar]:
         """The index variables that determine an element of the first target."""
-        return self.free_vars_of(self.target)
+        return self.with_parts(self.target.variables())
 
-    def free_vars_of(self, target: Access) -> frozenset[IndexVar]:
-        """The index variables that determine an element of a target: its own, and those they derive from."""
-        found = set(target.variables())
+    def with_parts(self, variables: Iterable[IndexVar]) -> frozenset[IndexVar]:
+        """The index variables, and those from which derived ones among them derive."""
+        found = set(variables)
         for derived in reversed(self.derived):
             found.update(part for _, part in derived.parts if derived.var in found)
         return frozenset(found)
 
     @cached_property
     def accumulator(self) -> str:
-        """The dtype of all arithmetic on values. Every element is cast when it is loaded, and when it is stored."""
-        return accumulator(*(self.type_of[access.tensor].dtype for access in self.accesses))
+        """The dtype of arithmetic on values, of all statements."""
+        return self.accumulator_of(*self.statements)
+
+    def accumulator_of(self, *statements: Statement) -> str:
+        """The dtype in which statements compute. Every element is cast when it is loaded, and when it is stored."""
+        accesses = (access for s in statements for access in s.assignment.accesses)
+        return accumulator(*(self.type_of[access.tensor].dtype for access in accesses))
 
     @cached_property
     def is_product(self) -> bool:
@@ -325,15 +330,19 @@ class Problem:
         """The index variables of `order`, each once, with those that a derived one derives from in its place."""
         found: dict[IndexVar, None] = {}
         for var in order:
-            derived = self.parts_of.get(var)
+            derived = self.derivations.get(var)
             parts = (var,) if derived is None else self.without_derived([part for _, part in derived.parts])
             found.update(dict.fromkeys(parts))
         return tuple(found)
 
     @property
     def monoid(self) -> Monoid:
-        """The operation that adds the values of the first statement, with its zero in the target's dtype."""
-        return Monoid.of(self.statements[0].add, self.type_of[self.target.tensor].dtype)
+        """The operation that adds the values of the first statement, with its zero."""
+        return self.monoid_of(self.statements[0])
+
+    def monoid_of(self, statement: Statement) -> Monoid:
+        """The operation that adds the values of a statement, with its zero in the target's dtype."""
+        return Monoid.of(statement.add, self.type_of[statement.target.tensor].dtype)
 
     @property
     def is_assembly(self) -> bool:
@@ -354,7 +363,7 @@ class Problem:
         """One statement as a problem of its own, on its own patterns in their order. What it reads are operands."""
         statement = self.statements[number]
         own = statement.patterns
-        numbers = {n: place for place, n in enumerate(own)}
+        numbers = {n: number for number, n in enumerate(own)}
         accesses = (statement.target, *statement.reads)
         named = dict.fromkeys(inner.tensor for outer in accesses for inner in (outer, *outer.nested()))
         taken = self.variables_of(statement)
@@ -372,10 +381,9 @@ class Problem:
 
     def variables_of(self, statement: Statement) -> frozenset[IndexVar]:
         """The index variables of a statement: those of its accesses and patterns, and those they derive from."""
-        found = {v for n in statement.patterns for v in self.walks[n]} | set(statement.assignment.variables())
-        for derived in reversed(self.derived):
-            found.update(part for _, part in derived.parts if derived.var in found)
-        return frozenset(found)
+        return self.with_parts(
+            (*statement.assignment.variables(), *(v for n in statement.patterns for v in self.walks[n]))
+        )
 
     def _walked(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variables by which the tensors on it are accessed, () if no tensor lies on it.

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import cast
 
 from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of
-from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Multiply, Semiring
+from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Monoid, Multiply, Semiring
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
-__all__ = ["DerivedVar", "Statement", "product_statement"]
+__all__ = ["DerivedVar", "Statement", "as_added", "product_statement"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,15 @@ class DerivedVar:
     def sum(self) -> str:
         """The sum as text."""
         return " + ".join(part if stride == 1 else f"{stride}·{part}" for stride, part in self.parts)
+
+
+def as_added(value: Scalar, monoid: Monoid, stored: str, computed: str) -> Scalar:
+    """The value as ⊕ combines it. A selective ⊕ (min, max) compares values as the target stores them.
+
+    Args:
+        stored, computed: the names of the target's dtype and of the dtype of arithmetic.
+    """
+    return Rounded(value, stored) if monoid.is_selective and stored != computed else value
 
 
 def product_statement(

@@ -24,7 +24,7 @@ def half_instructions(request, monkeypatch):
 
 
 def kernel(source, target, count, lanes=0):
-    """`out[n] = target(in[n])`, in vectors of so many lanes."""
+    """`out[n] = target(in[n])`, in vectors of `lanes` lanes."""
     given, out = Buffer("given", Type(source), 0), Buffer("out", Type(target), 1, True)
     n = Var("n")
     body = Store(out, n, Cast(Load(given, n, lanes), target))

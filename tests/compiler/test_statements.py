@@ -64,6 +64,18 @@ def test_a_custom_call_has_several_results(matrix, temporaries):
     del handle
 
 
+def test_the_validity_flag_poisons_every_result(matrix):
+    pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
+    problem = rows(pattern_type(pattern), 40)
+    call = KernelCall(write_recipe(problem, plan_statements(problem, [pattern])), "- -").with_validity
+    handle = bind(call)
+    wanted = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((40,), (matrix.nnz,), (40,))]
+    run = jax.jit(lambda *x: jax.ffi.ffi_call(TARGET, wanted)(*x, key=call.key, recipe=call.recipe, bound=call.bound))
+    assert all(np.isnan(array).all() for array in run(matrix.data, *pattern.arrays, np.array(True)))
+    assert not any(np.isnan(array).any() for array in run(matrix.data, *pattern.arrays, np.array(False)))
+    del handle
+
+
 def rows_of(matrix: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
     return matrix.indptr[:-1], matrix.indptr[1:]
 

@@ -1,4 +1,4 @@
-"""Products of so many operands that not every contraction path can be priced."""
+"""Products of more operands than there is time to price every contraction path."""
 
 import numpy as np
 import pytest

@@ -85,7 +85,7 @@ def test_batches(relayout, batch, axis):
 
 
 def test_many_slots_in_many_threads():
-    """There are so many slots that several threads share the work."""
+    """There are enough slots for several threads to share the work."""
     rng = np.random.default_rng(0)
     coords = rng.permutation(10**6)[:100_000]
     big = jsparse.SparseTensor.from_coords(np.divmod(coords, 1000), rng.normal(size=100_000), (1000, 1000), "csr")

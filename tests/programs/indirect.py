@@ -162,7 +162,7 @@ class _IndirectDraw(SumDraw):
         return Leaf(name, tuple(indices))
 
     def table(self, shape: list[int], size: int) -> DenseOperand:
-        """A table of integers below `size`, some of which may be out of range."""
+        """A table of integers, most of them from 0 to `size` - 1. A few may be out of range."""
         dtype, number = self.choice(DTYPES, DTYPE_WEIGHTS), prod(shape)
         kind = self.choice(KINDS, KIND_WEIGHTS) if size else "padded"
         if kind == "padded":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -66,7 +67,7 @@ def random_statements(seed: int, number: int) -> RandomStatements:
     rng = np.random.default_rng((seed, number, 17))
     while True:
         try:
-            return replace(_Draw(rng).program(), seed=(seed, number))
+            return _Draw(rng).program((seed, number))
         except InexactError:
             continue
 
@@ -101,7 +102,7 @@ class _Draw:
         self.sizes |= {outer: -(-self.sizes[var] // width), inner: width}
         self.derived.append(DerivedVar(var, ((width, outer), (1, inner))))
 
-    def program(self) -> RandomStatements:
+    def program(self, seed: tuple[int, int]) -> RandomStatements:
         statements = [self.statement(f"T{n}") for n in range(int(self.rng.integers(1, 5)))]
         targets = [s.target.tensor for s in statements]
         temporaries = tuple(name for name in targets[:-1] if self.chance(0.5))
@@ -118,7 +119,7 @@ class _Draw:
             temporaries=temporaries,
         )
         arrays = {name: self.arrays[name] for name in operands}
-        return RandomStatements((), problem, tuple(self.patterns), arrays, _expected(problem, self.patterns, arrays))
+        return RandomStatements(seed, problem, tuple(self.patterns), arrays, _expected(problem, self.patterns, arrays))
 
     def statement(self, name: str) -> Statement:
         patterns = tuple(dict.fromkeys(self.pattern() for _ in range(self.one((0, 1, 1, 2)))))
@@ -241,39 +242,33 @@ class _Draw:
 
 def _expected(problem: Problem, patterns: Sequence[Pattern], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The values of all targets."""
-    places = [{tuple(c): n for n, c in enumerate(zip(*p.to_coords(), strict=True))} for p in patterns]
     known, found = dict(arrays), dict[str, np.ndarray]()
     for statement in problem.statements:
         name = statement.target.tensor
-        known[name] = found[name] = _Point.run(problem, statement, patterns, places, known)
+        known[name] = found[name] = _Meaning(problem, patterns, known).values(statement)
     return found
 
 
 @dataclass(frozen=True)
-class _Point:
-    """One point of a statement's iteration space."""
+class _Meaning:
+    """The values of targets on arrays of the tensors that are known so far."""
 
     problem: Problem
+    patterns: Sequence[Pattern]
     arrays: Mapping[str, np.ndarray]
-    at: Mapping[str, int]
-    positions: Mapping[int, int]
 
-    @staticmethod
-    def run(
-        problem: Problem,
-        statement: Statement,
-        patterns: Sequence[Pattern],
-        places: Sequence[Mapping[tuple[int, ...], int]],
-        arrays: Mapping[str, np.ndarray],
-    ) -> np.ndarray:
-        target = problem.type_of[statement.target.tensor]
+    def values(self, statement: Statement) -> np.ndarray:
+        """The values of a statement's target."""
+        target = self.problem.type_of[statement.target.tensor]
         shape = tuple(
-            patterns[a.pattern].nse if isinstance(a, Positions) else problem.size[statement.target.indices[a.dim]]
+            self.patterns[a.pattern].nse
+            if isinstance(a, Positions)
+            else self.problem.size[statement.target.indices[a.dim]]
             for a in target.axes
         )
         sums = np.full(shape, identity(statement.add, target.dtype), object)
         most = np.zeros(shape, object)
-        for point in _Point.each(problem, statement, patterns, places, arrays):
+        for point in self.points(statement):
             value = point.term(statement)
             where = point.where(statement.target)
             if value is None or where is None:
@@ -285,32 +280,41 @@ class _Point:
             _check(most[where], target.dtype)
         return np.array(sums.tolist(), target.dtype).reshape(shape)
 
-    @staticmethod
-    def each(
-        problem: Problem,
-        statement: Statement,
-        patterns: Sequence[Pattern],
-        places: Sequence[Mapping[tuple[int, ...], int]],
-        arrays: Mapping[str, np.ndarray],
-    ) -> Iterator[_Point]:
+    def points(self, statement: Statement) -> Iterator[_Point]:
         """The points at which all of the statement's patterns store an entry."""
-        walked = [v for n in statement.patterns for v in problem.walks[n]]
-        named = dict.fromkeys([*statement.assignment.variables(), *walked])
-        parts = {d.var: d for d in problem.derived if d.var in named}
-        outer = [v for d in parts.values() for _, v in d.parts]
-        free = list(dict.fromkeys([*(v for v in named if v not in parts), *outer]))
-        for point in itertools.product(*(range(problem.size[v]) for v in free)):
+        sizes, walks = self.problem.size, self.problem.walks
+        named = dict.fromkeys([*statement.assignment.variables(), *(v for n in statement.patterns for v in walks[n])])
+        derived = [d for d in self.problem.derived if d.var in named]
+        outer = [v for d in derived for _, v in d.parts]
+        free = list(dict.fromkeys([*(v for v in named if v not in {d.var for d in derived}), *outer]))
+        for point in itertools.product(*(range(sizes[v]) for v in free)):
             at = dict(zip(free, point, strict=True))
-            at |= {d.var: sum(stride * at[v] for stride, v in d.parts) for d in parts.values()}
-            if any(at[v] >= problem.size[v] for v in parts):
+            at |= {d.var: sum(stride * at[v] for stride, v in d.parts) for d in derived}
+            if any(at[d.var] >= sizes[d.var] for d in derived):
                 continue
-            found = {}
-            for n in statement.patterns:
-                order = patterns[n].format.order
-                key = tuple(at[problem.walks[n][order.index(dim)]] for dim in range(len(order)))
-                found[n] = places[n].get(key)
+            found = {n: self.position(n, at) for n in statement.patterns}
             if None not in found.values():
-                yield _Point(problem, arrays, at, found)
+                yield _Point(self.problem, self.arrays, at, found)
+
+    def position(self, number: int, at: Mapping[str, int]) -> int | None:
+        """The position in a pattern of the entry at a point, if it stores one."""
+        order, walk = self.patterns[number].format.order, self.problem.walks[number]
+        return self.entries[number].get(tuple(at[walk[order.index(dim)]] for dim in range(len(order))))
+
+    @cached_property
+    def entries(self) -> list[dict[tuple[int, ...], int]]:
+        """For each pattern, the position of each stored entry."""
+        return [{tuple(c): n for n, c in enumerate(zip(*p.to_coords(), strict=True))} for p in self.patterns]
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One point of a statement's iteration space."""
+
+    problem: Problem
+    arrays: Mapping[str, np.ndarray]
+    at: Mapping[str, int]
+    positions: Mapping[int, int]
 
     def term(self, statement: Statement) -> float | None:
         """The value, if it counts."""

@@ -120,7 +120,7 @@ class SumDraw(Draw):
                 return text
 
     def listed(self, indices: Sequence[str | Leaf]) -> str:
-        """The text of indices, some of which may be accesses."""
+        """The text of indices; some of them may be accesses."""
         comma = ", " if self.chance(0.3) else ","
         return comma.join(index if isinstance(index, str) else self.written(index) for index in indices)
 

@@ -158,7 +158,7 @@ def test_bcoo_partners(dense):
     np.testing.assert_array_equal((A + S).todense(), 2 * dense)
 
 
-# pairs of shapes, some of which do not broadcast
+# pairs of shapes; some pairs do not broadcast
 SHAPES = [(5, 7), (1, 7), (5, 1), (7,), (1,), (3, 1, 5, 1)]
 
 

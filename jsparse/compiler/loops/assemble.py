@@ -28,9 +28,9 @@ from jsparse.compiler.loops.nest import (
 )
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.scalar import Rounded, Scalar
+from jsparse.compiler.scalar import Scalar
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.statement import Statement
+from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["assemble_loops"]
@@ -115,12 +115,10 @@ class _Assembler:
         return self._nested(loops, Assign(self.row.access(), self._value(term), self.dtype, self.problem.monoid))
 
     def _value(self, term: Statement) -> Scalar | None:
-        """What a term adds, compared as the target stores it in a selective sum; None if no values are wanted."""
-        stored = self.problem.type_of[self.target.tensor].dtype
+        """What a term adds; None if no values are wanted."""
         if term.value is None or not self.problem.wants_values:
             return None
-        selects = self.problem.monoid.is_selective and stored != self.dtype
-        return Rounded(term.value, stored) if selects else term.value
+        return as_added(term.value, self.problem.monoid, self.problem.type_of[self.target.tensor].dtype, self.dtype)
 
     def _nested(self, loops: Iterable[Loop], stmt: Stmt) -> Stmt:
         for loop in reversed(list(loops)):

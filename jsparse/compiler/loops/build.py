@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.loops.assemble import assemble_loops
 from jsparse.compiler.loops.blocked_sums import blocked_sums
 from jsparse.compiler.loops.domain import Derivation, HorizontalReduce, Lanes, LevelIteration, Panels, Tiles
@@ -26,10 +25,9 @@ from jsparse.compiler.loops.nest import (
     Workspace,
 )
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of, replaced
+from jsparse.compiler.scalar import Apply, Scalar, accesses_of, factors_of, product_of, replaced
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.semiring import Monoid
-from jsparse.compiler.statement import Statement
+from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import Access
 
 __all__ = ["build_loops"]
@@ -60,9 +58,8 @@ class _Builder:
         self.problem, self.statement, self.schedule = problem, statement, schedule
         self.target, self.positions = statement.target, problem.type_of[statement.target.tensor].positions
         self.stored = problem.type_of[self.target.tensor].dtype
-        self.dtype = accumulator(*(problem.type_of[a.tensor].dtype for a in statement.assignment.accesses))
-        self.monoid = Monoid.of(statement.add, self.stored)
-        self.free_vars = problem.free_vars_of(statement.target)
+        self.dtype, self.monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
+        self.free_vars = problem.with_parts(statement.target.variables())
         self.vector = schedule.order[-1] if schedule.lanes else None
         self.loops, self.summed, self.sum_at = self._sequence()
         self.register_at = self._register_depth()
@@ -127,7 +124,7 @@ class _Builder:
         """Whether the loops visit every element of the target: not if a sparse level leaves coordinates out, if a
         repeated index restricts them to a diagonal, or if a sum of others may leave an index out."""
         named = set(self.target.indices)
-        if len(named) < len(self.target.indices) or not named.isdisjoint(self.problem.parts_of):
+        if len(named) < len(self.target.indices) or not named.isdisjoint(self.problem.derivations):
             return False
         own = None if self.positions is None else self.positions.pattern
         if own is not None and self.problem.patterns[own].dynamic:
@@ -233,12 +230,8 @@ class _Builder:
         return Forall(self.vector, Lanes(), assign) if self.vector else assign
 
     def _assign(self, target: Access, accumulate: bool, value: Scalar) -> Assign:
-        """The assignment, under the statement's condition where its whole value is added.
-
-        A selective sum (min, max) compares its terms as the target would store them.
-        """
+        """The assignment, under the statement's condition where its whole value is added."""
         condition = self.statement.condition if value == self.statement.value else None
         is_workspace = isinstance(value, Access) and value.tensor not in self.problem.type_of
-        if self.monoid.is_selective and self.stored != self.dtype and not is_workspace:
-            value = Rounded(value, self.stored)
-        return Assign(target, value, self.dtype, self.monoid, accumulate, condition)
+        added = value if is_workspace else as_added(value, self.monoid, self.stored, self.dtype)
+        return Assign(target, added, self.dtype, self.monoid, accumulate, condition)
