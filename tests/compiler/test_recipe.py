@@ -1,10 +1,12 @@
 """Recipes: problems and schedules as text, and back."""
 
 import json
+from collections import Counter
 
 import pytest
-from compiler.cases import CASES
+from compiler.cases import CASES, sparse
 
+import jsparse
 from jsparse import JsparseError
 from jsparse.compiler.output import Compute, Coordinates, Count, Write, read_output, write_output
 from jsparse.compiler.problem import Dense, Problem, TensorType, problem_of_product
@@ -82,3 +84,21 @@ def test_output_kinds_are_read_as_they_were_written():
     for value in (None, [], ["compute", 1], ["count"], ["write", "rows", True], ["write", "levels", 1]):
         with pytest.raises(ValueError):
             read_output(value)
+
+
+def test_a_first_call_reads_each_recipe_once(monkeypatch):
+    read = Counter()
+    loads = json.loads
+
+    def counted(text):
+        read[text] += 1
+        return loads(text)
+
+    jsparse.clear_cache()
+    monkeypatch.setattr(json, "loads", counted)
+    A, B = sparse(7, 5, density=0.5), sparse(5, 3, density=0.5)
+    jsparse.einsum("ij,jk->ik", A, B)
+    jsparse.einsum("ij,jk->ik", A.dynamic(), B.dynamic(), nse=21)
+    kernels = [count for text, count in read.items() if "statements" in text]
+    assert len(kernels) > 3
+    assert set(kernels) == {1}

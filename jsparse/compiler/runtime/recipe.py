@@ -50,9 +50,18 @@ def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str
     return json.dumps(value, separators=(",", ":"))
 
 
-@remembered(maxsize=256)
 def read_recipe(text: str) -> tuple[Problem, tuple[Schedule, ...]]:
     """Read the problem and the schedules of a recipe. Raises JsparseError for other text, or another version."""
+    return _read(text)[:2]
+
+
+def backend_of(text: str) -> str:
+    """The name of the backend that a recipe asks for. Raises JsparseError if it is none of those that there are."""
+    return _read(text)[2]
+
+
+@remembered(maxsize=256)  # a first call asks three times, and reads once
+def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
     try:
         value = json.loads(text)
         if value["version"] != VERSION:
@@ -72,8 +81,9 @@ def read_recipe(text: str) -> tuple[Problem, tuple[Schedule, ...]]:
             tuple(DerivedVar(str(v), tuple((int(n), str(part)) for n, part in parts)) for v, parts in value["derived"]),
             tuple(map(str, value["temporaries"])),
         )
-        return problem, tuple(_read_schedule(schedule) for schedule in value["schedules"])
-    except (KeyError, TypeError, ValueError) as error:
+        schedules = tuple(_read_schedule(schedule) for schedule in value["schedules"])
+        return problem, schedules, _read_backend(value.get("backend", DEFAULT))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
@@ -87,12 +97,7 @@ def _read_schedule(value: dict[str, Any]) -> Schedule:
     return Schedule(**{**value, "own": tuple(map(tuple, value["own"]))})
 
 
-def backend_of(text: str) -> str:
-    """The name of the backend that a recipe asks for. Raises JsparseError if it is none of those that there are."""
-    try:
-        name = json.loads(text).get("backend", DEFAULT)
-    except (AttributeError, ValueError) as error:
-        raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
+def _read_backend(name: Any) -> str:
     if not isinstance(name, str) or name not in BACKENDS:
         raise JsparseError(f"Expected a recipe by the backend {' or '.join(BACKENDS)}, but got {represented(name)}.")
     return name

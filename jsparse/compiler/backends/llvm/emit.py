@@ -115,8 +115,8 @@ class _Body:
                 self.borrow(stmt)
             case LocalArray(buffer=buffer, length=length):
                 array = ir.ArrayType(memory_type(buffer.type), length)
-                place = self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
-                place.align = CACHE_LINE
+                memory = self.expr.buffers[buffer.name] = self.on_stack(array, buffer.name)
+                memory.align = CACHE_LINE
 
     def on_stack(self, type_: ir.Type, name: str) -> Any:
         """Stack memory, at a fixed position in the function's frame.
@@ -126,9 +126,9 @@ class _Body:
         """
         with self.builder.goto_block(self.entry):
             self.builder.position_at_start(self.entry)
-            place = self.builder.alloca(type_, name=name)
-        place.type = POINTER  # llvmlite would type it by its element
-        return place
+            memory = self.builder.alloca(type_, name=name)
+        memory.type = POINTER  # llvmlite would type it by its element
+        return memory
 
     def store(self, stmt: Store) -> None:
         address = self.expr.address(stmt.buffer, self.expr.value(stmt.index))
