@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Case", "Laps", "Row", "Step", "UnavailableError", "agree", "measure", "table"]
+__all__ = ["Case", "Laps", "NotInstalledError", "Row", "Step", "UnavailableError", "agree", "means", "measure", "table"]
 
 SETTLE = 0.05  # seconds of untimed runs of a candidate before its timed runs
 
@@ -22,6 +22,10 @@ Step = Callable[[], Any]
 
 class UnavailableError(Exception):
     """A candidate cannot run here. Its factory raises this error, and the table contains the short message."""
+
+
+class NotInstalledError(Exception):
+    """A candidate's library is not installed. Its factory raises this error, and tables leave the candidate out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def measure(case: Case, seconds: float = 2.0) -> list[Row]:
 
 
 def _prepare(case: Case) -> tuple[dict[str, Step], dict[str, str]]:
-    """The steps whose results are right, and the reasons why other candidates cannot be timed."""
+    """The steps whose results are right, and the reasons why other installed candidates cannot be timed."""
     steps: dict[str, Step] = {}
     failures: dict[str, str] = {}
     expected = case.expected()
@@ -86,6 +90,8 @@ def _prepare(case: Case) -> tuple[dict[str, Step], dict[str, str]]:
         try:
             step = factory()
             result = step()
+        except NotInstalledError:
+            continue
         except UnavailableError as reason:
             failures[name] = str(reason)
         except Exception as error:
@@ -104,7 +110,7 @@ def _first_line(error: Exception) -> str:
 
 
 def agree(result: Any, expected: Any, tolerance: float = 1e-4) -> bool:
-    """Whether all arrays of `result` equal those of `expected` up to `tolerance` of the largest magnitude in each."""
+    """Whether all arrays of `result` equal those of `expected` up to `tolerance` of the largest finite magnitude."""
     got, want = _arrays(result), _arrays(expected)
     return len(got) == len(want) and all(_close(a, b, tolerance) for a, b in zip(got, want, strict=True))
 
@@ -112,7 +118,7 @@ def agree(result: Any, expected: Any, tolerance: float = 1e-4) -> bool:
 def _close(got: NDArray[Any], want: NDArray[Any], tolerance: float) -> bool:
     if got.shape != want.shape:
         return False
-    scale = float(np.abs(want).max(initial=0)) or 1.0
+    scale = float(np.abs(want[np.isfinite(want)]).max(initial=0)) or 1.0
     return bool(np.allclose(got, want, rtol=tolerance, atol=tolerance * scale))
 
 
@@ -176,6 +182,21 @@ def table(results: Iterable[tuple[str, Sequence[Row]]], base: str = "jsparse") -
     widths[:2] = (max(len(line[column]) for line in cells) for column in (0, 1))
     lines = [_aligned(line, widths) for line in cells]
     lines.insert(1, "-" * len(lines[0]))
+    return "\n".join(lines)
+
+
+def means(results: Iterable[tuple[str, Sequence[Row]]]) -> str:
+    """For each candidate, the number of cases, and the geometric mean, the least and the largest of its ratios."""
+    ratios: dict[str, list[float]] = {}
+    for _, rows in results:
+        for row in rows[1:]:
+            if row.ratio is not None:
+                ratios.setdefault(row.candidate, []).append(row.ratio)
+    width = max(map(len, ratios), default=0)
+    lines = []
+    for name, found in ratios.items():
+        mean, extremes = statistics.geometric_mean(found), f"{min(found):.2f} to {max(found):.2f}"
+        lines.append(f"{name:<{width}}  {len(found):3} cases  {mean:.2f}  ({extremes})")
     return "\n".join(lines)
 
 

@@ -13,13 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from harness import Step, UnavailableError
+from harness import NotInstalledError, Step, UnavailableError
 from jax.experimental import sparse
 from numpy.typing import NDArray
+from suitesparse import dense_step
 
 import jsparse
 
-__all__ = ["Product", "dense_limit", "import_torch", "jitted", "matmul", "products"]
+__all__ = ["Product", "dense_limit", "import_torch", "jitted", "matmul", "products", "torch_csr"]
 
 DENSE_LIMIT = 2 << 30
 
@@ -34,11 +35,12 @@ class Product:
     bcoo: Callable[..., Any] | None
     bcsr: Callable[..., Any] | None
     dense: Callable[..., Any] | None
+    graphblas: Callable[..., Any] | None = None
 
 
 def matmul(subscripts: str, spelled: Callable[[Any, Any], Any] = operator.matmul, **others: Any) -> Product:
     """A product of two operands: an einsum for jsparse, the function `spelled` for its peers, except for `others`."""
-    same = dict.fromkeys(("scipy", "bcoo", "bcsr", "dense"), spelled)
+    same = dict.fromkeys(("scipy", "bcoo", "bcsr", "dense", "graphblas"), spelled)
     spellings = {**same, "torch": lambda _, a, x: spelled(a, x), **others}
     return Product(jsparse=lambda a, x: jsparse.einsum(subscripts, a, x), **spellings)
 
@@ -52,6 +54,7 @@ def products(
         "scipy": _scipy(product.scipy, matrix, operands),
         "torch (int32)": _torch(product.torch, matrix, operands, np.int32),
         "torch (int64)": _torch(product.torch, matrix, operands, np.int64),
+        "GraphBLAS": _graphblas(product.graphblas, matrix, operands),
         "jax BCOO": _jax(product.bcoo, lambda: sparse.BCOO.from_scipy_sparse(matrix()), operands),
         "jax BCSR": _jax(product.bcsr, lambda: sparse.BCSR.from_scipy_sparse(matrix()), operands),
         "jax dense": _jax(product.dense, lambda: _dense(matrix()), operands),
@@ -73,9 +76,9 @@ def dense_limit(shape: Sequence[int], itemsize: int = 4) -> None:
 
 
 def import_torch() -> Any:
-    """The module `torch`, set to two threads. Raises `UnavailableError` if it is not installed."""
+    """The module `torch`, set to two threads. Raises `NotInstalledError` if it is not installed."""
     if importlib.util.find_spec("torch") is None:
-        raise UnavailableError("absent: torch is not installed")
+        raise NotInstalledError("torch")
     import torch
 
     torch.set_num_threads(2)
@@ -110,6 +113,22 @@ def _scipy(
     return factory
 
 
+def _graphblas(
+    function: Callable[..., Any] | None,
+    matrix: Callable[[], sp.csr_array],
+    operands: Callable[[], Sequence[NDArray[Any]]],
+) -> Callable[[], Step] | None:
+    return None if function is None else lambda: dense_step(function, matrix(), operands())
+
+
+def torch_csr(torch: Any, matrix: sp.csr_array, index: type[np.signedinteger[Any]]) -> Any:
+    """The matrix as a tensor of torch, with index arrays of that dtype."""
+    arrays = (matrix.indptr.astype(index), matrix.indices.astype(index), matrix.data.copy())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch warns that sparse CSR is in beta
+        return torch.sparse_csr_tensor(*map(torch.from_numpy, arrays), size=matrix.shape)
+
+
 def _torch(
     function: Callable[..., Any] | None,
     matrix: Callable[[], sp.csr_array],
@@ -120,11 +139,8 @@ def _torch(
         return None
 
     def factory() -> Step:
-        torch, a = import_torch(), matrix()
-        arrays = (a.indptr.astype(index), a.indices.astype(index), a.data.copy())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch warns that sparse CSR is in beta
-            tensor = torch.sparse_csr_tensor(*map(torch.from_numpy, arrays), size=a.shape)
+        torch = import_torch()
+        tensor = torch_csr(torch, matrix(), index)
         rest = [torch.from_numpy(operand.copy()) for operand in operands()]
         return lambda: function(torch, tensor, *rest)
 

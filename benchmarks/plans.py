@@ -117,8 +117,9 @@ def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, colum
 
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
     """The name of each candidate, and a context in which it is chosen. They are sorted by estimated cost."""
-    from jsparse.compiler.schedule import candidate as candidate_module
     from jsparse.compiler.schedule.candidate import candidates
+
+    from jsparse.compiler.schedule import candidate as candidate_module
     from jsparse.compiler.schedule.cost import estimate
     from jsparse.compiler.schedule.select import _name, plan_as
 

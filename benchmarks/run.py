@@ -17,6 +17,7 @@ from typing import Any
 
 THREADS = 2
 RESULTS = Path(__file__).parent / "results"
+PEERS = ("torch", "python-graphblas", "suitesparse-graphblas")  # packages that may be absent
 
 
 def limit_threads() -> None:
@@ -30,7 +31,7 @@ def limit_threads() -> None:
 def environment() -> dict[str, str]:
     """A description of the machine, its load, and the versions of the candidates, on which the times depend."""
     versions = {}
-    for package in ("jsparse", "jax", "jaxlib", "numpy", "scipy", "torch"):
+    for package in ("jsparse", "jax", "jaxlib", "numpy", "scipy", *PEERS):
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     limit_threads()
     from cases import select
     from figure import draw
-    from harness import Row, measure, table
+    from harness import Row, means, measure, table
 
     try:
         chosen = select(options.case)
@@ -79,6 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     healthy, machine = True, environment()
     RESULTS.mkdir(exist_ok=True)
     print(", ".join(f"{name} {value}" for name, value in machine.items()))
+    if missing := [name for name in PEERS if machine[name] == "absent"]:
+        print(f"Candidates are left out, because these packages are not installed: {', '.join(missing)}.")
     for case in chosen:
         rows = measure(case, options.seconds)
         print(f"\n{case.description}\n{table([(case.name, rows)])}", flush=True)
@@ -87,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         record = {"case": case.name, "description": case.description, "environment": machine}
         results.append(record | {"rows": [row.as_json() for row in rows]})
         (RESULTS / f"{case.name}.json").write_text(json.dumps(results[-1], indent=1) + "\n")
+    if len(drawn) > 1:
+        print(f"\ngeometric means of ratios\n{means(drawn)}")
     picture = RESULTS / "benchmarks.png"
     draw(drawn, picture, ", ".join(f"{name} {machine[name]}" for name in ("processor", "threads", "jax", "load")))
     print(f"\nwrote {len(drawn)} files of figures and {picture.name} to {RESULTS.name}/")

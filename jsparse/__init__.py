@@ -3,6 +3,7 @@
 from jsparse import _supported as _supported  # first: the other imports need names that an older JAX may lack
 from jsparse._version import __version__ as __version__
 from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse
+from jsparse.compiler.schedule import Schedule as Schedule
 from jsparse.convert.creation import asarray as asarray
 from jsparse.errors import CacheError as CacheError
 from jsparse.errors import CacheWarning as CacheWarning
@@ -14,6 +15,7 @@ from jsparse.errors import LeafError as LeafError
 from jsparse.errors import LinearityError as LinearityError
 from jsparse.errors import NotYetSupportedError as NotYetSupportedError
 from jsparse.errors import PatternError as PatternError
+from jsparse.errors import ScheduleError as ScheduleError
 from jsparse.errors import SemiringError as SemiringError
 from jsparse.errors import ShapeError as ShapeError
 from jsparse.errors import SubscriptError as SubscriptError

@@ -1,22 +1,42 @@
-"""`python -m jsparse cache` shows the folder of compiled kernels; with `--clear`, it empties the folder."""
+"""`python -m jsparse info` prints what a bug report needs; `python -m jsparse cache` shows the kernels on disk.
+
+With `--json`, the former prints JSON. With `--clear`, the latter empties the folder.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 
 from jsparse.compiler import cache
 from jsparse.errors import CacheError
+from jsparse.ops.installation import as_text, installation
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 1 if the folder cannot be read or emptied, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m jsparse", description="Manage jsparse's kernels on disk.")
+    parser = argparse.ArgumentParser(prog="python -m jsparse", description="Describe jsparse, and manage its kernels.")
     commands = parser.add_subparsers(required=True, metavar="command")
-    about = commands.add_parser("cache", help="show the folder of compiled kernels, or empty it")
-    about.add_argument("--clear", action="store_true", help="remove all kernels from the folder")
+    about = commands.add_parser("info", help="print versions, machine and settings, for bug reports")
+    about.add_argument("--json", action="store_true", help="print JSON")
+    about.set_defaults(run=_info)
+    folder = commands.add_parser("cache", help="show the folder of compiled kernels, or empty it")
+    folder.add_argument("--clear", action="store_true", help="remove all kernels from the folder")
+    folder.set_defaults(run=_cache)
     options = parser.parse_args(arguments)
+    status: int = options.run(options)
+    return status
+
+
+def _info(options: argparse.Namespace) -> int:
+    facts = installation()
+    print(json.dumps(facts, indent=2) if options.json else as_text(facts))
+    return 0
+
+
+def _cache(options: argparse.Namespace) -> int:
     if cache.location.cache_dir is None:
         print("There is no folder for compiled kernels: JSPARSE_CACHE_DIR is empty.")
         return 0

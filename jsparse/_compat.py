@@ -28,6 +28,7 @@ __all__ = [
     "is_for_export",
     "is_undefined",
     "keep_alive",
+    "live_jaxpr",
     "make_context",
     "make_primitive",
     "output_aval",
@@ -139,6 +140,12 @@ def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
         return _made_to_vary(x, missing) if missing else x
 
     return tuple(map(varied, operands))
+
+
+def live_jaxpr(closed: Any) -> Any:
+    """The jaxpr of a closed jaxpr, without equations that no result depends on. XLA does not run them either."""
+    live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    return live
 
 
 def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:

@@ -18,6 +18,9 @@ _Resolver: TypeAlias = Callable[[str, str, str], None]
 ABI: int
 """The version of what a kernel sees, `csrc/kernel/abi.h`."""
 
+FFI_VERSION: tuple[int, int]
+"""The version of XLA's FFI that the extension uses: major, minor."""
+
 @final
 class Call:
     """A handle on a bound call. When the last handle of a key dies, the call is retired, unless it is pinned.

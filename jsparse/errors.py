@@ -13,6 +13,7 @@ __all__ = [
     "LinearityError",
     "NotYetSupportedError",
     "PatternError",
+    "ScheduleError",
     "SemiringError",
     "ShapeError",
     "SubscriptError",
@@ -99,6 +100,10 @@ class LeafError(PatternError, ShapeError):
 
 class SemiringError(JsparseError, ValueError):
     """A semiring is unknown, or not defined for the values."""
+
+
+class ScheduleError(JsparseError, ValueError):
+    """A schedule is no text of steps, or a step is illegal on the loops that it is for."""
 
 
 class LinearityError(JsparseError, ValueError):

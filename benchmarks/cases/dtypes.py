@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from harness import Case, Step
 from peers import import_torch, jitted
+from suitesparse import dense_step
 
 import jsparse
 
@@ -22,7 +23,7 @@ WIDTH = 128
 def cases() -> list[Case]:
     """The cases: float64 against the peers, and bfloat16 against float32."""
     graph = f"A X, R-MAT graph (169,343 nodes, 2,300,000 edges), {WIDTH} columns"
-    wide = {"jsparse": _ours("float64"), "scipy": _scipy, "torch": _torch}
+    wide = {"jsparse": _ours("float64"), "scipy": _scipy, "torch": _torch, "GraphBLAS": _graphblas}
     narrow = {"jsparse, bfloat16": _ours("bfloat16"), "jsparse, float32": _ours("float32")}
     return [
         Case("spmm_f64", f"{graph}, f64", wide, _expected),
@@ -67,6 +68,11 @@ def _with_x64(step: Step) -> Step:
 def _scipy() -> Step:
     a, x = _operands()
     return lambda: a @ x
+
+
+def _graphblas() -> Step:
+    a, x = _operands()
+    return dense_step(lambda a, x: a @ x, a, [x])
 
 
 def _torch() -> Step:

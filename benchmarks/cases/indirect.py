@@ -58,7 +58,7 @@ def _product(size: int, stored: int, columns: int) -> Case:
         A, B = operands()
         C = A.tocoo()
         V, B, rows, cols = (t.from_numpy(np.array(x)) for x in (C.data, B, C.row, C.col))
-        return lambda: t.zeros(size, columns).index_add_(0, rows, V[:, None] * B[cols]).numpy()
+        return lambda: t.zeros(size, columns).index_add_(0, rows, V[:, None] * B.index_select(0, cols)).numpy()
 
     return Case(
         name="indirect_spmm",

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from graphs import uniform
 from harness import Case, Step
 from peers import import_torch, jitted
+from suitesparse import dense_step
 
 import jsparse
 
@@ -74,9 +75,12 @@ def _dense_first() -> Case:
         x = t.from_numpy(dense(rows, SIZE).copy())
         return lambda: x @ tensor
 
+    def graphblas() -> Step:
+        return dense_step(lambda a, x: x @ a, _matrix(stored), [dense(rows, SIZE)])
+
     return Case(
         name="dense_times_csr",
         description=f"X A, X {rows:,} x {SIZE:,}, A {SIZE:,}² with {stored:,} entries, f32",
-        candidates={"jsparse": ours, "scipy": scipy, "torch": torch},
+        candidates={"jsparse": ours, "scipy": scipy, "torch": torch, "GraphBLAS": graphblas},
         expected=lambda: dense(rows, SIZE) @ _matrix(stored),
     )

@@ -72,7 +72,12 @@ def _torch() -> Step:
     (i, j, k), values = _tensor()
     i, j, k = (torch.from_numpy(x.astype(np.int64)) for x in (i, j, k))
     v, (b, c) = torch.from_numpy(values.copy()), (torch.from_numpy(x.copy()) for x in _factors())
-    return lambda: torch.zeros(SHAPE[0], RANK).index_add_(0, i, v[:, None] * b[j] * c[k]).numpy()
+
+    def step() -> np.ndarray:
+        products = v[:, None] * b.index_select(0, j) * c.index_select(0, k)
+        return torch.zeros(SHAPE[0], RANK).index_add_(0, i, products).numpy()
+
+    return step
 
 
 def _expected() -> np.ndarray:

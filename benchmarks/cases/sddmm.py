@@ -12,6 +12,7 @@ from harness import Case, Step
 from jax import numpy as jnp
 from jax.experimental import sparse
 from peers import import_torch, jitted
+from suitesparse import masked_step
 
 import jsparse
 
@@ -56,6 +57,7 @@ def _case(width: int) -> Case:
             "jsparse": ours,
             "torch, Yᵀ strided": _torch(operands, False),
             "torch, Yᵀ copied": _torch(operands, True),
+            "GraphBLAS": lambda: masked_step(_matrix(), *operands()),
             "jax BCOO": bcoo,
         },
         expected=lambda: _expected(*operands()),

@@ -49,8 +49,8 @@ XLA_FFI_Error* describe(Extension* extension) {
   XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
   metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
   metadata->api_version.extension_start = nullptr;
-  metadata->api_version.major_version = 0;
-  metadata->api_version.minor_version = 1;
+  metadata->api_version.major_version = kFfiMajor;
+  metadata->api_version.minor_version = kFfiMinor;
   metadata->traits = 0;
   return nullptr;
 }

@@ -7,6 +7,9 @@
 
 namespace jsparse {
 
+// The version of XLA's FFI that the handler uses, and reports.
+inline constexpr int kFfiMajor = 0, kFfiMinor = 1;
+
 // Serves the stages instantiate and execute.
 extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame);
 

@@ -228,6 +228,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("run_python", &run_python, py::arg("function"), py::arg("context"), py::arg("buffers"), py::arg("dims"));
   m.def("last_error", [] { return last_error; });
   m.attr("ABI") = kAbi;
+  m.attr("FFI_VERSION") = py::make_tuple(kFfiMajor, kFfiMinor);
   define_coordinates(m);
   define_conversions(m);
   define_values(m);

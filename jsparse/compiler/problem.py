@@ -33,9 +33,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeAlias, TypeVar
 
+from jsparse.base.lazy import lazy
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.output import Compute, Coordinates, OutputKind, Write
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Monoid, Semiring
@@ -241,7 +241,7 @@ class Problem:
         """The terms of an ordered assembly; of any other problem none."""
         return self.statements if self.ordered else ()
 
-    @cached_property
+    @lazy
     def assignment(self) -> Assignment:
         """The only statement's target, and what it reads. In an assembly nothing is read."""
         return Assignment(self.target, ()) if self.is_assembly else self.statement.assignment
@@ -252,49 +252,49 @@ class Problem:
         (only,) = self.statements
         return only
 
-    @cached_property
+    @lazy
     def accesses(self) -> tuple[Access, ...]:
         """All accesses of all statements, the targets' first, without those inside of indices."""
         return (*(s.target for s in self.statements), *(access for s in self.statements for access in s.reads))
 
-    @cached_property
+    @lazy
     def size(self) -> dict[IndexVar, int | None]:
         """The size of each index variable."""
         return dict(self.sizes)
 
-    @cached_property
+    @lazy
     def derivations(self) -> dict[IndexVar, DerivedVar]:
         """The derived index variables, by name."""
         return {derived.var: derived for derived in self.derived}
 
-    @cached_property
+    @lazy
     def type_of(self) -> dict[str, TensorType]:
         """The type of each tensor, by name."""
         return {tensor.name: tensor for tensor in self.tensors}
 
-    @cached_property
+    @lazy
     def results(self) -> tuple[TensorType, ...]:
         """The types of the targets that are results, in the order of their statements."""
         names = dict.fromkeys(s.target.tensor for s in self.statements)
         return tuple(self.type_of[name] for name in names if name not in self.temporaries)
 
-    @cached_property
+    @lazy
     def operands(self) -> tuple[TensorType, ...]:
         """The types of the tensors that are no targets."""
         targets = {s.target.tensor for s in self.statements}
         return tuple(tensor for tensor in self.tensors if tensor.name not in targets)
 
-    @cached_property
+    @lazy
     def level_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variable of each level."""
         return tuple(walk[type_.batch_axes :] for walk, type_ in zip(self.walks, self.patterns, strict=True))
 
-    @cached_property
+    @lazy
     def batch_variables(self) -> tuple[tuple[IndexVar, ...], ...]:
         """For each pattern, the index variables of its index arrays' leading axes."""
         return tuple(walk[: type_.batch_axes] for walk, type_ in zip(self.walks, self.patterns, strict=True))
 
-    @cached_property
+    @lazy
     def free_vars(self) -> frozenset[IndexVar]:
         """The index variables that determine an element of the first target."""
         return self.with_parts(self.target.variables())
@@ -306,7 +306,7 @@ class Problem:
             found.update(part for _, part in derived.parts if derived.var in found)
         return frozenset(found)
 
-    @cached_property
+    @lazy
     def accumulator(self) -> str:
         """The dtype of arithmetic on values, of all statements."""
         return self.accumulator_of(*self.statements)
@@ -315,16 +315,6 @@ class Problem:
         """The dtype in which statements compute. Every element is cast when it is loaded, and when it is stored."""
         accesses = (access for s in statements for access in s.assignment.accesses)
         return accumulator(*(self.type_of[access.tensor].dtype for access in accesses))
-
-    @cached_property
-    def is_product(self) -> bool:
-        """Whether the only statement multiplies accesses by index variables that run freely, under no condition."""
-        return not self.derived and self.statement.condition is None and self.statement.factors is not None
-
-    @cached_property
-    def sums_first(self) -> bool:
-        """Whether Σ (a·b) = (Σ a)·b for a factor b that lacks the summed index variable."""
-        return self.is_product and self.statement.sums_first
 
     def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
         """The index variables of `order`, each once, with those that a derived one derives from in its place."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
+from jsparse.base.lazy import lazy
 from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of
 from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Monoid, Multiply, Semiring
 from jsparse.notation.assignment import Access, Assignment, IndexVar
@@ -39,22 +39,22 @@ class Statement:
         stated = f"{self.target} {'' if self.add == '+' else self.add}= {'1' if self.value is None else self.value}"
         return stated if self.condition is None else f"{stated} if {self.condition}"
 
-    @cached_property
+    @lazy
     def reads(self) -> tuple[Access, ...]:
         """What is read, from left to right: the condition's accesses, then the value's."""
         return accesses_of(self.condition, self.value)
 
-    @cached_property
+    @lazy
     def assignment(self) -> Assignment:
         """The target, and what is read, as if it was multiplied: what the scheduler has to know in most cases."""
         return Assignment(self.target, self.reads)
 
-    @cached_property
+    @lazy
     def factors(self) -> tuple[Access, ...] | None:
         """The factors of the value, if it is a product of accesses; else None."""
         return None if self.value is None else factors_of(self.value)
 
-    @cached_property
+    @lazy
     def sums_first(self) -> bool:
         """Whether ⊕ and the operation of the product distribute, and the zero of ⊕ is absorbing."""
         if self.factors is None:

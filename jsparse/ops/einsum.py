@@ -11,14 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.limits import MOST_BYTES, check_bytes, checked_nse
+from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import NotYetSupportedError, shortened
+from jsparse.errors import shortened
 from jsparse.notation import read_sublists
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.operands import as_array
 from jsparse.planning.planned import plan_einsum
 from jsparse.planning.request import OutFormat
+from jsparse.planning.scheduled import as_schedules
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["einsum"]
@@ -30,7 +32,7 @@ def einsum(
     out_format: OutFormat = None,
     nse: int | None = None,
     semiring: str | Semiring = "plus_times",
-    schedule: Any = None,
+    schedule: Schedule | None = None,
     preferred_element_type: Any = None,
 ) -> jax.Array | SparseTensor:
     """Compute a sum of products of sparse and dense tensors, in numpy's notation.
@@ -65,7 +67,8 @@ def einsum(
             gives the semiring's zero: inf or the largest integer for min, -inf or the smallest for max. The gradient of
             a minimum or maximum is shared equally by the products that attain it (in each step, if the einsum is
             computed in steps). If all operands are dense, jax.numpy computes it over the whole iteration space.
-        schedule: reserved; must be None.
+        schedule: steps that the kernel has to have; the scheduler completes them (docs/scheduling.md). An einsum with a
+            schedule is one kernel, however many operands it has. Derivatives and batches are scheduled without it.
         preferred_element_type: the dtype of the result, by default what operands promote to. Products are summed at
             least in that dtype (float16 and bfloat16: in float32), and rounded once.
 
@@ -80,6 +83,7 @@ def einsum(
         SemiringError: the semiring is unknown, or not defined for the operands' dtype.
         FormatError: out_format is no format for the result's rank.
         PatternError: the result has more than `nse` entries, or nothing bounds them: pass nse=.
+        ScheduleError: a step of the schedule is illegal; the message says why.
     """
     shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     nse = checked_nse(nse, shown)
@@ -88,14 +92,16 @@ def einsum(
     if not (dense or isinstance(subscripts, str)):
         subscripts, operands = read_sublists((subscripts, *operands))
         shown = f"'{shortened(subscripts)}'"
-    _refuse(shown, schedule=schedule)
+    schedules = as_schedules(schedule, shown)
     ring = semiring_named(semiring, str(shown).strip("'"))
     preferred = preferred_dtype(shown, preferred_element_type)
-    if dense and ring.is_linear:
+    if dense and ring.is_linear and not schedules:
         return _of_arrays((subscripts, *operands), preferred, str(shown).strip("'"))
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
-    return cast("jax.Array | SparseTensor", plan_einsum(subscripts, operands, out_format, nse, preferred, ring).run())
+    return cast(
+        "jax.Array | SparseTensor", plan_einsum(subscripts, operands, out_format, nse, preferred, ring, schedules).run()
+    )
 
 
 def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) -> jax.Array:
@@ -115,9 +121,3 @@ def _of_arrays(arguments: Sequence[Any], preferred: np.dtype | None, text: str) 
         result = jax.eval_shape(computed, *arrays)
         check_bytes(result.shape, result.dtype, f"the result of '{text}'", "Sum over more indices.")
     return computed(*arrays)
-
-
-def _refuse(shown: str, **options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise NotYetSupportedError(f"einsum does not take {name}= yet; leave it out of {shown}.")

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.limits import checked_nse
+from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError, represented, shortened
@@ -25,6 +26,7 @@ from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.operands import as_array
 from jsparse.planning.planned import Planned, plan_statement
 from jsparse.planning.request import OutFormat
+from jsparse.planning.scheduled import Schedules, as_schedules
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["evaluate", "planned_sum"]
@@ -37,7 +39,7 @@ def evaluate(
     out_format: OutFormat = None,
     nse: int | None = None,
     semiring: str | Semiring = "plus_times",
-    schedule: Any = None,
+    schedule: Schedule | Sequence[Schedule | None] | None = None,
     preferred_element_type: Any = None,
     shape: tuple[int, ...] | None = None,
     **tensors: Any,
@@ -67,7 +69,8 @@ def evaluate(
             only. By default the result is sparse if every term is, by the rules of `einsum`.
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
         semiring: a semiring as in `einsum`, for a statement that is one product of tensors.
-        schedule: reserved; must be None.
+        schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms with a kernel
+            each, a list with a schedule or None for each term.
         preferred_element_type: the dtype of the result, by default what tensors and numbers promote to; see `einsum`.
 
     Returns:
@@ -76,12 +79,11 @@ def evaluate(
     Raises:
         SubscriptError: the text does not follow the notation (the message points at the error), or tensors are missing
             or unexpected.
-        ShapeError, DTypeError, FormatError, PatternError, SemiringError: as in `einsum`. PatternError also if `=`
-            writes an element twice, as far as the indices are known.
+        ShapeError, DTypeError, FormatError, PatternError, SemiringError, ScheduleError: as in `einsum`. PatternError
+            also if `=` writes an element twice, as far as the indices are known.
     """
     shown = f"'{shortened(text)}'"
-    if schedule is not None:
-        raise NotYetSupportedError(f"evaluate does not take schedule= yet; leave it out of {shown}.")
+    schedules = as_schedules(schedule, shown)
     nse = checked_nse(nse, shown)
     tensors = {name: as_sparse_operand(x, shown) for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
@@ -94,7 +96,7 @@ def evaluate(
     preferred = preferred_dtype(f"'{text}'", preferred_element_type)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, before, shape)
-    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape).run()
+    out = plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules).run()
     return out if before is None else _combined_with(text, rewritten, operands, before, out)
 
 
@@ -139,6 +141,7 @@ def planned_sum(
     nse: int | None,
     preferred: np.dtype | None = None,
     semiring: str | Semiring = PLUS_TIMES,
+    schedules: Schedules = (),
 ) -> Planned:
     """Plan `evaluate` on these tensors, without the target's previous content."""
     nse = checked_nse(nse, f"'{shortened(text)}'")
@@ -148,7 +151,7 @@ def planned_sum(
     rewritten = _desugared(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
     result_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
-    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape)
+    return plan_statement(text, plain, operands, out_format, nse, preferred, ring, result_shape, schedules)
 
 
 def _checked(

@@ -22,6 +22,7 @@ from jsparse.planning.plan import ProgramPlan
 from jsparse.planning.planner import plan
 from jsparse.planning.program import Program, ProgramTerm
 from jsparse.planning.request import OutFormat, Request
+from jsparse.planning.scheduled import Schedules
 from jsparse.planning.signature import Signature
 
 __all__ = ["Planned", "plan_einsum", "plan_statement"]
@@ -49,18 +50,22 @@ def plan_einsum(
     nse: int | None = None,
     preferred: np.dtype | None = None,
     semiring: Semiring = PLUS_TIMES,
+    schedules: Schedules = (),
 ) -> Planned:
     """Plan an einsum on these operands. `preferred` is the dtype of the result, by default what operands promote to.
 
     Raises:
         SubscriptError, ShapeError, DTypeError: the operands do not fit the subscripts, or each other.
         PatternError: a sparse result has more than `nse` entries, or nothing bounds its capacity.
+        ScheduleError: a step of a schedule is illegal.
     """
     taken: list[Any] = [
         as_operand(x, partial("operand {} of '{}'".format, n, subscripts), subscripts) for n, x in enumerate(operands)
     ]
     given, requested = signatures(subscripts, taken, out_format)
-    return Planned(_of_einsum(subscripts, given, Request(requested, nse, preferred), semiring), taken, out_format)
+    return Planned(
+        _of_einsum(subscripts, given, Request(requested, nse, preferred, None, schedules), semiring), taken, out_format
+    )
 
 
 @remembered(maxsize=REMEMBERED)
@@ -78,6 +83,7 @@ def plan_statement(
     preferred: np.dtype | None = None,
     semiring: Semiring = PLUS_TIMES,
     shape: tuple[int, ...] | None = None,
+    schedules: Schedules = (),
 ) -> Planned:
     """Plan a statement on these tensors. Messages quote `text`. `shape` is the target's, if the caller passed it.
 
@@ -88,7 +94,7 @@ def plan_statement(
     every = {**tensors, **more}
     operands: list[Any] = [as_operand(every[name], partial("{} of '{}'".format, name, text), text) for name in names]
     given, requested = signatures(text, operands, out_format)
-    request = Request(requested, nse, preferred, shape)
+    request = Request(requested, nse, preferred, shape, schedules)
     return Planned(_of_statement(text, statement, names, given, request, semiring), operands, out_format)
 
 

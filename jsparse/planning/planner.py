@@ -39,6 +39,7 @@ from jsparse.planning.plan import (
 )
 from jsparse.planning.program import Program
 from jsparse.planning.request import NEW_PATTERN, Request
+from jsparse.planning.scheduled import Schedules, scheduled
 from jsparse.planning.semiring_dtype import check_semiring_dtype
 from jsparse.planning.signature import PatternRef, Signature
 from jsparse.planning.typed_product import TypedProduct
@@ -75,14 +76,15 @@ def plan(text: str, program: Program, operands: Sequence[Signature], request: Re
     terms = [
         _Term(term.coefficient, product, term.operands) for term, product in zip(program.terms, products, strict=True)
     ]
-    planner = _Planner(text, operands)
+    planner = _Planner(text, operands, request.schedules)
     planner.compute(terms, dtypes, resolve_output(text, products, request.output, request.nse), request.nse)
-    return ProgramPlan(text, tuple(planner.instructions))
+    made = ProgramPlan(text, tuple(planner.instructions))
+    return scheduled(made, request.schedules) if request.schedules else made
 
 
 class _Planner:
-    def __init__(self, text: str, operands: Sequence[Signature]) -> None:
-        self.text, self.values = text, list(operands)
+    def __init__(self, text: str, operands: Sequence[Signature], schedules: Schedules) -> None:
+        self.text, self.values, self.schedules = text, list(operands), schedules
         self.instructions: list[Instruction] = []
         self.groups = count(len(operands) + 1)  # operands and `out_format` have the lower numbers
         self.converted: dict[tuple[int, Format], int] = {}
@@ -117,8 +119,11 @@ class _Planner:
     def _in_steps(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format) -> list[tuple[_Term, Dtypes]]:
         """The terms, split into steps where that is allowed, with their dtypes.
 
-        Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern.
+        Only a single product and the terms of a dense sum are split: a sparse sum needs all terms on one pattern. A
+        schedule is for one kernel, so what has schedules is not split.
         """
+        if self.schedules:
+            return [(term, dtypes if len(terms) == 1 and term.coefficient == 1 else dtypes.of_term) for term in terms]
         if len(terms) == 1 and terms[0].coefficient == 1:
             return [self._last_step(terms[0], dtypes, output is NEW_PATTERN or isinstance(output, Format))]
         if output is not None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from jsparse.compiler.schedule import Schedule
 from jsparse.formats import Format, Pattern
 from jsparse.planning.signature import PatternRef
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -40,9 +41,12 @@ class Request:
         nse: the capacity of a dynamic pattern, an upper bound for the entries of a static one; None if not given.
         dtype: the result's dtype; None for the one that operands and numbers promote to.
         shape: the result's shape; None if it follows from the operands.
+        schedules: the steps that kernels have to have: of the only kernel, or None or a schedule for each term. Empty
+            if the scheduler decides everything.
     """
 
     output: OutputRequest = None
     nse: int | None = None
     dtype: np.dtype | None = None
     shape: tuple[int, ...] | None = None
+    schedules: tuple[Schedule | None, ...] = ()

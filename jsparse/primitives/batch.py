@@ -29,6 +29,7 @@ def batched(
     primitive: _compat.Primitive, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec
 ) -> tuple[Any, int]:
     """The result for all members of a batch, and its batch axis."""
+    spec = spec.unscheduled
     name = _free_name(spec)
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     (factors, index), (factor_axes, index_axes) = spec.split(operands), spec.split(axes)

@@ -41,8 +41,8 @@ def _abstract(*operands: Any, spec: Spec) -> Any:
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec) -> Any:
     out = einsum_p.bind(*_compat.same_varying(primals), spec=spec)
     if not spec.semiring.is_linear:
-        return out, semiring_jvp(einsum_p, primals, tangents, out, spec)
-    return out, tangent(einsum_p, primals, tangents, out, spec)
+        return out, semiring_jvp(einsum_p, primals, tangents, out, spec.unscheduled)
+    return out, tangent(einsum_p, primals, tangents, out, spec.unscheduled)
 
 
 _compat.cache_weakly(Spec, Pattern)

@@ -12,7 +12,7 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.scalar import Number, Scalar, product_of
-from jsparse.compiler.schedule import Plan
+from jsparse.compiler.schedule import Plan, Schedule
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.compiler.statement import Statement
@@ -36,12 +36,14 @@ class Entries:
             are those of `reached.terms`.
         result: a static pattern, so that the primitive returns values only; or the type of a dynamic pattern, so that
             it returns index arrays and values.
+        schedule: steps that the kernel has to have; None if the scheduler decides everything.
     """
 
     reached: OutputPattern
     coefficients: tuple[float, ...]
     specs: tuple[Spec, ...]
     result: Pattern | DynamicType
+    schedule: Schedule | None = None
 
     @property
     def order(self) -> tuple[IndexVar, ...]:
@@ -125,6 +127,6 @@ class Entries:
 @remembered(maxsize=256)
 def entries_plan(work: Entries, dtypes: tuple[str, ...]) -> Plan:
     """The plan of the kernel that finds the entries and computes their values."""
-    found = ordered_plan(work.problem(dtypes), work.reached.stored, work.order)
+    found = ordered_plan(work.problem(dtypes), work.reached.stored, work.order, work.schedule)
     assert found is not None
     return found

@@ -37,9 +37,8 @@ def _problem(dtype: str, index_dtype: str, outer: int, inner: int) -> tuple[Prob
     tensors = (TensorType("R", dtype, axes), TensorType("V", dtype, axes), TensorType("G", index_dtype, (Dense(0),)))
     sizes = (*(("b", outer) for _ in before), ("q", None), *(("t", inner) for _ in behind))
     problem = problem_of_product(Assignment(access, (source,)), tensors, (), sizes)
-    return problem, Schedule(
-        (*before, "q", *behind), parallel="q" if not before else "b", grain=GRAIN if not before else 1
-    )
+    loops = (*before, "q", *behind)
+    return problem, Schedule().reorder(loops).parallelize(loops[0], grain=1 if before else GRAIN)
 
 
 def _moved_as(dtype: Any) -> str:

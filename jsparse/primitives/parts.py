@@ -17,16 +17,28 @@ import numpy as np
 
 from jsparse.compiler.dtypes import accumulator, is_complex, part
 
-__all__ = ["complex_as_real"]
+__all__ = ["complex_as_real", "real_products"]
 
 SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
+
+
+def real_products(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtype, list[np.dtype], int]:
+    """The real products of which a complex one consists: the dtype of each, the dtypes of their factors, their number.
+
+    Args:
+        factors, dtype: the dtypes of the factors and of the product.
+    """
+    parts = [part(factor.name) for factor in factors]
+    count: int = 2 ** sum(map(is_complex, factors))
+    real = np.dtype(accumulator(*parts, part(dtype.name)))
+    return real, list(map(np.dtype, parts)), count if is_complex(dtype) else max(count // 2, 1)
 
 
 def complex_as_real(
     factors: Sequence[Any], dtype: np.dtype, compute: Callable[[list[Any], np.dtype], Any]
 ) -> jax.Array:
     """The product of `factors` in `dtype`. `compute(factors, dtype)` multiplies real factors in a real dtype."""
-    real = np.dtype(accumulator(*(part(np.dtype(x.dtype).name) for x in (*factors, np.empty(0, dtype)))))
+    real, _, _ = real_products([np.dtype(x.dtype) for x in factors], dtype)
     parts_of_factors = [(x.real, x.imag) if is_complex(x.dtype) else (x,) for x in factors]
     sums: list[Any] = [None, None]
     for chosen in product(*(range(len(parts)) for parts in parts_of_factors)):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType, problem_of_product
+from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored, pattern_type
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask, Semiring
 from jsparse.errors import LeafError
@@ -97,6 +98,7 @@ class Spec:
         dtype: the result's dtype; None if it is that of all factors.
         semiring: the semiring of the product.
         mask: the condition on the first factors under which the product of the others counts.
+        schedule: steps that the kernel has to have; None if the scheduler decides everything.
     """
 
     factors: tuple[Term, ...]
@@ -106,6 +108,12 @@ class Spec:
     dtype: str | None = None
     semiring: Semiring = PLUS_TIMES
     mask: EqualityMask | None = None
+    schedule: Schedule | None = None
+
+    @property
+    def unscheduled(self) -> Spec:
+        """The spec without steps that a caller has given: these are for the einsum itself, not for derivatives."""
+        return self if self.schedule is None else replace(self, schedule=None)
 
     def dtype_of(self, factors: Sequence[Any]) -> np.dtype:
         """The dtype of the result on these arrays."""
@@ -144,7 +152,8 @@ class Spec:
     def exchanged(self, operand_index: int) -> Spec:
         """The transpose in one factor: that factor becomes the result, and the result becomes the last factor."""
         others = (*self.factors[:operand_index], *self.factors[operand_index + 1 :])
-        return replace(self, factors=(*others, self.result), result=self.factors[operand_index])
+        exchanged = replace(self, factors=(*others, self.result), result=self.factors[operand_index])
+        return exchanged.unscheduled
 
     def check_operands(self, operands: Sequence[Any]) -> None:
         """Raise LeafError unless the operands have the shapes and dtypes that terms and patterns require.
@@ -168,10 +177,15 @@ class Spec:
     @property
     def text(self) -> str:
         """The spec in messages, such as "einsum 'ij,jk->ik' over csr"."""
+        patterns = ", ".join(walk.pattern.format.name for walk in self.walks)
+        return f"einsum '{self.subscripts}' over {patterns or 'no pattern'}"
+
+    @property
+    def subscripts(self) -> str:
+        """The subscripts, with the indices of each tensor in the order in which it is stored."""
         terms = [self.access("", term).variables() for term in (*self.factors, self.result)]
         *factors, result = ("".join(names) for names in terms)
-        patterns = ", ".join(walk.pattern.format.name for walk in self.walks)
-        return f"einsum '{','.join(factors)}->{result}' over {patterns or 'no pattern'}"
+        return f"{','.join(factors)}->{result}"
 
     def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:
         """The factors' arrays, and the index arrays of each pattern."""

@@ -10,9 +10,9 @@ from programs.planned import planned_product
 
 from jsparse import SparseTensor, explain
 from jsparse.compiler.kernel import Kernel
-from jsparse.compiler.loops import LoopNest, build_loops
+from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.lower import lower
-from jsparse.compiler.schedule import Plan
+from jsparse.compiler.schedule import Plan, build_loops
 from jsparse.ops.explain import Explanation
 from jsparse.primitives.execute import make_plan
 

@@ -11,6 +11,7 @@ from programs.draw import Draw
 from programs.listing import ListRun, without_values
 from programs.padding import with_int64, with_padding
 from programs.program import representable
+from programs.schedules import steps_of, summary_of, with_grain
 
 from jsparse import Format, Pattern
 from jsparse.compiler.dtypes import DTYPES, part
@@ -18,7 +19,7 @@ from jsparse.compiler.output import Coordinates, Write
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Number, product_of
-from jsparse.compiler.schedule import plan
+from jsparse.compiler.schedule import Schedule, plan
 from jsparse.compiler.schedule.ordered import ordered_plan
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.statement import Statement
@@ -140,8 +141,8 @@ def _planned(stated: Stated, rng: np.random.Generator, level: int) -> ListRun | 
     chosen = ordered_plan(stated.problem, stated.patterns, order)
     if chosen is None:
         return None
-    schedule = replace(chosen.schedule, grain=int(rng.choice([1, 2, 5, 1000])))
-    assert read_recipe(write_recipe(chosen.problem, (schedule,))) == (chosen.problem, (schedule,))
+    schedule = with_grain(chosen.schedule, rng.choice([1, 2, 5, 1000]))
+    assert read_recipe(write_recipe(chosen.problem, (schedule,))) == (chosen.problem, (steps_of(schedule),))
     return ListRun.of(chosen, schedule, stated.patterns, stated.arrays, level)
 
 
@@ -186,7 +187,7 @@ def test_columns_in_any_order(first: int) -> None:
         stated = _Sum(seed).stated(terms=1)
         problem = _listing(stated.problem)
         chosen = plan(problem, stated.patterns)
-        schedule = replace(chosen.schedule, grain=int(rng.choice([1, 3])))
+        schedule = with_grain(chosen.schedule, rng.choice([1, 3]))
         _check(_varied(ListRun.of(chosen, schedule, stated.patterns, {}, 0), rng))
 
 
@@ -212,7 +213,7 @@ def test_problems_are_of_all_kinds() -> None:
     assert any(_repeats(type_) for run in planned for type_ in run.problem.patterns)
     assert any(len({n for t in p.terms for n in t.patterns}) < sum(len(t.patterns) for t in p.terms) for p in problems)
     assert any(set(p.assignment.target.indices) - _variables(p, term) for p in problems for term in p.terms)
-    rows = [len(run.schedule.order) < len(run.problem.assignment.target.indices) for run in planned]
+    rows = [summary_of(run.problem, run.schedule).shape.row for run in planned]
     assert sum(rows) > 20 < len(rows) - sum(rows)
 
 
@@ -241,8 +242,8 @@ def test_long_rows(size: int, padded: bool) -> None:
     stated = _product_of_sparse_rows(rng, size)
     chosen = ordered_plan(stated.problem, stated.patterns, ("i", "k"))
     assert chosen is not None
-    assert chosen.schedule.order == ("i",)
-    run = ListRun.of(chosen, replace(chosen.schedule, grain=2), stated.patterns, stated.arrays, 0)
+    assert summary_of(chosen.problem, chosen.schedule).loops == ("i",)
+    run = ListRun.of(chosen, with_grain(chosen.schedule, 2), stated.patterns, stated.arrays, 0)
     run = with_padding(run, rng) if padded else run
     want = _columns_by_numpy(run, size)
     assert run.by_loops() == want
@@ -315,8 +316,7 @@ def test_a_factor_that_is_absent_further_out_is_not_read() -> None:
     )
     chosen = ordered_plan(problem, (a, b, M), ("i", "j"))
     assert chosen is not None
-    for order in (("i", "j"), ("i",)):
-        schedule = replace(chosen.schedule, order=order, own=((), ()) if len(order) == 2 else (("j",), ("j",)))
+    for schedule in (Schedule().parallelize("i"), Schedule().workspace("j").parallelize("i")):
         _check(ListRun.of(chosen, schedule, (a, b, M), arrays, 0))
 
 

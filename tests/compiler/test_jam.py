@@ -116,7 +116,7 @@ def test_rows_of_blocks_are_worked_on_together(columns, inside, dtype):
         A, dense = blocked(rng, inside=inside, dtype=dtype)
         x = rng.integers(-4, 5, (dense.shape[1], inside[1], columns)).astype(dtype)
         explained = jsparse.explain("ijab,jbk->iak", A, x)
-        assert explained.parts[0].plan.schedule.jammed == "a"
+        assert explained.schedule.found("unroll_and_jam").loop == "a"
         assert " at a time" in str(explained.parts[0].loops)
         got = jax.jit(lambda A, x: jsparse.einsum("ijab,jbk->iak", A, x))(A, x)
         np.testing.assert_array_equal(got, np.einsum("ijab,jbk->iak", dense.astype(np.int64), x.astype(np.int64)))

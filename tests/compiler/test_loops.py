@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from compiler.cases import dense, sparse
 from programs.host import HostRun
+from programs.schedules import summary_of
 
-from jsparse.compiler.loops import build_loops
+from jsparse import ScheduleError
 from jsparse.compiler.problem import Dense, Positions, TensorType, problem_of_product
-from jsparse.compiler.schedule import Schedule
+from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.notation import Access, Assignment
 
@@ -32,7 +33,7 @@ def test_a_diagonal_on_its_pattern_is_written_and_the_rest_of_it_cleared(format,
     assignment = Assignment(Access("C", ("i", "i")), (Access("A", ("i",)),))
     tensors = (TensorType("C", "float32", (Positions(0, (0, 1)),)), TensorType("A", "float32", (Dense(0),)))
     problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
-    schedule = Schedule(("i",), parallel="i", grain=grain)
+    schedule = Schedule().parallelize("i", grain=grain)
     assert str(build_loops(problem, schedule)).startswith("C[i, i] = 0\n")
     vector = np.arange(1, 10, dtype=np.float32)
     got = agree(problem, schedule, {"A": vector}, pattern.arrays, (pattern.nse,))
@@ -47,7 +48,7 @@ def test_an_index_of_a_level_repeated_in_a_dense_axis_of_the_target():
     problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9),))
     vector = np.arange(1, 10, dtype=np.float32)
     (stored,) = pattern.to_coords()
-    got = agree(problem, Schedule(("i",), parallel="i"), {"A": vector}, pattern.arrays, (pattern.nse, 9))
+    got = agree(problem, Schedule().parallelize("i"), {"A": vector}, pattern.arrays, (pattern.nse, 9))
     np.testing.assert_array_equal(got, np.diag(vector)[stored])
 
 
@@ -59,14 +60,12 @@ def _gather(size):
     return problem_of_product(assignment, tensors, (), (("n", None), ("t", size)))
 
 
-@pytest.mark.parametrize(
-    "schedule", [Schedule(("n", "t")), Schedule(("n", "t"), lanes=4, tile=1), Schedule(("t", "n"))]
-)
+@pytest.mark.parametrize("schedule", [Schedule(), Schedule().split("t", 4).vectorize("t"), Schedule().reorder("t n")])
 @pytest.mark.parametrize("grain", [1, 1000])
 def test_rows_gathered_by_an_index_array_are_zero_where_it_is_out_of_range(schedule, grain):
     values, index = dense(5, 6), np.array([4, 0, -1, 5, 2, 2**31 - 1, -(2**31), 4], np.int32)
-    schedule = replace(schedule, parallel=schedule.order[0], grain=grain)
-    got = agree(_gather(6), schedule, {"V": values, "G": index}, (), (8, 6))
+    first = summary_of(_gather(6), schedule).loops[0]
+    got = agree(_gather(6), schedule.parallelize(first, grain=grain), {"V": values, "G": index}, (), (8, 6))
     inside = (index >= 0) & (index < 5)
     np.testing.assert_array_equal(got, np.where(inside[:, None], values[np.where(inside, index, 0)], 0))
 
@@ -77,7 +76,7 @@ def test_a_sum_over_gathered_values_stays_in_a_register():
     tensors = (TensorType("C", "int64", ()), TensorType("V", "int64", vector), TensorType("G", "int64", vector))
     problem = problem_of_product(assignment, tensors, (), (("n", None),))
     arrays = {"V": np.arange(10, 15), "G": np.array([0, 4, 4, 9, -1])}
-    for schedule in (Schedule(("n",)), Schedule(("n",), parallel="n", mode="reduced", grain=2)):
+    for schedule in (Schedule().promote(), Schedule().promote().parallelize("n", "reduced", 2)):
         assert agree(problem, schedule, arrays, (), ()) == 38
 
 
@@ -89,7 +88,9 @@ def test_loops_against_the_storage_order_look_coordinates_up(format):
     assignment = Assignment(Access("B", ("j",)), (Access("A", ("i", "j")),))
     problem = problem_of_product(assignment, tensors, (type_,), (("i", 9), ("j", 9)))
     values = np.asarray(tensor.values)
-    got = agree(problem, Schedule(("j", "i"), parallel="j"), {"A": values}, tensor.pattern.arrays, (9,))
+    got = agree(
+        problem, Schedule().reorder("j i").promote().parallelize("j"), {"A": values}, tensor.pattern.arrays, (9,)
+    )
     np.testing.assert_array_equal(got, np.asarray(tensor.todense()).sum(0))
 
 
@@ -98,8 +99,8 @@ def test_a_schedule_that_leaves_a_level_out_is_refused():
     tensors = (TensorType("B", "float32", ()), TensorType("A", "float32", (Positions(0, (0, 1)),)))
     assignment = Assignment(Access("B", ()), (Access("A", ("i", "j")),))
     problem = problem_of_product(assignment, tensors, (pattern_type(pattern),), (("i", 9), ("j", 9)))
-    with pytest.raises(ValueError, match="does not visit the levels"):
-        build_loops(problem, Schedule(("i",)))
+    with pytest.raises(ScheduleError, match="name each of them once"):
+        build_loops(problem, Schedule().reorder("i"))
 
 
 @pytest.mark.parametrize("grain", [1, 100])
@@ -118,6 +119,7 @@ def test_a_batch_of_padded_patterns_is_walked_one_by_one(grain, parallel):
         TensorType("B", "float32", (Dense(0),)),
     )
     problem = problem_of_product(assignment, types, (type_,), (("b", 3), ("i", 9), ("j", 7)), (("b", "i", "j"),))
-    schedule = Schedule(("b", "i", "j"), parallel=parallel, grain=grain)
+    schedule = Schedule().reorder("b i j").promote()
+    schedule = schedule if parallel is None else schedule.parallelize(parallel, grain=grain)
     got = agree(problem, schedule, {"A": values, "B": dense(7)}, (pointers, coordinates), (3, 9))
     np.testing.assert_array_equal(got, [np.asarray(t.todense()) @ dense(7) for t in tensors])

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from compiler.cases import CASES, dense, planned, sparse
+from programs.schedules import lanes_of, order_of
 
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel import interpret
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
-from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule import build_loops
+from jsparse.compiler.schedule.search import candidates
 
 NAMED = {case.name: case for case in CASES}
 
@@ -28,8 +29,8 @@ NAMED = {case.name: case for case in CASES}
     ],
 )
 def test_the_chosen_loops(name, order, lanes):
-    schedule = NAMED[name].plan.schedule
-    assert ("".join(schedule.order), schedule.lanes) == (order, lanes)
+    plan = NAMED[name].plan
+    assert ("".join(order_of(plan)), lanes_of(plan)) == (order, lanes)
 
 
 def test_a_transposed_product_walks_the_transposed_index():
@@ -50,19 +51,21 @@ def test_a_product_as_stored_moves_nothing():
 
 @pytest.mark.parametrize("name", ["spmm-csr", "spmm-transposed", "spmv-csr", "row-sums", "scaled-rows", "sampled"])
 def test_threads_own_rows_of_the_target(name):
-    schedule = NAMED[name].plan.schedule
-    assert (schedule.parallel, schedule.mode) == (schedule.order[0], "owned")
+    plan = NAMED[name].plan
+    step = plan.schedule.found("parallelize")
+    assert (step.loop, step.race) == (order_of(plan)[0], "owned")
 
 
 @pytest.mark.parametrize("name", ["total", "quadratic-form", "inner-product-on-one-pattern"])
 def test_sums_of_everything_are_reduced_in_chunks(name):
-    schedule = NAMED[name].plan.schedule
-    assert (schedule.parallel, schedule.mode) == (schedule.order[0], "reduced")
+    plan = NAMED[name].plan
+    step = plan.schedule.found("parallelize")
+    assert (step.loop, step.race) == (order_of(plan)[0], "reduced")
 
 
 def test_a_reduction_of_the_sparse_operand_alone_is_summed_before_the_dense_one_is_multiplied(monkeypatch):
     plan = NAMED["row-sums-times-dense"].plan
-    assert plan.schedule.summed == ("j",)
+    assert plan.schedule.found("precompute").loops == ("j",)
     text = str(build_loops(plan.problem, plan.schedule))
     assert "sub += A[i, j]" in text
     assert "sub * B[i, k]" in text
@@ -108,9 +111,9 @@ def test_a_repeated_index_is_walked_as_stored():
 
 def test_rows_of_a_large_dense_operand_are_prefetched_where_one_row_belongs_to_an_entry():
     large = planned("ij,jk->ik", sparse(40, 3000, density=0.01), dense(3000, 64))
-    assert large.schedule.prefetch
+    assert large.schedule.found("prefetch") is not None
     assert "prefetch" in str(lower(build_loops(large.problem, large.schedule)))
-    assert not NAMED["spmm-csr"].plan.schedule.prefetch
+    assert NAMED["spmm-csr"].plan.schedule.found("prefetch") is None
 
 
 def test_a_large_dense_operand_with_an_index_summed_inside_is_not_prefetched_before_the_index_is_known():

@@ -1,22 +1,22 @@
 """Problems over several patterns, which meet by search: every legal plan, at every stage, against the definition."""
 
-import dataclasses
 import itertools
 
 import numpy as np
 import pytest
+from programs.schedules import steps_of, with_grain
 
 from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType, problem_of_product
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.cost import estimate
+from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.select import plan_as
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.formats import Format, Pattern
@@ -69,12 +69,12 @@ def test_two_patterns(text: str, formats: tuple[str, str]) -> None:
     for n in rng.choice(len(found), min(4, len(found)), replace=False):
         candidate = found[n]
         plan = plan_as(candidate, estimate(candidate, patterns), patterns, ())
-        schedule = dataclasses.replace(plan.schedule, grain=2)
+        schedule = with_grain(plan.schedule, 2)
         check(plan.problem, schedule, plan.patterns, rng)
 
 
 def check(problem: Problem, schedule, patterns, rng: np.random.Generator) -> None:
-    assert read_recipe(write_recipe(problem, (schedule,))) == (problem, (schedule,))
+    assert read_recipe(write_recipe(problem, (schedule,))) == (problem, (steps_of(schedule),))
     arrays = {}
     for access in problem.assignment.accesses:
         type_ = problem.type_of[access.tensor]

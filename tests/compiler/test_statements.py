@@ -6,12 +6,12 @@ import pytest
 import scipy.sparse
 
 from jsparse import Pattern
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import kernel_buffers, lower
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
 from jsparse.compiler.runtime.recipe import write_recipe
 from jsparse.compiler.scalar import Apply, Number, Rounded, product_of
+from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.statement import DerivedVar, Statement
@@ -102,7 +102,7 @@ total[i] = shifted[i, j]
         == """\
 ∀ i ∈ P0.0 in parallel, owned, ≥ 29,127 entries a chunk
   acc = -inf
-    ∀ j ∈ P0.1
+    ∀ j ∈ P0.1, 8 at a time in lanes
       acc max= A[i, j]
   most[i] = acc
 ∀ i ∈ P0.0 in parallel, owned, ≥ 29,127 entries a chunk
@@ -110,7 +110,7 @@ total[i] = shifted[i, j]
     shifted[i, j] = A[i, j] - most[i]
 ∀ i ∈ P0.0 in parallel, owned, ≥ 29,127 entries a chunk
   acc = 0
-    ∀ j ∈ P0.1
+    ∀ j ∈ P0.1, 8 at a time in lanes
       acc += shifted[i, j]
   total[i] = acc"""
     )

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs.schedules import steps_of
 
 import jsparse
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.schedule import candidate
-from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule import build_loops, search
 from jsparse.compiler.schedule.cost import estimate
+from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.select import plan_as
 
 STENCIL = np.array([[[0, 2, 0], [1, 0, -1]], [[0, 0, 0], [0, 0, 3]], [[-2, 0, 1], [0, 0, 0]]], np.float32)
@@ -62,7 +62,7 @@ def test_a_tensor_without_entries(format):
     np.testing.assert_array_equal(jsparse.einsum(text, A, X), np.zeros((4, WIDE)))
     (part,) = jsparse.explain(text, A, X).parts
     given, patterns = part.plan.given, part.plan.patterns
-    written = [c for c in candidates(given, patterns) if c.written_out]
+    written = [c for c in candidates(given, patterns) if c.unrolled]
     assert written
     for plan in (plan_as(c, estimate(c, patterns), patterns, ()) for c in written):
         lower(build_loops(plan.problem, plan.schedule))
@@ -71,7 +71,7 @@ def test_a_tensor_without_entries(format):
 def test_too_many_entries_or_too_few_columns_stay_loops():
     rng = np.random.default_rng(1)
     many = jsparse.asarray(rng.integers(1, 3, (20, 20)).astype(np.float32))
-    assert many.nse > candidate.WRITTEN_OUT
+    assert many.nse > search.WRITTEN_ENTRIES
     for A, columns in ((many, WIDE), (jsparse.asarray(np.eye(20, dtype=np.float32)), 16)):
         (part,) = jsparse.explain("ij,jb->ib", A, jnp.ones((20, columns))).parts
         assert not part.plan.problem.patterns[0].constant_indices
@@ -86,7 +86,7 @@ def test_a_pattern_known_at_run_time_only_stays_a_loop():
 def test_the_recipe_holds_the_content():
     plan = _shown()
     problem, schedules = read_recipe(write_recipe(plan.problem, (plan.schedule,)))
-    assert (problem, schedules) == (plan.problem, (plan.schedule,))
+    assert (problem, schedules) == (plan.problem, (steps_of(plan.schedule),))
     others = replace(problem.patterns[0], constant_indices=())
     assert write_recipe(replace(problem, patterns=(others,)), schedules) != write_recipe(problem, schedules)
 

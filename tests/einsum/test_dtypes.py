@@ -10,7 +10,7 @@ import pytest
 import jsparse
 from jsparse import SparseTensor
 from jsparse.compiler.dtypes import DTYPES, is_complex
-from jsparse.compiler.loops import build_loops
+from jsparse.compiler.schedule import build_loops
 
 NARROW = ("float16", "bfloat16")
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # half a unit in the last place, relatively

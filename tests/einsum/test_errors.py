@@ -11,9 +11,9 @@ from jsparse import (
     DTypeError,
     FormatError,
     JsparseError,
-    NotYetSupportedError,
     Pattern,
     PatternError,
+    ScheduleError,
     SemiringError,
     ShapeError,
     SparseTensor,
@@ -190,11 +190,9 @@ def test_a_format_of_another_rank():
         jsparse.einsum("ij,jk->ik", A, X, out_format=jsparse.Format.of("csf", 3))
 
 
-@pytest.mark.parametrize("options", [{"schedule": 1}])
-def test_options_of_later_versions(options):
-    (name,) = options
+def test_no_schedule():
     for operands in [(A, x), (D, x)]:
-        refuses(NotYetSupportedError, f"{name}=", "'ij,j->i'", text="ij,j->i", operands=operands, **options)
+        refuses(ScheduleError, "schedule=", "'ij,j->i'", text="ij,j->i", operands=operands, schedule=1)
 
 
 @pytest.mark.parametrize("semiring", ["nonsense", None, 3])

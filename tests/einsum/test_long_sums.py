@@ -132,12 +132,16 @@ def test_infinities_and_nan(columns):
 
 @pytest.mark.parametrize("columns", [None, 64])
 def test_only_a_block_overflows(columns):
-    """A sum beyond float32 is infinite within a block, and as a result, but not between blocks."""
-    values = np.repeat(np.array([[4e36, -4e36], [4e36, 4e36], [4e36, 0]], np.float32), 128, axis=1)
-    values[2, :64] = 1e38
-    values[2, 64:] = -1e38
+    """A sum beyond float32 is infinite within a block, and as a result, but not between blocks. Positions in lanes have
+    blocks of 64 terms for each lane."""
+    block = 64 * (8 if columns is None else 1)
+    values = np.repeat(np.array([[256, -256], [256, 256], [256, 0]], np.float32), 2 * block, axis=1) * np.float32(
+        1e36 / block
+    )
+    values[2, :block] = 1e38
+    values[2, block:] = -1e38
     coords = np.indices(values.shape).reshape(2, -1)
     A = SparseTensor.from_coords(coords, values.reshape(-1), values.shape, "csr")
-    found = A @ np.ones(256 if columns is None else (256, columns), np.float32)
+    found = A @ np.ones(4 * block if columns is None else (4 * block, columns), np.float32)
     want = np.array([0, np.inf, np.nan], np.float32)
     np.testing.assert_array_equal(found, want if columns is None else np.stack([want] * columns, 1))

@@ -10,8 +10,8 @@ from jsparse import (
     DTypeError,
     FormatError,
     JsparseError,
-    NotYetSupportedError,
     PatternError,
+    ScheduleError,
     SemiringError,
     ShapeError,
     SubscriptError,
@@ -68,7 +68,7 @@ def test_statements(text, tensors, error, parts):
 @pytest.mark.parametrize(
     "options, error, match",
     [
-        ({"schedule": 1}, NotYetSupportedError, "schedule="),
+        ({"schedule": 1}, ScheduleError, "schedule="),
         ({"preferred_element_type": "nonsense"}, DTypeError, "preferred_element_type"),
         ({"preferred_element_type": np.uint32}, DTypeError, "preferred_element_type"),
         ({"shape": (5, 8)}, ShapeError, r"shape \(5, 8\), but it has shape \(5, 7\)"),

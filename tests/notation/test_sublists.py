@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from notation.evaluator import assignment_value
 
 import jsparse
-from jsparse import JsparseError, NotYetSupportedError, SubscriptError
+from jsparse import JsparseError, NotYetSupportedError, ScheduleError, SubscriptError
 from jsparse.notation import parse_einsum, read_sublists
 
 x = np.arange(12).reshape(3, 4)
@@ -100,5 +100,5 @@ def test_all_functions_that_take_text_take_lists():
     sampled = jsparse.einsum(x[:, :2], [0, 2], x[:2], [2, 1], [0, 1], out_format=A)
     np.testing.assert_array_equal(sampled.todense(), np.where(x % 3, x[:, :2] @ x[:2], 0))
     assert "einsum 'ab,b->a'" in str(jsparse.explain(A, [0, 1], v, [1], [0]).summary)
-    with pytest.raises(NotYetSupportedError, match="leave it out of einsum of lists of indices"):
+    with pytest.raises(ScheduleError, match="schedule= of einsum of lists of indices"):
         jsparse.einsum(x, [0, 1], v, [1], schedule=1)

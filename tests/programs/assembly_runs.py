@@ -9,6 +9,7 @@ import numpy as np
 from programs.host import HostRun
 from programs.listing import Column, ListRun
 from programs.padding import with_int64, with_padding
+from programs.schedules import summary_of, with_grain
 
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule import Plan
@@ -56,8 +57,7 @@ def assemblies(
 def columns_of(run: HostRun, reached: np.ndarray, values: np.ndarray) -> list[Column]:
     """The columns that an ordered run has to give for a result: its entries, with `values` if the run has values."""
     target = [str(v) for v in run.problem.assignment.target.indices]
-    order = [*run.schedule.order, *(v for v in target if v not in run.schedule.order)]
-    dims = [target.index(v) for v in order]
+    dims = [target.index(v) for v in summary_of(run.problem, run.schedule).shape.order]
     coords = [tuple(at) for at in np.argwhere(reached).tolist()]
     coords.sort(key=lambda at: [at[dim] for dim in dims])
     return [(at, values[at] if run.problem.wants_values else 0) for at in coords]
@@ -72,7 +72,7 @@ def _varied(
     level: int,
 ) -> ListRun:
     """The run of a plan in small chunks, perhaps with wide or padded index arrays."""
-    schedule = replace(plan.schedule, grain=int(rng.choice([1, 3])))
+    schedule = with_grain(plan.schedule, rng.choice([1, 3]))
     run = ListRun.of(plan, schedule, [walk.pattern for walk in reached.walks], arrays, level)
     if rng.random() < 0.2:
         run = replace(run, problem=with_int64(run.problem, rng))

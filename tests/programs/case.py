@@ -59,7 +59,7 @@ class Case:
         if mixed and all(np.isfinite(array).all() for array in arrays):  # integers have no inf
             problem, arrays = _mixed(problem, arrays, rng)
         plan = some_plan(problem, self.stored, rng)
-        schedule = fine_grained(with_other_leaders(plan, rng), rng)
+        schedule = fine_grained(plan.problem, with_other_leaders(plan, rng), rng)
         wide, padded = (rng.random(2) < (0.3, 0.25)).tolist()
         return Case(self.spec, arrays, plan, schedule, wide, padded)
 

@@ -9,11 +9,11 @@ from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import TensorType
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
+from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.statements import plan_statements
 
 __all__ = ["check_statements"]

@@ -13,12 +13,11 @@ from jsparse import _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.interpret import interpret_problem
 from jsparse.compiler.kernel.interpret import interpret_kernel
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.scalar import as_stored
-from jsparse.compiler.schedule import Schedule
+from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.formats import Relayout
 
 __all__ = ["HostRun", "meaning", "moved", "poisoned", "positions_axis"]

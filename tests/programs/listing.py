@@ -8,20 +8,20 @@ from functools import cached_property
 
 import numpy as np
 from programs.host import POISON, HostRun, moved, poisoned
+from programs.schedules import summary_of
 
 from jsparse import Pattern, _native
 from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.interpret import interpret_listing as define_listing
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.kernel import Kernel
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import interpret_listing
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import column_problem, counting_problem
-from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.formats.relayout import relayout_to
 
 __all__ = ["Column", "ListRun", "without_values"]
@@ -171,7 +171,7 @@ class ListRun(HostRun):
     def _order(self) -> list[int]:
         """The target's dimensions in the order of its levels."""
         names = [str(v) for v in self.problem.assignment.target.indices]
-        return [names.index(v) for v in (*self.schedule.order, *(v for v in names if v not in self.schedule.order))]
+        return [names.index(v) for v in summary_of(self.problem, self.schedule).shape.order]
 
     def _rows(self, count: int) -> np.ndarray:
         return np.full((len(self.problem.assignment.target.indices), count), POISON, self.problem.column_dtype)

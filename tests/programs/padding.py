@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from programs.host import HostRun, positions_axis
+from programs.schedules import without_content
 
 from jsparse.compiler.problem import PatternType, Problem
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, SINGLETON
@@ -44,7 +45,9 @@ def with_padding(run: HostRun, rng: np.random.Generator) -> HostRun:
     if target.positions is not None and target.positions.pattern in positions:
         shape[positions_axis(target)] = positions[target.positions.pattern]
     problem = replace(run.problem, patterns=tuple(types))
-    return replace(run, problem=problem, arrays=grown, patterns=tuple(map(tuple, patterns)), shape=tuple(shape))
+    schedule = without_content(run.schedule) if chosen else run.schedule
+    patterns = tuple(map(tuple, patterns))
+    return replace(run, problem=problem, schedule=schedule, arrays=grown, patterns=patterns, shape=tuple(shape))
 
 
 def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]:
@@ -68,9 +71,10 @@ def with_gaps(run: HostRun, rng: np.random.Generator) -> tuple[HostRun, HostRun]
         stored[n] = replace(types[n], dynamic=False, levels=compressed)
     exact_problem = replace(run.problem, patterns=tuple(stored))
     problem = replace(run.problem, patterns=tuple(types))
+    schedule = without_content(run.schedule)
     return (
-        replace(run, problem=exact_problem, patterns=tuple(exact)),
-        replace(run, problem=problem, patterns=tuple(padded)),
+        replace(run, problem=exact_problem, schedule=schedule, patterns=tuple(exact)),
+        replace(run, problem=problem, schedule=schedule, patterns=tuple(padded)),
     )
 
 

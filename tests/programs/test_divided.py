@@ -14,14 +14,14 @@ from programs.case import Case
 from programs.padding import with_gaps, with_padding
 from programs.planned import planned_product
 from programs.program import representable
-from programs.variants import fine_grained, planned
+from programs.schedules import changed, has_panels, race_of, steps_of
+from programs.variants import can_split, fine_grained, planned
 
 import jsparse
 from jsparse import Pattern
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.schedule import Plan, candidate
-from jsparse.compiler.schedule.candidate import candidates
+from jsparse.compiler.schedule import Plan, search
 from jsparse.compiler.semiring import SEMIRINGS
 
 COUNT, BATCH = amount(80, 160), 20
@@ -52,13 +52,13 @@ def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gener
     """The plan of a random candidate that divides segments; None if no candidate does."""
     known, found = tuple(patterns), list[Plan]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidate, "PANEL_TILES", 1)
-        patch.setattr(candidate, "PANELS", (1, 2, 5))
-        for chosen in candidates(problem, known):
-            plan, can_split = planned(chosen, known)
-            if can_split:
-                plan = replace(plan, schedule=replace(plan.schedule, mode="split"))
-            if plan.schedule.panel or plan.schedule.mode == "split":
+        patch.setattr(search, "PANEL_TILES", 1)
+        patch.setattr(search, "PANELS", (1, 2, 5))
+        for chosen in search.candidates(problem, known):
+            plan = planned(chosen, known)
+            if can_split(plan):
+                plan = replace(plan, schedule=changed(plan.schedule, "parallelize", race="split"))
+            if has_panels(plan) or race_of(plan) == "split":
                 found.append(plan)
     return found[int(rng.integers(len(found)))] if found else None
 
@@ -79,8 +79,8 @@ def _check(seed: int) -> str:
     plan = _divided(case.plan.given, case.stored, rng)
     if plan is None:
         return "whole"
-    schedule = fine_grained(plan.schedule, rng)
-    assert read_recipe(write_recipe(plan.problem, (schedule,))) == (plan.problem, (schedule,))
+    schedule = fine_grained(plan.problem, plan.schedule, rng)
+    assert read_recipe(write_recipe(plan.problem, (schedule,))) == (plan.problem, (steps_of(schedule),))
     case = replace(case, plan=plan, schedule=schedule, wide=bool(rng.random() < 0.3))
     run, want = case.run(rng, 3 if rng.random() < 0.1 else 0), case.moved(case.meaning())
     if rng.random() < 0.4:
@@ -93,7 +93,7 @@ def _check(seed: int) -> str:
         np.testing.assert_array_equal(run.by_kernel(reverse), want, err_msg=message)
     for threads in (1, 4):
         np.testing.assert_array_equal(run.by_code(threads), want, err_msg=message)
-    return "panels" if schedule.panel else "split"
+    return "panels" if has_panels(plan) else "split"
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))

@@ -17,13 +17,17 @@ from programs.case import Case
 from programs.generate import random_program
 from programs.planned import only_product
 from programs.program import Program
+from programs.schedules import order_of
 
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.loops.interpret import count_operations
-from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.compiler.schedule.cost import Cost
+from jsparse.compiler.schedule.layout import reordered
 from jsparse.compiler.schedule.legality import is_concordant
-from jsparse.compiler.schedule.reorder import reordered
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.merge_by import MergeBy
+from jsparse.compiler.schedule.transformations.promote import Promote
+from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
 from jsparse.planning.planned import plan_einsum
 
@@ -60,8 +64,11 @@ def _every_order(case: Case) -> Iterator[Plan]:
         if all(is_concordant(names, order, p) for names, p in zip(given.level_variables, patterns, strict=True)):
             used, problem = reordered(given, patterns, [walked_levels(names, order) for names in given.level_variables])
             walk = [v for v in order if any(v in names for names in given.level_variables)]
-            schedule = Schedule(order, merge_leaders=trip_counts(given, walk, patterns).merge_leaders)
-            yield Plan(given, problem, schedule, used, Cost(0, 0, 0, 0, 0, True))
+            nest = Summary.canonical(problem).then(Reorder(order))
+            steps = [MergeBy(v, f"P{n}") for v, n in trip_counts(given, walk, patterns).merge_leaders]
+            for step in (*steps, Promote()):
+                nest = nest.then(step) if step.check(nest) is None else nest
+            yield Plan(given, problem, Schedule(nest.steps), used, Cost(0, 0, 0, 0, 0, True))
 
 
 def _operations(case: Case, plan: Plan) -> int:
@@ -82,7 +89,7 @@ def test_no_order_takes_half_the_operations(first: int) -> None:
         if case is None:
             continue
         tried += 1
-        counts = {plan.schedule.order: _operations(case, plan) for plan in _every_order(case)}
+        counts = {order_of(plan): _operations(case, plan) for plan in _every_order(case)}
         chosen, best = _operations(case, case.plan), min(counts.values())
         if chosen > WITHIN * best + FEW and seed not in EXCEPTIONS:
             fewest = min(counts, key=lambda order: counts[order])

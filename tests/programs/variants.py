@@ -7,19 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from programs.schedules import changed, summary_of, with_grain, without
 
 from jsparse import Pattern
 from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule import Plan, Schedule, candidate
-from jsparse.compiler.schedule.candidate import Candidate, candidates
+from jsparse.compiler.schedule import Plan, Schedule, search
 from jsparse.compiler.schedule.cost import estimate
 from jsparse.compiler.schedule.select import plan_as
-from jsparse.compiler.schedule.split import splits
+from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.transformations.merge_by import MergeBy
+from jsparse.compiler.schedule.transformations.prefetch import Prefetch
+from jsparse.compiler.schedule.transformations.specialize import Specialize
+from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.wide_accumulation import accumulates_wide, unrounded_target
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = ["batched", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
+__all__ = ["batched", "can_split", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
 
 WRITTEN_OUT = 40  # the most stored entries whose loops are written out, to save time
 
@@ -28,58 +32,76 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
     """The plan of a random candidate, mostly one with vector lanes."""
     known = tuple(patterns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidate, "WRITTEN_TURNS", 1)
-        patch.setattr(candidate, "WRITTEN_OUT", WRITTEN_OUT)
-        patch.setattr(candidate, "PANEL_TILES", 1)
-        patch.setattr(candidate, "PANELS", (1, 2, 5))
-        found = list(candidates(problem, known))
-    rare = [[c for c in found if c.written_out], [c for c in found if c.panel], [c for c in found if c.jam]]
+        patch.setattr(search, "WRITTEN_TURNS", 1)
+        patch.setattr(search, "WRITTEN_ENTRIES", WRITTEN_OUT)
+        patch.setattr(search, "PANEL_TILES", 1)
+        patch.setattr(search, "PANELS", (1, 2, 5))
+        found = list(search.candidates(problem, known))
+    rare = [[c for c in found if c.unrolled], [c for c in found if c.panel], [c for c in found if c.copies > 1]]
     for those in rare:
         if those and rng.random() < 0.3:
             found = those
     vectorized = [c for c in found if c.vector is not None]
     found = vectorized if vectorized and rng.random() < 0.7 else found
-    chosen = found[int(rng.integers(len(found)))]
-    plan, can_split = planned(chosen, known)
-    if can_split and rng.random() < 0.5:
-        return replace(plan, schedule=replace(plan.schedule, mode="split"))
-    return plan
+    plan = planned(found[int(rng.integers(len(found)))], known)
+    split = changed(plan.schedule, "parallelize", race="split")
+    return replace(plan, schedule=split) if can_split(plan) and rng.random() < 0.5 else plan
 
 
-def planned(chosen: Candidate, known: tuple[Pattern, ...]) -> tuple[Plan, bool]:
-    """The plan of a candidate, with an unrounded target where it needs one, and whether it may split segments."""
+def planned(chosen: Summary, known: tuple[Pattern, ...]) -> Plan:
+    """The plan of a candidate, with an unrounded target where it needs one."""
     plan = plan_as(chosen, estimate(chosen, known), known, ())
-    if not accumulates_wide(plan):
-        chosen = replace(chosen, problem=unrounded_target(chosen.problem))
-        plan = plan_as(chosen, estimate(chosen, known), known, ())
-    return plan, splits_whole(chosen, plan)
+    if accumulates_wide(plan):
+        return plan
+    chosen = chosen.on(unrounded_target(chosen.problem))
+    return plan_as(chosen, estimate(chosen, known), known, ())
 
 
-def splits_whole(chosen: Candidate, plan: Plan) -> bool:
-    """Whether chunks may split long segments in the plan of a candidate."""
-    schedule = plan.schedule
-    outermost = schedule.mode == "owned" and (schedule.parallel,) == schedule.order[:1]
-    target = plan.problem.tensors[0].dtype  # carry-outs are not added to narrow floats
-    return outermost and unrounded(target) == target and splits(chosen, plan.problem, plan.patterns)
+def can_split(plan: Plan) -> bool:
+    """Whether chunks of a plan may divide long segments, and its target is not narrow."""
+    target = plan.problem.tensors[0].dtype
+    step = plan.schedule.found("parallelize")
+    if step is None or step.race != "owned" or unrounded(target) != target:
+        return False
+    nest = summary_of(plan.problem, without(plan.schedule, "parallelize"))
+    return replace(step, race="split").check(nest) is None
 
 
 def with_other_leaders(plan: Plan, rng: np.random.Generator) -> Schedule:
     """The plan's schedule with random patterns as merge leaders. Only a pattern that is sparse there can lead."""
-    met = {
-        var: [n for n, names in enumerate(plan.problem.level_variables) if var in names]
-        for var, _ in plan.schedule.merge_leaders
-    }
-    return replace(plan.schedule, merge_leaders=tuple((var, int(rng.choice(numbers))) for var, numbers in met.items()))
+    steps, nest = [], Summary.canonical(plan.problem)
+    for step in plan.schedule.steps:
+        if isinstance(step, MergeBy):
+            met = [n for n, names in enumerate(plan.problem.level_variables) if step.loop in names]
+            other = replace(step, leader=f"P{rng.choice(met)}")
+            step = step if other.check(nest) else other
+        steps.append(step)
+        nest = nest.then(step)
+    return Schedule(tuple(steps), plan.schedule.layout)
 
 
-def fine_grained(schedule: Schedule, rng: np.random.Generator) -> Schedule:
+def fine_grained(problem: Problem, schedule: Schedule, rng: np.random.Generator) -> Schedule:
     """The schedule with such small chunks and tiles that small problems have many, and with prefetching."""
-    if not schedule.lanes:
-        return replace(schedule, grain=int(rng.choice([1, 3])))
-    lanes = min(schedule.lanes, int(rng.choice([2, 3, 4, schedule.lanes])))
-    ahead = 0 if schedule.panel else int(rng.choice([0, 1, 5]))
-    wide = int(rng.choice([0, lanes + 1])) if schedule.parallel == schedule.order[-1] and not schedule.panel else 0
-    return replace(schedule, grain=int(rng.choice([1, 3])), lanes=lanes, wide=wide, prefetch=ahead)
+    schedule = with_grain(schedule, rng.choice([1, 3]))
+    nest = summary_of(problem, schedule)
+    if nest.vector is None:
+        return schedule
+    lanes = min(nest.lanes, int(rng.choice([2, 3, 4, nest.lanes])))
+    steps = [
+        replace(step, size=lanes) if isinstance(step, Split) and step.loop == nest.vector else step
+        for step in without(schedule, "prefetch").steps
+        if not (isinstance(step, Specialize) and step.to == "threads")
+    ]
+    extra: list[Transformation] = []
+    if nest.tiles_outermost and rng.random() < 0.5:
+        tiles = next(name for name, var in nest.outer.items() if var == nest.vector)
+        extra.append(Specialize("threads", tiles, lanes + 1))
+    ahead = int(rng.choice([0, 1, 5]))
+    extra += [Prefetch(v, ahead) for v in nest.entry_vars if ahead and not nest.panel]
+    found = summary_of(problem, Schedule(tuple(steps)))
+    for step in extra:
+        found = found.then(step) if step.check(found) is None else found
+    return Schedule(found.steps, schedule.layout)
 
 
 def batched(spec: Spec, rng: np.random.Generator) -> Spec:

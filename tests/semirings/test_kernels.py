@@ -14,10 +14,9 @@ from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Compare, Const, HorizontalReduce, Load, Select, Store, Widen
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.schedule import Schedule
+from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.semiring import EqualityMask, Semiring
 from jsparse.compiler.statement import product_statement
 

@@ -2,15 +2,45 @@
 
 They apply these rules: `0 + x = x`; `1 * x = x`; `0 * x = 0`; `min(x, x) = x`; an operation on two constants is
 computed; a cast to the value's own dtype is the value; a block of one statement is that statement; nested blocks are
-flattened.
+flattened. A scalar that meets a vector is broadcast. A ramp plus a scalar is a ramp, and a gather at a ramp is a load.
 """
 
 from __future__ import annotations
 
-from jsparse.compiler.kernel.nodes import Binary, Block, Cast, Compare, Const, Expr, Stmt
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Block,
+    Buffer,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Gather,
+    Load,
+    Ramp,
+    Splat,
+    Stmt,
+)
 from jsparse.compiler.kernel.types import BOOL, I64, Type
 
-__all__ = ["add", "block", "both", "cast", "ceil_div", "const", "floor_div", "less", "minimum", "mul", "sub", "zero"]
+__all__ = [
+    "add",
+    "at_most",
+    "block",
+    "both",
+    "broadcast",
+    "cast",
+    "ceil_div",
+    "const",
+    "element",
+    "floor_div",
+    "less",
+    "minimum",
+    "mul",
+    "ramp",
+    "sub",
+    "zero",
+]
 
 
 def const(value: int) -> Const:
@@ -23,8 +53,31 @@ def zero(type_: Type) -> Const:
     return Const(0, type_)
 
 
+def broadcast(value: Expr, lanes: int) -> Expr:
+    """A scalar in `lanes` lanes; a vector stays as it is."""
+    return value if not lanes or value.type.lanes else Splat(value, lanes)
+
+
+def ramp(first: Expr, lanes: int) -> Expr:
+    """Consecutive integers from `first` on; `first` itself without lanes."""
+    return Ramp(first, lanes) if lanes else first
+
+
+def element(buffer: Buffer, index: Expr) -> Expr:
+    """`buffer[index]`, in as many lanes as the index has."""
+    if isinstance(index, Ramp):
+        return Load(buffer, index.first, index.lanes)
+    return Gather(buffer, index) if index.type.lanes else Load(buffer, index)
+
+
 def _number(expr: Expr) -> float | None:
     return expr.value if isinstance(expr, Const) else None
+
+
+def _alike(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Two operands in as many lanes as the wider of them."""
+    lanes = max(left.type.lanes, right.type.lanes)
+    return broadcast(left, lanes), broadcast(right, lanes)
 
 
 def cast(value: Expr, dtype: str) -> Expr:
@@ -37,7 +90,13 @@ def add(left: Expr, right: Expr) -> Expr:
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return Const(a + b, left.type)
-    return right if a == 0 else left if b == 0 else Binary("+", left, right)
+    if a == 0 or b == 0:
+        return right if a == 0 else left
+    if isinstance(left, Ramp) and not right.type.lanes:
+        return Ramp(add(left.first, right), left.lanes)
+    if isinstance(right, Ramp) and not left.type.lanes:
+        return Ramp(add(left, right.first), right.lanes)
+    return Binary("+", *_alike(left, right))
 
 
 def sub(left: Expr, right: Expr) -> Expr:
@@ -45,7 +104,7 @@ def sub(left: Expr, right: Expr) -> Expr:
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return Const(a - b, left.type)
-    return left if b == 0 else Binary("-", left, right)
+    return left if b == 0 else Binary("-", *_alike(left, right))
 
 
 def mul(left: Expr, right: Expr) -> Expr:
@@ -54,8 +113,8 @@ def mul(left: Expr, right: Expr) -> Expr:
     if a is not None and b is not None:
         return Const(a * b, left.type)
     if 0 in (a, b):
-        return zero(left.type)
-    return right if a == 1 else left if b == 1 else Binary("*", left, right)
+        return zero(left.type.scalar)
+    return right if a == 1 else left if b == 1 else Binary("*", *_alike(left, right))
 
 
 def floor_div(left: Expr, right: Expr) -> Expr:
@@ -76,13 +135,20 @@ def minimum(left: Expr, right: Expr) -> Expr:
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return Const(min(a, b), left.type)
-    return left if left == right else Binary("min", left, right)
+    return left if left == right else Binary("min", *_alike(left, right))
+
+
+def at_most(left: Expr, right: Expr) -> Expr:
+    """left <= right"""
+    return Compare("<=", *_alike(left, right))
 
 
 def less(left: Expr, right: Expr) -> Expr:
     """left < right"""
     a, b = _number(left), _number(right)
-    return Const(int(a < b), BOOL) if a is not None and b is not None else Compare("<", left, right)
+    if a is not None and b is not None:
+        return Const(int(a < b), BOOL)
+    return Compare("<", *_alike(left, right))
 
 
 def both(left: Expr, right: Expr) -> Expr:
@@ -90,7 +156,7 @@ def both(left: Expr, right: Expr) -> Expr:
     a, b = _number(left), _number(right)
     if 0 in (a, b):
         return Const(0, BOOL)
-    return right if a == 1 else left if b == 1 else Binary("&", left, right)
+    return right if a == 1 else left if b == 1 else Binary("&", *_alike(left, right))
 
 
 def block(*stmts: Stmt) -> Stmt:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,6 +26,7 @@ from jsparse.compiler.kernel.nodes import (
     Expr,
     Extent,
     For,
+    Gather,
     HorizontalReduce,
     If,
     Let,
@@ -35,6 +35,7 @@ from jsparse.compiler.kernel.nodes import (
     LowestBit,
     Parallel,
     Prefetch,
+    Ramp,
     Select,
     Set,
     Splat,
@@ -111,6 +112,19 @@ def _is_float(type_: Type) -> bool:
     return type_.is_float or type_.is_narrow_float
 
 
+def _folded(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
+    """A vector's lanes, halved until `lanes` are left, in pieces whose lengths are powers of two."""
+    total = None
+    while len(value):
+        length = 1 << (len(value).bit_length() - 1)
+        part, value = value[:length], value[length:]
+        while len(part) > lanes:
+            part = _OPERATORS[op](*np.split(part, 2))
+        total = part if total is None else _OPERATORS[op](total, part)
+    assert total is not None
+    return total
+
+
 def _wrapped(result: Any, type_: Type) -> Any:
     """A Python integer wrapped to its integer type, in two's complement."""
     if type(result) is not int:
@@ -169,10 +183,14 @@ class _Machine:
         flat[where] = _OPERATORS[stmt.op](flat[where], value) if stmt.accumulate else value
 
     def location(self, buffer: Buffer, index: Expr, lanes: int, env: dict[str, Any]) -> slice | int:
-        start = int(self.value(index, env))
-        if not 0 <= start <= self.flat[buffer.name].size - max(lanes, 1):
-            raise IndexError(f"{buffer.name}[{start} : {max(lanes, 1)}] of {self.flat[buffer.name].size}")
+        start = self.checked(buffer, int(self.value(index, env)), max(lanes, 1))
         return slice(start, start + lanes) if lanes else start
+
+    def checked(self, buffer: Buffer, start: int, length: int = 1) -> int:
+        """The index, if as many elements of the buffer follow it."""
+        if not 0 <= start <= self.flat[buffer.name].size - length:
+            raise IndexError(f"{buffer.name}[{start} : {length}] of {self.flat[buffer.name].size}")
+        return start
 
     def value(self, expr: Expr, env: dict[str, Any]) -> Any:
         match expr:
@@ -197,6 +215,10 @@ class _Machine:
             case Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.location(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()
+            case Gather(buffer=buffer, index=index):
+                return np.stack([self.flat[buffer.name][self.checked(buffer, n)] for n in self.value(index, env)])
+            case Ramp(first=first, lanes=lanes):
+                return self.value(first, env) + np.arange(lanes)
             case Cast(value=value, dtype=dtype):
                 with np.errstate(over="ignore"):
                     cast = np.asarray(self.value(value, env)).astype(dtype)
@@ -206,9 +228,9 @@ class _Machine:
             case Widen(value=value, lanes=lanes, fill=fill):
                 narrow = self.value(value, env)
                 return np.concatenate([narrow, np.full(lanes - len(narrow), fill, narrow.dtype)])
-            case HorizontalReduce(value=value, op=op):
-                folded = reduce(_OPERATORS[op], self.value(value, env))
-                return folded if _is_float(expr.type) else folded.item()
+            case HorizontalReduce(value=value, op=op, lanes=lanes):
+                folded = _folded(self.value(value, env), op, max(lanes, 1))
+                return folded if lanes else folded[0] if _is_float(expr.type) else folded[0].item()
             case Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]
             case Threads():

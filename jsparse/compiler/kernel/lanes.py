@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from jsparse.compiler.kernel.algebra import add, block, const
+from jsparse.compiler.kernel.algebra import add, block, const, ramp
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
@@ -18,9 +18,11 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Declare,
     Expr,
+    Gather,
     HorizontalReduce,
     Let,
     Load,
+    Ramp,
     Select,
     Set,
     Splat,
@@ -32,7 +34,7 @@ from jsparse.compiler.kernel.nodes import (
 from jsparse.compiler.kernel.traverse import nodes, rebuilt
 from jsparse.compiler.kernel.types import Type
 
-__all__ = ["in_pieces"]
+__all__ = ["in_pieces", "lane"]
 
 
 def in_pieces(kernel: Kernel) -> Kernel:
@@ -42,6 +44,11 @@ def in_pieces(kernel: Kernel) -> Kernel:
     if any(_is_odd(n.type) or any(isinstance(m, Var) and _is_odd(m.type) for m in nodes(n)) for n in widened):
         return kernel
     return replace(kernel, body=_changed(kernel.body))
+
+
+def lane(expr: Expr, number: int) -> Expr:
+    """One lane of a vector's expression, which contains no names of vectors, as a scalar."""
+    return _piece(expr, number, 0)
 
 
 def _is_odd(type_: Type) -> bool:
@@ -101,6 +108,11 @@ def _piece(expr: Expr, first: int, lanes: int) -> Expr:
             return Const(value, type_.widened(lanes))
         case Load(buffer=buffer, index=index):
             return Load(buffer, add(_changed(index), const(first)), lanes)
+        case Ramp(first=start):
+            return ramp(add(_changed(start), const(first)), lanes)
+        case Gather(buffer=buffer, index=index):
+            part = _piece(index, first, lanes)
+            return Gather(buffer, part) if lanes else Load(buffer, part)
         case Splat(value=value):
             return Splat(_changed(value), lanes) if lanes else _changed(value)
         case Binary(op=op, left=left, right=right):

@@ -24,6 +24,7 @@ __all__ = [
     "Expr",
     "Extent",
     "For",
+    "Gather",
     "HorizontalReduce",
     "If",
     "Let",
@@ -32,6 +33,7 @@ __all__ = [
     "LowestBit",
     "Parallel",
     "Prefetch",
+    "Ramp",
     "Select",
     "Set",
     "Splat",
@@ -135,6 +137,31 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Gather:
+    """`buffer[index]` for each lane of a vector of integers. The index is an expression, not a name: it is computed
+    lane by lane."""
+
+    buffer: Buffer
+    index: Expr
+
+    @property
+    def type(self) -> Type:
+        return self.buffer.type.widened(self.index.type.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """Consecutive integers, one for each lane: `first`, `first + 1`, …"""
+
+    first: Expr
+    lanes: int
+
+    @property
+    def type(self) -> Type:
+        return self.first.type.widened(self.lanes)
+
+
+@dataclass(frozen=True, slots=True)
 class Cast:
     """The value in another dtype, lane by lane. Floats round to nearest, ties to even; integers wrap; a bool says
     whether the value is not 0. A float has to fit the integer dtype that it is cast to."""
@@ -175,14 +202,16 @@ class Widen:
 @dataclass(frozen=True, slots=True)
 class HorizontalReduce:
     """The reduction of a vector's lanes by `op`, in a fixed order: the upper half is combined with the lower half until
-    one lane is left. A vector whose length is no power of two is split into powers of two first, the longest first."""
+    `lanes` lanes are left, or a scalar without `lanes`. A vector whose length is no power of two is reduced to a scalar
+    only: it is split into powers of two first, the longest first."""
 
     value: Expr
     op: Add = "+"
+    lanes: int = 0
 
     @property
     def type(self) -> Type:
-        return self.value.type.scalar
+        return self.value.type.widened(self.lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +243,8 @@ Expr: TypeAlias = (
     | LowestBit
     | Select
     | Load
+    | Gather
+    | Ramp
     | Cast
     | Splat
     | Widen

@@ -16,6 +16,7 @@ from jsparse.compiler.kernel.nodes import (
     Expr,
     Extent,
     For,
+    Gather,
     HorizontalReduce,
     If,
     Let,
@@ -24,6 +25,7 @@ from jsparse.compiler.kernel.nodes import (
     LowestBit,
     Parallel,
     Prefetch,
+    Ramp,
     Select,
     Set,
     Splat,
@@ -57,6 +59,10 @@ def expr_text(expr: Expr) -> str:
             return f"({expr_text(left)} {op} {expr_text(right)})"
         case Load(buffer=buffer, index=index, lanes=lanes):
             return f"{buffer.name}[{expr_text(index)}{f' : {lanes}' if lanes else ''}]"
+        case Gather(buffer=buffer, index=index):
+            return f"{buffer.name}[{expr_text(index)}]"
+        case Ramp(first=first, lanes=lanes):
+            return f"ramp{lanes}({expr_text(first)})"
         case LowestBit(value=value):
             return f"lowest_bit({expr_text(value)})"
         case Select(condition=condition, then=then, otherwise=otherwise):
@@ -67,8 +73,8 @@ def expr_text(expr: Expr) -> str:
             return f"splat{lanes}({expr_text(value)})"
         case Widen(value=value, lanes=lanes, fill=fill):
             return f"widen{lanes}({expr_text(value)}{f', {fill}' if fill else ''})"
-        case HorizontalReduce(value=value, op=op):
-            return f"reduce({expr_text(value)}{'' if op == '+' else f', {op}'})"
+        case HorizontalReduce(value=value, op=op, lanes=lanes):
+            return f"reduce{lanes or ''}({expr_text(value)}{'' if op == '+' else f', {op}'})"
         case Extent(buffer=buffer, axis=axis):
             return f"{buffer.name}.shape[{axis}]"
         case Threads():

@@ -1,4 +1,4 @@
-"""Loop nests that assemble a sparse result, its entries in order: problem + schedule → loop nest.
+"""Loop nests that assemble a sparse result, its entries in order.
 
 The shared loops run over the target's outermost indices, in the order in which it is to be stored, wherever any term
 has entries. Inside, the loops of each term add to one sparse workspace: a row over the remaining index, or a scalar.
@@ -7,120 +7,174 @@ Then the workspace's nonzeros are appended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from jsparse.compiler.loops.blocked_sums import TOTAL
-from jsparse.compiler.loops.domain import Coiteration, WorkspaceNonzeros
-from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
+from jsparse.compiler.loops.chain import nested
+from jsparse.compiler.loops.domain import Coiteration, LevelIteration, WorkspaceNonzeros
+from jsparse.compiler.loops.level_iterators import LevelIterators
 from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
     Assign,
     Forall,
     LoopNest,
-    Parallel,
     ReserveUpperBound,
     Sequence,
     SparseWorkspace,
     Stmt,
     TermGuard,
     Where,
+    with_children,
 )
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import Scalar
-from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["assemble_loops"]
+__all__ = ["AssemblyShape", "assembly_nest", "canonical_assembly", "shape_of", "with_upper_bounds"]
+
+ROW, SCALAR = "row", "acc"
 
 
-def assemble_loops(problem: Problem, schedule: Schedule) -> LoopNest:
-    """The loop nest that `schedule` describes. Raises ValueError if levels cannot be walked in its order."""
-    return _Assembler(problem, schedule).build()
+@dataclass(frozen=True, slots=True)
+class AssemblyShape:
+    """What determines the loops of an assembly.
+
+    Attributes:
+        order: the target's indices in the order in which they are stored.
+        row: whether terms add to a row over the last of them, so that only the others are shared.
+        own: for each term, its own loops inside the shared ones.
+        merge_leaders: (variable, pattern) where several patterns of a term meet in one of its own loops.
+    """
+
+    order: tuple[IndexVar, ...]
+    row: bool
+    own: tuple[tuple[IndexVar, ...], ...]
+    merge_leaders: tuple[tuple[IndexVar, int], ...] = ()
+
+    @property
+    def shared(self) -> tuple[IndexVar, ...]:
+        """The variables of the shared loops."""
+        return self.order[: len(self.order) - self.row]
+
+
+def canonical_assembly(problem: Problem) -> AssemblyShape:
+    """All indices of the target are shared, in their own order; terms walk patterns as they are stored."""
+    order = tuple(map(str, problem.target.indices))
+    walked = ((v for n in term.patterns for v in problem.level_variables[n]) for term in problem.terms)
+    return AssemblyShape(order, False, tuple(tuple(dict.fromkeys(v for v in w if v not in order)) for w in walked))
+
+
+def assembly_nest(problem: Problem, shape: AssemblyShape) -> LoopNest:
+    """The loop nest of that shape. Raises ValueError if levels cannot be walked in its order."""
+    return LoopNest(problem, _Assembler(problem, shape).shared(0))
+
+
+def shape_of(nest: LoopNest) -> AssemblyShape:
+    """The shape of an assembly's loop nest."""
+    order: list[IndexVar] = []
+    stmt = nest.body
+    while not isinstance(stmt, Where):
+        if isinstance(stmt, Forall):
+            order.append(stmt.var)
+        assert isinstance(stmt, Forall | AppendEdges)
+        stmt = stmt.body
+    assert isinstance(stmt.workspace, SparseWorkspace)
+    row, own, leaders = stmt.workspace.var, [], list[tuple[IndexVar, int]]()
+    terms = stmt.producer.stmts if isinstance(stmt.producer, Sequence) else (stmt.producer,)
+    for term in terms:
+        assert isinstance(term, TermGuard)
+        loops = [loop for loop in _loops(term.body) if not loop.is_lookup]
+        own.append(tuple(loop.var for loop in loops))
+        leaders += [(loop.var, loop.domain.pattern) for loop in loops if isinstance(loop.domain, LevelIteration)]
+    whole = (*order, *([] if row is None else [row]))
+    return AssemblyShape(whole, row is not None, tuple(own), tuple(dict.fromkeys(leaders)))
+
+
+def _loops(stmt: Stmt) -> list[Forall]:
+    return [stmt, *_loops(stmt.body)] if isinstance(stmt, Forall) else []
 
 
 class _Assembler:
-    def __init__(self, problem: Problem, schedule: Schedule) -> None:
-        self.problem, self.schedule = problem, schedule
+    def __init__(self, problem: Problem, shape: AssemblyShape) -> None:
+        self.problem, self.shape = problem, shape
         self.target, self.dtype = problem.target, problem.accumulator
-        self.iterators = LevelIterators(problem, schedule.merge_leaders)
-        over = [str(v) for v in self.target.indices if v not in schedule.order]
-        if len(over) > 1:
-            raise ValueError(f"a row has one index, but {over} are left of {self.target}")
+        self.iterators = LevelIterators(problem, shape.merge_leaders)
         dtype = self.dtype if problem.wants_values else ""
-        if dtype == "float32" and problem.monoid.add == "+" and any(schedule.own):
+        if dtype == "float32" and problem.monoid.add == "+" and any(shape.own):
             dtype = TOTAL  # a row has no blocks (`blocked_sums`); float64 rows cost no measurable time
-        self.row = SparseWorkspace("row" if over else "acc", dtype, problem.monoid, over[0] if over else None)
+        over = shape.order[-1] if shape.row else None
+        self.row = SparseWorkspace(ROW if shape.row else SCALAR, dtype, problem.monoid, over)
 
-    def build(self) -> LoopNest:
-        return LoopNest(self.problem, self._shared(0))
-
-    def _shared(self, depth: int) -> Stmt:
-        if depth == len(self.schedule.order):
-            return self._reserved() if self._bounds else self._workspace()
-        var = self.schedule.order[depth]
+    def shared(self, depth: int) -> Stmt:
+        """The shared loops from that depth on."""
+        if depth == len(self.shape.shared):
+            return self.workspace()
+        var = self.shape.order[depth]
         met = self.iterators.coiterate(var)
         terms = tuple(tuple(met[n] for n in term.patterns if n in met) for term in self.problem.terms)
-        if self._bounds and depth + 1 == len(self.target.indices) > 1:
-            return ReserveUpperBound(var, terms)
-        parallel = Parallel("owned", self.schedule.grain) if var == self.schedule.parallel else None
-        body = self._shared(depth + 1)
-        if self.problem.builds_levels and depth + 1 < len(self.target.indices):
-            body = AppendEdges(self.target, self.schedule.order[: depth + 1], body)
-        return Forall(var, Coiteration(terms), body, parallel)
+        body = self.shared(depth + 1)
+        if self.problem.builds_levels and depth + 1 < len(self.shape.order):
+            body = AppendEdges(self.target, self.shape.order[: depth + 1], body)
+        return Forall(var, Coiteration(terms), body)
 
-    @property
-    def _bounds(self) -> bool:
-        return self.problem.output == Count(exact=False)
-
-    def _reserved(self) -> Stmt:
-        """An upper bound of the row's nonzeros: for each term, the entries of the row's index that its loops reach."""
-        if self.row.var is None:
-            return AppendCoord(self.target)
-        row = self.row.var
-        return self._each(lambda n: self._above(n, row))
-
-    def _above(self, number: int, row: IndexVar) -> Stmt:
-        """A term's loops around that over the row."""
-        iterators = self.iterators.part(self.problem.terms[number].patterns)
-        own = self.schedule.own[number]
-        outer = [loop for var in own[: own.index(row)] for loop in iterators.bind(var)]
-        return self._nested(outer, ReserveUpperBound(row, (tuple(iterators.coiterate(row).values()),)))
-
-    def _workspace(self) -> Stmt:
+    def workspace(self) -> Stmt:
         value = self.row.access() if self.problem.wants_values else None
-        append: Stmt = AppendCoord(self.target, value, self._last if self.problem.builds_levels else None)
+        last = self.shape.order[-1] if self.shape.order else None
+        append: Stmt = AppendCoord(self.target, value, last if self.problem.builds_levels else None)
         if self.row.var is not None:
             append = Forall(self.row.var, WorkspaceNonzeros(self.row.name), append)
-        return Where(self.row, self._each(self._term), append)
+        terms = tuple(TermGuard(n, self.term(n)) for n in range(len(self.problem.terms)))
+        return Where(self.row, terms[0] if len(terms) == 1 else Sequence(terms), append)
 
-    @property
-    def _last(self) -> IndexVar | None:
-        """The target's innermost index, as it stores them."""
-        return self.row.var or self.schedule.order[-1]
-
-    def _each(self, stmt: Callable[[int], Stmt]) -> Stmt:
-        """`stmt` of each term, guarded by the term's presence."""
-        terms = tuple(TermGuard(n, stmt(n)) for n in range(len(self.problem.terms)))
-        return terms[0] if len(terms) == 1 else Sequence(terms)
-
-    def _term(self, number: int) -> Stmt:
+    def term(self, number: int) -> Stmt:
         """A term's loops around the assignment that adds to the workspace."""
         term = self.problem.terms[number]
         iterators = self.iterators.part(term.patterns)
-        loops = [loop for var in self.schedule.own[number] for loop in iterators.bind(var)]
+        loops = [*iterators.lookups(), *(loop for var in self.shape.own[number] for loop in iterators.bind(var))]
         iterators.check()
-        return self._nested(loops, Assign(self.row.access(), self._value(term), self.dtype, self.problem.monoid))
+        assign = Assign(self.row.access(), self.value(term), self.dtype, self.problem.monoid)
+        return nested([Forall(loop.var, loop.domain, assign) for loop in loops], assign)
 
-    def _value(self, term: Statement) -> Scalar | None:
+    def value(self, term: Statement) -> Scalar | None:
         """What a term adds; None if no values are wanted."""
         if term.value is None or not self.problem.wants_values:
             return None
         return as_added(term.value, self.problem.monoid, self.problem.type_of[self.target.tensor].dtype, self.dtype)
 
-    def _nested(self, loops: Iterable[Loop], stmt: Stmt) -> Stmt:
-        for loop in reversed(list(loops)):
-            stmt = Forall(loop.var, loop.domain, stmt, None, 0 if loop.filters else self.schedule.prefetch)
-        return stmt
+
+def with_upper_bounds(nest: LoopNest) -> LoopNest:
+    """The nest that bounds the number of entries, in place of one that counts them, where that is asked for.
+
+    Each term's loops over the row, or the innermost shared loop, are replaced by the lengths of what they would walk.
+    """
+    if nest.problem.output != Count(exact=False):
+        return nest
+    shape = shape_of(nest)
+    row = shape.order[-1] if shape.row else None
+
+    def bounded(stmt: Stmt) -> Stmt:
+        match stmt:
+            case Forall(var=var, domain=Coiteration(terms=terms)) if row is None and var == shape.order[-1]:
+                return ReserveUpperBound(var, terms) if len(shape.order) > 1 else with_children(stmt, bounded)
+            case Forall(var=var) if var == row:
+                return ReserveUpperBound(var, (_met(stmt),))
+            case Where(producer=producer):
+                return AppendCoord(nest.problem.target) if row is None else bounded(producer)
+            case _:
+                return with_children(stmt, bounded)
+
+    return replace(nest, body=bounded(nest.body))
+
+
+def _met(loop: Forall) -> tuple[LevelIteration, ...]:
+    """The levels that meet at the variable of a loop: its own, and those of other patterns looked up right inside."""
+    met: dict[int, LevelIteration] = {}
+    stmt: Stmt = loop
+    while isinstance(stmt, Forall) and (stmt is loop or stmt.is_lookup):
+        if isinstance(stmt.domain, LevelIteration) and stmt.var == loop.var:
+            met.setdefault(stmt.domain.pattern, replace(stmt.domain, bound=False))
+        stmt = stmt.body
+    return tuple(met[n] for n in sorted(met))

@@ -14,6 +14,8 @@ and the runs' sums are added up in float64. The error is then about BLOCK u Σ|t
                                          ∀ k ∈ lanes
                                            C[i, k] = acc_total[k]
 
+Where positions are worked on in lanes, each lane of a run has at most `BLOCK` terms.
+
 In nested reductions the cut loop is the innermost one with which there are too many terms. A total in lanes is
 expensive to add to, so runs of lanes stand around all loops and continue from one segment to the next. A scalar total
 is cheap, so its runs end with each segment.
@@ -25,18 +27,27 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import prod
 
-from jsparse.compiler.loops.domain import Derivation, HorizontalReduce, Lanes, LevelIteration, Range, Runs, Tiles
+from jsparse.compiler.loops.chain import path_to
+from jsparse.compiler.loops.domain import (
+    Derivation,
+    Fused,
+    HorizontalReduce,
+    Lanes,
+    LevelIteration,
+    Panels,
+    PositionPanels,
+    Range,
+    Runs,
+    Tiles,
+)
 from jsparse.compiler.loops.nest import (
-    AppendEdges,
     Assign,
     Forall,
     Pack,
-    Sequence,
     Stmt,
-    TermGuard,
     Where,
-    Widened,
     Workspace,
+    with_children,
 )
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import replaced
@@ -63,11 +74,11 @@ class _Blocking:
             inner = replace(stmt, producer=self.stmt(stmt.producer), consumer=self.stmt(stmt.consumer))
             sums = stmt.workspace.dtype == "float32" and stmt.workspace.monoid.add == "+"
             return self.blocked(inner, stmt.workspace) if sums else inner
-        return _rebuilt(stmt, self.stmt)
+        return with_children(stmt, self.stmt)
 
     def blocked(self, where: Where, workspace: Workspace) -> Where:
         """The workspace's sums in runs, and a total around them."""
-        name, path = workspace.name, _path(where.producer, workspace.name) or []
+        name, path = workspace.name, path_to(where.producer, workspace.name) or []
         turns = [self.turns(loop) for loop in path]
         cut = self.cut(path, turns)
         if cut is None:
@@ -89,7 +100,7 @@ class _Blocking:
                 return Where(workspace, loop, flush)
             assert isinstance(domain, Range | LevelIteration | Tiles)
             body = Where(workspace, replace(loop, parallel=None), flush)
-            return Forall(path[depth].var, Runs(domain, size), body, loop.parallel)
+            return Forall(path[depth].var, Runs(domain, size * max(path[depth].lanes, 1)), body, loop.parallel)
 
         producer = _with(where.producer, name, depth, lambda loop: replace(loop, run=not fits))
         producer = _with(producer, name, outer, in_runs)
@@ -102,12 +113,13 @@ class _Blocking:
         """
         if None not in turns and prod(filter(None, turns)) <= BLOCK:
             return None
-        terms = 1
+        terms, inside = 1, None
         for depth in reversed(range(len(path))):
-            count = turns[depth]
+            count, divisible = turns[depth], isinstance(path[depth].domain, Range | LevelIteration | Tiles)
+            here = (depth, BLOCK // terms) if divisible else inside  # of a split loop, the inner one is cut
             if count is None or count * terms > BLOCK or (count > 1 and self.is_sparse(path[depth])):
-                return depth, BLOCK // terms
-            terms *= max(count, 1)
+                return here
+            terms, inside = terms * max(count, 1), here
         return None
 
     def is_sparse(self, loop: Forall) -> bool:
@@ -118,9 +130,21 @@ class _Blocking:
         return not self.problem.patterns[domain.pattern].levels[domain.level].kind.is_full
 
     def turns(self, loop: Forall) -> int | None:
-        """An upper bound of a loop's trip count; None if there is none."""
-        domain, size = loop.domain, self.problem.size[loop.var]
+        """An upper bound of a loop's trip count, of each lane by itself; None if there is none."""
+        most = self.iterations(loop)
+        return None if most is None else -(-most // max(loop.lanes, 1))
+
+    def iterations(self, loop: Forall) -> int | None:
+        """An upper bound of the number of coordinates; None if there is none."""
+        domain, size = loop.domain, self.problem.size.get(loop.var)
         match domain:
+            case Fused(outer=outer, inner=inner):
+                sizes = self.problem.size[outer], self.problem.size[inner]
+                return None if sizes[0] is None or sizes[1] is None else sizes[0] * sizes[1]
+            case Panels(size=step):
+                return None if size is None else -(-size // step)
+            case PositionPanels():
+                return None
             case Lanes() | HorizontalReduce() | Runs() | Derivation() | LevelIteration(bound=True):
                 return 1
             case Tiles(lanes=lanes):
@@ -132,29 +156,13 @@ class _Blocking:
         return size
 
 
-def _path(stmt: Stmt, name: str) -> list[Forall] | None:
-    """The loops around the assignment to a workspace; None if there is none."""
-    match stmt:
-        case Assign(target=target):
-            return [] if target.tensor == name else None
-        case Forall(body=body):
-            below = _path(body, name)
-            return None if below is None else [stmt, *below]
-        case Where(producer=producer, consumer=consumer):
-            below = _path(consumer, name)
-            return _path(producer, name) if below is None else below
-        case Pack(body=body):
-            return _path(body, name)
-    return None
-
-
 def _with(stmt: Stmt, name: str, depth: int, change: Callable[[Forall], Stmt]) -> Stmt:
-    """The statement with `change` of the loop at `depth` of the workspace's `_path`."""
+    """The statement with `change` of the loop at `depth` of the path to the workspace."""
     match stmt:
         case Forall(body=body):
             return replace(stmt, body=_with(body, name, depth - 1, change)) if depth else change(stmt)
         case Where(producer=producer, consumer=consumer):
-            if _path(consumer, name) is None:
+            if path_to(consumer, name) is None:
                 return replace(stmt, producer=_with(producer, name, depth, change))
             return replace(stmt, consumer=_with(consumer, name, depth, change))
         case Pack(body=body):
@@ -166,16 +174,4 @@ def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
     """The statement with one workspace read in place of another."""
     if isinstance(stmt, Assign):
         return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, old, new))
-    return _rebuilt(stmt, lambda inner: _renamed(inner, old, new))
-
-
-def _rebuilt(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
-    """The statement with `change` of each of its children."""
-    match stmt:
-        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body) | Widened(body=body):
-            return replace(stmt, body=change(body))
-        case Sequence(stmts=stmts):
-            return Sequence(tuple(map(change, stmts)))
-        case Where(producer=producer, consumer=consumer):
-            return replace(stmt, producer=change(producer), consumer=change(consumer))
-    return stmt
+    return with_children(stmt, lambda inner: _renamed(inner, old, new))

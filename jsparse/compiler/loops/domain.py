@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jsparse.compiler.statement import DerivedVar
+from jsparse.notation.assignment import IndexVar
 
 __all__ = [
     "Coiteration",
     "Derivation",
     "Domain",
+    "Fused",
     "HorizontalReduce",
     "Lanes",
     "LevelIteration",
     "Panels",
+    "PositionPanels",
     "Range",
     "Runs",
     "Tiles",
@@ -24,25 +27,47 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Every coordinate of the variable."""
+    """Every coordinate of the variable. `panel`: only those in the present panel of the variable."""
+
+    panel: bool = False
 
     def __str__(self) -> str:
-        return "range"
+        return "range in the panel" if self.panel else "range"
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Every pair of coordinates of two variables, the second one fastest."""
+
+    outer: IndexVar
+    inner: IndexVar
+
+    def __str__(self) -> str:
+        return f"range of {self.outer} times range of {self.inner}"
 
 
 @dataclass(frozen=True, slots=True)
 class LevelIteration:
     """The entries of a pattern's level below the present position. `bound`: only the entry of the variable's present
-    value, located. `panel`: only entries in the present panel of the variable."""
+    value, located. `panel`: only entries in the present panel of the variable. `by_position`: the loop runs over
+    positions, so that a split divides these, and not coordinates.
+
+    With `lanes`, a power of two, the body adds to a scalar, and `lanes` positions are worked on at a time. Each lane
+    has an accumulator of its own. At the end, the upper half of the accumulators is added to the lower half until one
+    is left. The positions that remain, fewer than `lanes`, are added up one by one in another accumulator. The sum of
+    the two is added to the scalar. So the order of additions depends on the number of positions alone.
+    """
 
     pattern: int
     level: int
     bound: bool = False
     panel: bool = False
+    by_position: bool = False
+    lanes: int = 0
 
     def __str__(self) -> str:
         which = " (already bound)" if self.bound else " in the panel" if self.panel else ""
-        return f"P{self.pattern}.{self.level}{which}"
+        return f"{'positions of ' if self.by_position else ''}P{self.pattern}.{self.level}{which}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +92,25 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """The first coordinate of each panel of `size` coordinates. Loops inside walk only the entries in the panel: a
-    segment continues where it ended in the panel before."""
+    """The first coordinate of each panel of `size` coordinates. A loop inside runs over the coordinates or entries in
+    the panel only: a segment continues where it ended in the panel before."""
 
     size: int
 
     def __str__(self) -> str:
         return f"panels of {self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class PositionPanels:
+    """The first position of each panel of `size` positions in a segment. A loop inside walks those positions only."""
+
+    pattern: int
+    level: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"panels of {self.size} positions of P{self.pattern}.{self.level}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +175,8 @@ Domain: TypeAlias = (
     | Tiles
     | Lanes
     | Panels
+    | PositionPanels
+    | Fused
     | Runs
     | HorizontalReduce
     | Coiteration

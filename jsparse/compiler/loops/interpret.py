@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, cast
 
@@ -15,15 +15,18 @@ from jsparse.compiler.levels import functions_of
 from jsparse.compiler.loops.domain import (
     Coiteration,
     Derivation,
+    Fused,
     HorizontalReduce,
     Lanes,
     LevelIteration,
     Panels,
+    PositionPanels,
     Range,
     Runs,
     Tiles,
     WorkspaceNonzeros,
 )
+from jsparse.compiler.loops.lane_sums import LaneSums
 from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
@@ -95,6 +98,7 @@ class _Machine:
     env: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, tuple[int, int]] = field(default_factory=dict)
     panels: dict[str, range] = field(default_factory=dict)
+    position_panels: dict[tuple[int, int], range] = field(default_factory=dict)  # of the entries in a segment
     positions: dict[tuple[int, int], PositionRange] = field(default_factory=dict)
     absent: set[int] = field(default_factory=set)  # patterns without an entry at the present coordinates
     runs: dict[str, _Run] = field(default_factory=dict)
@@ -106,6 +110,8 @@ class _Machine:
 
     def run(self, stmt: Stmt) -> None:
         match stmt:
+            case Forall(domain=LevelIteration(lanes=lanes) as domain) if lanes:
+                self.sum_in_lanes(stmt, domain)
             case Forall(var=var, domain=domain, body=body, run=run):
                 for _ in self.in_run(var, domain) if run else self.visit(var, domain):
                     self.operations += 1
@@ -153,6 +159,18 @@ class _Machine:
 
     def visit(self, var: str, domain: object) -> Iterator[None]:
         match domain:
+            case Range(panel=True):
+                yield from (self.env.update({var: n}) for n in self.panels[var])
+            case Fused(outer=outer, inner=inner):
+                for n in range(self.size(outer) * self.size(inner)):
+                    self.env[outer], self.env[inner] = divmod(n, self.size(inner))
+                    yield
+            case PositionPanels(pattern=pattern, level=level, size=size):
+                count = sum(1 for _ in self.entries(var, pattern, level, bound=False))
+                for start in range(0, count, size):
+                    self.position_panels[pattern, level] = range(start, start + size)
+                    yield
+                self.position_panels.pop((pattern, level), None)
             case Range() | HorizontalReduce():
                 yield from (self.env.update({var: n}) for n in range(self.size(var)))
             case Tiles(lanes=lanes):
@@ -180,6 +198,9 @@ class _Machine:
                     yield
             case LevelIteration(pattern=pattern, level=level, bound=bound, panel=panel):
                 entries = self.entries(var, pattern, level, bound)
+                if (pattern, level) in self.position_panels:
+                    part = self.position_panels[pattern, level]
+                    entries = islice(entries, part.start, part.stop)
                 yield from (None for _ in entries if not panel or self.env[var] in self.panels[var])
 
     def passes(self, var: str, size: int) -> Iterator[None]:
@@ -197,6 +218,37 @@ class _Machine:
             run.seen += 1
             if run.first < run.seen <= run.stop:
                 yield
+
+    def sum_in_lanes(self, loop: Forall, domain: LevelIteration) -> None:
+        """Add to the scalar that the body adds to. Coordinates out of range take a lane, and do not count."""
+        assert isinstance(loop.body, Assign)
+        name, type_ = loop.body.target.tensor, self.nest.problem.patterns[domain.pattern]
+        found = self.positions_in_run(loop, domain)
+        target = self.arrays[name]
+        sums = LaneSums(len(found), domain.lanes, loop.body.monoid, target.dtype)
+        for number, (coordinate, position) in enumerate(found):
+            self.operations += 1
+            if type_.dynamic and not 0 <= coordinate < self.size(loop.var):
+                continue
+            self.env[loop.var], self.positions[domain.pattern, domain.level] = coordinate, (position, position + 1)
+            self.arrays[name] = sums.accumulator(number)
+            self.run(loop.body)
+        self.arrays[name] = target
+        target[...] = NUMPY[loop.body.monoid.add](target, sums.total())
+
+    def positions_in_run(self, loop: Forall, domain: LevelIteration) -> list[tuple[int, int]]:
+        """(coordinate, position) of each position of a segment, or of the part of it that is in the present run."""
+        type_ = self.nest.problem.patterns[domain.pattern]
+        lo, hi = self.positions.get((domain.pattern, domain.level - 1), (0, 1))
+        arrays, capacity = self.level_arrays(domain.pattern, domain.level), type_.capacity(domain.level)
+        functions = functions_of(type_.levels[domain.level].kind)
+        found = list(functions.entries(arrays, lo, hi, self.size(loop.var), capacity))
+        if not loop.run:
+            return found
+        run = self.runs[loop.var]
+        first, stop = (max(n - run.seen, 0) for n in (run.first, run.stop))
+        run.seen += len(found)
+        return found[first:stop]
 
     def entries(self, var: str, pattern: int, level: int, bound: bool) -> Iterator[None]:
         """Visit the entries of one level below the present positions, runs of equal coordinates together."""

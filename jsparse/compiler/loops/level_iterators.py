@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from jsparse.compiler.loops.domain import Derivation, Domain, LevelIteration, Range
 from jsparse.compiler.problem import Problem
@@ -21,7 +22,7 @@ class Loop:
     domain: Domain
 
     @property
-    def filters(self) -> bool:
+    def is_lookup(self) -> bool:
         """Whether the loop has at most one iteration, because outer loops determine its variable."""
         return isinstance(self.domain, Derivation) or (isinstance(self.domain, LevelIteration) and self.domain.bound)
 
@@ -35,17 +36,19 @@ class LevelIterators:
         derived: the variables that get one when others have theirs.
     """
 
-    def __init__(self, problem: Problem, merge_leaders: Collection[tuple[IndexVar, int]]) -> None:
+    def __init__(self, problem: Problem, merge_leaders: Collection[tuple[IndexVar, int]] = ()) -> None:
         self.problem, self.merge_leaders = problem, frozenset(merge_leaders)
         self.left = {n: list(enumerate(names)) for n, names in enumerate(problem.level_variables)}
         self.bound: set[IndexVar] = set()
         self.derived: tuple[DerivedVar, ...] = ()
 
     @staticmethod
-    def of(problem: Problem, statement: Statement, merge_leaders: Collection[tuple[IndexVar, int]]) -> LevelIterators:
+    def of(
+        problem: Problem, statement: Statement, merge_leaders: Collection[tuple[IndexVar, int]] = ()
+    ) -> LevelIterators:
         """The iterators over a statement's patterns, with its derived variables."""
         iterators = LevelIterators(problem, merge_leaders).part(statement.patterns)
-        own = problem.variables_of(statement)
+        own = problem.variables_of(statement) if problem.derived else frozenset()
         iterators.derived = tuple(derived for derived in problem.derived if derived.var in own)
         return iterators
 
@@ -56,24 +59,31 @@ class LevelIterators:
         iterators.bound = set(self.bound)
         return iterators
 
-    def bind(self, var: IndexVar) -> list[Loop]:
-        """One loop over `var`, then the derived variables that it completes, then lookups in levels of bound variables.
+    def bind(self, *variables: IndexVar) -> list[Loop]:
+        """One loop over the variables, then the derived variables that it completes, then lookups in levels of bound
+        variables.
 
-        The loop walks one of the levels that meet `var`. A full one is located instead if there is another, and so is
-        one that locates by arithmetic; of several, the merge leader's is walked. Without any level, the loop runs over
-        every coordinate.
+        The loop over one variable walks one of the levels that meet it. A full one is located instead if there is
+        another, and so is one that locates by arithmetic; of several, the merge leader's is walked. Without any level,
+        and for several variables, the loop runs over every coordinate.
         """
-        met = sorted(self._met(var), key=lambda n: (self._is_located(n), (var, n) not in self.merge_leaders))
-        loops = [Loop(var, self._next(met[0]) if met else Range())]
-        self.bound.add(var)
+        met = self._met(variables[0]) if len(variables) == 1 else []
+        leaders = sorted(met, key=lambda n: (self._is_located(n), (variables[0], n) not in self.merge_leaders))
+        loops = [Loop(variables[0], self._next(leaders[0]) if leaders else Range())]
+        self.bound.update(variables)
         for derived in self.derived:
             if derived.var not in self.bound and self.bound.issuperset(part for _, part in derived.parts):
                 loops.append(Loop(derived.var, Derivation(derived)))
                 self.bound.add(derived.var)
-        for n, levels in self.left.items():
-            while levels and levels[0][1] in self.bound:
-                loops.append(Loop(levels[0][1], self._next(n, bound=True)))
-        return loops
+        return loops + self.lookups()
+
+    def lookups(self) -> list[Loop]:
+        """Lookups in the levels of bound variables that come next."""
+        return [
+            Loop(levels[0][1], self._next(n, bound=True))
+            for n, levels in self.left.items()
+            for _ in takewhile(lambda level: level[1] in self.bound, list(levels))
+        ]
 
     def coiterate(self, var: IndexVar) -> dict[int, LevelIteration]:
         """Bind `var` in one loop over all levels that meet it: pattern → level."""

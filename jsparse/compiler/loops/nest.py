@@ -4,8 +4,8 @@
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) value [if condition]
               | clear target | target in float64 Stmt | append target | Stmt append edges | reserve | Stmt; … ; Stmt
               | if term Stmt | with a copy of a tensor's panel Stmt
-    Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | Runs
-              | Derivation | WorkspaceNonzeros
+    Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | PositionPanels
+              | Fused | Runs | Derivation | WorkspaceNonzeros
 
 SpMM, `C[i, k] = A[i, j] * B[j, k]` with A in csr and 128 columns, reads:
 
@@ -33,14 +33,15 @@ and the product of two csr matrices, assembled row by row:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from jsparse.compiler.loops.domain import Domain, LevelIteration
+from jsparse.compiler.loops.domain import Derivation, Domain, Fused, LevelIteration
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import Scalar, accesses_of
 from jsparse.compiler.semiring import Monoid
+from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Widened",
     "Workspace",
     "assignments",
+    "with_children",
 ]
 
 
@@ -217,6 +219,7 @@ class Forall:
         prefetch: how many entries ahead the rows gathered in the body are prefetched.
         jam: how many iterations run at a time (see `kernel.jam`).
         run: whether only the iterations in the present run of a loop over `Runs` around are executed.
+        unroll: whether the iterations are written out one by one.
     """
 
     var: IndexVar
@@ -226,13 +229,31 @@ class Forall:
     prefetch: int = 0
     jam: int = 1
     run: bool = False
+    unroll: bool = False
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether the loop has at most one iteration, because loops outside determine its variable."""
+        return isinstance(self.domain, Derivation) or (isinstance(self.domain, LevelIteration) and self.domain.bound)
+
+    @property
+    def variables(self) -> tuple[IndexVar, ...]:
+        """The variables that the loop binds."""
+        return (self.domain.outer, self.domain.inner) if isinstance(self.domain, Fused) else (self.var,)
 
     def __str__(self) -> str:
         extras = ["in the run"] if self.run else []
+        extras += ["written out"] if self.unroll else []
         extras += [str(self.parallel)] if self.parallel else []
         extras += [f"prefetching {self.prefetch} ahead"] if self.prefetch else []
         extras += [f"{self.jam} at a time"] if self.jam > 1 else []
-        return " ".join([f"∀ {self.var} ∈ {self.domain}", ", ".join(extras)]).rstrip()
+        text = " ".join([f"∀ {self.var} ∈ {self.domain}", ", ".join(extras)]).rstrip()
+        return f"{text}, {self.lanes} at a time in lanes" if self.lanes else text
+
+    @property
+    def lanes(self) -> int:
+        """The number of positions that are worked on at a time, in lanes; 0 for one by one."""
+        return self.domain.lanes if isinstance(self.domain, LevelIteration) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +323,15 @@ class LoopNest:
     body: Stmt
 
     @property
+    def statement(self) -> Statement:
+        """The statement of the problem that the nest executes. Raises ValueError if it executes several."""
+        if len(self.problem.statements) == 1 or self.problem.is_assembly:
+            return self.problem.statements[0]
+        written = {assign.target.tensor for assign in assignments(self.body)}
+        (found,) = (s for s in self.problem.statements if s.target.tensor in written)
+        return found
+
+    @property
     def adds_in_memory(self) -> bool:
         """Whether sums are added up in a target itself, and not just stored there."""
         types = self.problem.type_of
@@ -324,6 +354,18 @@ def assignments(stmt: Stmt) -> Iterator[Assign]:
         case Where(producer=producer, consumer=consumer):
             yield from assignments(producer)
             yield from assignments(consumer)
+
+
+def with_children(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """The statement with `change` of each of its children."""
+    match stmt:
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body) | Widened(body=body):
+            return replace(stmt, body=change(body))
+        case Sequence(stmts=stmts):
+            return Sequence(tuple(map(change, stmts)))
+        case Where(producer=producer, consumer=consumer):
+            return replace(stmt, producer=change(producer), consumer=change(consumer))
+    return stmt
 
 
 def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:

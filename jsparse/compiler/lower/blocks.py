@@ -130,8 +130,8 @@ def _begins(stmt: LoopStmt, problem: Problem) -> bool:
     if stmt.run:
         if isinstance(domain, LevelIteration):
             pattern = problem.patterns[domain.pattern]
-            return not pattern.constant_indices and not pattern.repeats(domain.level)
-        return isinstance(domain, Range | Tiles)
+            return not stmt.unroll and not pattern.repeats(domain.level)
+        return isinstance(domain, Range | Tiles) and not stmt.unroll
     once = isinstance(domain, LevelIteration) and (
         domain.bound or problem.patterns[domain.pattern].is_single(domain.level)
     )

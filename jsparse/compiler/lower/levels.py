@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
-from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul, sub
+from jsparse.compiler.kernel.algebra import add, at_most, block, both, const, floor_div, less, minimum, mul, sub
 from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import (
     Binary,
@@ -35,7 +35,7 @@ from jsparse.compiler.lower.scope import Run, Scope
 from jsparse.compiler.problem import PatternType
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Entry", "LevelWalk", "each_entry"]
+__all__ = ["Entry", "LevelWalk", "Walk", "each_entry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,13 @@ class Entry:
 
 
 Body = Callable[[Entry], Stmt]
+Walk = Callable[[Expr, Expr], Stmt]  # a loop over the positions from the first to the second
 
 
 def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
     """The loop over the level's entries below the present positions of the level above, parallel if `loop` is."""
-    level = LevelWalk(scope, domain, loop.var, loop.jam, scope.runs[loop.var] if loop.run else None)
+    run = scope.runs[loop.var] if loop.run else None
+    level = LevelWalk(scope, domain, loop.var, loop.jam, run, loop.unroll)
     if loop.parallel is None:
         return level.serial(body)
     return level.parallel(loop.parallel.grain, body, partials)
@@ -63,16 +65,23 @@ class LevelWalk:
     """Access to the entries of one level below the present positions of the level above."""
 
     def __init__(
-        self, scope: Scope, domain: LevelIteration, var: IndexVar, jam: int = 1, run: Run | None = None
+        self,
+        scope: Scope,
+        domain: LevelIteration,
+        var: IndexVar,
+        jam: int = 1,
+        run: Run | None = None,
+        unroll: bool = False,
     ) -> None:
-        self.scope, self.domain, self.var, self.jam, self.run = scope, domain, var, jam, run
+        self.scope, self.domain, self.var = scope, domain, var
+        self.jam, self.run, self.unroll = jam, run, unroll
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
         self.functions = functions_of(self.kind)
         self.above = scope.positions.get((domain.pattern, domain.level - 1), PositionRange(const(0)))
 
     def serial(self, body: Body) -> Stmt:
-        written = None if self.domain.bound else self.written_out()
+        written = self.written_out() if self.unroll else None
         if written is not None:
             return block(*(counted(self.run, body(entry)) for entry in written))
         if self.kind.is_full:
@@ -190,10 +199,14 @@ class LevelWalk:
         if self.domain.bound:
             wanted = Compare("==", coordinate, self.scope.indices[self.var])
         elif self.type.dynamic:
-            wanted = both(Compare("<=", const(0), coordinate), less(coordinate, self.scope.storage.size(self.var)))
+            wanted = self.in_range(coordinate)
         inner = body(entry)
         always = isinstance(wanted, Const)
         return block(Let(coordinate, self.coordinate(position)), inner if always else If(wanted, inner))
+
+    def in_range(self, coordinate: Expr) -> Expr:
+        """Whether a coordinate is one of the dimension."""
+        return both(at_most(const(0), coordinate), less(coordinate, self.extent()))
 
     def stored_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         if self.type.repeats(self.domain.level):
@@ -222,13 +235,16 @@ class LevelWalk:
 
     def parallel(self, grain: int, body: Body, partials: Partials | None) -> Stmt:
         """Divide the outermost level into chunks of about equal numbers of last-level entries."""
+        size, prelude, loop = self.whole()
+        return block(*prelude, self.divided(size, grain, lambda start, stop: loop(start, stop, body), partials))
+
+    def divided(self, size: Expr, grain: int, loop: Walk, partials: Partials | None) -> Stmt:
+        """`loop` over the positions of each chunk."""
         if self.domain.level != 0 or self.domain.bound:
             raise ValueError(f"only the outermost level of a pattern is divided over threads, not {self.domain}")
-        size, prelude, loop = self.whole()
         if not any(level.kind.has_pointers for level in self.type.levels[1:]) and not self.repeats:
-            parts = in_chunks(self.scope, size, grain, lambda start, stop: loop(start, stop, body), partials)
-            return block(*prelude, parts)
-        return block(*prelude, self.weighted(size, grain, lambda start, stop: loop(start, stop, body), partials))
+            return in_chunks(self.scope, size, grain, loop, partials)
+        return self.weighted(size, grain, loop, partials)
 
     def whole(self) -> tuple[Expr, list[Stmt], Callable[[Expr, Expr, Body], Stmt]]:
         """(number of positions, statements before, loop over a range of them) of the whole outermost level."""
@@ -240,7 +256,7 @@ class LevelWalk:
     def repeats(self) -> bool:
         return self.type.repeats(self.domain.level)
 
-    def weighted(self, size: Expr, grain: int, loop: Callable[[Expr, Expr], Stmt], partials: Partials | None) -> Stmt:
+    def weighted(self, size: Expr, grain: int, loop: Walk, partials: Partials | None) -> Stmt:
         """Chunks of equal weight: the weight of the first n positions is n plus the last-level entries below them."""
         total = self.scope.fresh("total")
 

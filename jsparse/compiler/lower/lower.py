@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from jsparse.compiler.dtypes import accumulator
-from jsparse.compiler.kernel.algebra import add, block, both, cast, const, less, mul
+from jsparse.compiler.kernel.algebra import add, block, both, cast, const, element, floor_div, less, mul, sub
 from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Binary as Op
@@ -34,10 +34,12 @@ from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import (
     Coiteration,
     Derivation,
+    Fused,
     HorizontalReduce,
     Lanes,
     LevelIteration,
     Panels,
+    PositionPanels,
     Range,
     Runs,
     Tiles,
@@ -65,10 +67,11 @@ from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
-from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels
+from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels, position_panels
+from jsparse.compiler.lower.position_lanes import position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
-from jsparse.compiler.lower.runs import in_run, tiles_in_run
+from jsparse.compiler.lower.runs import counted, in_run, tiles_in_run
 from jsparse.compiler.lower.scalars import lowered_scalar
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
@@ -195,6 +198,10 @@ class _Lowerer:
                 return If(enough, self.tiles(loop, wide, scope), narrow)
             case Panels():
                 return panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
+            case PositionPanels():
+                return position_panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
+            case Fused():
+                return self.fused(loop, loop.domain, scope, partials)
             case LevelIteration():
                 return self.stored(loop, loop.domain, scope, partials)
             case Coiteration():
@@ -220,6 +227,28 @@ class _Lowerer:
             return in_run(scope, run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), loop.jam))
 
         size = scope.storage.size(loop.var)
+        if loop.unroll:
+            known, run = self.problem.size[loop.var] or 0, scope.runs[loop.var] if loop.run else None
+            each = (self.stmt(loop.body, scope.with_index(loop.var, const(n))) for n in range(known))
+            return block(*(counted(run, one) for one in each))
+        if isinstance(loop.domain, Range) and loop.domain.panel:
+            panel = scope.panels[loop.var]
+            return body(panel.start, panel.stop)
+        if loop.parallel is None:
+            return body(const(0), size)
+        return in_chunks(scope, size, loop.parallel.grain, body, partials)
+
+    def fused(self, loop: Forall, domain: Fused, scope: Scope, partials: Partials | None) -> Stmt:
+        """The body at every pair of coordinates."""
+        outer, inner = scope.storage.size(domain.outer), scope.storage.size(domain.inner)
+
+        def body(start: Expr, stop: Expr) -> Stmt:
+            n, row, column = scope.fresh(loop.var), scope.fresh(domain.outer), scope.fresh(domain.inner)
+            there = scope.with_index(domain.outer, row).with_index(domain.inner, column)
+            at = block(Let(row, floor_div(n, inner)), Let(column, sub(n, mul(row, inner))), self.stmt(loop.body, there))
+            return For(n, start, stop, at)
+
+        size = mul(outer, inner)
         if loop.parallel is None:
             return body(const(0), size)
         return in_chunks(scope, size, loop.parallel.grain, body, partials)
@@ -250,6 +279,8 @@ class _Lowerer:
         return block(*parts)
 
     def stored(self, loop: Forall, domain: LevelIteration, scope: Scope, partials: Partials | None) -> Stmt:
+        if domain.lanes:
+            return position_lanes(scope, domain, loop, partial(self.entry, loop, domain), partials)
         body = partial(self.entry, loop, domain, scope)
         if domain.panel:
             return panel_entries(scope, domain, loop.var, scope.runs[loop.var] if loop.run else None, body)
@@ -310,8 +341,12 @@ class _Lowerer:
         elif value.type.lanes < register.type.lanes:
             value = Widen(value, register.type.lanes, assign.monoid.zero)
         added = scope.registers.get(added_flag(assign.target.tensor))
-        mark = [] if added is None else [Set(added, Const(1, BOOL))]
+        mark = [] if added is None else [Set(added, self.any_counted(added, scope))]
         return block(Set(register, Op(operation, register, value) if assign.accumulate else value), *mark)
+
+    def any_counted(self, added: Expr, scope: Scope) -> Expr:
+        """Whether a workspace was added to, here or before."""
+        return Const(1, BOOL) if scope.counts is None else Op("|", added, ReduceLanes(scope.counts, "|"))
 
     def carried(self, assign: Assign, value: Expr, whole: Stmt, scope: Scope) -> Stmt:
         """Store the value to the target, or to the carry-out if the segment began in an earlier chunk."""
@@ -327,7 +362,7 @@ class _Lowerer:
         In a product, scalars come first, so that there is one broadcast, and the last factor fuses into a multiply-add.
         A selective sum (min, max) needs values that are the same bits in every nest: factors stay in their order.
         """
-        lanes = scope.lanes if self.runs_in_lanes(assign, scope) else 0
+        lanes = scope.together or (scope.lanes if self.runs_in_lanes(assign, scope) else 0)
 
         def read(access: Access) -> Expr:
             return self.factor(access, scope, assign.dtype)
@@ -335,11 +370,12 @@ class _Lowerer:
         return lowered_scalar(value, read, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
     def counted(self, assign: Assign, value: Expr, scope: Scope) -> Expr:
-        """The value where the condition holds, else zero."""
-        if assign.condition is None:
-            return value
-        holds = self.value(assign, assign.condition, scope)
-        return Select(holds, value, Const(assign.monoid.zero, value.type))
+        """The value where the condition holds and the coordinate is in range, else zero."""
+        holds = scope.counts
+        if assign.condition is not None:
+            condition = self.value(assign, assign.condition, scope)
+            holds = condition if holds is None else both(holds, condition)
+        return value if holds is None else Select(holds, value, Const(assign.monoid.zero, value.type))
 
     def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
         register = scope.registers.get(access.tensor)
@@ -347,10 +383,11 @@ class _Lowerer:
             return cast(register, dtype)
         if access.tensor in scope.packs:
             return cast(packed(access, scope), dtype)
-        lanes = scope.lanes if scope.tiled in access.variables() else 0
-        if lanes:
-            self.check_contiguous(access, scope.tiled)
-        return cast(Load(scope.storage.by_name[access.tensor], self.address(access, scope), lanes), dtype)
+        buffer, address = scope.storage.by_name[access.tensor], self.address(access, scope)
+        if scope.tiled not in access.variables() or not scope.lanes:
+            return cast(element(buffer, address), dtype)
+        self.check_contiguous(access, scope.tiled)
+        return cast(Load(buffer, address, scope.lanes), dtype)
 
     def check_contiguous(self, access: Access, var: IndexVar | None) -> None:
         *outer, last = self.problem.type_of[access.tensor].axes

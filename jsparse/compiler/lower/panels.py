@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, sub
+from jsparse.compiler.kernel.algebra import add, block, both, ceil_div, const, less, minimum, mul, sub
 from jsparse.compiler.kernel.nodes import (
     Borrow,
     Buffer,
@@ -21,6 +21,7 @@ from jsparse.compiler.kernel.nodes import (
     Let,
     Load,
     LocalArray,
+    Parallel,
     Set,
     Stmt,
     Store,
@@ -28,38 +29,46 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
-from jsparse.compiler.loops.domain import LevelIteration, Panels
+from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels
 from jsparse.compiler.loops.nest import Forall, Pack, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
 from jsparse.compiler.lower.scope import Panel, Run, Scope
-from jsparse.notation.assignment import Access
+from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["pack", "packed", "panel_entries", "panels"]
+__all__ = ["pack", "packed", "panel_entries", "panels", "position_panels"]
 
 
 def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
-    """The body for each panel. Borrowed memory holds how many entries of each segment have been walked."""
-    level = _level(loop.body)
-    pointers = scope.storage.index_array(level.pattern, level.level, "pointers")
-    done, start, stop = Buffer(scope.fresh("done").name, I64, -1, True), scope.fresh("start"), scope.fresh("stop")
-    size = scope.storage.size(loop.var)
+    """The body for each panel. Of a sparse level, borrowed memory holds how many entries of each segment have been
+    walked."""
+    level, size = _level(loop.body, loop.var, scope), scope.storage.size(loop.var)
+    start, stop = scope.fresh("start"), scope.fresh("stop")
+    done = None if level is None else Buffer(scope.fresh("done").name, I64, -1, True)
     inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, done)))
-    end = Let(stop, minimum(add(start, const(domain.size)), size))
-    return Borrow(done, Extent(pointers, 0), For(start, const(0), size, block(end, inner), domain.size))
+    step = block(Let(stop, minimum(add(start, const(domain.size)), size)), inner)
+    if loop.parallel is not None:
+        assert done is None  # each thread would need cursors of its own
+        number = scope.fresh("panel")
+        return Parallel(number, ceil_div(size, domain.size), block(Let(start, mul(number, const(domain.size))), step))
+    every = For(start, const(0), size, step, domain.size)
+    if level is None or done is None:
+        return every
+    return Borrow(done, Extent(scope.storage.index_array(level.pattern, level.level, "pointers"), 0), every)
 
 
-def _level(stmt: LoopStmt) -> LevelIteration:
-    """The level whose entries a panel divides."""
+def _level(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None:
+    """The sparse level whose entries a panel divides; None if the variable's coordinates are dense."""
     match stmt:
-        case Forall(domain=LevelIteration(panel=True) as domain):
-            return domain
+        case Forall(domain=LevelIteration(panel=True) as domain) if stmt.var == var:
+            kind = scope.storage.problem.patterns[domain.pattern].levels[domain.level].kind
+            return None if kind.is_full else domain
         case Forall(body=body) | Pack(body=body):
-            return _level(body)
-        case Where(producer=producer):
-            return _level(producer)
-    raise ValueError(f"no loop inside panels walks a part of a level: {stmt}")
+            return _level(body, var, scope)
+        case Where(producer=producer, consumer=consumer):
+            return _level(producer, var, scope) or _level(consumer, var, scope)
+    return None
 
 
 def panel_entries(
@@ -67,6 +76,8 @@ def panel_entries(
 ) -> Stmt:
     """The loop over the entries of the present segment in the present panel."""
     walk, panel = LevelWalk(scope, domain, var), scope.panels[var]
+    if walk.kind.is_full or panel.done is None:
+        return in_run(scope, run, panel.start, panel.stop, lambda lo, hi: walk.full_loop(lo, hi, body))
     first, stop, prelude = walk.segment.first, walk.segment.stop, walk.segment.prelude
     parent, position = walk.above.first, scope.fresh("p")
     last = add(stop, const(-1))
@@ -80,6 +91,16 @@ def panel_entries(
     loop = in_run(scope, run, begin, stop, entries, lambda end: Compare("==", position, end))
     walked = block(Declare(position, begin), loop, Store(panel.done, parent, sub(position, first)))
     return block(*prelude, Let(begin, add(first, Load(panel.done, parent))), If(less(begin, stop), walked))
+
+
+def position_panels(loop: Forall, domain: PositionPanels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+    """The body for each panel of positions in the present segment."""
+    level = LevelIteration(domain.pattern, domain.level)
+    found = LevelWalk(scope, level, loop.var).segment
+    start, stop = scope.fresh("start"), scope.fresh("stop")
+    inner = body(scope.with_position_bounds(level, start, stop))
+    step = block(Let(stop, minimum(add(start, const(domain.size)), found.stop)), inner)
+    return block(*found.prelude, For(start, found.first, found.stop, step, domain.size))
 
 
 def pack(stmt: Pack, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:

@@ -122,6 +122,8 @@ def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[Stmt]:
         levels, size = problem.patterns[pattern].levels, storage.size(loop.var)
         if len(levels) < 2 or not (levels[1].kind.has_pointers and levels[1].kind.has_coordinates):
             continue
+        if not levels[0].kind.is_full:  # the coordinate is no position
+            continue
         coordinate: Expr = there.indices[loop.var]
         if dynamic:  # a coordinate out of range has no segment
             coordinate = Binary("max", minimum(coordinate, add(size, const(-1))), const(0))
@@ -139,7 +141,7 @@ def _request(buffer: Buffer, first: Expr) -> Stmt:
 
 
 def _located(stmt: LoopStmt, var: IndexVar) -> Iterator[int]:
-    """Patterns whose outermost level is dense and looked up at the variable."""
+    """Patterns whose outermost level is looked up at the variable."""
     while (
         isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration) and stmt.domain.bound and stmt.var == var
     ):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from jsparse.compiler.kernel.algebra import cast
-from jsparse.compiler.kernel.nodes import Binary, Compare, Const, Expr, Select, Splat
+from jsparse.compiler.kernel.algebra import broadcast, cast
+from jsparse.compiler.kernel.nodes import Binary, Compare, Const, Expr, Select
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar
 from jsparse.notation.assignment import Access
@@ -52,8 +52,3 @@ def _alike(values: list[Expr]) -> list[Any]:
     """The values in as many lanes as the widest of them."""
     width = max(value.type.lanes for value in values)
     return [broadcast(value, width) for value in values]
-
-
-def broadcast(value: Expr, lanes: int) -> Expr:
-    """A scalar in `lanes` lanes; a vector stays as it is."""
-    return value if not lanes or value.type.lanes else Splat(value, lanes)

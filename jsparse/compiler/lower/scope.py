@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from jsparse.compiler.kernel.algebra import both
-from jsparse.compiler.kernel.nodes import Buffer, Cast, Expr, Load, Stmt, Var
+from jsparse.compiler.kernel.algebra import both, cast, element
+from jsparse.compiler.kernel.nodes import Buffer, Expr, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
@@ -31,12 +31,12 @@ class WorkspaceBuffers:
 @dataclass(frozen=True, slots=True)
 class Panel:
     """Coordinates `start <= v < stop` of a variable, at most `size`; `done`: the number of entries already walked, of
-    each segment."""
+    each segment, where a sparse level has the variable."""
 
     size: int
     start: Expr
     stop: Expr
-    done: Buffer
+    done: Buffer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ class Scope:
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     packs: Mapping[str, Buffer] = field(default_factory=dict)
     runs: Mapping[IndexVar, Run] = field(default_factory=dict)  # of loops that are cut
+    together: int = 0  # the number of positions that are worked on at a time, in lanes
+    counts: Expr | None = None  # of these, which ones have a coordinate in range; all of them if None
     names: count[int] = field(default_factory=count)
 
     def fresh(self, base: str, type_: Type = I64) -> Var:
@@ -146,6 +148,10 @@ class Scope:
         """Where the loop over `var` is cut."""
         return replace(self, runs={**self.runs, var: run})
 
+    def with_lanes_of(self, positions: int, counts: Expr | None) -> Scope:
+        """Where several positions are worked on at a time, in lanes."""
+        return replace(self, together=positions, counts=counts)
+
     def with_workspace(self, name: str, row: WorkspaceBuffers) -> Scope:
         """Where a row lies in `row`."""
         return replace(self, workspaces={**self.workspaces, name: row})
@@ -162,8 +168,7 @@ class Scope:
 
     def load_index(self, buffer: Buffer, index: Expr) -> Expr:
         """An element of an index array, as 64-bit integer."""
-        loaded = Load(buffer, index)
-        return loaded if buffer.type == I64 else Cast(loaded, I64.dtype)
+        return cast(element(buffer, index), I64.dtype)
 
 
 def added_flag(workspace: str) -> str:

@@ -15,7 +15,6 @@ from jsparse.compiler import cache
 from jsparse.compiler.backends.backend import Backend, CompiledKernel
 from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel
-from jsparse.compiler.loops import build_loops
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.problem import Problem
@@ -23,6 +22,7 @@ from jsparse.compiler.runtime.assembly_call import is_assembly, read_assembly
 from jsparse.compiler.runtime.bound_arrays import find_array
 from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
+from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.signature import encoded
 from jsparse.compiler.timing import stage

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 from typing import Any, get_args
 
 from jsparse.base.memo import remembered
@@ -27,11 +26,11 @@ from jsparse.notation.assignment import Access, Index
 
 __all__ = ["VERSION", "backend_of", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 9
+VERSION = 10
 
 
 def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str = DEFAULT) -> str:
-    """The recipe of the kernel that runs `problem` by its schedules (see `loops.build_loops`), by a backend."""
+    """The recipe of the kernel that runs `problem` by its schedules (see `schedule.build_loops`), by a backend."""
     value = {
         **({} if backend == DEFAULT else {"backend": backend}),
         "version": VERSION,
@@ -45,7 +44,7 @@ def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str
         "columns": problem.column_dtype,
         "derived": [[d.var, d.parts] for d in problem.derived],
         "temporaries": problem.temporaries,
-        "schedules": [asdict(schedule) for schedule in schedules],
+        "schedules": [[str(step) for step in schedule.steps] for schedule in schedules],
     }
     return json.dumps(value, separators=(",", ":"))
 
@@ -81,20 +80,12 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
             tuple(DerivedVar(str(v), tuple((int(n), str(part)) for n, part in parts)) for v, parts in value["derived"]),
             tuple(map(str, value["temporaries"])),
         )
-        schedules = tuple(_read_schedule(schedule) for schedule in value["schedules"])
+        schedules = tuple(Schedule.parse("\n".join(map(str, lines))) for lines in value["schedules"])
         return problem, schedules, _read_backend(value.get("backend", DEFAULT))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error
-
-
-def _read_schedule(value: dict[str, Any]) -> Schedule:
-    value = dict(value)
-    value |= {name: tuple(value[name]) for name in ("order", "summed")}
-    value |= {"short": tuple((int(pattern), int(level)) for pattern, level in value["short"])}
-    value |= {"merge_leaders": tuple((str(var), int(pattern)) for var, pattern in value["merge_leaders"])}
-    return Schedule(**{**value, "own": tuple(map(tuple, value["own"]))})
 
 
 def _read_backend(name: Any) -> str:

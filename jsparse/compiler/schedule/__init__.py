@@ -1,7 +1,8 @@
-"""The scheduler: it chooses a problem's loop order, register tiles, parallel loop and storage orders."""
+"""The scheduler: transformations of loop nests, and the search for the cheapest list of them."""
 
+from jsparse.compiler.schedule.build import build_loops
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.select import plan
 
-__all__ = ["Plan", "Schedule", "plan"]
+__all__ = ["Plan", "Schedule", "build_loops", "plan"]

@@ -1,4 +1,4 @@
-"""The cost model of candidates, in units of about one scalar multiply-add.
+"""The cost model of nests, in units of about one scalar multiply-add.
 
 The model counts the quantities that differ between loop orders: iterations, arithmetic inside and outside of vector
 lanes, the target's memory traffic, values permuted to another storage order, and whether threads can share the work.
@@ -8,19 +8,22 @@ and the sizes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.candidate import Candidate
 from jsparse.compiler.schedule.machine import LINE_BYTES, REGISTER_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.sums_first import saves_in_lanes
+from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "sharing"]
+__all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "saved_by_lanes", "sharing"]
 
 LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
@@ -34,6 +37,11 @@ CHAIN = 16  # sums of at most this many terms overlap with the next sum
 WRITTEN = 0.75  # arithmetic with constant addresses, relative to computed addresses
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
 PACK = 10.0  # a cache line copied into a panel
+GATHERED_STEP = 0.45  # an entry whose elements are gathered, in lanes, relative to one in a scalar loop
+CONTIGUOUS_STEP = 0.2  # the same where no element is gathered
+FOLD = 2.0  # lanes reduced to a scalar
+MISPREDICTED = 6.0  # the branch to lanes, where segments are too many for the processor to remember their lengths
+REMEMBERED = 1 << 11  # the number of segments that are remembered
 CHUNK_WORK = 1 << 15  # the least multiply-adds for which waking a thread pays
 
 
@@ -71,41 +79,50 @@ def extent(problem: Problem, variables: tuple[IndexVar, ...]) -> int:
     return prod(UNKNOWN if size is None else size for size in sizes)
 
 
-def sharing(candidate: Candidate) -> tuple[IndexVar, str] | None:
-    """The variable whose loop is divided over threads, and the mode; None if the work is serial.
+def sharing(nest: Summary, entries: float = inf) -> tuple[str, Race] | None:
+    """The loop that is divided over threads, and the race strategy; None if the work is serial.
 
     The outermost loop is divided if its iterations own their parts of the target ("owned"), or if everything below it
-    is summed into registers, so that every chunk has its own accumulator ("reduced").
+    is summed into registers, so that every chunk has its own accumulator ("reduced"). Where a sum stands before all
+    other loops, the larger part of the work is divided; `entries` is the number of its terms.
     """
-    order, free_vars = candidate.order, candidate.free_vars
-    if candidate.problem.is_assembly:
-        return (order[0], "owned") if order else None
-    if candidate.panel:
-        return str(candidate.vector), "owned"
-    if candidate.written_out:
-        return str(candidate.free_dense_vars[0] if candidate.free_dense_vars else candidate.vector), "owned"
-    if candidate.owns_tiles and not candidate.batch:
-        return str(candidate.vector), "owned"
-    tiles_first = candidate.vector is not None and candidate.tile == 0
-    outermost = order[0] if order else None
-    if tiles_first and candidate.vector in free_vars and outermost != candidate.vector and not candidate.head:
-        if extent(candidate.problem, (order[-1],)) >= 1024:
-            return str(candidate.vector), "owned"
-    elif outermost in free_vars:
-        return str(outermost), "owned"
-    if outermost is None or outermost in free_vars or outermost == candidate.vector:
+    given = nest.first("parallelize")
+    if given is not None:
+        return given.loop, given.race
+    if not nest.loops:
         return None
-    summed_outermost = candidate.summed[:1] == (outermost,)
-    if summed_outermost or not any(
-        v in free_vars for v in (order if candidate.vector not in free_vars else order[:-1])
-    ):
-        return (outermost, "reduced") if summed_outermost or tiles_first or candidate.vector not in free_vars else None
-    return None
+    if nest.problem.is_assembly:
+        return nest.loops[0], "owned"
+    rest, free_vars = [name for name in nest.loops if name not in nest.summed], nest.free_vars
+    sum_outermost = nest.loops[0] in nest.summed
+    owned = rest and free_vars.issuperset(nest.variables_of(rest[0])) and not _is_small_tiling(nest, rest)
+    if owned and (not sum_outermost or extent(nest.problem, nest.dense) > entries):
+        return rest[0], "owned"
+    if sum_outermost:
+        return nest.loops[0], "reduced"
+    outermost = rest[1] if _has_tiles_first(nest, rest) and rest[1:] else rest[0]
+    if outermost in nest.outer or outermost in nest.fused or outermost in free_vars:
+        return None
+    placing = any(free_vars.intersection(nest.variables_of(name)) for name in rest[rest.index(outermost) :])
+    return None if placing else (outermost, "reduced")
 
 
-def moved_dense(candidate: Candidate) -> tuple[str, ...]:
+def _has_tiles_first(nest: Summary, loops: Sequence[str]) -> bool:
+    return nest.vector is not None and nest.outer.get(loops[0]) == nest.vector
+
+
+def _is_small_tiling(nest: Summary, loops: Sequence[str]) -> bool:
+    """Whether the outermost loop runs over the tiles of a small index, around a sum that chunks can share instead."""
+    if not _has_tiles_first(nest, loops) or len(loops) == 1:
+        return False
+    if nest.panel or nest.unrolled or nest.tiles_outermost or nest.head:
+        return False
+    return extent(nest.problem, (str(nest.vector),)) < 1024
+
+
+def moved_dense(nest: Summary) -> tuple[str, ...]:
     """The dense tensors whose storage must change for the vector variable to be innermost."""
-    problem, vector = candidate.problem, candidate.vector
+    problem, vector = nest.problem, nest.vector
     moved = []
     for access in problem.assignment.accesses:
         tensor = problem.type_of[access.tensor]
@@ -114,62 +131,74 @@ def moved_dense(candidate: Candidate) -> tuple[str, ...]:
     return tuple(moved)
 
 
-def estimate(candidate: Candidate, patterns: tuple[Stored, ...], walked: TripCounts | None = None) -> Cost:
+def estimate(nest: Summary, patterns: tuple[Stored, ...], walked: TripCounts | None = None) -> Cost:
     """Price a candidate; `walked` are the trip counts of its walk, if they were computed before."""
-    walked = walked or trip_counts(candidate.problem, candidate.walk, patterns)
+    walked = walked or trip_counts(nest.problem, nest.walk, patterns)
     entries = list(walked.entries)
-    work = _work(candidate, entries) + _gathers(candidate, entries)
-    visited = _visited(candidate, list(walked.iterations))
-    serial = sharing(candidate) is None
-    target = _target_traffic(candidate, patterns, entries)
-    moves = _moves(candidate, patterns)
+    work = _work(nest, entries) + _gathers(nest, entries)
+    visited = _visited(nest, list(walked.iterations))
+    serial = sharing(nest) is None
+    target = _target_traffic(nest, patterns, entries)
+    moves = _moves(nest, patterns)
     running = work + visited + target
     return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
 
 
-def _work(candidate: Candidate, entries: list[float]) -> float:
+def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> float:
+    """The multiply-adds that are saved if sums over segments of stored entries take `steps` steps of `lanes` entries.
+    `segments` is the number of segments with any such step. `gathers`: whether an entry locates an element of a dense
+    tensor."""
+    entry = GATHERED_STEP if gathers else CONTIGUOUS_STEP
+    once = FOLD + (MISPREDICTED if segments > REMEMBERED else 0.0)
+    return lanes * steps * (1 - entry) - once * segments
+
+
+def _work(nest: Summary, entries: list[float]) -> float:
     """Multiply-adds; in vector lanes they cost less."""
-    leaf, dense = (entries[-1] if entries else 1.0), extent(candidate.problem, candidate.dense)
-    inner, outer = candidate.inner_lanes if candidate.can_factor else (0, 0)
-    if candidate.factored:
-        above = entries[-2] if len(entries) > 1 else 1.0
-        work = (leaf * max(inner, 1) + above * (outer + 1)) * dense
+    leaf, dense = (entries[-1] if entries else 1.0), extent(nest.problem, nest.dense)
+    inner, outer = nest.inner_lanes if saves_in_lanes(nest) else (0, 0)
+    if nest.sums_tail_first:
+        work = leaf + (entries[len(nest.head) - 1] if nest.head else 1.0) * dense
+    elif nest.summed:
+        above = entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0
+        if nest.sums_in_lanes:
+            work = (leaf * max(inner, 1) + above * (outer + 1)) * dense
+        else:  # loops over dense indices of the target stand around the sum
+            work = leaf * extent(nest.problem, nest.free_dense_vars) + above * max(outer, 1) * dense
     elif inner + outer > 1:
         work = leaf * (inner + outer) * dense
-    elif candidate.sums_all:
-        work = leaf + (entries[len(candidate.head) - 1] if candidate.head else 1.0) * dense
     else:
         work = leaf * dense
-    work *= WRITTEN if candidate.written_out else JAMMED if candidate.jam else 1.0
-    return work / (LANES if candidate.vector is not None else 1.0) * _chain(candidate)
+    work *= WRITTEN if nest.unrolled else JAMMED if nest.copies > 1 else 1.0
+    return work / (LANES if nest.vector is not None else 1.0) * _chain(nest)
 
 
-def _chain(candidate: Candidate) -> float:
+def _chain(nest: Summary) -> float:
     """The factor by which a sum over a dense index is slower because it has too few independent accumulators.
 
     Each addition waits for the one before it, unless other accumulators keep the unit busy. Short sums overlap with the
     next sum.
     """
-    if candidate.vector not in candidate.free_vars or not candidate.contracted:
+    if nest.vector not in nest.free_vars or not nest.contracted:
         return 1.0
-    item = np.dtype(candidate.problem.accumulator).itemsize
-    waiting = REGISTER_BYTES / (candidate.lanes * item * candidate.copies)
-    return max(1.0, min(waiting, extent(candidate.problem, candidate.contracted) / CHAIN))
+    item = np.dtype(nest.problem.accumulator).itemsize
+    waiting = REGISTER_BYTES / (nest.lanes * item * nest.copies)
+    return max(1.0, min(waiting, extent(nest.problem, nest.contracted) / CHAIN))
 
 
-def _gathers(candidate: Candidate, entries: list[float]) -> float:
+def _gathers(nest: Summary, entries: list[float]) -> float:
     """The cost of the cache lines that dense factors are gathered from, or of panels that are copied."""
-    if candidate.vector is None or candidate.written_out:
+    if nest.vector is None or nest.unrolled:
         return 0.0
-    if candidate.panel:
-        return _panels(candidate, entries)
-    problem = candidate.problem
+    if nest.panel and nest.gathered is not None:
+        return _panels(nest, nest.gathered, entries)
+    problem = nest.problem
     dense = [f for f in problem.assignment.factors if problem.type_of[f.tensor].positions is None and not f.nested()]
-    in_lanes = sum(_rows(candidate, f, entries) for f in dense if candidate.vector in f.variables())
-    return in_lanes + sum(_summed_rows(candidate, f, entries) for f in dense if candidate.vector not in f.variables())
+    in_lanes = sum(_rows(nest, f, entries) for f in dense if nest.vector in f.variables())
+    return in_lanes + sum(_summed_rows(nest, f, entries) for f in dense if nest.vector not in f.variables())
 
 
-def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
+def _rows(nest: Summary, access: Access, entries: list[float]) -> float:
     """The cost of a factor's rows.
 
     A new row is read for each entry of the level that binds the last of the factor's variables. Entries of levels
@@ -177,116 +206,113 @@ def _rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
     segment of other rows, so it is still in a near cache. The elements over summed dense indices make a row a block.
     """
     variables = access.variables()
-    depths = [n for n, v in enumerate(candidate.walk) if v in variables]
+    depths = [n for n, v in enumerate(nest.walk) if v in variables]
     if not depths:
         return 0.0
     leaf = entries[-1]
     bound = min(entries[depths[-1]], leaf)
-    block = tuple(v for v in variables if v in candidate.contracted)
-    rows = (*block, *(v for v in variables if v in candidate.walk))
-    turns = extent(candidate.problem, tuple(v for v in candidate.free_dense_vars if v not in variables))
-    own = extent(candidate.problem, tuple(v for v in candidate.free_dense_vars if v in variables))
-    lines = -(-extent(candidate.problem, (str(candidate.vector),)) * _itemsize(candidate, access) // LINE_BYTES)
-    segment = leaf / max(entries[len(candidate.head) - 1], 1.0) if candidate.head else leaf
-    again = (turns - 1) * _line(candidate, access, block, segment)
-    new = bound * (_line(candidate, access, rows) + again)
-    known = (leaf - bound) * turns * _line(candidate, access, block)
-    return own * extent(candidate.problem, block) * lines * (new + known)
+    block = tuple(v for v in variables if v in nest.contracted)
+    rows = (*block, *(v for v in variables if v in nest.walk))
+    turns = extent(nest.problem, tuple(v for v in nest.free_dense_vars if v not in variables))
+    own = extent(nest.problem, tuple(v for v in nest.free_dense_vars if v in variables))
+    lines = -(-extent(nest.problem, (str(nest.vector),)) * _itemsize(nest, access) // LINE_BYTES)
+    segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
+    again = (turns - 1) * _line(nest, access, block, segment)
+    new = bound * (_line(nest, access, rows) + again)
+    known = (leaf - bound) * turns * _line(nest, access, block)
+    return own * extent(nest.problem, block) * lines * (new + known)
 
 
-def _summed_rows(candidate: Candidate, access: Access, entries: list[float]) -> float:
+def _summed_rows(nest: Summary, access: Access, entries: list[float]) -> float:
     """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per tile."""
     variables = access.variables()
-    summed = tuple(v for v in variables if v in candidate.contracted)
-    depths = [n for n, v in enumerate(candidate.walk) if v in variables]
+    summed = tuple(v for v in variables if v in nest.contracted)
+    depths = [n for n, v in enumerate(nest.walk) if v in variables]
     if not depths or not summed:
         return 0.0
-    item = _itemsize(candidate, access)
-    tiles = -(-extent(candidate.problem, (str(candidate.vector),)) // candidate.lanes) if candidate.tile == 0 else 1
-    lines = tiles * -(-extent(candidate.problem, summed) * item // LINE_BYTES)
-    return lines * min(entries[depths[-1]], entries[-1]) * gather_cost(extent(candidate.problem, variables) * item)
+    item = _itemsize(nest, access)
+    tiles = -(-extent(nest.problem, (str(nest.vector),)) // nest.lanes) if nest.tiles_first else 1
+    lines = tiles * -(-extent(nest.problem, summed) * item // LINE_BYTES)
+    return lines * min(entries[depths[-1]], entries[-1]) * gather_cost(extent(nest.problem, variables) * item)
 
 
-def _panels(candidate: Candidate, entries: list[float]) -> float:
+def _panels(nest: Summary, access: Access, entries: list[float]) -> float:
     """The cost of copying panels, of adding sums in memory after each, and of reading rows in a copy."""
-    problem, access = candidate.problem, candidate.gathered
-    assert access is not None
-    rows, columns = extent(problem, candidate.tail[-1:]), extent(problem, (str(candidate.vector),))
-    item = _itemsize(candidate, access)
-    lines, tiles = -(-columns * item // LINE_BYTES), -(-columns // candidate.lanes)
-    walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // candidate.panel)
+    problem = nest.problem
+    rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
+    item = _itemsize(nest, access)
+    lines, tiles = -(-columns * item // LINE_BYTES), -(-columns // nest.lanes)
+    walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // nest.panel)
     added = walked * (tiles * SEGMENT + MEMORY * columns / LANES)
-    return PACK * rows * lines + added + entries[-1] * lines * gather_cost(candidate.panel * candidate.lanes * item)
+    return PACK * rows * lines + added + entries[-1] * lines * gather_cost(nest.panel * nest.lanes * item)
 
 
-def _row(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...]) -> float:
+def _row(nest: Summary, access: Access, rows: tuple[IndexVar, ...]) -> float:
     """The cost of reading one row of a dense tensor, all tiles of it, at random coordinates of `rows`."""
-    columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
-    return -(-columns * item // LINE_BYTES) * _line(candidate, access, rows)
+    columns, item = extent(nest.problem, (str(nest.vector),)), _itemsize(nest, access)
+    return -(-columns * item // LINE_BYTES) * _line(nest, access, rows)
 
 
-def _line(candidate: Candidate, access: Access, rows: tuple[IndexVar, ...], times: float = 1.0) -> float:
+def _line(nest: Summary, access: Access, rows: tuple[IndexVar, ...], times: float = 1.0) -> float:
     """The cost of reading one cache line at random coordinates of `rows`, or among `times` as many rows."""
-    columns, item = extent(candidate.problem, (str(candidate.vector),)), _itemsize(candidate, access)
-    near = candidate.lanes if candidate.tile == 0 else columns  # the elements of a row that are read consecutively
-    return gather_cost(times * extent(candidate.problem, rows) * near * item)
+    columns, item = extent(nest.problem, (str(nest.vector),)), _itemsize(nest, access)
+    near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
+    return gather_cost(times * extent(nest.problem, rows) * near * item)
 
 
-def _itemsize(candidate: Candidate, access: Access) -> int:
-    return np.dtype(candidate.problem.type_of[access.tensor].dtype).itemsize
+def _itemsize(nest: Summary, access: Access) -> int:
+    return np.dtype(nest.problem.type_of[access.tensor].dtype).itemsize
 
 
-def _visited(candidate: Candidate, iterations: list[float]) -> float:
+def _visited(nest: Summary, iterations: list[float]) -> float:
     """The cost of iterations: a loop around part of the walk repeats that part."""
-    if candidate.written_out:
+    if nest.unrolled:
         return 0.0
-    around = 1 if candidate.sums_all else extent(candidate.problem, candidate.free_dense_vars)
-    heads, tail = sum(iterations[: len(candidate.head)]), sum(iterations[len(candidate.head) :])
-    tiles = -(-extent(candidate.problem, (candidate.vector,)) // candidate.lanes) if candidate.vector else 1
-    if candidate.owns_tiles:
+    around = 1 if nest.sums_tail_first else extent(nest.problem, nest.free_dense_vars)
+    heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
+    tiles = -(-extent(nest.problem, (nest.vector,)) // nest.lanes) if nest.vector else 1
+    if nest.tiles_outermost:
         heads *= tiles
-    return VISIT * extent(candidate.problem, candidate.batch) * (heads + tail * around)
+    return VISIT * extent(nest.problem, nest.batch) * (heads + tail * around)
 
 
-def _target_traffic(candidate: Candidate, patterns: tuple[Stored, ...], entries: list[float]) -> float:
-    problem = candidate.problem
-    written = extent(problem, tuple(v for v in candidate.dense if v in candidate.free_vars))
-    heads, leaf = entries[: len(candidate.head)], entries[-1] if entries else 1.0
+def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: list[float]) -> float:
+    problem = nest.problem
+    written = extent(problem, tuple(v for v in nest.dense if v in nest.free_vars))
+    heads, leaf = entries[: len(nest.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
     anywhere = 0.0
-    if candidate.scatters:
+    if nest.scatters:
         stores = max(stores, leaf * written) * MEMORY
-        rows = tuple(v for v in candidate.walk if v in candidate.free_vars)
-        if candidate.vector in candidate.free_vars:
-            anywhere = 2 * leaf * extent(problem, candidate.free_dense_vars) * _row(candidate, problem.target, rows)
-    sparse = problem.type_of[problem.target.tensor].positions is None and (
-        candidate.scatters or _skips(candidate, patterns)
-    )
+        rows = tuple(v for v in nest.walk if v in nest.free_vars)
+        if nest.vector in nest.free_vars:
+            anywhere = 2 * leaf * extent(problem, nest.free_dense_vars) * _row(nest, problem.target, rows)
+    sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
     clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
-    return stores / (LANES if candidate.vector in candidate.free_vars else 1.0) + clears + anywhere
+    return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears + anywhere
 
 
-def _skips(candidate: Candidate, patterns: tuple[Stored, ...]) -> bool:
+def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
     """Whether some of the target's coordinates are not visited because no pattern stores them."""
     if not patterns:
         return False
     outermost = patterns[0].format.levels[:1]
-    return len(candidate.head) > 1 or any(not level.kind.is_full for level in outermost)
+    return len(nest.head) > 1 or any(not level.kind.is_full for level in outermost)
 
 
-def _moves(candidate: Candidate, patterns: tuple[Stored, ...]) -> float:
+def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> float:
     """The cost of gathering values into the walked order, and of transposing dense tensors."""
-    problem = candidate.problem
+    problem = nest.problem
     moved = 0.0
     for access in problem.assignment.accesses:
         axis = problem.type_of[access.tensor].positions
         if axis is None:
             continue
         names = problem.level_variables[axis.pattern]
-        if walked_as(names, candidate.walk) != names:
+        if walked_as(names, nest.walk) != names:
             inner = extent(problem, tuple(v for v in access.variables() if v not in names))
             moved += MOVE * patterns[axis.pattern].nse * inner
-    for name in moved_dense(candidate):
+    for name in moved_dense(nest):
         access = next(a for a in problem.assignment.accesses if a.tensor == name)
         moved += COPY * extent(problem, access.variables())
     return moved

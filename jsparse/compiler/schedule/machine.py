@@ -3,10 +3,22 @@
 JAX compares the programs of a job's processes as text, so all processes have to choose the same schedule.
 """
 
-__all__ = ["CACHED_BYTES", "LINE_BYTES", "PREFETCH_AHEAD", "REGISTER_BYTES", "gather_cost"]
+__all__ = [
+    "CACHED_BYTES",
+    "LARGEST_COPY",
+    "LARGEST_TILE",
+    "LINE_BYTES",
+    "PREFETCH_AHEAD",
+    "REGISTER_BYTES",
+    "WRITTEN_OUT",
+    "gather_cost",
+]
 
 LINE_BYTES = 64  # a cache line
 REGISTER_BYTES = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers
+LARGEST_TILE = 1024  # the most bytes of a tile that a schedule may ask for; beyond, registers are spilled
+LARGEST_COPY = 1 << 18  # the most bytes of a copied panel: it lies on the stack
+WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each
 CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
 PREFETCH_AHEAD = 16  # stored entries: processing them takes about as long as a load from memory
 

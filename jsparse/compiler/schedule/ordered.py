@@ -8,21 +8,29 @@ row is not out of proportion to the work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
 
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
+from jsparse.compiler.schedule.layout import layout_of, reordered
 from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.machine import CACHED_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
-from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.transformations.merge_by import MergeBy
+from jsparse.compiler.schedule.transformations.parallelize import Parallelize
+from jsparse.compiler.schedule.transformations.prefetch import Prefetch
+from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, trip_counts, walked_levels
 from jsparse.compiler.statement import Statement
+from jsparse.errors import ScheduleError
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["ordered_plan"]
@@ -51,16 +59,28 @@ class _Order:
     walked: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def ordered_plan(problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar]) -> Plan | None:
-    """The plan for a problem with terms whose result stores its index variables in `order`; None if there is none."""
-    found = [_with_shared(problem, tuple(patterns), tuple(order[:count])) for count in (len(order), len(order) - 1)]
+def ordered_plan(
+    problem: Problem, patterns: Sequence[Stored], order: Sequence[IndexVar], schedule: Schedule | None = None
+) -> Plan | None:
+    """The plan for a problem with terms whose result stores its index variables in `order`; None if there is none.
+
+    The steps of `schedule` are part of the plan. Raises ScheduleError if one of them is illegal.
+    """
+    given = Schedule() if schedule is None else schedule
+    counts = (len(order) - 1,) if given.found("workspace") is not None else (len(order), len(order) - 1)
+    found = [_with_shared(problem, tuple(patterns), tuple(order[:count]), given) for count in counts]
     plans = [plan for plan in found if plan is not None]
+    if not plans and schedule is not None:
+        raise ScheduleError(f"No loops assemble {problem.target} with the schedule:\n{schedule}\nLeave steps out.")
     return min(plans, key=lambda plan: plan.cost, default=None)
 
 
-def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...]) -> Plan | None:
+def _with_shared(
+    problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...], given: Schedule
+) -> Plan | None:
     rest = [str(v) for v in problem.target.indices if v not in shared]
-    orders = [_best(problem, patterns, term, shared, rest) for term in problem.terms]
+    fixed = {step.term: step.loops for step in given.steps if isinstance(step, Reorder) and step.term is not None}
+    orders = [_best(problem, patterns, term, shared, rest, fixed.get(n)) for n, term in enumerate(problem.terms)]
     chosen = [order for order in orders if order is not None]
     if len(chosen) < len(orders):
         return None
@@ -71,18 +91,83 @@ def _with_shared(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[I
     row = sum(problem.size[v] or UNKNOWN for v in rest)
     if row > max(SHORT_ROW, ROW_WORK * work):
         return None
-    schedule = Schedule(
-        shared,
-        parallel=shared[0] if shared else None,
-        grain=_grain(problem, patterns, shared, work),
-        prefetch=PREFETCH_AHEAD if any(ENTRY_BYTES * p.nse > CACHED_BYTES for p in patterns) else 0,
-        merge_leaders=tuple(dict.fromkeys(leader for order in chosen for leader in order.merge_leaders)),
-        own=tuple(order.own for order in chosen),
-    )
-    cost = Cost(work, work, work, 0.0, 0.0, not shared)
     moves = [walked.get(n, tuple(range(len(names)))) for n, names in enumerate(problem.level_variables)]
     used, stated = reordered(problem, patterns, moves)
-    return Plan(problem, stated, schedule, used, cost)
+    grain = _grain(problem, patterns, shared, work)
+    ahead = PREFETCH_AHEAD if any(ENTRY_BYTES * p.nse > CACHED_BYTES for p in patterns) else 0
+    steps = [*_structure(shared + tuple(rest), rest, chosen), *_attributes(shared, chosen, grain, ahead)]
+    nest = _completed(Summary.canonical(stated), steps, given)
+    cost = Cost(work, work, work, 0.0, 0.0, not shared)
+    return Plan(problem, stated, Schedule(nest.steps, layout_of(problem, moves)), used, cost)
+
+
+def _structure(
+    order: tuple[IndexVar, ...], rest: Sequence[IndexVar], chosen: Sequence[_Order]
+) -> Iterator[Transformation]:
+    """Yield the steps that order the loops, and choose which patterns lead."""
+    yield Reorder(order)
+    yield from (MakeWorkspace(v) for v in rest)
+    yield from (Reorder(own.own, n) for n, own in enumerate(chosen))
+    for var, n in dict.fromkeys(leader for own in chosen for leader in own.merge_leaders):
+        yield MergeBy(var, f"P{n}")
+
+
+def _attributes(
+    shared: tuple[IndexVar, ...], chosen: Sequence[_Order], grain: int, ahead: int
+) -> Iterator[Transformation]:
+    """Yield the steps that divide loops over threads, and that prefetch."""
+    if shared:
+        yield Parallelize(shared[0], "owned", grain)
+    if ahead:
+        yield from (Prefetch(var, ahead) for var in dict.fromkeys(v for own in chosen for v in own.own))
+
+
+def _completed(nest: Summary, steps: Sequence[Transformation], given: Schedule) -> Summary:
+    """The nest after the given steps and those of the others that are legal and change something.
+
+    Steps that change the structure of the loops come first, since they build the loops anew.
+    """
+    decided = {_decision(step) for step in given.steps}
+    asked = [_with_grain(step, steps) for step in given.steps]
+    every = [(step, True) for step in asked] + [(step, False) for step in steps if _decision(step) not in decided]
+    for step, is_given in sorted(every, key=lambda entry: _rank(entry[0])):
+        if is_given:
+            check_step(step, nest)
+            nest = nest.then(step)
+        elif not _is_idle(step, nest) and step.check(nest) is None:
+            nest = nest.then(step)
+    return nest
+
+
+def _decision(step: Transformation) -> tuple[object, ...]:
+    """What a step decides: two steps that decide the same exclude each other."""
+    match step:
+        case Reorder(term=term):
+            return "reorder", term
+        case MergeBy(loop=loop) | Prefetch(loop=loop):
+            return step.keyword, loop
+    return (step.keyword,)
+
+
+def _rank(step: Transformation) -> int:
+    order = (Reorder, MakeWorkspace, MergeBy, Parallelize, Prefetch)
+    if isinstance(step, Reorder):
+        return 0 if step.term is None else 4
+    return next((2 * n + 1 for n, kind in enumerate(order) if isinstance(step, kind)), 0)
+
+
+def _with_grain(step: Transformation, steps: Sequence[Transformation]) -> Transformation:
+    """A step that divides a loop over threads, with the grain of the automatic one if it leaves it open."""
+    if not isinstance(step, Parallelize) or step.grain:
+        return step
+    return replace(step, grain=next((s.grain for s in steps if isinstance(s, Parallelize)), 1))
+
+
+def _is_idle(step: Transformation, nest: Summary) -> bool:
+    """Whether the loops are in the step's order already."""
+    if not isinstance(step, Reorder):
+        return False
+    return step.loops == (nest.loops if step.term is None else nest.shape.own[step.term])
 
 
 def _walked_alike(orders: Sequence[_Order]) -> dict[int, tuple[int, ...]] | None:
@@ -101,8 +186,9 @@ def _best(
     term: Statement,
     shared: tuple[IndexVar, ...],
     rest: Sequence[IndexVar],
+    fixed: tuple[IndexVar, ...] | None,
 ) -> _Order | None:
-    """The cheapest order of a term's own loops; None if no order is concordant with its patterns."""
+    """The cheapest order of a term's own loops, or the fixed one; None if none is concordant with its patterns."""
     names = [problem.level_variables[n] for n in term.patterns]
     own = tuple(dict.fromkeys(v for v in (*rest, *(v for of in names for v in of)) if v not in shared))
     if any(of.count(v) > 1 for of in names for v in shared):
@@ -118,7 +204,7 @@ def _best(
     )
     known = tuple(patterns[n] for n in term.patterns)
     found: list[_Order] = []
-    for order in islice(permutations(own), MAX_ORDERS):
+    for order in islice(permutations(own), MAX_ORDERS) if fixed is None else [fixed]:
         walk = (*shared, *order)
         if all(is_concordant(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
             levels = [walked_levels(of, walk) for of in names]

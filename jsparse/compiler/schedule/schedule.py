@@ -1,73 +1,164 @@
-"""A schedule: every decision that turns a problem into one loop nest."""
+"""A schedule: the transformations that turn the canonical nest of a statement into the nest that is compiled."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
-from jsparse.notation.assignment import IndexVar
+from jsparse.compiler.schedule.layout import Layout
+from jsparse.compiler.schedule.summary import Transformation
+from jsparse.compiler.schedule.text import words
+from jsparse.compiler.schedule.transformations import TRANSFORMATIONS
+from jsparse.compiler.schedule.transformations.cache_read import CacheRead
+from jsparse.compiler.schedule.transformations.fuse import Fuse
+from jsparse.compiler.schedule.transformations.merge_by import MergeBy
+from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
+from jsparse.compiler.schedule.transformations.pos import Pos
+from jsparse.compiler.schedule.transformations.precompute import Precompute
+from jsparse.compiler.schedule.transformations.prefetch import Prefetch
+from jsparse.compiler.schedule.transformations.promote import Promote
+from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.specialize import Known, Specialize
+from jsparse.compiler.schedule.transformations.split import Split
+from jsparse.compiler.schedule.transformations.unroll import Unroll
+from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
+from jsparse.compiler.schedule.transformations.vectorize import Vectorize
+from jsparse.compiler.schedule.transformations.widen import Widen
+from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
+from jsparse.errors import ScheduleError, represented
 
 __all__ = ["Schedule"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Schedule:
-    """The loops of a concordant problem, whose patterns are stored in the order in which loops walk them.
+    """Transformations of a loop nest, in order, beside the storage orders of its operands.
+
+        >>> schedule = jsparse.Schedule().reorder("i k j").split("k", 64).vectorize("k").parallelize("i")
+        >>> jsparse.einsum("ij,jk->ik", A, X, schedule=schedule)
+
+    Each method gives a new schedule with one step more, and names loops by their index variables. `str` of a schedule
+    has a line for each step, and `Schedule.parse` reads such lines. docs/scheduling.md describes every step.
 
     Attributes:
-        order: the loops, outermost first, each index variable once. With `lanes`, the last one runs in vector lanes.
-        lanes: elements of a register tile of the last variable; 0 for a scalar innermost loop.
-        wide: lanes of wider tiles, used when there are enough of them for all threads; 0 for none.
-        tile: with `lanes`, the depth in `order` at which the loop over register tiles is inserted.
-        summed: innermost variables that are summed before the factors that lack them are multiplied in.
-        parallel: the variable whose loop is divided over threads.
-        mode: how that loop is divided (`loops.nest.Parallel`).
-        grain: the least number of stored entries (or iterations) in a chunk.
-        merge_leaders: (variable, pattern) where several patterns meet: the loop walks this one and searches the others.
-        prefetch: the number of stored entries by which gathered rows are prefetched ahead; 0 for no prefetching.
-        panel: with `lanes`, coordinates of the innermost reduction in one panel, whose rows are copied; 0 for none.
-        jammed: the variable whose loop runs `copies` iterations at a time.
-        short: (pattern, level) of levels with short segments only, whose sums need no blocks (`loops.blocked_sums`).
-        long_sums: whether sums scattered into the target are long enough to need a copy of it in float64.
-        own: for a sum of terms, each term's loops inside the shared ones of `order`, which run over the target's
-            outermost indices. An index of the target that is not shared needs a workspace.
+        steps: the transformations.
+        layout: the storage orders of patterns that loops walk in another order than the operands have.
     """
 
-    order: tuple[IndexVar, ...]
-    lanes: int = 0
-    wide: int = 0
-    tile: int = 0
-    summed: tuple[IndexVar, ...] = ()
-    parallel: IndexVar | None = None
-    mode: Literal["owned", "split", "reduced"] = "owned"
-    grain: int = 1
-    prefetch: int = 0
-    merge_leaders: tuple[tuple[IndexVar, int], ...] = ()
-    own: tuple[tuple[IndexVar, ...], ...] = ()
-    panel: int = 0
-    jammed: IndexVar | None = None
-    copies: int = 1
-    short: tuple[tuple[int, int], ...] = ()
-    long_sums: bool = False
+    steps: tuple[Transformation, ...] = ()
+    layout: Layout = field(default_factory=Layout)
 
     def __str__(self) -> str:
-        lines = [f"loops {' '.join(self.order)}"]
-        if self.lanes:
-            lanes = f"{self.lanes} or {self.wide}" if self.wide else str(self.lanes)
-            lines.append(f"{self.order[-1]} in tiles of {lanes} lanes, placed before loop {self.tile}")
-        if self.summed:
-            lines.append(f"{' '.join(self.summed)} summed first")
-        if self.parallel is not None:
-            lines.append(f"{self.parallel} in parallel, {self.mode}, ≥ {self.grain:,} entries a chunk")
-        lines += [f"{var} walks P{pattern} and looks it up in the others" for var, pattern in self.merge_leaders]
-        lines += [f"term {n} {' '.join(loops)}" for n, loops in enumerate(self.own) if loops]
-        if self.panel:
-            lines.append(f"{self.order[-2]} in panels of {self.panel} coordinates, whose rows are copied")
-        if self.jammed is not None:
-            lines.append(f"{self.jammed} {self.copies} at a time")
-        lines += [f"P{pattern}.{level} has short segments" for pattern, level in self.short]
-        if self.long_sums:
-            lines.append("sums in memory are added up in float64")
-        if self.prefetch:
-            lines.append(f"prefetch {self.prefetch} entries ahead")
-        return "\n".join(lines)
+        return "\n".join([*map(str, self.layout.lines), *map(str, self.steps)])
+
+    def __repr__(self) -> str:
+        return f"Schedule.parse({str(self)!r})"
+
+    @staticmethod
+    def parse(text: str) -> Schedule:
+        """Read a schedule from its lines. Raises ScheduleError for a line that is no step."""
+        lines = [words(line) for line in text.splitlines() if line.strip()]
+        layout = Layout.parse([words for words in lines if words[0] == Layout.keyword])
+        return Schedule(tuple(_step(words) for words in lines if words[0] != Layout.keyword), layout)
+
+    def then(self, *steps: Transformation) -> Schedule:
+        """The schedule with further steps."""
+        return Schedule((*self.steps, *steps), self.layout)
+
+    def found(self, keyword: str) -> Any:
+        """The first step with that keyword; None if there is none."""
+        return next((step for step in self.steps if step.keyword == keyword), None)
+
+    def store(self, operand: str, order: str | Iterable[str]) -> Schedule:
+        """Walk the pattern of an operand in this order of its index variables, outermost first.
+
+            Schedule().store("A", "j i")
+
+        A static pattern has a transposed index then, which is made once; a dynamic one is sorted in the program.
+        """
+        return Schedule(self.steps, self.layout.with_order(operand, _names(order)))
+
+    def reorder(self, loops: str | Iterable[str], term: int | None = None) -> Schedule:
+        """Put the loops in this order, outermost first. All of them are named, once.
+
+        In the assembly of a sparse result: with `term`, the loops of one term inside the shared ones.
+        """
+        return self.then(Reorder(_names(loops), term))
+
+    def split(self, loop: str, size: int) -> Schedule:
+        """Divide the loop `k` into a loop `k0` over panels of `size` coordinates, and the loop `k` inside a panel."""
+        return self.then(Split(loop, size))
+
+    def pos(self, loop: str) -> Schedule:
+        """Take the iterations of a loop over a sparse level as positions, which a later split divides."""
+        return self.then(Pos(loop))
+
+    def fuse(self, outer: str, inner: str) -> Schedule:
+        """Make one loop `i_j` of two nested loops over dense index variables."""
+        return self.then(Fuse(outer, inner))
+
+    def vectorize(self, loop: str, lanes: int = 0) -> Schedule:
+        """Run a dense index variable in vector lanes, the coordinates of a panel at once; or work on `lanes` positions
+        of a loop over stored entries at a time."""
+        return self.then(Vectorize(loop, lanes))
+
+    def precompute(self, loops: str | Iterable[str]) -> Schedule:
+        """Compute the sum over these loops before the factors that lack their variables are multiplied in."""
+        return self.then(Precompute(_names(loops)))
+
+    def promote(self) -> Schedule:
+        """Hold sums in registers below the innermost loop over an index of the target."""
+        return self.then(Promote())
+
+    def cache_read(self, tensor: str, loop: str) -> Schedule:
+        """Copy the rows of a dense tensor that one panel of the loop reads."""
+        return self.then(CacheRead(tensor, loop))
+
+    def workspace(self, loop: str) -> Schedule:
+        """Let the terms of an assembly add to a row over the innermost index of the result."""
+        return self.then(MakeWorkspace(loop))
+
+    def merge_by(self, loop: str, leader: str) -> Schedule:
+        """Walk the pattern `leader`, such as P0, where several meet, and look its coordinates up in the others."""
+        return self.then(MergeBy(loop, leader))
+
+    def unroll(self, loop: str) -> Schedule:
+        """Write out all iterations of a loop."""
+        return self.then(Unroll(loop))
+
+    def unroll_and_jam(self, loop: str, copies: int) -> Schedule:
+        """Run several iterations of a loop at a time, which read the same rows."""
+        return self.then(UnrollAndJam(loop, copies))
+
+    def specialize(self, to: Known, what: str, lanes: int = 0) -> Schedule:
+        """Compile for few `threads`, for the entries of a static `pattern`, or for short `segments`."""
+        return self.then(Specialize(to, what, lanes))
+
+    def parallelize(self, loop: str, race: Race = "owned", grain: int = 0) -> Schedule:
+        """Divide the outermost loop over threads, with at least `grain` stored entries (or iterations) in a chunk."""
+        return self.then(Parallelize(loop, race, grain))
+
+    def prefetch(self, loop: str, distance: int) -> Schedule:
+        """Request what stored entries select `distance` entries ahead."""
+        return self.then(Prefetch(loop, distance))
+
+    def widen(self) -> Schedule:
+        """Add long sums that are scattered into memory up in float64."""
+        return self.then(Widen())
+
+
+def _names(loops: str | Iterable[str]) -> tuple[str, ...]:
+    return tuple(loops.split() if isinstance(loops, str) else map(str, loops))
+
+
+def _step(words: list[str]) -> Transformation:
+    kind = TRANSFORMATIONS.get(words[0])
+    try:
+        if kind is None:
+            raise ValueError(f"steps begin with one of {', '.join(TRANSFORMATIONS)}")
+        step: Transformation = kind.parse(words[1:])
+    except (TypeError, ValueError) as error:
+        line = represented(" ".join(words))
+        raise ScheduleError(f"Expected a line of a schedule, but got {line}: {error}.") from error
+    return step

@@ -3,154 +3,139 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal, cast
 
-import numpy as np
-
-from jsparse.compiler.problem import Dense, Problem, TensorType
-from jsparse.compiler.schedule.candidate import Candidate, candidates
-from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, estimate, extent, moved_dense, sharing
-from jsparse.compiler.schedule.machine import CACHED_BYTES, LINE_BYTES, PREFETCH_AHEAD
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.build import check_step
+from jsparse.compiler.schedule.closing import closed
+from jsparse.compiler.schedule.cost import Cost, estimate, moved_dense
+from jsparse.compiler.schedule.layout import layout_of, reordered, with_innermost
 from jsparse.compiler.schedule.plan import Plan
-from jsparse.compiler.schedule.reorder import reordered
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.schedule.segments import scatters_many, short_levels
-from jsparse.compiler.schedule.split import splits
+from jsparse.compiler.schedule.search import candidates, default_lanes
+from jsparse.compiler.schedule.specialized import with_constants
 from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.split import Split
+from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_levels
-from jsparse.errors import NotYetSupportedError
-from jsparse.formats import Pattern
+from jsparse.errors import NotYetSupportedError, ScheduleError
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["plan", "plan_as"]
+__all__ = ["candidate_name", "plan", "plan_as"]
+
+NOTHING = Schedule()
 
 
-def plan(problem: Problem, patterns: Sequence[Stored], as_stored: bool = False) -> Plan:
+def plan(
+    problem: Problem, patterns: Sequence[Stored], as_stored: bool = False, schedule: Schedule | None = None
+) -> Plan:
     """The cheapest plan for `problem` on these patterns.
 
-    If `as_stored`, the plan walks patterns and dense tensors in the order in which they are stored: its problem is the
-    given one.
+    Args:
+        as_stored: whether the plan walks patterns and dense tensors in the order in which they are stored, so that its
+            problem is the given one.
+        schedule: steps that the plan has to have; others complete them.
 
     Raises NotYetSupportedError if no loop order is concordant with all patterns, because dynamic patterns store shared
     index variables in contradicting orders. Callers check `legality.has_legal_order` first and convert a pattern.
+    Raises ScheduleError if a step of `schedule` is illegal.
     """
-    known = tuple(patterns)
+    known, asked = tuple(patterns), schedule or NOTHING
+    asked.layout.check(problem)
+    start = started(problem, asked, not as_stored)
+    orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
     walked: dict[tuple[IndexVar, ...], TripCounts] = {}
-    priced: list[tuple[Cost, int, Candidate]] = []
-    for n, c in enumerate(candidates(problem, known, as_stored)):
-        if as_stored and (c.written_out or moved_dense(c)):
+    priced: list[tuple[Cost, int, Summary]] = []
+    for n, c in enumerate(candidates(problem, known, as_stored, start, orders)):
+        if as_stored and (c.unrolled or moved_dense(c)):
             continue
         if c.walk not in walked:
             walked[c.walk] = trip_counts(problem, c.walk, known)
         priced.append((estimate(c, known, walked[c.walk]), n, c))
     if not priced:
-        raise NotYetSupportedError(
-            f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
-            f"so that no loops walk all of them as they are stored. Convert one of them with .asformat before, to a "
-            f"format whose order of levels agrees with the others."
+        raise _no_plan(problem, asked)
+    priced.sort(key=lambda entry: entry[:2])
+    names = tuple((candidate_name(c), cost) for cost, _, c in priced)
+    if asked is NOTHING:
+        return plan_as(priced[0][2], priced[0][0], known, names[1:], as_stored)
+    return _legal(priced, known, names, as_stored)
+
+
+def _legal(
+    priced: Sequence[tuple[Cost, int, Summary]],
+    patterns: tuple[Stored, ...],
+    names: tuple[tuple[str, Cost], ...],
+    as_stored: bool,
+) -> Plan:
+    """The cheapest plan whose steps are legal in the storage orders that it chooses.
+
+    Raises ScheduleError if none is.
+    """
+    refused: ScheduleError | None = None
+    for n, (cost, _, candidate) in enumerate(priced):
+        found = plan_as(candidate, cost, patterns, (*names[:n], *names[n + 1 :]), as_stored)
+        try:
+            started(found.problem, found.schedule)
+        except ScheduleError as error:
+            refused = refused or error
+            continue
+        return found
+    assert refused is not None
+    raise refused
+
+
+def started(problem: Problem, schedule: Schedule, concordant: bool = False) -> Summary:
+    """The nest after the steps of a schedule. Raises ScheduleError for one that is illegal.
+
+    A dense loop that is to run in lanes is split into register tiles, if no step has split it.
+    """
+    nest = Summary.canonical(problem, concordant=concordant)
+    for step in schedule.steps:
+        if isinstance(step, Vectorize) and not step.lanes and step.loop in nest.loops and step.loop not in nest.splits:
+            tiles = Split(step.loop, default_lanes(nest, step.loop))
+            check_step(tiles, nest)
+            nest = nest.then(tiles)
+        check_step(step, nest)
+        nest = nest.then(step)
+    return nest
+
+
+def _no_plan(problem: Problem, asked: Schedule) -> Exception:
+    if asked != NOTHING:
+        return ScheduleError(
+            f"No loops over {problem.assignment} agree with the schedule:\n{asked}\nA dynamic pattern is walked in the "
+            f"orders in which it is stored. Leave the order of the loops out, or convert an operand with .asformat."
         )
-    best = min(priced, key=lambda entry: entry[:2])
-    others = sorted((entry for entry in priced if entry is not best), key=lambda entry: entry[:2])
-    return plan_as(best[2], best[0], known, tuple((_name(c), cost) for cost, _, c in others), as_stored)
+    return NotYetSupportedError(
+        f"The dynamic patterns of {problem.assignment} store the indices that they share in contradicting orders, "
+        f"so that no loops walk all of them as they are stored. Convert one of them with .asformat before, to a "
+        f"format whose order of levels agrees with the others."
+    )
 
 
-def _name(candidate: Candidate) -> str:
-    how = ", written out" if candidate.written_out else f", panels of {candidate.panel}" if candidate.panel else ""
-    how += f", {candidate.jammed} {candidate.copies} at a time" if candidate.jam else ""
-    return " ".join(candidate.order) + (f" ({candidate.vector} in lanes{how})" if candidate.vector else "")
+def candidate_name(nest: Summary) -> str:
+    """The order of the loops, and what runs in lanes."""
+    how = ", written out" if nest.unrolled else f", panels of {nest.panel}" if nest.panel else ""
+    jam = nest.first("unroll_and_jam")
+    how += "" if jam is None else f", {jam.loop} {jam.copies} at a time"
+    return " ".join(nest.order) + (f" ({nest.vector} in lanes{how})" if nest.vector else "")
 
 
 def plan_as(
-    candidate: Candidate,
+    candidate: Summary,
     cost: Cost,
     patterns: tuple[Stored, ...],
     rejected: tuple[tuple[str, Cost], ...],
     as_stored: bool = False,
 ) -> Plan:
     """The plan of one candidate on these patterns. `rejected` is as in `Plan`, `as_stored` as in `plan`."""
-    names = candidate.problem.level_variables
+    given = candidate.problem
+    names = given.level_variables
     moves = [tuple(range(len(own))) if as_stored else walked_levels(own, candidate.walk) for own in names]
-    used, problem = reordered(candidate.problem, patterns, moves)
-    problem = _with_lanes_innermost(problem, candidate)
-    if candidate.written_out:
-        types = (replace(t, constant_indices=_content(p)) for t, p in zip(problem.patterns, used, strict=True))
-        problem = replace(problem, patterns=tuple(types))
-    merge_leaders = trip_counts(candidate.problem, candidate.walk, patterns).merge_leaders
-    schedule = replace(
-        _schedule(candidate, problem, cost), merge_leaders=merge_leaders, short=short_levels(problem, used)
-    )
-    if candidate.scatters and not candidate.panel:
-        schedule = replace(schedule, long_sums=scatters_many(problem, used))
-    whole = schedule.mode == "owned" and (schedule.parallel,) == schedule.order[:1]
-    if whole and used and used[0].nse > 2 * schedule.grain and splits(candidate, problem, used):
-        schedule = replace(schedule, mode="split")
-    return Plan(candidate.problem, problem, schedule, used, cost, rejected)
-
-
-def _content(pattern: Stored) -> tuple[tuple[int, ...], ...]:
-    """The index arrays of a static pattern."""
-    assert isinstance(pattern, Pattern)
-    return tuple(tuple(array.tolist()) for array in pattern.arrays)
-
-
-def _with_lanes_innermost(problem: Problem, candidate: Candidate) -> Problem:
-    moved = moved_dense(candidate)
-    accesses = {access.tensor: access for access in problem.assignment.accesses}
-
-    def stored(tensor: TensorType) -> TensorType:
-        if tensor.name not in moved:
-            return tensor
-        last = [a for a in tensor.axes if accesses[tensor.name].indices[cast(Dense, a).dim] == candidate.vector]
-        return replace(tensor, axes=(*(a for a in tensor.axes if a not in last), *last))
-
-    return replace(problem, tensors=tuple(stored(tensor) for tensor in problem.tensors))
-
-
-def _schedule(candidate: Candidate, problem: Problem, cost: Cost) -> Schedule:
-    lanes = candidate.lanes
-    shared = sharing(candidate)
-    return Schedule(
-        candidate.order,
-        lanes,
-        candidate.wide,
-        candidate.tile if lanes else 0,
-        candidate.summed,
-        None if shared is None else shared[0],
-        "owned" if shared is None else cast(Literal["owned", "reduced"], shared[1]),
-        _grain(candidate, cost),
-        PREFETCH_AHEAD if not candidate.panel and _gathers_from_memory(candidate, problem, lanes) else 0,
-        panel=candidate.panel,
-        jammed=candidate.jammed if candidate.jam else None,
-        copies=candidate.copies,
-    )
-
-
-def _grain(candidate: Candidate, cost: Cost) -> int:
-    """The least number of stored entries (of iterations, in a dense loop) in a chunk that pays for waking a thread."""
-    outermost = candidate.order[0] if candidate.order else None
-    if outermost in candidate.walk:
-        inner = 1 if candidate.sums_all else extent(candidate.problem, candidate.dense)
-        return max(1, round(CHUNK_WORK / (1 + inner / 8)))
-    turns = extent(candidate.problem, candidate.order[:1])
-    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.iterations + cost.target, 1)))
-
-
-def _gathers_from_memory(candidate: Candidate, problem: Problem, lanes: int) -> bool:
-    """Whether stored coordinates select rows of a dense tensor that is too large for the cache.
-
-    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already.
-    """
-    if candidate.vector is None or not candidate.walk:
-        return False
-    items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
-    rows = [f for f in problem.assignment.factors if candidate.vector in f.variables()]
-    rows += [f for f in problem.assignment.factors if {*f.variables()} & {*candidate.contracted}]
-    rows += [problem.target] if candidate.scatters else []
-    return any(
-        problem.type_of[f.tensor].positions is None
-        and not candidate.entry_vars.isdisjoint(f.variables())
-        and (candidate.vector not in f.variables() or lanes * items[f.tensor] >= LINE_BYTES)
-        and extent(problem, f.variables()) * items[f.tensor] > CACHED_BYTES
-        for f in rows
-    )
+    used, problem = reordered(given, patterns, moves)
+    if candidate.vector is not None:
+        problem = with_innermost(problem, moved_dense(candidate), candidate.vector)
+    problem = with_constants(problem, used, candidate)
+    walked = trip_counts(given, candidate.walk, patterns)
+    finished = closed(candidate.on(problem), cost, used, walked)
+    return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, rejected)

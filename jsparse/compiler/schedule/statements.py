@@ -9,6 +9,9 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.select import plan
 from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Transformation
+from jsparse.compiler.schedule.transformations.merge_by import MergeBy
+from jsparse.compiler.schedule.transformations.specialize import Specialize
 
 __all__ = ["plan_statements"]
 
@@ -19,7 +22,14 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     for number, statement in enumerate(problem.statements):
         own = statement.patterns
         schedule = plan(problem.alone(number), [patterns[n] for n in own], as_stored=True).schedule
-        leaders = tuple((var, own[n]) for var, n in schedule.merge_leaders)
-        short = tuple((own[n], level) for n, level in schedule.short)
-        found.append(replace(schedule, merge_leaders=leaders, short=short))
+        found.append(Schedule(tuple(_renumbered(step, own) for step in schedule.steps)))
     return tuple(found)
+
+
+def _renumbered(step: Transformation, numbers: Sequence[int]) -> Transformation:
+    """The step where pattern n is called `numbers[n]`."""
+    if isinstance(step, MergeBy):
+        return replace(step, leader=f"P{numbers[step.pattern]}")
+    if isinstance(step, Specialize) and step.to == "segments":
+        return replace(step, what=f"P{numbers[step.pattern]}.{step.level}")
+    return step

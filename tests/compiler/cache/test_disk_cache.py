@@ -74,8 +74,8 @@ def changed(monkeypatch, module, name, value):
 @pytest.mark.parametrize(
     "module, name, value",
     [
-        (jit, "_cpu", lambda: ("z80", "")),
-        (jit, "_cpu", lambda: (jit.llvm.get_host_cpu_name(), "+none")),
+        (jit, "host_cpu", lambda: ("z80", "")),
+        (jit, "host_cpu", lambda: (jit.llvm.get_host_cpu_name(), "+none")),
         (jit.llvm, "llvm_version_info", (1, 2, 3)),
         (jit.llvmlite, "__version__", "0.1"),
         (key, "__version__", "9.9.9"),

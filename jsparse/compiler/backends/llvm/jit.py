@@ -19,7 +19,9 @@ __all__ = [
     "assembly",
     "compile_kernel",
     "describe_target",
+    "host_cpu",
     "link_object",
+    "llvm_version",
     "optimized_ir",
 ]
 
@@ -30,8 +32,8 @@ _names = count()
 
 
 @cache
-def _cpu() -> tuple[str, str]:
-    """The name and the features of this CPU."""
+def host_cpu() -> tuple[str, str]:
+    """The name and the features of this CPU, for which LLVM generates code: "+avx2,-avx512f" has the first only."""
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
@@ -39,9 +41,14 @@ def _cpu() -> tuple[str, str]:
 def _target_machine(level: int = OPTIMIZED) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = _cpu()
+    cpu, features = host_cpu()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic")
+
+
+def llvm_version() -> str:
+    """The version of LLVM, as text."""
+    return ".".join(map(str, llvm.llvm_version_info))
 
 
 def describe_target(level: int = OPTIMIZED) -> str:
@@ -49,9 +56,8 @@ def describe_target(level: int = OPTIMIZED) -> str:
     package's sources."""
     with _lock:
         machine = _target_machine(level)
-    version = ".".join(map(str, llvm.llvm_version_info))
-    cpu, features = _cpu()
-    compiler = f"llvmlite {llvmlite.__version__}\nllvm {version}\nlevel {level}"
+    cpu, features = host_cpu()
+    compiler = f"llvmlite {llvmlite.__version__}\nllvm {llvm_version()}\nlevel {level}"
     return f"{compiler}\ntriple {machine.triple}\ncpu {cpu}\nfeatures {features}"
 
 

@@ -1,0 +1,78 @@
+"""Chains of loops: how transformations find loops in a nest, take them apart, and put them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from jsparse.compiler.loops.domain import Lanes, Panels, PositionPanels, Tiles
+from jsparse.compiler.loops.nest import Assign, Forall, Pack, Stmt, TermGuard, Where, with_children
+from jsparse.compiler.problem import Problem
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["chain", "groups", "loop_name", "nested", "outer_name", "path_to", "with_loop"]
+
+
+def outer_name(problem: Problem, var: IndexVar) -> str:
+    """The name of the outer loop of a split: the variable's, with as many zeros behind it as no index variable has."""
+    name = f"{var}0"
+    while name in problem.size:
+        name += "0"
+    return name
+
+
+def loop_name(loop: Forall, problem: Problem) -> str:
+    """The name of a loop in schedules: its variable, or for the outer loop of a split the name of that."""
+    is_outer = isinstance(loop.domain, Tiles | Panels | PositionPanels)
+    return outer_name(problem, loop.var) if is_outer else loop.var
+
+
+def chain(stmt: Stmt) -> tuple[list[Forall], Stmt]:
+    """The loops around a statement, outermost first, and the statement inside all of them."""
+    loops: list[Forall] = []
+    while isinstance(stmt, Forall) and not isinstance(stmt.domain, Lanes):
+        loops.append(stmt)
+        stmt = stmt.body
+    return loops, stmt
+
+
+def nested(loops: Iterable[Forall], inner: Stmt) -> Stmt:
+    """The statement inside of the loops, whose own bodies are left out."""
+    for loop in reversed(list(loops)):
+        inner = replace(loop, body=inner)
+    return inner
+
+
+def groups(loops: Sequence[Forall]) -> list[list[Forall]]:
+    """The loops in groups: each loop with the lookups behind it, which it makes possible."""
+    found: list[list[Forall]] = []
+    for loop in loops:
+        if loop.is_lookup and found:
+            found[-1].append(loop)
+        else:
+            found.append([loop])
+    return found
+
+
+def path_to(stmt: Stmt, tensor: str) -> list[Forall] | None:
+    """The loops around the assignment to a tensor or a workspace; None if there is none."""
+    match stmt:
+        case Assign(target=target):
+            return [] if target.tensor == tensor else None
+        case Forall(body=body):
+            below = path_to(body, tensor)
+            return None if below is None else [stmt, *below]
+        case Where(producer=producer, consumer=consumer):
+            below = path_to(consumer, tensor)
+            return path_to(producer, tensor) if below is None else below
+        case Pack(body=body) | TermGuard(body=body):
+            return path_to(body, tensor)
+    return None
+
+
+def with_loop(stmt: Stmt, name: str, problem: Problem, change: Callable[[Forall], Stmt]) -> Stmt:
+    """The statement with `change` of each loop of that name. Lookups and lanes have no names."""
+    is_named = isinstance(stmt, Forall) and not stmt.is_lookup and not isinstance(stmt.domain, Lanes)
+    if is_named and isinstance(stmt, Forall) and loop_name(stmt, problem) == name:
+        return change(stmt)
+    return with_children(stmt, lambda inner: with_loop(inner, name, problem, change))

@@ -1,0 +1,113 @@
+"""Loops over positions in lanes: consecutive positions are worked on together, and each lane has an accumulator.
+
+With 8 lanes, the terms at the positions from `first` to `stop` are added to `acc` by
+
+    p = first
+    if p + 8 <= stop:
+        while p + 8 <= stop:    lanes += the terms at p, …, p + 7;  p += 8
+        whole = the lanes, reduced to a scalar
+    for p in p, …, stop - 1:    rest += the term at p
+    acc += whole + rest
+
+So what remains of a segment needs no masks, nothing is read outside of it, and a segment with fewer positions than
+lanes is summed by a scalar loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jsparse.compiler.kernel.algebra import add, at_most, block, const, less, minimum, ramp
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Const,
+    Declare,
+    Expr,
+    For,
+    HorizontalReduce,
+    If,
+    Select,
+    Set,
+    Stmt,
+    Var,
+    While,
+)
+from jsparse.compiler.levels import PositionRange
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.nest import Assign, Forall
+from jsparse.compiler.lower.chunks import Partials
+from jsparse.compiler.lower.levels import Entry, LevelWalk
+from jsparse.compiler.lower.runs import in_run
+from jsparse.compiler.lower.scope import Scope
+
+__all__ = ["position_lanes"]
+
+Body = Callable[[Scope, Entry], Stmt]
+
+
+def position_lanes(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
+    """The loop over the positions of a segment, or over those of a chunk if it is parallel."""
+    walk = LevelWalk(scope, domain, loop.var)
+    lanes = _Lanes(scope, walk, loop, body)
+    run, found = scope.runs[loop.var] if loop.run else None, walk.segment
+    stop = lanes.stop(found.first, found.stop)
+
+    def positions(first: Expr, end: Expr) -> Stmt:
+        return in_run(scope, run, first, end, lanes.summed)
+
+    if loop.parallel is None:
+        return block(*found.prelude, positions(found.first, stop))
+    return block(*found.prelude, walk.divided(stop, loop.parallel.grain, positions, partials))
+
+
+class _Lanes:
+    def __init__(self, scope: Scope, walk: LevelWalk, loop: Forall, body: Body) -> None:
+        assert isinstance(loop.body, Assign)
+        assert isinstance(loop.domain, LevelIteration)
+        self.scope, self.walk, self.body = scope, walk, body
+        self.lanes, self.monoid = loop.domain.lanes, loop.body.monoid
+        self.name = loop.body.target.tensor
+        self.target = scope.registers[self.name]
+
+    def stop(self, first: Expr, stop: Expr) -> Expr:
+        """The end of a segment. A segment of a dynamic pattern is empty if its dimension is: then no coordinate is in
+        range, and lanes could not read another element instead."""
+        some = less(const(0), self.walk.extent())
+        known = not self.walk.type.dynamic or (isinstance(some, Const) and some.value)
+        return stop if known else Select(some, stop, first)
+
+    def summed(self, first: Expr, stop: Expr) -> Stmt:
+        """Add the terms at all positions from `first` to `stop` to the target."""
+        p, q, operation = self.scope.fresh("p"), self.scope.fresh("p"), self.monoid.add
+        lanes, whole, rest = self.register("lanes", self.lanes), self.register("whole"), self.register("rest")
+        after = add(p, const(self.lanes))
+        many = While(at_most(after, stop), block(self.together(lanes, p), Set(p, after)))
+        reduced = block(self.empty(lanes), many, Set(whole, HorizontalReduce(lanes, operation)))
+        scope = self.scope.with_register(self.name, rest)
+        return block(
+            Declare(p, first),
+            self.empty(whole),
+            self.empty(rest),
+            If(at_most(after, stop), reduced),
+            For(q, p, stop, self.walk.one(q, lambda entry: self.body(scope, entry))),
+            Set(self.target, Binary(operation, self.target, Binary(operation, whole, rest))),
+        )
+
+    def register(self, name: str, lanes: int = 0) -> Var:
+        """A name for accumulators in lanes, or for a scalar one."""
+        return self.scope.fresh(name, self.target.type.widened(lanes))
+
+    def empty(self, total: Var) -> Stmt:
+        """Accumulators that nothing was added to."""
+        return Declare(total, Const(self.monoid.zero, total.type))
+
+    def together(self, total: Var, p: Var) -> Stmt:
+        """Add the terms at as many positions as there are lanes."""
+        scope, positions = self.scope.with_register(self.name, total), ramp(p, self.lanes)
+        coordinate = self.walk.coordinate(positions)
+        if not self.walk.type.dynamic:
+            return self.body(scope.with_lanes_of(self.lanes, None), Entry(coordinate, PositionRange(positions)))
+        inside, last = self.walk.in_range(coordinate), add(self.walk.extent(), const(-1))
+        nearest = minimum(coordinate, last)  # where it is out of range, the term does not count
+        clamped = Binary("max", nearest, Const(0, nearest.type))
+        return self.body(scope.with_lanes_of(self.lanes, inside), Entry(clamped, PositionRange(positions)))

@@ -1,0 +1,135 @@
+"""The last steps of a schedule, which follow from the others: registers, threads, prefetching, accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, extent, sharing
+from jsparse.compiler.schedule.machine import CACHED_BYTES, LINE_BYTES, PREFETCH_AHEAD, REGISTER_BYTES
+from jsparse.compiler.schedule.position_lanes import position_lanes
+from jsparse.compiler.schedule.row_split import may_be_heavy
+from jsparse.compiler.schedule.segments import scatters_many, short_levels
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.transformations.merge_by import MergeBy
+from jsparse.compiler.schedule.transformations.parallelize import Parallelize
+from jsparse.compiler.schedule.transformations.prefetch import Prefetch
+from jsparse.compiler.schedule.transformations.promote import Promote
+from jsparse.compiler.schedule.transformations.specialize import Specialize
+from jsparse.compiler.schedule.transformations.widen import Widen
+from jsparse.compiler.schedule.trip_counts import TripCounts
+
+__all__ = ["closed"]
+
+
+def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts) -> Summary:
+    """The nest after all steps. Steps that a user has given stay as they are.
+
+    Args:
+        nest: the nest over the problem that is compiled, on `patterns`.
+        cost: the estimated cost.
+        walked: the trip counts of its loops over patterns.
+    """
+    chosen = {step.loop for step in nest.found("merge_by")}
+    led = {(x.var, x.domain.pattern) for _, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
+    new = [(var, n) for var, n in walked.merge_leaders if var not in chosen and (var, n) not in led]
+    nest = _with(nest, (MergeBy(var, f"P{n}") for var, n in new))
+    if nest.first("promote") is None and not nest.problem.is_assembly and nest.reduces_innermost:
+        nest = _with(nest, [Promote()])
+    nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
+    if nest.scatters and not nest.panel and scatters_many(nest.problem, patterns):
+        nest = _with(nest, [Widen()])
+    nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
+    nest = _with(nest, _prefetching(nest))
+    lanes = position_lanes(nest, patterns)
+    return nest if lanes is None else nest.then(lanes)
+
+
+def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
+    """The nest after those of the steps that are legal."""
+    for step in steps:
+        nest = nest.then(step) if step.check(nest) is None else nest
+    return nest
+
+
+def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: float) -> Summary:
+    """The nest with a loop divided over threads, if one can be, and with tiles for few threads."""
+    given = nest.first("parallelize")
+    if given is not None:
+        grain = _grain(nest, cost, given.loop)
+        steps = tuple(replace(s, grain=s.grain or grain) if isinstance(s, Parallelize) else s for s in nest.steps)
+        return replace(nest, steps=steps)
+    shared = sharing(nest, entries)
+    if shared is None:
+        return nest
+    loop, race = shared
+    grain = _grain(nest, cost, loop)
+    wide = _wide(nest)
+    nest = _with(nest, [Specialize("threads", loop, wide)] if wide and nest.outer.get(loop) == nest.vector else [])
+    if race == "owned" and patterns and patterns[0].nse > 2 * grain:
+        split = Parallelize(loop, "split", grain)
+        if split.check(nest) is None and may_be_heavy(patterns[0]):
+            return nest.then(split)
+    return _with(nest, [Parallelize(loop, race, grain)])
+
+
+def _wide(nest: Summary) -> int:
+    """The lanes of wide tiles, for runs with few threads: as many as fit the registers; 0 if that is `lanes`."""
+    if not nest.tiles_outermost:
+        return 0
+    most = REGISTER_BYTES // nest.itemsize()
+    return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
+
+
+def _grain(nest: Summary, cost: Cost, loop: str) -> int:
+    """The least number of stored entries (of iterations, in a dense loop) in a chunk that pays for waking a thread."""
+    inside = [v for v in nest.order if loop in nest.summed or v not in nest.summed]
+    outermost = inside[0] if inside else None
+    if outermost in nest.walk:
+        inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)
+        return max(1, round(CHUNK_WORK / (1 + inner / 8)))
+    turns = extent(nest.problem, tuple(inside[:1]))
+    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.iterations + cost.target, 1)))
+
+
+def _prefetching(nest: Summary) -> Iterator[Transformation]:
+    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory."""
+    if nest.panel or nest.first("prefetch") is not None or not _gathers_from_memory(nest):
+        return
+    if nest.summed and nest.sums_in_lanes:
+        yield Prefetch(nest.summed[-1], PREFETCH_AHEAD)
+        return
+    for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
+        if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
+            yield Prefetch(name, PREFETCH_AHEAD)
+            return
+
+
+def _is_single(nest: Summary, level: LevelIteration) -> bool:
+    """Whether a level has exactly one entry for each position of the level above."""
+    return nest.problem.patterns[level.pattern].is_single(level.level)
+
+
+def _gathers_from_memory(nest: Summary) -> bool:
+    """Whether stored coordinates select rows of a dense tensor that is too large for the cache.
+
+    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already.
+    """
+    if nest.vector is None or not nest.walk:
+        return False
+    problem = nest.problem
+    items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
+    rows = [f for f in nest.factors if nest.vector in f.variables()]
+    rows += [f for f in nest.factors if {*f.variables()} & {*nest.contracted}]
+    rows += [nest.statement.target] if nest.scatters else []
+    return any(
+        problem.type_of[f.tensor].positions is None
+        and not nest.entry_vars.isdisjoint(f.variables())
+        and (nest.vector not in f.variables() or nest.lanes * items[f.tensor] >= LINE_BYTES)
+        and extent(problem, f.variables()) * items[f.tensor] > CACHED_BYTES
+        for f in rows
+    )

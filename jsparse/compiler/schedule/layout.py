@@ -1,0 +1,127 @@
+"""The layout of a problem: the storage orders in which loops walk its patterns, and read its dense tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
+from jsparse.compiler.schedule.stored import Stored, pattern_type, stored_as
+from jsparse.compiler.schedule.text import line
+from jsparse.errors import ScheduleError
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["Layout", "layout_of", "names_of", "reordered", "with_innermost"]
+
+Names = tuple[IndexVar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The storage orders that differ from those of the operands.
+
+    Attributes:
+        orders: for each operand its name, and the index variables of its pattern's levels as loops walk them.
+    """
+
+    orders: tuple[tuple[str, Names], ...] = ()
+    keyword: ClassVar[str] = "store"
+
+    @property
+    def lines(self) -> list[str]:
+        """The layout as lines of text."""
+        return [line(self.keyword, operand, *order) for operand, order in self.orders]
+
+    @staticmethod
+    def parse(lines: Sequence[Sequence[str]]) -> Layout:
+        """Read lines of words."""
+        layout = Layout()
+        for words in lines:
+            if len(words) < 3:
+                raise ScheduleError(f"Expected an operand and the order of its index variables in {' '.join(words)!r}.")
+            layout = layout.with_order(words[1], tuple(words[2:]))
+        return layout
+
+    def with_order(self, operand: str, order: Names) -> Layout:
+        """The layout in which an operand has that order."""
+        kept = tuple(entry for entry in self.orders if entry[0] != operand)
+        return Layout((*kept, (operand, order)))
+
+    def order_of(self, problem: Problem, pattern: int) -> Names | None:
+        """The order of a pattern's variables that the layout asks for; None if it leaves it open.
+
+        Raises ScheduleError if it names other variables than the pattern has.
+        """
+        for operand, order in self.orders:
+            if operand in names_of(problem, pattern):
+                own = problem.level_variables[pattern]
+                if sorted(order) != sorted(own):
+                    raise ScheduleError(
+                        f"Expected an order of the indices {' '.join(own)} of {operand}, but got {' '.join(order)}."
+                    )
+                return order
+        return None
+
+    def check(self, problem: Problem) -> None:
+        """Raise ScheduleError for an operand that lies on no pattern of the problem."""
+        known = [name for n in range(len(problem.patterns)) for name in names_of(problem, n)]
+        for operand, _ in self.orders:
+            if operand not in known:
+                raise ScheduleError(
+                    f"Expected the name of a sparse operand, one of {', '.join(known) or 'none'}, but got {operand}."
+                )
+
+
+def names_of(problem: Problem, pattern: int) -> list[str]:
+    """The names by which a layout may call a pattern: its own, and those of the tensors that lie on it."""
+    tensors = (t for t in problem.tensors if t.positions is not None and t.positions.pattern == pattern)
+    return [*(tensor.name for tensor in tensors), f"P{pattern}"]
+
+
+def layout_of(problem: Problem, moves: Sequence[tuple[int, ...]]) -> Layout:
+    """The layout in which level `moves[n][m]` of pattern n of the given problem becomes level m."""
+    layout = Layout()
+    for n, levels in enumerate(moves):
+        if levels != tuple(range(len(levels))):
+            order = tuple(problem.level_variables[n][level] for level in levels)
+            layout = layout.with_order(names_of(problem, n)[0], order)
+    return layout
+
+
+def reordered(
+    problem: Problem, patterns: Sequence[Stored], moves: Sequence[tuple[int, ...]]
+) -> tuple[tuple[Stored, ...], Problem]:
+    """The patterns with their levels in other orders, and the same problem over them.
+
+    Args:
+        moves: for each pattern, a permutation of its levels: level `moves[n][m]` of pattern n becomes level m. Leading
+            axes stay.
+    """
+    used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
+    types = tuple(pattern_type(p, t.batch_axes) for p, t in zip(used, problem.patterns, strict=True))
+    walks = tuple(
+        (*batch, *(names[level] for level in levels))
+        for batch, names, levels in zip(problem.batch_variables, problem.level_variables, moves, strict=True)
+    )
+    tensors = tuple(replace(t, axes=tuple(_moved(axis, moves) for axis in t.axes)) for t in problem.tensors)
+    return used, replace(problem, tensors=tensors, patterns=types, walks=walks)
+
+
+def _moved(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:
+    if not isinstance(axis, Positions):
+        return axis
+    return replace(axis, dims=tuple(axis.dims[level] for level in moves[axis.pattern]))
+
+
+def with_innermost(problem: Problem, tensors: Sequence[str], var: IndexVar) -> Problem:
+    """The problem in which these dense tensors are stored with an index variable innermost."""
+    accesses = {access.tensor: access for access in problem.assignment.accesses}
+
+    def stored(tensor: TensorType) -> TensorType:
+        if tensor.name not in tensors:
+            return tensor
+        last = [a for a in tensor.axes if isinstance(a, Dense) and accesses[tensor.name].indices[a.dim] == var]
+        return replace(tensor, axes=(*(a for a in tensor.axes if a not in last), *last))
+
+    return replace(problem, tensors=tuple(stored(tensor) for tensor in problem.tensors))

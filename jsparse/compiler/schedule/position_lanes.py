@@ -1,0 +1,76 @@
+"""Position loops in lanes: whether the innermost reduction over stored entries works on several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from jsparse.base.memo import remembered
+from jsparse.compiler.problem import Positions, Problem
+from jsparse.compiler.schedule.cost import saved_by_lanes
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.vectorize import Vectorize
+from jsparse.compiler.schedule.trip_counts import UNKNOWN
+from jsparse.formats import Pattern
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["POSITION_LANES", "position_lanes"]
+
+POSITION_LANES = 8  # more take no less time: an addition then waits for loads, and not for the addition before it
+LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes takes LLVM some 10 ms
+
+
+def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | None:
+    """The step that works on several positions of the innermost reduction at a time; None if it does not pay.
+
+    It pays if segments are long enough (`cost.saved_by_lanes`).
+
+    Args:
+        nest: the nest after all other decisions, over the problem that is compiled, on `patterns`.
+    """
+    if nest.problem.is_assembly or not nest.order:
+        return None
+    loop = nest.summed[-1] if nest.summed else nest.order[-1]
+    step = Vectorize(loop, POSITION_LANES)
+    if step.check(nest) is not None:
+        return None
+    walked = nest.walked(loop)
+    assert walked is not None
+    number, level = walked.pattern, len(walked.above)
+    steps, segments = _steps(nest.problem, patterns[number], number, level)
+    saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
+    return step if saved > LEAST * patterns[number].nse else None
+
+
+def _gathers(problem: Problem, var: IndexVar) -> bool:
+    """Whether a dense tensor is read at the coordinates of `var`."""
+    types = problem.type_of
+    reads = (access for access in problem.statement.reads if var in access.variables())
+    return any(not any(isinstance(axis, Positions) for axis in types[access.tensor].axes) for access in reads)
+
+
+def _steps(problem: Problem, pattern: Stored, number: int, level: int) -> tuple[float, float]:
+    """The steps of whole lanes in a level's segments, and the segments that have any. Segments that are not known are
+    assumed to have average length, with half of the lanes in what remains."""
+    kind, sizes = pattern.format.levels[level].kind, pattern.level_sizes
+    if isinstance(pattern, Pattern) and kind.has_pointers:
+        return _counted(pattern)[level]
+    above = sizes[level - 1] if level else 1
+    if kind.is_branchless:  # the segments are runs of equal coordinates
+        above = min(above, prod(problem.size[name] or UNKNOWN for name in problem.level_variables[number][:level]))
+    steps = max(sizes[level] / POSITION_LANES - above / 2, 0.0)
+    return steps, min(steps, above)
+
+
+@remembered(maxsize=64)
+def _counted(pattern: Pattern) -> tuple[tuple[int, int], ...]:
+    """For each level, the steps of whole lanes and the segments that have any; (0, 0) for a level without pointers."""
+    arrays = dict(zip(pattern.format.arrays, pattern.arrays, strict=True))
+    found: list[tuple[int, int]] = []
+    for n, level in enumerate(pattern.format.levels):
+        steps = np.diff(arrays[n, "pointers"]) // POSITION_LANES if level.kind.has_pointers else np.zeros(0, np.int64)
+        found.append((int(steps.sum()), int(np.count_nonzero(steps))))
+    return tuple(found)

@@ -1,0 +1,102 @@
+"""Row splitting: whether a parallel loop over segments can divide the long ones, and whether there may be any.
+
+A static pattern's longest segment decides; a dynamic pattern's segments may have any length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jsparse.base.memo import remembered
+from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.problem import Dense, PatternType
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.formats import Pattern
+from jsparse.formats.level import Level
+
+__all__ = ["may_be_heavy", "split_reason"]
+
+CHUNKS = 64  # MAX_CHUNKS of `lower.chunks`
+CARRY_BYTES = 1 << 24  # the chunks' carry-outs together, at most
+
+
+def split_reason(nest: Summary, loop: str) -> str | None:
+    """Why the segments below a loop cannot be divided over threads; None if they can.
+
+    The loop has to run over the target's outermost axis, the loops inside have to sum in registers, and carry-outs are
+    added to the target. (A narrow float target is then widened, see `compiler.wide_accumulation`.)
+    """
+    problem, statement = nest.problem, nest.statement
+    if len(statement.patterns) != 1 or statement.condition is not None or nest.batch or problem.derived:
+        return "segments are divided where one pattern is walked, without a condition or batch axes"
+    if any(var != nest.vector for var in nest.splits) or nest.fused or nest.unrolled or nest.summed:
+        return "segments are divided where loops are whole, and nothing is summed before"
+    names, pattern = problem.level_variables[statement.patterns[0]], problem.patterns[statement.patterns[0]]
+    if names[:1] != (loop,) or len(set(names)) < len(names) or not _has_segments(pattern):
+        return f"the entries below one coordinate of {loop} are no segment of a pattern"
+    if nest.adds_in_memory or len(nest.head) != 1 or nest.first("promote") is None:
+        return "the sums below a segment's loop are not in registers"
+    return _target_reason(nest, loop)
+
+
+def _target_reason(nest: Summary, loop: str) -> str | None:
+    problem, access = nest.problem, nest.statement.target
+    target = problem.type_of[access.tensor]
+    if target.positions is not None or access.nested() or not target.axes:
+        return "carry-outs are added to a dense target only"
+    axis = target.axes[0]
+    if not isinstance(axis, Dense) or access.indices[axis.dim] != loop:
+        return f"{loop} is not the outermost axis of {access}"
+    if not _adds_up(target.dtype, problem.accumulator_of(nest.statement)):
+        return f"carry-outs cannot be added in a target of {target.dtype}"
+    others = [problem.size[str(v)] for v in access.indices if v != loop]
+    if len(others) != len(access.indices) - 1:
+        return f"{loop} is repeated in {access}"
+    bytes_ = CHUNKS * np.dtype(target.dtype).itemsize
+    for size in others:
+        bytes_ *= 0 if size is None else size
+    return None if 0 < bytes_ <= CARRY_BYTES else f"the chunks' carry-outs have at most {CARRY_BYTES:,} bytes"
+
+
+def _adds_up(dtype: str, accumulator: str) -> bool:
+    """Whether carry-outs can be added in a target of `dtype`, widened if narrow: floats exactly, integers wrap."""
+    return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
+
+
+def _has_segments(pattern: PatternType) -> bool:
+    """Whether the entries below one coordinate of the first level are contiguous.
+
+    They are a segment of the second level, or a run of equal coordinates.
+    """
+    first, second = (*pattern.levels, None, None)[:2]
+    if first is None or second is None:
+        return False
+    return _is_run(first, second) or (_is_divisible(first) and second.kind.has_pointers and second.unique)
+
+
+def _is_divisible(level: Level) -> bool:
+    return level.kind.is_full or (level.kind.has_pointers and level.unique)
+
+
+def _is_run(first: Level, second: Level) -> bool:
+    return first.kind.has_pointers and not first.unique and second.kind.is_branchless
+
+
+def may_be_heavy(pattern: Stored) -> bool:
+    """Whether one segment may have more than half of a chunk's share of entries."""
+    return not isinstance(pattern, Pattern) or 2 * CHUNKS * _longest(pattern) > pattern.nse
+
+
+@remembered(maxsize=64)
+def _longest(pattern: Pattern) -> int:
+    """The largest number of entries below one coordinate of the first level."""
+    if _is_run(*pattern.format.levels[:2]):
+        coordinates = pattern.arrays[1]
+        ends = np.flatnonzero(np.diff(coordinates)) + 1
+        return int(np.diff([0, *ends, len(coordinates)]).max(initial=0))
+    pointers = None
+    for (level, role), array in zip(pattern.format.arrays, pattern.arrays, strict=True):
+        if role == "pointers" and level > 0:
+            pointers = array if pointers is None else array[pointers]
+    return 0 if pointers is None or len(pointers) < 2 else int(np.diff(pointers).max())

@@ -1,0 +1,333 @@
+"""The search: it completes schedules by the alternatives that are worth a price.
+
+The index variables of the patterns' levels come first, in some order. Loops walk the patterns in that order, through a
+transposed index if it is not the stored one. Variables that only dense axes carry follow. If a reduction over stored
+entries is innermost, the loops over dense indices of the target go around it, so that the sum stays in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from jsparse.compiler.loops.chain import outer_name
+from jsparse.compiler.problem import Dense, Problem
+from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
+from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary, Transformation
+from jsparse.compiler.schedule.sums_first import saves_in_lanes, summed_first
+from jsparse.compiler.schedule.transformations.cache_read import CacheRead
+from jsparse.compiler.schedule.transformations.precompute import Precompute
+from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.specialize import Specialize
+from jsparse.compiler.schedule.transformations.split import Split
+from jsparse.compiler.schedule.transformations.unroll import Unroll
+from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
+from jsparse.compiler.schedule.transformations.vectorize import Vectorize
+from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
+from jsparse.formats import Pattern
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["candidates", "default_lanes", "owns_tiles"]
+
+LANES = 8  # an index of at least this size fills a vector
+SHARED_TILES = 16  # minimum tiles of the target to divide among threads
+SHARED_LANES = 16  # but none narrower than a cache line of float32
+PANELS = (256, 512)  # coordinates whose rows, of one tile, are copied: 64 or 128 KiB on the stack
+MOST_PANELS = 64  # panels a float32 sum may be cut into: their sums are added in memory
+PANEL_TILES = 4  # minimum tiles to divide among threads where a reduction is cut into panels
+JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
+JAM_BYTES = 384  # all of these tiles together
+MOST_COPIES = 8  # iterations at a time
+WRITTEN_ENTRIES = WRITTEN_OUT  # stored entries whose loops are written out
+WRITTEN_BYTES = 64  # a register tile then, so that the tiles of several rows fit the registers
+WRITTEN_TURNS = 512  # minimum iterations of written-out code: fewer do not pay for compiling it
+
+Steps = tuple[Transformation, ...]
+
+
+def candidates(
+    problem: Problem,
+    patterns: Sequence[Stored] = (),
+    as_stored: bool = False,
+    given: Summary | None = None,
+    orders: Sequence[tuple[IndexVar, ...] | None] = (),
+) -> Iterator[Summary]:
+    """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns.
+
+    Args:
+        as_stored: whether patterns and dense tensors stay in their storage orders.
+        given: the nest after steps that are fixed. Candidates have these and further ones.
+        orders: for each pattern the order of its variables that loops have to agree with; None if it is open.
+    """
+    start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
+    vectors = _vectors(start)
+    for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
+        if any(order is not None and walked_as(order, walk) != order for order in orders):
+            continue
+        for vector in vectors:
+            probe = _probe(start, walk, vector)
+            for steps in _alternatives(probe, patterns):
+                found = _extended(start, steps, probe)
+                if found is not None:
+                    yield found
+
+
+def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Iterator[tuple[IndexVar, ...]]:
+    """Yield the orders of the patterns' variables."""
+    if start.first("reorder") is not None:
+        known = zip(start.problem.level_variables, patterns, strict=True) if patterns and not as_stored else ()
+        if all(is_concordant(names, start.walk, pattern) for names, pattern in known):
+            yield start.walk
+    else:
+        yield from stored_orders(start.problem) if as_stored else legal_orders(start.problem, patterns)
+
+
+def _vectors(start: Summary) -> list[IndexVar | None]:
+    """The variables that may run in lanes; None stands for no lanes, and is left out if lanes are never worse."""
+    if start.vector is not None:
+        return [start.vector]
+    problem = start.problem
+    named = () if problem.is_assembly else problem.assignment.variables()
+    found = [v for v in named if _vectorizes(start, v)]
+    return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
+
+
+def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) -> Summary:
+    """A nest with these variables of patterns outside of all others, to ask what would stand where."""
+    problem = start.problem
+    rest = (v for v in start.order if v not in walk)
+    order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
+    loops = tuple(v for v in order if v != vector)
+    steps = () if vector is None else (Vectorize(vector),)
+    return Summary(problem, loops, steps, concordant=start.concordant).on_problem_of(start)
+
+
+def _extended(start: Summary, steps: Steps, probe: Summary) -> Summary | None:
+    """The nest after further steps, without those that earlier steps have decided; None if one is illegal."""
+    if not start.steps:
+        for step in steps:
+            start = start.then(step)
+        return start.in_order_of(probe)
+    fixed = {step.keyword for step in start.steps}
+    found = start
+    for step in steps:
+        if isinstance(step, Reorder):
+            step = _with_outer_loops(step, start)
+        if step.keyword in fixed & {"reorder", "precompute"}:
+            continue
+        if isinstance(step, Vectorize) and start.vector is not None:
+            continue
+        if isinstance(step, Split) and step.loop in start.splits:
+            continue
+        if step.check(found) is not None:
+            return None
+        found = found.then(step)
+    return found
+
+
+def _with_outer_loops(step: Reorder, start: Summary) -> Reorder:
+    """The order of loops where some are split or fused already.
+
+    The outer loop of a split goes directly around the inner one; panels of a pattern's variable go around all loops
+    over the pattern.
+    """
+    found: list[str] = []
+    for var in step.loops:
+        fused = [name for name, parts in start.fused.items() if var in parts]
+        panels = [name for name, v in start.outer.items() if v == var and _is_panel(start, v)]
+        names = fused or [name for name, v in start.outer.items() if v == var and name not in panels] + [var]
+        found += [name for name in names if name in start.loops and name not in found]
+    for name, var in start.outer.items():
+        if _is_panel(start, var) and name in start.loops:
+            own = {v for names in start.problem.level_variables if var in names for v in names}
+            at = min(n for n, loop in enumerate(found) if own.intersection(start.variables_of(loop)))
+            found.insert(at, name)
+    return Reorder(tuple(found))
+
+
+def _is_panel(start: Summary, var: IndexVar) -> bool:
+    """Whether a split divides the coordinates of a pattern's variable."""
+    return var in start.pattern_vars and var not in start.positions
+
+
+def _alternatives(probe: Summary, patterns: Sequence[Stored]) -> Iterator[Steps]:
+    """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes."""
+    summed = summed_first(probe)
+    sums_all = bool(summed) and summed == probe.tail
+    base = (*_placed(probe, sums_all, _lanes(probe, REGISTER_BYTES)), *([Precompute(summed)] if summed else []))
+    yield base
+    if not summed and saves_in_lanes(probe):
+        yield (*_placed(probe, False, _lanes(probe, REGISTER_BYTES)), Precompute(probe.tail[-1:]))
+    jammed = _jammed(probe) if not summed else None
+    if jammed is not None:
+        lanes = _lanes(probe, JAM_TILE_BYTES)
+        yield (*_placed(probe, False, lanes), UnrollAndJam(jammed, _copies(probe, jammed, lanes)))
+    if not summed and _can_panel(probe) and _has_segments(probe, patterns):
+        yield from (_in_panels(probe, size) for size in PANELS if _few_panels(probe, size))
+    if _writes_out(probe, patterns):
+        yield _written_out(probe)
+
+
+def _placed(probe: Summary, sums_all: bool, lanes: int) -> Steps:
+    """The order of the loops, with register tiles.
+
+    The loop over tiles goes around the reductions if the target carries the lanes, and outermost if threads own tiles
+    of the target.
+    """
+    vector, problem = probe.vector, probe.problem
+    if sums_all or problem.is_assembly:
+        order = (*probe.batch, *probe.head, *probe.tail, *probe.free_dense_vars, *probe.contracted)
+    else:
+        order = (*probe.batch, *probe.head, *probe.free_dense_vars, *probe.tail, *probe.contracted)
+    order = problem.without_derived(order) if problem.derived else order
+    if vector is None:
+        return (Reorder(order),)
+    inner = len(probe.contracted) + (0 if sums_all else len(probe.tail))
+    tile = len(order) - (inner if vector in probe.free_vars else 0)
+    tile = len(probe.batch) if owns_tiles(probe) else tile
+    return (Reorder((*order[:tile], vector, *order[tile:])), Split(vector, lanes), Vectorize(vector))
+
+
+def owns_tiles(probe: Summary) -> bool:
+    """Whether threads can only own tiles of the vector variable, because the outermost loop is a reduction."""
+    return probe.scatters and probe.vector in probe.free_vars and probe.walk[0] not in probe.free_vars
+
+
+def _lanes(probe: Summary, tile_bytes: int) -> int:
+    """The elements of a register tile: as many as fit, but fewer if threads need several tiles to divide."""
+    if probe.vector is None:
+        return 0
+    most, size = tile_bytes // probe.itemsize(), probe.problem.size[probe.vector] or 0
+    if owns_tiles(probe):
+        most = min(most, max(SHARED_LANES, -(-size // SHARED_TILES)))
+    return min(most, size)
+
+
+def default_lanes(nest: Summary, var: IndexVar) -> int:
+    """The elements of a register tile of a variable that is to run in lanes."""
+    return max(1, min(REGISTER_BYTES // nest.itemsize(), nest.problem.size[var] or 1))
+
+
+def _jammed(probe: Summary) -> IndexVar | None:
+    """The loop whose iterations gain from running several at a time, or None.
+
+    It is the innermost one outside all reductions, if the loops inside are the same for all of its coordinates and read
+    rows that its coordinates share.
+    """
+    problem = probe.problem
+    if probe.vector not in probe.free_vars or not probe.is_product or probe.summed:
+        return None
+    if owns_tiles(probe):  # jamming makes tiles narrower, and every tile reads again all rows that are not shared
+        return None
+    entries = any(v not in probe.single for v in probe.tail)  # this loop is the same only for dense indices around it
+    if not (entries if probe.free_dense_vars and entries else probe.contracted and not entries):
+        return None
+    loops = [v for v in (*probe.head, *probe.free_dense_vars) if v not in probe.single]
+    if not loops or loops[-1] in probe.batch or problem.size[loops[-1]] in (0, 1):
+        return None
+    own = probe.entry_vars if loops[-1] in probe.walk else {loops[-1]}
+    shared = [f for f in probe.factors if probe.vector in f.variables() and not own & {*f.variables()}]
+    return loops[-1] if shared else None
+
+
+def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
+    """The number of coordinates of the jammed variable that run at a time."""
+    tile = lanes * probe.itemsize()
+    return min(probe.problem.size[jammed] or MOST_COPIES, MOST_COPIES, max(2, JAM_BYTES // tile))
+
+
+def _in_panels(probe: Summary, size: int) -> Steps:
+    """The innermost reduction in panels, inside tiles that threads own; the rows of a panel are copied."""
+    vector, (reduced,), gathered = probe.vector, probe.tail, probe.gathered
+    assert vector is not None
+    assert gathered is not None
+    tiles, panels = outer_name(probe.problem, vector), outer_name(probe.problem, reduced)
+    return (
+        Reorder((vector, *probe.head, reduced)),
+        Split(vector, _lanes(probe, REGISTER_BYTES)),
+        Vectorize(vector),
+        Split(reduced, size),
+        Reorder((tiles, panels, *probe.head, reduced)),
+        CacheRead(gathered.tensor, panels),
+    )
+
+
+def _written_out(probe: Summary) -> Steps:
+    """Loops over small static patterns, written out once for each register tile."""
+    vector, outside = probe.vector, probe.free_dense_vars
+    assert vector is not None
+    constants = (Specialize("pattern", f"P{n}") for n in probe.statement.patterns)
+    tile = Split(vector, _lanes(probe, WRITTEN_BYTES))
+    return (
+        Reorder((*outside, vector, *probe.walk)),
+        tile,
+        Vectorize(vector),
+        *constants,
+        *(Unroll(v) for v in probe.walk),
+    )
+
+
+def _can_panel(probe: Summary) -> bool:
+    """Whether the reduction over stored entries can be divided into panels, inside tiles that threads own.
+
+    It has to be the only reduction, and the only loop inside those over the target.
+    """
+    problem = probe.problem
+    if len(problem.level_variables) != 1 or not probe.is_product:
+        return False
+    if probe.batch or probe.free_dense_vars or len(probe.tail) != 1 or not probe.head:
+        return False
+    if probe.scatters or probe.contracted:
+        return False
+    return probe.vector in probe.free_vars and probe.gathered is not None
+
+
+def _few_panels(probe: Summary, panel: int) -> bool:
+    """Whether the panels' sums, which are added up in memory, are few enough for float32."""
+    size = probe.problem.size[probe.tail[-1]]
+    return probe.problem.accumulator != "float32" or (size is not None and size <= MOST_PANELS * panel)
+
+
+def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
+    """Whether the innermost level has segments of ascending coordinates, and there are tiles for threads."""
+    size = probe.problem.size[probe.vector] if probe.vector is not None else None
+    if not patterns or size is None or size < PANEL_TILES * _lanes(probe, REGISTER_BYTES):
+        return False
+    (names,) = probe.problem.level_variables
+    levels = patterns[0].format.levels[: len(names)]
+    own_order = walked_levels(names, probe.walk) == tuple(range(len(names)))
+    unique = all(not level.kind.is_branchless and level.unique for level in levels)
+    return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind.has_pointers))
+
+
+def _writes_out(probe: Summary, patterns: Sequence[Stored]) -> bool:
+    """Whether the patterns are static, small enough to write out entry by entry, and run for many coordinates."""
+    problem = probe.problem
+    if probe.vector not in probe.free_vars or probe.contracted or problem.is_assembly or not patterns:
+        return False
+    entries = [x.nse for x in patterns if isinstance(x, Pattern)]
+    turns = prod(problem.size[v] or 0 for v in (*probe.free_dense_vars, probe.vector) if v is not None)
+    return len(entries) == len(patterns) and sum(entries) <= WRITTEN_ENTRIES and turns >= WRITTEN_TURNS
+
+
+def _vectorizes(start: Summary, var: IndexVar) -> bool:
+    """Whether every tensor that carries `var` can store it as its innermost axis, and only there."""
+    problem = start.problem
+    size = problem.size[var]
+    walked = (v for names in problem.walks for v in names)  # leading axes included
+    if size is None or size < 2 or problem.derived or var in walked or var in start.fused:
+        return False
+    carriers = [a for a in problem.assignment.accesses if var in a.variables()]
+    return all(start.stores_innermost(a, var) and not a.nested() for a in carriers)
+
+
+def _stands_innermost(start: Summary, var: IndexVar) -> bool:
+    """Whether lanes of `var` are never worse than scalars: they fill a vector, and no tensor has to be transposed."""
+    problem = start.problem
+    carriers = [a for a in problem.assignment.accesses if var in a.variables()]
+    last = [(a, problem.type_of[a.tensor].axes[-1]) for a in carriers]
+    return (problem.size[var] or 0) >= LANES and all(
+        isinstance(axis, Dense) and a.indices[axis.dim] == var for a, axis in last
+    )

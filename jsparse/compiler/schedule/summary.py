@@ -1,0 +1,430 @@
+"""Summaries of nests: what the checks and the prices of transformations read, without a nest being built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from jsparse.base.lazy import lazy
+from jsparse.compiler.loops.assemble import AssemblyShape, canonical_assembly
+from jsparse.compiler.loops.canonical import canonical_order
+from jsparse.compiler.loops.chain import outer_name
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
+from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.problem import Dense, Problem
+from jsparse.compiler.schedule.trip_counts import walked_as
+from jsparse.compiler.statement import DerivedVar, Statement
+from jsparse.formats.level import Level
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["Summary", "Transformation", "Walked"]
+
+# What the problem determines.
+OF_PROBLEM = ("statement", "derived", "free_vars", "pattern_vars", "batch", "factors", "is_product", "sums_first")
+OF_VECTOR = ("dense", "scalar", "free_dense_vars", "contracted", "inner_lanes", "gathered")
+OF_ORDER = (*OF_PROBLEM, *OF_VECTOR, "walk", "tail", "head", "scatters", "single", "entry_vars")
+
+
+class Transformation(Protocol):
+    """One step of a schedule: a frozen value with a line of text.
+
+    Attributes:
+        keyword: the first word of the line.
+    """
+
+    keyword: ClassVar[str]
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal on a nest, in the words of the nest; None if it is legal."""
+
+    def loops_after(self, nest: Summary) -> tuple[str, ...]:
+        """The names of the nest's loops after the step."""
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step, which must be legal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """The level that a loop walks.
+
+    Attributes:
+        pattern: the number of the pattern.
+        above: the variables of the levels above, outermost first.
+        level: the level; None if the pattern will be stored anew, so that it is not known yet.
+    """
+
+    pattern: int
+    above: tuple[IndexVar, ...]
+    level: Level | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The nest of one statement: the loops' names, outermost first, and the steps that made it.
+
+    Attributes:
+        problem: the problem. Before the storage orders are chosen, the given one.
+        loops: the names of the loops, without lookups and lanes. In an assembly, those over the target's indices.
+        steps: the transformations so far.
+        number: the number of the statement.
+        concordant: whether patterns will be stored in the order in which loops walk them. Else they are walked as the
+            problem has them, and searched where loops contradict that.
+    """
+
+    problem: Problem
+    loops: tuple[str, ...]
+    steps: tuple[Transformation, ...] = ()
+    number: int = 0
+    concordant: bool = False
+
+    @staticmethod
+    def canonical(problem: Problem, number: int = 0, concordant: bool = False) -> Summary:
+        """The summary of the canonical nest."""
+        statement = problem.statements[number]
+        ordered = tuple(map(str, problem.target.indices))
+        loops = ordered if problem.ordered else canonical_order(problem, statement)
+        return Summary(problem, loops, (), number, concordant)
+
+    def then(self, step: Transformation) -> Summary:
+        """The summary after a step."""
+        after = Summary(self.problem, step.loops_after(self), (*self.steps, step), self.number, self.concordant)
+        return after.on_problem_of(self)
+
+    def on_problem_of(self, other: Summary) -> Summary:
+        """The same summary, which knows what has been computed for a nest of the same problem."""
+        return self._knowing(other, OF_PROBLEM)
+
+    def in_order_of(self, other: Summary) -> Summary:
+        """The same summary, which knows what has been computed for a nest with the same order and variable in lanes."""
+        return self._knowing(other, OF_ORDER)
+
+    def _knowing(self, other: Summary, names: tuple[str, ...]) -> Summary:
+        for name in names:
+            if name in other.__dict__:
+                self.__dict__[name] = other.__dict__[name]
+        return self
+
+    def on(self, problem: Problem) -> Summary:
+        """The same nest over a problem in the chosen storage orders."""
+        return replace(self, problem=problem, concordant=False)
+
+    def found(self, keyword: str) -> list[Any]:
+        """The steps with that keyword, in order."""
+        return [step for step in self.steps if step.keyword == keyword]
+
+    def first(self, keyword: str) -> Any:
+        """The first step with that keyword; None if there is none."""
+        return next((step for step in self.steps if step.keyword == keyword), None)
+
+    # Loops
+
+    @lazy
+    def statement(self) -> Statement:
+        """The statement that the nest executes."""
+        return self.problem.statements[self.number]
+
+    @lazy
+    def splits(self) -> dict[IndexVar, int]:
+        """The size of the split of each variable that is split."""
+        return {step.loop: step.size for step in self.found("split")}
+
+    @lazy
+    def outer(self) -> dict[str, IndexVar]:
+        """The outer loops of splits, by name: the variable that each divides."""
+        return {outer_name(self.problem, var): var for var in self.splits}
+
+    @lazy
+    def positions(self) -> frozenset[IndexVar]:
+        """The variables whose loops run over positions."""
+        return frozenset(step.loop for step in self.found("pos"))
+
+    @lazy
+    def fused(self) -> dict[str, tuple[IndexVar, IndexVar]]:
+        """The fused loops, by name: the two variables that each binds."""
+        return {step.name: (step.outer, step.inner) for step in self.found("fuse")}
+
+    def variables_of(self, loop: str) -> tuple[IndexVar, ...]:
+        """The variables that a loop binds, or divides."""
+        return self.fused.get(loop) or (self.outer.get(loop, loop),)
+
+    @lazy
+    def vector(self) -> IndexVar | None:
+        """The dense variable that runs in vector lanes, if any."""
+        return next((step.loop for step in self.found("vectorize") if not step.lanes), None)
+
+    @lazy
+    def lanes(self) -> int:
+        """The elements of a register tile; 0 if nothing runs in lanes."""
+        return 0 if self.vector is None else self.splits[self.vector]
+
+    @lazy
+    def order(self) -> tuple[IndexVar, ...]:
+        """The variables in the order in which loops bind them, that in lanes last."""
+        scalar = [v for name in self.loops if name not in self.outer for v in self.variables_of(name)]
+        return (*scalar, self.vector) if self.vector is not None else tuple(scalar)
+
+    @lazy
+    def summed(self) -> tuple[IndexVar, ...]:
+        """The loops whose sum is computed before the factors that lack them are multiplied in."""
+        step = self.first("precompute")
+        return () if step is None else step.loops
+
+    @lazy
+    def shape(self) -> AssemblyShape:
+        """The shape of an ordered assembly."""
+        shape = canonical_assembly(self.problem)
+        for step in self.steps:
+            shape = step.shaped(shape, self.problem) if hasattr(step, "shaped") else shape
+        return shape
+
+    def walked(self, var: IndexVar) -> Walked | None:
+        """The level that the loop over a variable walks; None if it runs over every coordinate."""
+        if self.concordant:
+            found = (n for n in self.statement.patterns if var in self.problem.level_variables[n])
+            return next(
+                (self._walked(n, walked_as(self.problem.level_variables[n], self.walk), var) for n in found), None
+            )
+        for _, loop in self.chain:
+            domain = loop.domain
+            if loop.var == var and not loop.is_lookup:
+                if not isinstance(domain, LevelIteration):
+                    return None
+                return self._walked(domain.pattern, self.problem.level_variables[domain.pattern], var)
+        return None
+
+    def _walked(self, pattern: int, names: tuple[IndexVar, ...], var: IndexVar) -> Walked:
+        level = names.index(var)
+        as_stored = names == self.problem.level_variables[pattern]
+        return Walked(pattern, names[:level], self.problem.patterns[pattern].levels[level] if as_stored else None)
+
+    @lazy
+    def derived(self) -> tuple[DerivedVar, ...]:
+        """The derived variables of the statement."""
+        if not self.problem.derived:
+            return ()
+        own = self.problem.variables_of(self.statement)
+        return tuple(derived for derived in self.problem.derived if derived.var in own)
+
+    # Index variables
+
+    @lazy
+    def free_vars(self) -> frozenset[IndexVar]:
+        """The free index variables: the target's, and those from which derived ones among them derive."""
+        return self.problem.with_parts(self.statement.target.variables())
+
+    @lazy
+    def walk(self) -> tuple[IndexVar, ...]:
+        """The patterns' variables, in the order in which loops bind them."""
+        levels = self.pattern_vars
+        return tuple(v for v in self._bound if v in levels)
+
+    @lazy
+    def pattern_vars(self) -> frozenset[IndexVar]:
+        """The variables of the patterns' levels."""
+        return frozenset(v for n in self.statement.patterns for v in self.problem.level_variables[n])
+
+    @property
+    def _bound(self) -> tuple[IndexVar, ...]:
+        """`order`, with each derived variable where others determine it."""
+        if not self.problem.derived:
+            return self.order
+        found: dict[IndexVar, None] = {}
+        for var in self.order:
+            found[var] = None
+            for derived in self.problem.derived:
+                if all(part in found for _, part in derived.parts):
+                    found[derived.var] = None
+        return tuple(found)
+
+    @lazy
+    def tail(self) -> tuple[IndexVar, ...]:
+        """The innermost variables of `walk`, up to the last free one: all of them are reductions."""
+        start = len(self.walk)
+        while start and self.walk[start - 1] not in self.free_vars:
+            start -= 1
+        return self.walk[start:]
+
+    @lazy
+    def head(self) -> tuple[IndexVar, ...]:
+        """`walk` without its tail."""
+        return self.walk[: len(self.walk) - len(self.tail)]
+
+    @lazy
+    def dense(self) -> tuple[IndexVar, ...]:
+        """The variables that no pattern stores, the target's first."""
+        named = self.statement.target.variables() if self.problem.is_assembly else self.statement.assignment.variables()
+        return tuple(v for v in named if v not in self.walk)
+
+    @lazy
+    def batch(self) -> tuple[IndexVar, ...]:
+        """The variables of batched patterns' leading axes."""
+        return tuple(dict.fromkeys(v for n in self.statement.patterns for v in self.problem.batch_variables[n]))
+
+    @lazy
+    def scalar(self) -> tuple[IndexVar, ...]:
+        """The dense variables that run in scalar loops."""
+        return tuple(v for v in self.dense if v != self.vector and v not in self.batch)
+
+    @lazy
+    def free_dense_vars(self) -> tuple[IndexVar, ...]:
+        """The free variables among the scalar dense ones."""
+        return tuple(v for v in self.scalar if v in self.free_vars)
+
+    @lazy
+    def contracted(self) -> tuple[IndexVar, ...]:
+        """The scalar loops that reduce dense indices."""
+        return tuple(v for v in self.scalar if v not in self.free_vars)
+
+    @lazy
+    def factors(self) -> tuple[Access, ...]:
+        """What is read."""
+        return () if self.problem.is_assembly else self.statement.reads
+
+    # Questions
+
+    @lazy
+    def is_product(self) -> bool:
+        """Whether the statement multiplies accesses by index variables that run freely, under no condition."""
+        if self.problem.is_assembly or self.derived:
+            return False
+        return self.statement.condition is None and self.statement.factors is not None
+
+    @lazy
+    def sums_first(self) -> bool:
+        """Whether Σ (a·b) = (Σ a)·b for a factor b that lacks the summed index variable."""
+        return self.is_product and self.statement.sums_first
+
+    @lazy
+    def scatters(self) -> bool:
+        """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
+        return any(v not in self.free_vars for v in self.head)
+
+    @lazy
+    def tiles_outermost(self) -> bool:
+        """Whether the loop over register tiles stands outside all loops over the patterns, which scatter sums."""
+        if not self.scatters or self.vector not in self.free_vars:
+            return False
+        name = outer_name(self.problem, str(self.vector))
+        return name in self.loops and not set(self.loops[: self.loops.index(name)]) & set(self.walk)
+
+    @property
+    def tiles_first(self) -> bool:
+        """Whether the loop over register tiles is the outermost one."""
+        return self.vector is not None and self.loops[:1] == (outer_name(self.problem, self.vector),)
+
+    @lazy
+    def sums_tail_first(self) -> bool:
+        """Whether the whole tail is summed first, without lanes, so that no dense loop goes around it."""
+        return bool(self.summed) and self.summed == self.tail and not self.sums_in_lanes
+
+    @lazy
+    def sums_in_lanes(self) -> bool:
+        """Whether factors that depend on the loops summed first run in lanes."""
+        names = set(self.summed)
+        return any(self.vector in f.variables() and names & {*f.variables()} for f in self.factors)
+
+    @lazy
+    def inner_lanes(self) -> tuple[int, int]:
+        """The numbers of factors in lanes that carry the innermost reduction, and that do not."""
+        last = self.tail[-1:]
+        carried = [set(last) <= set(f.variables()) for f in self.factors if self.vector in f.variables()]
+        return sum(carried), len(carried) - sum(carried)
+
+    @lazy
+    def gathered(self) -> Access | None:
+        """The only factor in lanes, if each stored entry reads one row of it and nothing else; else None."""
+        row_and_lanes = {*self.tail[-1:], self.vector}
+        found = [f for f in self.factors if self.vector in f.variables()]
+        if len(found) != 1 or set(found[0].variables()) != row_and_lanes or found[0].nested():
+            return None
+        return found[0]
+
+    @lazy
+    def single(self) -> frozenset[IndexVar]:
+        """The variables of the walk with exactly one coordinate below each coordinate of the variable before."""
+        return frozenset(v for v in self.walk[1:] if self._is_single(v))
+
+    def _is_single(self, var: IndexVar) -> bool:
+        """Whether a pattern, walked as stored, has exactly one coordinate of `var` below each of the one before."""
+        named = ((self.problem.level_variables[n], self.problem.patterns[n]) for n in self.statement.patterns)
+        return any(
+            var in names and pattern.is_single(names.index(var)) and walked_as(names, self.walk) == names
+            for names, pattern in named
+        )
+
+    @lazy
+    def entry_vars(self) -> frozenset[IndexVar]:
+        """The variables that a stored entry determines: the innermost sparse loop's, and `single` ones below it."""
+        innermost = max((n for n, v in enumerate(self.walk) if v not in self.single), default=0)
+        return frozenset(self.walk[innermost:])
+
+    @lazy
+    def chain(self) -> tuple[tuple[str, Loop], ...]:
+        """All loops over variables, lookups included: the name of the loop that each belongs to, and what it walks. The
+        storage orders of the problem have to be chosen."""
+        leaders = [(step.loop, step.pattern) for step in self.found("merge_by")]
+        iterators = LevelIterators.of(self.problem, self.statement, leaders)
+        named = ((name, iterators.bind(*self.variables_of(name))) for name in self.loops if name not in self.outer)
+        return tuple((name, loop) for name, loops in named for loop in loops)
+
+    @lazy
+    def reduces_innermost(self) -> bool:
+        """Whether loops or lookups stand below the innermost loop over an index of the target."""
+        if self.vector is not None and self.vector not in self.free_vars:
+            return True
+        names = [name for name in self.loops if name not in self.summed]
+        if not names:
+            return False
+        if self.free_vars.isdisjoint(self.variables_of(names[-1])):
+            return True
+        lookups = [loop for name, loop in self.chain if name == names[-1]][1:]
+        owned = self.problem.type_of[self.statement.target.tensor].positions
+        own = None if owned is None else owned.pattern
+        domain = lookups[-1].domain if lookups else None
+        if isinstance(domain, LevelIteration):
+            return domain.pattern != own
+        return domain is not None and lookups[-1].var not in self.free_vars
+
+    @lazy
+    def adds_in_memory(self) -> bool:
+        """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
+        names = [name for name in self.loops if name not in self.summed]
+        reducing = [any(v not in self.free_vars for v in self.variables_of(name)) for name in names]
+        if self.first("promote") is None:
+            return any(reducing) or (self.vector is not None and self.vector not in self.free_vars)
+        placing = [n for n, name in enumerate(names) if self.free_vars.intersection(self.variables_of(name))]
+        return any(reducing[: placing[-1] + 1]) if placing else False
+
+    @property
+    def copies(self) -> int:
+        """The number of iterations that run at a time."""
+        step = self.first("unroll_and_jam")
+        return 1 if step is None else step.copies
+
+    @property
+    def unrolled(self) -> bool:
+        """Whether loops over patterns are written out entry by entry."""
+        return any(step.loop in self.walk for step in self.found("unroll"))
+
+    @property
+    def panel(self) -> int:
+        """The coordinates of the innermost reduction in one panel; 0 if it is not split."""
+        return self.splits.get(self.tail[-1], 0) if self.tail else 0
+
+    def stores_innermost(self, access: Access, var: IndexVar) -> bool:
+        """Whether the tensor stores an index as its innermost axis; or can, where storage orders follow the loops: a
+        dense tensor, if the index occurs once and no index is read from a table."""
+        if access.indices.count(var) != 1:
+            return False
+        tensor = self.problem.type_of[access.tensor]
+        last = tensor.axes[-1]
+        stored = isinstance(last, Dense) and access.indices[last.dim] == var
+        return stored or (self.concordant and tensor.positions is None and not access.nested())
+
+    def itemsize(self) -> int:
+        """The bytes of an element of the dtype of arithmetic."""
+        return np.dtype(self.problem.accumulator_of(self.statement)).itemsize

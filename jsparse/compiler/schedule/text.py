@@ -1,0 +1,30 @@
+"""Lines of text, made of words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from jsparse.errors import ScheduleError, represented
+
+__all__ = ["line", "words"]
+
+PLAIN = re.compile(r"[\w.]+")
+
+
+def line(*parts: object) -> str:
+    """A line of words. Those that are not made of letters, digits, dots and underscores are quoted."""
+    return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in map(str, parts))
+
+
+def words(text: str) -> list[str]:
+    """The words of a line. Quoted ones may have blanks in them, as index variables that are read from a table do.
+
+    Raises ScheduleError if a quotation has no end.
+    """
+    if "'" not in text and '"' not in text:
+        return text.split()
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ScheduleError(f"Expected a line of a schedule, but got {represented(text)}: {error}.") from error

@@ -1,0 +1,70 @@
+"""The base of transformations, and helpers for their lines of text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.nest import Clear, LoopNest, Sequence, Stmt, Widened
+from jsparse.compiler.schedule.summary import Summary
+
+__all__ = ["Step", "lanes_reason", "loops_of", "no_loop", "structure_reason", "with_loops"]
+
+WORKSPACES = ("precompute", "promote", "cache_read")
+OF_LOOPS = ("unroll_and_jam", "unroll", "prefetch", "parallelize", "merge_by", "vectorize")
+
+
+class Step:
+    """A step of a schedule that leaves the names of the loops as they are."""
+
+    __slots__ = ()
+    keyword: ClassVar[str]
+
+    def loops_after(self, nest: Summary) -> tuple[str, ...]:
+        """The names of the nest's loops after the step."""
+        return nest.loops
+
+
+def no_loop(name: str, nest: Summary) -> str:
+    """The reason why a loop cannot be found."""
+    loops = ", ".join(nest.loops) or "none"
+    if name == nest.vector:
+        return f"{name} runs in lanes, and no loop over it is left; the loops are {loops}"
+    return f"there is no loop {name}; the loops are {loops}"
+
+
+def structure_reason(nest: Summary, *loops: str) -> str | None:
+    """Why the structure of some loops cannot be changed any more; None if it can.
+
+    A workspace fixes the structure of all loops around it, and a step about one loop fixes that one.
+    """
+    for step in nest.steps:
+        if step.keyword in WORKSPACES:
+            return f"'{step}' has made a workspace for the loops as they are"
+        if step.keyword in OF_LOOPS and getattr(step, "loop", None) in loops:
+            return f"'{step}' is for the loop as it is"
+    return None
+
+
+def lanes_reason(nest: Summary, loop: str) -> str | None:
+    """Why a loop is not open for steps about single iterations; None if it is."""
+    step = next((step for step in nest.found("vectorize") if step.loop == loop and step.lanes), None)
+    return None if step is None else f"'{step}' works on several positions of {loop} at a time"
+
+
+def with_loops(nest: LoopNest, loops: Stmt) -> LoopNest:
+    """The nest with other loops behind the clearing of its target."""
+    body = nest.body
+    if isinstance(body, Sequence) and isinstance(body.stmts[0], Clear):
+        loops = Sequence((body.stmts[0], loops))
+    elif isinstance(body, Widened):
+        loops = replace(body, body=loops)
+    return LoopNest(nest.problem, loops)
+
+
+def loops_of(nest: LoopNest) -> Stmt:
+    """What a nest of one statement does after it has cleared its target."""
+    body = nest.body
+    if isinstance(body, Sequence) and isinstance(body.stmts[0], Clear):
+        return body.stmts[1]
+    return body.body if isinstance(body, Widened) else body

@@ -1,0 +1,86 @@
+"""`cache_read`: rows that a panel reads are copied to contiguous memory first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from jsparse.compiler.loops.chain import with_loop
+from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, with_children
+from jsparse.compiler.scalar import accesses_of, replaced
+from jsparse.compiler.schedule.machine import LARGEST_COPY
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step
+from jsparse.notation.assignment import Access
+
+__all__ = ["CacheRead"]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead(Step):
+    """Copy the part of a dense tensor that one panel and one register tile read, before the loops inside the panel.
+
+    The name is TVM's. Rows at a stride of a power of two would be in the same few sets of a cache; in the copy they are
+    contiguous.
+
+    Attributes:
+        tensor: the name of the tensor, whose indices are the variable of the panel and the one in lanes.
+        loop: the name of the loop over panels.
+    """
+
+    tensor: str
+    loop: str
+    keyword: ClassVar[str] = "cache_read"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.tensor, self.loop)
+
+    @staticmethod
+    def parse(words: list[str]) -> CacheRead:
+        """Read the words of a line behind the keyword."""
+        tensor, loop = words
+        return CacheRead(tensor, loop)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        var = nest.outer.get(self.loop)
+        if var is None or var in nest.positions or self.loop not in nest.loops or var == nest.vector:
+            return f"{self.loop} is no loop over panels of coordinates"
+        if nest.first("cache_read") is not None or nest.first("precompute") is not None:
+            return f"'{nest.first('cache_read') or nest.first('precompute')}' has made a copy already"
+        if nest.vector is None:
+            return "rows are copied by register tiles, and nothing runs in lanes"
+        tiles = next(name for name, v in nest.outer.items() if v == nest.vector)
+        if nest.loops.index(tiles) > nest.loops.index(self.loop):
+            return f"the loop {tiles} over register tiles has to stand outside of {self.loop}"
+        return self._access_reason(nest, var)
+
+    def _access_reason(self, nest: Summary, var: str) -> str | None:
+        found = [f for f in nest.factors if f.tensor == self.tensor]
+        if len(found) != 1 or set(found[0].indices) != {var, nest.vector} or not nest.is_product:
+            return f"{self.tensor} is not read once, by the indices {var} and {nest.vector} alone"
+        item = np.dtype(nest.problem.type_of[self.tensor].dtype).itemsize
+        bytes_ = nest.splits[var] * nest.lanes * item
+        if bytes_ > LARGEST_COPY:
+            return f"a copy has at most {LARGEST_COPY:,} bytes, not {bytes_:,}"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        (source,) = (f for f in nest.statement.reads if f.tensor == self.tensor)
+
+        def packed(loop: Forall) -> Stmt:
+            return replace(loop, body=Pack("pack", source, _reading(loop.body, source, Access("pack", source.indices))))
+
+        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, packed))
+
+
+def _reading(stmt: Stmt, source: Access, copy: Access) -> Stmt:
+    """The statement that reads the copy in place of the tensor."""
+    if isinstance(stmt, Assign):
+        reads = stmt.value is not None and source in accesses_of(stmt.value)
+        return replace(stmt, value=replaced(stmt.value, source, copy)) if reads and stmt.value is not None else stmt
+    return with_children(stmt, lambda inner: _reading(inner, source, copy))

@@ -1,0 +1,74 @@
+"""`fuse`: two nested loops become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.chain import chain, nested
+from jsparse.compiler.loops.domain import Fused
+from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, structure_reason, with_loops
+
+__all__ = ["Fuse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fuse(Step):
+    """Make one loop of two nested loops over dense index variables: threads then share all pairs of coordinates.
+
+    The new loop is called `i_j`.
+
+    Attributes:
+        outer, inner: the names of the loops.
+    """
+
+    outer: str
+    inner: str
+    keyword: ClassVar[str] = "fuse"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.outer, self.inner)
+
+    @staticmethod
+    def parse(words: list[str]) -> Fuse:
+        """Read the words of a line behind the keyword."""
+        outer, inner = words
+        return Fuse(outer, inner)
+
+    @property
+    def name(self) -> str:
+        """The name of the fused loop."""
+        return f"{self.outer}_{self.inner}"
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        for name in (self.outer, self.inner):
+            if name not in nest.loops:
+                return no_loop(name, nest)
+            if any(name in names for names in nest.problem.level_variables):
+                return f"{name} is an index of a sparse pattern: the race strategy split divides its long segments"
+            if name in nest.outer or name in nest.splits or name in nest.fused or name == nest.vector:
+                return f"the loop over {name} is split or fused already"
+            if name not in nest.free_vars:
+                return f"{name} is summed, and the sums of a fused loop are not cut into blocks"
+            if any(name in (part for _, part in derived.parts) for derived in nest.problem.derived):
+                return f"a derived index variable depends on {name}"
+        if nest.loops.index(self.inner) != nest.loops.index(self.outer) + 1:
+            return f"{self.inner} is not the loop directly inside {self.outer}"
+        reason = structure_reason(nest, self.outer, self.inner)
+        return None if reason is None else f"{reason}: fuse before"
+
+    def loops_after(self, nest: Summary) -> tuple[str, ...]:
+        """The names of the nest's loops after the step."""
+        at = nest.loops.index(self.outer)
+        return (*nest.loops[:at], self.name, *nest.loops[at + 2 :])
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        loops, leaf = chain(loops_of(nest))
+        at = next(n for n, loop in enumerate(loops) if loop.var == self.outer and not loop.is_lookup)
+        fused = replace(loops[at], var=self.name, domain=Fused(self.outer, self.inner))
+        return with_loops(nest, nested([*loops[:at], fused, *loops[at + 2 :]], leaf))

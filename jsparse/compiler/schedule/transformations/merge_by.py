@@ -1,0 +1,106 @@
+"""`merge_by`: how a loop finds the coordinates that several patterns share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
+from jsparse.compiler.loops.domain import Derivation, LevelIteration
+from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, with_children
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["MergeBy"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBy(Step):
+    """Walk one pattern's level, and locate each of its coordinates in the levels of the others.
+
+    Attributes:
+        loop: the name of the loop at which several patterns meet.
+        leader: the pattern that is walked, as in `P0`.
+    """
+
+    loop: str
+    leader: str
+    keyword: ClassVar[str] = "merge_by"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop, self.leader)
+
+    @staticmethod
+    def parse(words: list[str]) -> MergeBy:
+        """Read the words of a line behind the keyword."""
+        loop, leader = words
+        if not (leader.startswith("P") and leader[1:].isdecimal()):
+            raise ValueError(f"expected a pattern, as in P0, but got {leader!r}")
+        return MergeBy(loop, leader)
+
+    @property
+    def pattern(self) -> int:
+        """The number of the leader."""
+        return int(self.leader[1:])
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        names = nest.problem.level_variables
+        terms = (term for term in nest.problem.terms or (nest.statement,) if self.pattern in term.patterns)
+        walking = {n for term in terms for n in term.patterns if self.loop in names[n]}
+        if self.pattern not in walking:
+            return f"{self.leader} has no level of {self.loop}"
+        if self.loop in nest.splits or self.loop in nest.positions:
+            return f"the loop over {self.loop} is divided by the entries of one pattern already"
+        located = {n: _is_located(nest.problem, n, names[n].index(self.loop)) for n in walking}
+        if not nest.concordant and located[self.pattern] > min(located.values()):
+            return f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so that another one is walked"
+        return None
+
+    def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
+        """The shape of an assembly after the step."""
+        beside = {n for term in problem.terms if self.pattern in term.patterns for n in term.patterns}
+        others = ((v, n) for v, n in shape.merge_leaders if v != self.loop or n not in beside)
+        return replace(shape, merge_leaders=(*others, (self.loop, self.pattern)))
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        if nest.problem.ordered:
+            return assembly_nest(nest.problem, self.shaped(shape_of(nest), nest.problem))
+        return replace(nest, body=_led(nest.body, self.loop, self.pattern, nest))
+
+
+def _led(stmt: Stmt, var: IndexVar, leader: int, nest: LoopNest) -> Stmt:
+    """The statement in which the leader's level is walked, and the level that was walked is looked up."""
+    walks = isinstance(stmt, Forall) and stmt.var == var and not stmt.is_lookup
+    if not (walks and isinstance(stmt, Forall) and isinstance(stmt.domain, LevelIteration)):
+        return with_children(stmt, lambda inner: _led(inner, var, leader, nest))
+    lookups: list[Forall] = []
+    inner = stmt.body
+    while isinstance(inner, Forall) and inner.is_lookup:
+        lookups.append(inner)
+        inner = inner.body
+    found = [x for x in lookups if isinstance(x.domain, LevelIteration) and x.domain.pattern == leader and x.var == var]
+    if stmt.domain.pattern == leader or not found:
+        return stmt
+    swapped = Forall(var, replace(stmt.domain, bound=True), inner)
+    others = sorted([x for x in lookups if x is not found[0]] + [swapped], key=_number)
+    for loop in reversed(others):
+        inner = replace(loop, body=inner)
+    return replace(stmt, domain=replace(cast(LevelIteration, found[0].domain), bound=False), body=inner)
+
+
+def _is_located(problem: Problem, pattern: int, level: int) -> int:
+    """How a level is looked up: 0 by a search, 1 by arithmetic, 2 by arithmetic and always with success."""
+    kind = problem.patterns[pattern].levels[level].kind
+    return 2 if kind.is_full else 0 if kind.has_coordinates else 1
+
+
+def _number(loop: Forall) -> tuple[int, int]:
+    """The place of a lookup among others: derived variables first, then by pattern and level."""
+    domain = loop.domain
+    assert isinstance(domain, LevelIteration | Derivation)
+    return (-1, 0) if isinstance(domain, Derivation) else (domain.pattern, domain.level)

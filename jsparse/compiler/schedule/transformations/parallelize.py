@@ -1,0 +1,106 @@
+"""`parallelize`: the iterations of a loop are divided over threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, cast, get_args
+
+from jsparse.compiler.loops.chain import with_loop
+from jsparse.compiler.loops.nest import LoopNest, Parallel, Stmt, Where, Workspace, with_children
+from jsparse.compiler.schedule.row_split import split_reason
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, no_loop
+from jsparse.compiler.schedule.transformations.split import may_be_full
+
+__all__ = ["Parallelize", "Race"]
+
+Race = Literal["owned", "split", "reduced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelize(Step):
+    """Divide a loop over threads, in chunks that depend on the pattern alone: results do not depend on threads.
+
+    Attributes:
+        loop: the name of the loop.
+        race: how chunks write the target. `owned`: each iteration owns its part. `split`: too, but long segments are
+            divided, and what chunks add to a divided one is carried to its owner. `reduced`: each chunk has its own
+            sum, and the sums are added in order.
+        grain: the least number of stored entries (or iterations) in a chunk; 0 leaves it to the scheduler.
+    """
+
+    loop: str
+    race: Race = "owned"
+    grain: int = 0
+    keyword: ClassVar[str] = "parallelize"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop, self.race, *([self.grain] if self.grain else []))
+
+    @staticmethod
+    def parse(words: list[str]) -> Parallelize:
+        """Read the words of a line behind the keyword."""
+        loop, *rest = words
+        race = rest.pop(0) if rest and not rest[0].isdecimal() else "owned"
+        if race not in get_args(Race):
+            raise ValueError(f"expected a race strategy, one of {', '.join(get_args(Race))}, but got {race!r}")
+        return Parallelize(loop, cast(Race, race), *map(int, rest))
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.loop not in nest.loops:
+            return no_loop(self.loop, nest)
+        if nest.first("parallelize") is not None:
+            return f"'{nest.first('parallelize')}' divides the work already"
+        if self.grain < 0:
+            return f"a chunk has at least one entry, not {self.grain}"
+        if nest.problem.is_assembly:
+            return self._assembly_reason(nest)
+        rest = [name for name in nest.loops if self.loop in nest.summed or name not in nest.summed]
+        before = rest[: rest.index(self.loop)]
+        if any(nest.outer.get(name) != nest.vector or nest.vector is None for name in before):
+            return f"only the outermost loop is divided over threads: reorder {self.loop} out of {before[0]}"
+        if self.race == "reduced":
+            return self._reduced_reason(nest)
+        if before:
+            return f"each tile of {nest.vector} would divide {self.loop} anew: reorder {self.loop} out of {before[0]}"
+        owners = [v for v in nest.variables_of(self.loop) if v not in nest.free_vars]
+        if owners:
+            return f"the iterations of {self.loop} do not own parts of {nest.statement.target}: it lacks {owners[0]}"
+        walked = nest.walked(nest.outer[self.loop]) if self.loop in nest.outer else None
+        if walked is not None and not may_be_full(walked):
+            return f"{self.loop} continues segments from panel to panel, one after the other"
+        return split_reason(nest, self.loop) if self.race == "split" else None
+
+    def _assembly_reason(self, nest: Summary) -> str | None:
+        if self.race != "owned":
+            return "the chunks of an assembly own their entries"
+        return None if nest.loops[0] == self.loop else f"only the outermost loop, {nest.loops[0]}, is divided"
+
+    def _reduced_reason(self, nest: Summary) -> str | None:
+        """Why chunks cannot have sums of their own; None if they can."""
+        if self.loop in nest.outer or self.loop in nest.fused or self.loop in nest.splits:
+            return "chunks of panels and of fused loops have no sums of their own"
+        if self.loop in nest.free_vars:
+            return f"{self.loop} is an index of the target: its iterations own their parts"
+        if nest.summed[:1] == (self.loop,):
+            return None
+        inside = nest.loops[nest.loops.index(self.loop) :]
+        placing = [name for name in inside if nest.free_vars.intersection(nest.variables_of(name))]
+        if placing:
+            return f"inside of {self.loop}, the loop {placing[0]} runs over the target, so a chunk's sum is no scalar"
+        return None if nest.first("promote") is not None else "promote the sum to registers before"
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        parallel = Parallel(self.race, max(self.grain, 1))
+        body = with_loop(nest.body, self.loop, nest.problem, lambda loop: replace(loop, parallel=parallel))
+        return replace(nest, body=_unchecked(body) if self.race == "reduced" else body)
+
+
+def _unchecked(stmt: Stmt) -> Stmt:
+    """The statement without marks of workspaces: a chunk of a sum does not know whether others added to it."""
+    if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
+        stmt = replace(stmt, workspace=replace(stmt.workspace, checked=False))
+    return with_children(stmt, _unchecked)

@@ -1,0 +1,66 @@
+"""`pos`: a loop over coordinates becomes a loop over positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.chain import with_loop
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, no_loop
+
+__all__ = ["Pos"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pos(Step):
+    """Take the iterations of a loop over a sparse level as the positions of its segments (Senanayake et al., 2020).
+
+    A later split then divides positions, so that all panels but the last hold equally many entries.
+
+    Attributes:
+        loop: the name of the loop.
+    """
+
+    loop: str
+    keyword: ClassVar[str] = "pos"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop)
+
+    @staticmethod
+    def parse(words: list[str]) -> Pos:
+        """Read the words of a line behind the keyword."""
+        (loop,) = words
+        return Pos(loop)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.loop not in nest.loops:
+            return no_loop(self.loop, nest)
+        if self.loop in nest.splits:
+            return f"the loop over {self.loop} is split by coordinates already"
+        if nest.problem.is_assembly:
+            return "the loops of an assembly stay loops over coordinates"
+        meeting = [n for n in nest.statement.patterns if self.loop in nest.problem.level_variables[n]]
+        walked = nest.walked(self.loop)
+        if walked is None or len(meeting) != 1:
+            met = "no pattern is walked" if walked is None else "several patterns meet"
+            return f"{met} at {self.loop}, so its coordinates are not the positions of one"
+        if nest.problem.level_variables[walked.pattern].count(self.loop) > 1:
+            return f"{self.loop} is repeated in P{walked.pattern}"
+        if walked.level is not None and not (walked.level.kind.has_pointers and walked.level.unique):
+            return f"the level of {self.loop} has no segments of distinct coordinates"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+
+        def marked(loop: Forall) -> Forall:
+            assert isinstance(loop.domain, LevelIteration)
+            return replace(loop, domain=replace(loop.domain, by_position=True))
+
+        return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, marked))

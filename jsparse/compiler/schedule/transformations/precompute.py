@@ -1,0 +1,127 @@
+"""`precompute`: a sum is computed before the factors that lack its variables are multiplied in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+from jsparse.compiler.loops.chain import chain, groups, nested
+from jsparse.compiler.loops.domain import Lanes, Tiles
+from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, Workspace
+from jsparse.compiler.scalar import Apply, product_of
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, with_loops
+from jsparse.compiler.semiring import Multiply, Semiring
+from jsparse.compiler.statement import as_added
+from jsparse.notation.assignment import Access
+
+__all__ = ["Precompute"]
+
+
+@dataclass(frozen=True, slots=True)
+class Precompute(Step):
+    """Compute the sum over some loops first, of the factors that depend on them: Σ (a·b) = (Σ a)·b if b lacks them.
+
+    The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of these factors runs in lanes. It
+    is marked when something is added to it, since the sum of no products contributes nothing even if b is infinite.
+
+    Attributes:
+        loops: the names of the loops, neighbours in the nest.
+    """
+
+    loops: tuple[str, ...]
+    keyword: ClassVar[str] = "precompute"
+
+    def __str__(self) -> str:
+        return line(self.keyword, *self.loops)
+
+    @staticmethod
+    def parse(words: list[str]) -> Precompute:
+        """Read the words of a line behind the keyword."""
+        return Precompute(tuple(words))
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        missing = [name for name in self.loops if name not in nest.loops]
+        if missing or not self.loops:
+            return no_loop(missing[0], nest) if missing else "name the loops to sum over"
+        for keyword in ("precompute", "promote", "cache_read"):
+            if nest.first(keyword) is not None:
+                return f"'{nest.first(keyword)}' has made a workspace already: precompute before"
+        if not nest.sums_first:
+            return "the value is no product that distributes over its sum"
+        at = [nest.loops.index(name) for name in self.loops]
+        if at != list(range(at[0], at[0] + len(at))):
+            return f"the loops {' '.join(self.loops)} are not next to each other, in this order"
+        return self._factors_reason(nest)
+
+    def _factors_reason(self, nest: Summary) -> str | None:
+        names = set(self.loops)
+        for name in self.loops:
+            if name in nest.free_vars or name not in nest.walk or name in nest.splits:
+                return f"{name} is no index of a sparse pattern that is summed in one loop"
+        inner = [f for f in nest.factors if names & set(f.variables())]
+        if len(inner) == len(nest.factors):
+            return f"every factor depends on {' '.join(self.loops)}, so there is nothing to gain"
+        inside = nest.loops[nest.loops.index(self.loops[-1]) + 1 :]
+        later = {v for name in inside for v in nest.variables_of(name)} - {nest.vector}
+        for factor in inner:
+            shared = later.intersection(factor.variables())
+            if shared:
+                return f"{factor} depends on {min(shared)}, whose loop stands inside of {self.loops[-1]}"
+        return self._positions_reason(nest)
+
+    def _positions_reason(self, nest: Summary) -> str | None:
+        """Why the loops cannot be left before the rest of the product; None if they can."""
+        inside = {*self.loops, *nest.loops[nest.loops.index(self.loops[-1]) + 1 :]}
+        for n in nest.statement.patterns:
+            names = nest.problem.level_variables[n]
+            if set(self.loops) & set(names) and inside & (set(names) - set(self.loops)):
+                return f"the levels of P{n} below {self.loops[-1]} are walked inside of it"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        problem, statement = nest.problem, nest.statement
+        loops, leaf = chain(loops_of(nest))
+        parts = groups(loops)
+        at = [n for n, part in enumerate(parts) if part[0].var in self.loops and not isinstance(part[0].domain, Tiles)]
+        summed = [loop for n in at for loop in parts[n]]
+        before = [loop for part in parts[: at[0]] for loop in part]
+        after = [loop for part in parts[at[-1] + 1 :] for loop in part]
+        factors, value = statement.factors, statement.value
+        assert factors is not None
+        multiply = cast(Multiply, value.operation if isinstance(value, Apply) else "*")
+        inner = tuple(f for f in factors if not set(self.loops).isdisjoint(f.variables()))
+        outer = tuple(f for f in factors if set(self.loops).isdisjoint(f.variables()))
+        lanes = leaf if isinstance(leaf, Forall) and any(leaf.var in f.variables() for f in inner) else None
+        sub = _workspace(nest, loops, lanes)
+        one = Semiring(statement.add, multiply).one(problem.type_of[statement.target.tensor].dtype)
+        produce = _assign(nest, sub.access(), product_of(multiply, inner, one))
+        consume = _assign(nest, statement.target, product_of(multiply, (sub.access(), *outer)))
+        if isinstance(leaf, Forall):
+            consume = replace(leaf, body=consume)
+        producer: Stmt = produce if lanes is None else replace(lanes, body=produce)
+        where = Where(sub, nested(summed, producer), nested(after, consume))
+        assert problem.monoid_of(statement) == sub.monoid
+        return with_loops(nest, nested(before, where))
+
+
+def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None) -> Workspace:
+    """The workspace of the sum, in lanes where the loop over these is given."""
+    problem, statement = nest.problem, nest.statement
+    dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
+    if lanes is None:
+        return Workspace("sub", dtype, monoid, checked=True)
+    assert isinstance(lanes.domain, Lanes)
+    tiles = next(x.domain for x in loops if x.var == lanes.var and isinstance(x.domain, Tiles))
+    return Workspace("sub", dtype, monoid, lanes.var, tiles.lanes, True)
+
+
+def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
+    """`target ⊕= value`, compared as the target stores values."""
+    problem, statement = nest.problem, nest.statement
+    dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
+    added = as_added(value, monoid, problem.type_of[statement.target.tensor].dtype, dtype)  # type: ignore[arg-type]
+    return Assign(target, added, dtype, monoid)

@@ -1,0 +1,113 @@
+"""`promote`: sums that loops compute for one element of the target are held in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.canonical import places_target
+from jsparse.compiler.loops.chain import path_to
+from jsparse.compiler.loops.domain import HorizontalReduce, Lanes, Tiles
+from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Pack, Stmt, Where, Workspace
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.base import Step, loops_of, with_loops
+from jsparse.notation.assignment import Access
+
+__all__ = ["Promote"]
+
+
+@dataclass(frozen=True, slots=True)
+class Promote(Step):
+    """Hold sums in registers below the innermost loop over an index of the target (scalar promotion).
+
+    Everything below that loop is a reduction. Its result, the workspace `acc`, is written to the target once. If the
+    target lacks the index that runs in lanes, the lanes are reduced to a scalar before. If there is nothing below, the
+    nest stays as it is.
+    """
+
+    keyword: ClassVar[str] = "promote"
+
+    def __str__(self) -> str:
+        return self.keyword
+
+    @staticmethod
+    def parse(words: list[str]) -> Promote:
+        """Read the words of a line behind the keyword."""
+        return Promote(*words)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if nest.first("promote") is not None:
+            return "the target's sums are in registers already"
+        if nest.problem.is_assembly:
+            return "an assembly has a workspace already"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        problem, statement, body = nest.problem, nest.statement, loops_of(nest)
+        path = [x for x in path_to(body, statement.target.tensor) or [] if not isinstance(x.domain, Lanes)]
+        depth = len(path)
+        while depth and not places_target(path[depth - 1], problem, statement):
+            depth -= 1
+        if depth == len(path) and not _reduces_lanes(nest):
+            return nest
+        return with_loops(nest, _at(body, depth, statement.target.tensor, lambda stmt: _promoted(nest, stmt)))
+
+
+def _reduces_lanes(nest: LoopNest) -> bool:
+    """Whether an index that the target lacks runs in lanes."""
+    var, _ = _lanes(loops_of(nest))
+    return var is not None and var not in nest.problem.with_parts(nest.statement.target.variables())
+
+
+def _at(stmt: Stmt, depth: int, tensor: str, change: object) -> Stmt:
+    """The statement with `change` of what stands inside `depth` loops of the path to the target's assignment."""
+    match stmt:
+        case Forall(body=body, domain=domain) if depth and not isinstance(domain, Lanes):
+            return replace(stmt, body=_at(body, depth - 1, tensor, change))
+        case Where(consumer=consumer) if path_to(consumer, tensor) is not None:
+            return replace(stmt, consumer=_at(consumer, depth, tensor, change))
+        case Pack(body=body):
+            return replace(stmt, body=_at(body, depth, tensor, change))
+    return change(stmt)  # type: ignore[operator]
+
+
+def _promoted(nest: LoopNest, stmt: Stmt) -> Where:
+    """where(acc, reductions, target = acc)."""
+    problem, statement = nest.problem, nest.statement
+    dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
+    var, lanes = _lanes(loops_of(nest))
+    acc = Workspace("acc", dtype, monoid, var, max(lanes, 1))
+    producer = _into(stmt, statement.target, acc.access())
+    if var is None or var in problem.with_parts(statement.target.variables()):
+        store: Stmt = Assign(statement.target, acc.access(), dtype, monoid)
+        return Where(acc, producer, store if var is None else Forall(var, Lanes(), store))
+    total = Workspace("total", dtype, monoid)
+    fold = Forall(var, HorizontalReduce(), Assign(total.access(), acc.access(), dtype, monoid))
+    return Where(total, Where(acc, producer, fold), Assign(statement.target, total.access(), dtype, monoid))
+
+
+def _lanes(stmt: Stmt) -> tuple[str | None, int]:
+    """The variable in lanes and their number; (None, 0) if nothing runs in lanes."""
+    match stmt:
+        case Forall(var=var, domain=Tiles(lanes=lanes)):
+            return var, lanes
+        case Forall(body=body) | Pack(body=body):
+            return _lanes(body)
+        case Where(producer=producer, consumer=consumer):
+            found = _lanes(consumer)
+            return _lanes(producer) if found[0] is None else found
+    return None, 0
+
+
+def _into(stmt: Stmt, target: Access, workspace: Access) -> Stmt:
+    """The statement that adds to the workspace in place of the target."""
+    match stmt:
+        case Assign():
+            return replace(stmt, target=workspace) if stmt.target == target else stmt
+        case Forall(body=body) | Pack(body=body):
+            return replace(stmt, body=_into(body, target, workspace))
+        case Where(consumer=consumer):
+            return replace(stmt, consumer=_into(consumer, target, workspace))
+    return stmt

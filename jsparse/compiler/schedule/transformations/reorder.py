@@ -1,0 +1,115 @@
+"""`reorder`: the order of the loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
+from jsparse.compiler.loops.chain import chain, loop_name, nested
+from jsparse.compiler.loops.domain import Domain, LevelIteration, Panels, PositionPanels, Range, Tiles
+from jsparse.compiler.loops.level_iterators import LevelIterators
+from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, loops_of, structure_reason, with_loops
+from jsparse.compiler.schedule.transformations.split import panels_reason
+
+__all__ = ["Reorder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder(Step):
+    """Put the loops in this order, outermost first. Lookups in levels move to where their variable is bound.
+
+    In the assembly of a sparse result: the loops over the target's indices, in the order in which it stores them; or
+    the loops that one term has inside the shared ones.
+
+    Attributes:
+        loops: the names of all loops.
+        term: the number of a term of an assembly; None for the shared loops, or if there is no assembly.
+    """
+
+    loops: tuple[str, ...]
+    term: int | None = None
+    keyword: ClassVar[str] = "reorder"
+
+    def __str__(self) -> str:
+        return line(self.keyword, *self.loops, *([] if self.term is None else ["in", "term", self.term]))
+
+    @staticmethod
+    def parse(words: list[str]) -> Reorder:
+        """Read the words of a line behind the keyword."""
+        if len(words) > 3 and words[-3:-1] == ["in", "term"]:
+            return Reorder(tuple(words[:-3]), int(words[-1]))
+        return Reorder(tuple(words))
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.term is not None:
+            return self._check_term(nest, self.term)
+        if sorted(self.loops) != sorted(nest.loops):
+            return f"the loops are {' '.join(nest.loops) or 'none'}: name each of them once"
+        if nest.problem.ordered:
+            return "a row is made over the last loop: reorder before" if nest.first("workspace") is not None else None
+        reason = structure_reason(nest)
+        if reason is not None:
+            return f"{reason}: reorder before"
+        for keyword in ("merge_by", "unroll"):
+            if nest.first(keyword) is not None:
+                return f"'{nest.first(keyword)}' needs the loops in their order: reorder before"
+        divided = nest.first("parallelize")
+        if divided is not None and self.loops[0] != divided.loop:
+            return f"'{divided}' divides the outermost loop, which would be {self.loops[0]}"
+        for var in nest.positions:
+            walked = replace(nest, loops=self.loops).walked(var)
+            if walked is None or (walked.level is not None and not walked.level.kind.has_pointers):
+                return f"the positions of {var} would not be walked"
+        return panels_reason(replace(nest, loops=self.loops))
+
+    def _check_term(self, nest: Summary, term: int) -> str | None:
+        if not nest.problem.ordered or not 0 <= term < len(nest.problem.terms):
+            return f"there is no term {term}"
+        own = nest.shape.own[term]
+        if sorted(self.loops) != sorted(own):
+            return f"the loops of term {term} are {' '.join(own) or 'none'}: name each of them once"
+        return None
+
+    def loops_after(self, nest: Summary) -> tuple[str, ...]:
+        """The names of the nest's loops after the step."""
+        return self.loops if self.term is None else nest.loops
+
+    def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
+        """The shape of an assembly after the step."""
+        if self.term is None:
+            return replace(shape, order=self.loops)
+        return replace(shape, own=(*shape.own[: self.term], self.loops, *shape.own[self.term + 1 :]))
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        if nest.problem.ordered:
+            return assembly_nest(nest.problem, self.shaped(shape_of(nest), nest.problem))
+        loops, leaf = chain(loops_of(nest))
+        named = {loop_name(loop, nest.problem): loop for loop in loops if not loop.is_lookup}
+        iterators = LevelIterators.of(nest.problem, nest.statement)
+        found: list[Forall] = []
+        for old in (named[name] for name in self.loops):
+            if isinstance(old.domain, Tiles | Panels | PositionPanels):
+                found.append(old)
+                continue
+            first, *lookups = iterators.bind(*old.variables)
+            found.append(replace(old, domain=_marked(first.domain, old.domain)))
+            found += [Forall(lookup.var, lookup.domain, leaf) for lookup in lookups]
+        iterators.check()
+        return with_loops(nest, nested(found, leaf))
+
+
+def _marked(domain: Domain, old: Domain) -> Domain:
+    """The domain of a loop in its new place, with the marks that earlier steps made."""
+    if not isinstance(old, LevelIteration | Range):
+        return old
+    if isinstance(domain, LevelIteration):
+        by_position = isinstance(old, LevelIteration) and old.by_position
+        return replace(domain, panel=old.panel, by_position=by_position)
+    return Range(old.panel)

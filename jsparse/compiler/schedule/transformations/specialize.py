@@ -1,0 +1,100 @@
+"""`specialize`: a kernel is compiled for something that is known of its operands, or of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, cast, get_args
+
+from jsparse.compiler.loops.chain import with_loop
+from jsparse.compiler.loops.domain import Tiles
+from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.schedule.machine import LARGEST_TILE
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, no_loop
+
+__all__ = ["Specialize"]
+
+Known = Literal["threads", "pattern", "segments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Specialize(Step):
+    """Compile for what is known.
+
+    Attributes:
+        to: `threads`: tiles of the loop `what` have `lanes` lanes where there are enough of them for all threads.
+            `pattern`: the entries of the static pattern `what`, as in `P0`, are constants of the kernel. `segments`:
+            the segments of the level `what`, as in `P0.1`, have at most 64 entries, so that sums need no blocks.
+        what: the loop, the pattern or the level.
+        lanes: the lanes of a wide tile; 0 if `to` is not `threads`.
+    """
+
+    to: Known
+    what: str
+    lanes: int = 0
+    keyword: ClassVar[str] = "specialize"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.to, self.what, *([self.lanes] if self.lanes else []))
+
+    @staticmethod
+    def parse(words: list[str]) -> Specialize:
+        """Read the words of a line behind the keyword."""
+        to, what, *lanes = words
+        if to not in get_args(Known):
+            raise ValueError(f"expected one of {', '.join(get_args(Known))}, but got {to!r}")
+        step = Specialize(cast(Known, to), what, *map(int, lanes))
+        if to != "threads" and (step.pattern < 0 or (to == "segments" and step.level < 0)):
+            raise ValueError(f"expected {'a level, as in P0.1' if to == 'segments' else 'a pattern, as in P0'}")
+        return step
+
+    @property
+    def pattern(self) -> int:
+        """The number of the pattern; -1 if there is none."""
+        number = self.what.partition(".")[0].removeprefix("P")
+        return int(number) if self.to != "threads" and self.what.startswith("P") and number.isdecimal() else -1
+
+    @property
+    def level(self) -> int:
+        """The number of the level; -1 if there is none."""
+        number = self.what.partition(".")[2]
+        return int(number) if number.isdecimal() else -1
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if any(step.to == self.to and step.what == self.what for step in nest.found("specialize")):
+            return "the kernel is specialized to this already"
+        if self.to == "threads":
+            return self._threads_reason(nest)
+        if self.pattern not in nest.statement.patterns:
+            return f"there is no pattern {self.what}"
+        if self.to == "pattern":
+            dynamic = nest.problem.patterns[self.pattern].dynamic
+            return f"the entries of {self.what} are known at run time only" if dynamic else None
+        pattern = nest.problem.patterns[self.pattern]
+        if pattern.dynamic:
+            return f"the segments of {self.what} may have any length"
+        return None if self.level < len(pattern.levels) else f"there is no level {self.what}"
+
+    def _threads_reason(self, nest: Summary) -> str | None:
+        if self.what not in nest.loops or nest.vector is None or nest.outer.get(self.what) != nest.vector:
+            return no_loop(self.what, nest) if self.what not in nest.loops else f"{self.what} is no loop over tiles"
+        size = nest.problem.size[nest.vector] or 0
+        if not nest.lanes < self.lanes <= size or self.lanes * nest.itemsize() > LARGEST_TILE:
+            return f"wide tiles have more than {nest.lanes} lanes, at most {size}, and at most {LARGEST_TILE} bytes"
+        if nest.loops[0] != self.what:
+            return f"threads do not divide {self.what}, which is not the outermost loop"
+        copied = nest.first("cache_read")
+        return None if copied is None else f"'{copied}' copies rows of one width"
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step. What is known of patterns changes no loop."""
+        if self.to != "threads":
+            return nest
+
+        def widened(loop: Forall) -> Forall:
+            assert isinstance(loop.domain, Tiles)
+            return replace(loop, domain=replace(loop.domain, wide=self.lanes))
+
+        return replace(nest, body=with_loop(nest.body, self.what, nest.problem, widened))

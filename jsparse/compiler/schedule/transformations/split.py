@@ -1,0 +1,160 @@
+"""`split`: one loop becomes two, over panels and inside a panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.chain import chain, nested, outer_name
+from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels, Range
+from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.schedule.summary import Summary, Walked
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, structure_reason, with_loops
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["Split", "may_be_full", "panels_reason"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Step):
+    """Divide a loop into panels of `size` coordinates: a loop `k0` over the panels, and the loop `k` inside a panel.
+
+    After `pos`, the positions of each segment are divided, and not coordinates. The outer loop is put directly around
+    the inner one. If the loop walks a sparse level, its panels are put around all loops over the pattern: a segment
+    continues where it ended in the panel before.
+
+    Attributes:
+        loop: the name of the loop.
+        size: the coordinates, or positions, of a panel.
+    """
+
+    loop: str
+    size: int
+    keyword: ClassVar[str] = "split"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop, self.size)
+
+    @staticmethod
+    def parse(words: list[str]) -> Split:
+        """Read the words of a line behind the keyword."""
+        loop, size = words
+        return Split(loop, int(size))
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.loop not in nest.loops or nest.problem.is_assembly:
+            return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly's loops are not split"
+        if self.loop in nest.outer or self.loop in nest.splits:
+            return f"the loop over {self.loop} is split already"
+        if self.size < 1:
+            return f"a panel has at least one coordinate, not {self.size}"
+        if self.loop in nest.fused:
+            return f"{self.loop} is a fused loop: split one of its parts before"
+        reason = structure_reason(nest, self.loop)
+        if reason is not None:
+            return f"{reason}: split before"
+        if self.loop in nest.positions:
+            return None
+        if any(self.loop in (part for _, part in derived.parts) for derived in nest.derived):
+            return f"a derived index variable depends on {self.loop}, so its loop stays whole"
+        return panels_reason(nest.then(self))
+
+    def loops_after(self, nest: Summary) -> tuple[str, ...]:
+        """The names of the nest's loops after the step."""
+        at = nest.loops.index(self.loop)
+        if self.loop in nest.pattern_vars and self.loop not in nest.positions:
+            above = _above(nest, self.loop)
+            before = (n for n, name in enumerate(nest.loops[:at]) if name not in nest.outer)
+            at = min((n for n in before if above.intersection(nest.variables_of(nest.loops[n]))), default=at)
+        return (*nest.loops[:at], outer_name(nest.problem, self.loop), *nest.loops[at:])
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        loops, leaf = chain(loops_of(nest))
+        at = next(n for n, loop in enumerate(loops) if loop.var == self.loop and not loop.is_lookup)
+        inner, domain = loops[at], loops[at].domain
+        assert isinstance(domain, LevelIteration | Range)
+        if isinstance(domain, LevelIteration) and domain.by_position:
+            outer = Forall(self.loop, PositionPanels(domain.pattern, domain.level, self.size), leaf)
+            return with_loops(nest, nested([*loops[:at], outer, *loops[at:]], leaf))
+        first = at
+        if isinstance(domain, LevelIteration) and domain.level > 0:
+            above = nest.problem.level_variables[domain.pattern][: domain.level]
+            first = min((n for n, loop in enumerate(loops[:at]) if _is_own(loop, above)), default=at)
+        outer = Forall(self.loop, Panels(self.size), leaf)
+        within = replace(inner, domain=replace(domain, panel=True))
+        return with_loops(nest, nested([*loops[:first], outer, *loops[first:at], within, *loops[at + 1 :]], leaf))
+
+
+def _is_own(loop: Forall, variables: Sequence[IndexVar]) -> bool:
+    """Whether a loop runs over all coordinates or entries of one of the variables."""
+    return loop.var in variables and not loop.is_lookup and not isinstance(loop.domain, Panels | PositionPanels)
+
+
+def _above(nest: Summary, var: IndexVar) -> frozenset[IndexVar]:
+    """The variables of the levels above that of `var`, in the pattern that its loop walks."""
+    walked = nest.walked(var)
+    return frozenset() if walked is None else frozenset(walked.above)
+
+
+def _level_reason(nest: Summary, var: IndexVar) -> str | None:
+    """Why the coordinates of a variable cannot be divided; None if they can."""
+    walked = nest.walked(var)
+    if walked is None:
+        return None
+    meeting = [n for n in nest.statement.patterns if var in nest.problem.level_variables[n]]
+    if len(meeting) > 1 or nest.derived:
+        return f"several patterns meet at {var}: its segments cannot be continued from panel to panel"
+    names, pattern = nest.problem.level_variables[walked.pattern], nest.problem.patterns[walked.pattern]
+    if len(set(names)) < len(names):
+        return f"P{walked.pattern} has levels of one variable, so {var} cannot be divided into panels"
+    divisible = (level.unique and (level.kind.is_full or level.kind.has_pointers) for level in pattern.levels)
+    if walked.level is not None and not all(divisible):
+        return f"{var} is stored in single coordinates, which are not divided into panels; use pos before"
+    return None
+
+
+def panels_reason(nest: Summary) -> str | None:
+    """Why the loops that are split cannot run panel by panel in the order of the nest's loops; None if they can."""
+    reasons = (_panel_reason(nest, name, var) for name, var in nest.outer.items() if var in nest.loops)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _panel_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
+    """Why one loop cannot run panel by panel, with the outer loop where it stands; None if it can."""
+    if nest.loops.index(name) > nest.loops.index(var):
+        return f"{name} is the outer loop of {var}, so it stands outside of {var}"
+    if var in nest.positions:
+        return _position_reason(nest, name, var)
+    return _level_reason(nest, var) or _segments_reason(nest, name, var)
+
+
+def _position_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
+    """Why positions cannot be divided where a loop stands, because they are not known there."""
+    walked, at = nest.walked(var), nest.loops.index(name)
+    later = [] if walked is None else [v for v in walked.above if v in nest.loops[at:]]
+    return f"{name} divides segments below {later[0]}, so it stands inside of {later[0]}" if later else None
+
+
+def _segments_reason(nest: Summary, name: str, var: IndexVar) -> str | None:
+    """Why segments cannot be continued from panel to panel, because one is met several times in a panel."""
+    walked = nest.walked(var)
+    if walked is None or may_be_full(walked):
+        return None
+    at, inner = nest.loops.index(name), nest.loops.index(var)
+    outside = [v for v in walked.above if v in nest.loops[:at]]
+    if outside:
+        return f"panels of {var} continue the segments below {outside[0]}, so {name} stands outside of {outside[0]}"
+    for between in nest.loops[at + 1 : inner]:
+        if between not in walked.above or between in nest.splits:
+            return f"the loop {between} between {name} and {var} would walk each segment several times in a panel"
+    return None
+
+
+def may_be_full(walked: Walked) -> bool:
+    """Whether a level has every coordinate, so that a panel's entries are found by arithmetic; or may have, since it is
+    not known yet."""
+    return walked.level is None or walked.level.kind.is_full

@@ -1,0 +1,84 @@
+"""`unroll`: a loop is written out, iteration by iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+from jsparse.compiler.loops.chain import with_loop
+from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.schedule.machine import WRITTEN_OUT
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, lanes_reason, no_loop
+
+__all__ = ["Unroll"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll(Step):
+    """Write out all iterations of a loop, with constants in place of its coordinates, and of its positions.
+
+    A loop over a level needs the entries of its pattern (`specialize pattern`), and loops over the levels above that
+    are written out as well. Dense loops need a known size.
+
+    Attributes:
+        loop: the name of the loop.
+    """
+
+    loop: str
+    keyword: ClassVar[str] = "unroll"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop)
+
+    @staticmethod
+    def parse(words: list[str]) -> Unroll:
+        """Read the words of a line behind the keyword."""
+        (loop,) = words
+        return Unroll(loop)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.loop not in nest.loops:
+            return no_loop(self.loop, nest)
+        if lanes_reason(nest, self.loop) is not None:
+            return lanes_reason(nest, self.loop)
+        if nest.problem.is_assembly:
+            return "the loops of an assembly are not written out"
+        if self.loop in nest.splits or self.loop in nest.outer or self.loop in nest.fused:
+            return f"the loop over {self.loop} is split or fused"
+        if any(self.loop == step.loop for step in (*nest.found("unroll"), *nest.found("parallelize"))):
+            return f"the loop over {self.loop} is divided or written out already"
+        if nest.first("unroll_and_jam") is not None:
+            return f"'{nest.first('unroll_and_jam')}' unrolls a loop already"
+        return self._level_reason(nest) or self._count_reason(nest)
+
+    def _level_reason(self, nest: Summary) -> str | None:
+        known = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
+        written = {step.loop for step in nest.found("unroll")}
+        for n in nest.statement.patterns:
+            names = nest.problem.level_variables[n]
+            if self.loop not in names:
+                continue
+            if n not in known:
+                return f"the entries of P{n} are not constants: specialize it before"
+            above = [v for v in names if v in nest.order and nest.order.index(v) < nest.order.index(self.loop)]
+            if not written.issuperset(above):
+                return f"unroll {next(v for v in above if v not in written)} before, whose level stands above"
+        return None
+
+    def _count_reason(self, nest: Summary) -> str | None:
+        names = {self.loop, *(step.loop for step in nest.found("unroll"))}
+        sizes = [nest.problem.size[v] for v in names if v not in nest.walk]
+        if None in sizes:
+            return f"the size of {self.loop} is known at run time only"
+        if prod(size or 0 for size in sizes) > WRITTEN_OUT:
+            return f"at most {WRITTEN_OUT} iterations are written out"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        body = with_loop(nest.body, self.loop, nest.problem, lambda loop: replace(loop, unroll=True))
+        return replace(nest, body=body)

@@ -1,0 +1,64 @@
+"""`unroll_and_jam`: several iterations of a loop run at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.chain import with_loop
+from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, lanes_reason, no_loop
+
+__all__ = ["UnrollAndJam"]
+
+MOST = 16  # iterations at a time
+
+
+@dataclass(frozen=True, slots=True)
+class UnrollAndJam(Step):
+    """Run several iterations of a loop at a time, so that rows which all of them read are loaded once.
+
+    Where the iterations depend on each other, or have different loops inside, they run one by one (`kernel.jam`).
+
+    Attributes:
+        loop: the name of the loop.
+        copies: the number of iterations.
+    """
+
+    loop: str
+    copies: int
+    keyword: ClassVar[str] = "unroll_and_jam"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop, self.copies)
+
+    @staticmethod
+    def parse(words: list[str]) -> UnrollAndJam:
+        """Read the words of a line behind the keyword."""
+        loop, copies = words
+        return UnrollAndJam(loop, int(copies))
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.loop not in nest.loops:
+            return no_loop(self.loop, nest)
+        if lanes_reason(nest, self.loop) is not None:
+            return lanes_reason(nest, self.loop)
+        if not 1 < self.copies <= MOST:
+            return f"2 to {MOST} iterations run at a time, not {self.copies}"
+        if nest.first("unroll_and_jam") is not None or nest.first("unroll") is not None:
+            return "a loop is unrolled already"
+        if self.loop in nest.splits or self.loop in nest.outer or self.loop in nest.fused:
+            return f"the loop over {self.loop} is split or fused"
+        if nest.problem.is_assembly:
+            return "the loops of an assembly run one iteration at a time"
+        if self.loop in nest.positions:
+            return f"the positions of {self.loop} are divided into panels"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        body = with_loop(nest.body, self.loop, nest.problem, lambda loop: replace(loop, jam=self.copies))
+        return replace(nest, body=body)

@@ -1,0 +1,140 @@
+"""`vectorize`: an index variable runs in vector lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.chain import chain, nested, with_loop
+from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Tiles
+from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.schedule.machine import LARGEST_TILE
+from jsparse.compiler.schedule.summary import Summary, Walked
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, loops_of, no_loop, structure_reason, with_loops
+
+__all__ = ["Vectorize"]
+
+MOST_POSITIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorize(Step):
+    """Run the coordinates in a panel of a dense index variable at once, in vector lanes.
+
+    All loops inside are executed by all lanes together, so lanes stand innermost wherever the loop stood, and the loop
+    over panels becomes one over register tiles.
+
+    With `lanes`, the loop walks stored entries and adds to a scalar in registers: that many positions are worked on at
+    a time, each with an accumulator of its own (`loops.position_lanes`).
+
+    Attributes:
+        loop: the name of the inner loop of a split, or of a loop over stored entries.
+        lanes: the number of positions at a time, a power of two; 0 for a dense index variable.
+    """
+
+    loop: str
+    lanes: int = 0
+    keyword: ClassVar[str] = "vectorize"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop, *([self.lanes] if self.lanes else []))
+
+    @staticmethod
+    def parse(words: list[str]) -> Vectorize:
+        """Read the words of a line behind the keyword."""
+        loop, *lanes = words
+        return Vectorize(loop, *map(int, lanes))
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.lanes:
+            return self._positions_reason(nest)
+        if nest.vector is not None:
+            return f"{nest.vector} runs in lanes already"
+        if self.loop not in nest.loops:
+            return no_loop(self.loop, nest)
+        if self.loop not in nest.splits:
+            return f"split {self.loop} before, into tiles that fit registers"
+        reason = structure_reason(nest, self.loop)
+        if reason is not None:
+            return f"{reason}: vectorize before"
+        return self._storage_reason(nest) or self._size_reason(nest)
+
+    def _positions_reason(self, nest: Summary) -> str | None:
+        """Why the positions of a loop cannot be worked on in lanes; None if they can."""
+        if self.loop not in nest.loops or nest.problem.is_assembly:
+            return no_loop(self.loop, nest) if self.loop not in nest.loops else "an assembly adds to no scalar"
+        if self.lanes & (self.lanes - 1) or not 2 <= self.lanes <= MOST_POSITIONS:
+            return f"a power of two of positions is worked on at a time, at most {MOST_POSITIONS}, not {self.lanes}"
+        if self.loop in nest.splits or any(step.loop == self.loop and step.lanes for step in nest.found("vectorize")):
+            return f"the positions of {self.loop} are divided already"
+        walked, inside = nest.walked(self.loop), self.loop in nest.summed
+        names = nest.summed if inside else nest.loops
+        if walked is None or names[-1] != self.loop or (inside and nest.sums_in_lanes):
+            return f"{self.loop} is no innermost loop over stored entries"
+        if self.loop in nest.free_vars or not (inside or nest.first("promote") is not None):
+            return f"what {self.loop} adds to is no scalar in registers"
+        return self._reads_reason(nest, walked)
+
+    def _reads_reason(self, nest: Summary, walked: Walked) -> str | None:
+        pattern, level = nest.problem.patterns[walked.pattern], len(walked.above)
+        meeting = [v for n in nest.statement.patterns for v in nest.problem.level_variables[n]].count(self.loop)
+        if meeting != 1 or level < len(pattern.levels) - 1 or nest.derived:
+            return f"other levels are looked up at each coordinate of {self.loop}"
+        if pattern.levels[level].kind.is_full or pattern.is_single(level) or pattern.repeats(level):
+            return f"P{walked.pattern}.{level} has no segments of distinct coordinates"
+        for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *nest.found("prefetch")):
+            if step.loop == self.loop:
+                return f"'{step}' works on the entries one by one"
+        divided = nest.first("parallelize")
+        if divided is not None and divided.loop == self.loop and divided.race != "reduced":
+            return f"'{divided}' divides the entries"
+        if nest.vector is not None and self.loop not in nest.summed:
+            return f"{nest.vector} runs in lanes already"
+        tables = [f for f in nest.factors if f.nested()]
+        if tables:
+            return f"{tables[0]} is read through a table"
+        return None
+
+    def _storage_reason(self, nest: Summary) -> str | None:
+        walked = {v for n in nest.statement.patterns for v in nest.problem.walks[n]}
+        if self.loop in walked:
+            return f"{self.loop} is an index of a sparse pattern, whose coordinates are not consecutive"
+        if nest.derived:
+            return "derived index variables run in scalar loops"
+        for access in nest.statement.assignment.accesses:
+            if self.loop in access.variables() and not nest.stores_innermost(access, self.loop):
+                return f"{access} cannot be stored with {self.loop} innermost"
+        return None
+
+    def _size_reason(self, nest: Summary) -> str | None:
+        size, lanes = nest.problem.size[self.loop], nest.splits[self.loop]
+        if size is None:
+            return f"the size of {self.loop} is known at run time only"
+        if lanes > size:
+            return f"a tile of {lanes} lanes is larger than {self.loop}, of size {size}"
+        if lanes * nest.itemsize() > LARGEST_TILE:
+            return f"a tile has at most {LARGEST_TILE} bytes, not {lanes} lanes of {nest.itemsize()}"
+        return None
+
+    def loops_after(self, nest: Summary) -> tuple[str, ...]:
+        """The names of the nest's loops after the step."""
+        return nest.loops if self.lanes else tuple(name for name in nest.loops if name != self.loop)
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        if self.lanes:
+            return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, self._in_lanes))
+        loops, leaf = chain(loops_of(nest))
+        found: list[Forall] = []
+        for loop in loops:
+            if loop.var != self.loop or loop.is_lookup:
+                found.append(loop)
+            elif isinstance(loop.domain, Panels):
+                found.append(replace(loop, domain=Tiles(loop.domain.size)))
+        return with_loops(nest, nested(found, Forall(self.loop, Lanes(), leaf)))
+
+    def _in_lanes(self, loop: Forall) -> Forall:
+        assert isinstance(loop.domain, LevelIteration)
+        return replace(loop, domain=replace(loop.domain, lanes=self.lanes))

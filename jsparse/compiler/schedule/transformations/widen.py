@@ -1,0 +1,44 @@
+"""`widen`: sums in memory are added up in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.nest import LoopNest, Widened
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.base import Step, loops_of
+
+__all__ = ["Widen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Widen(Step):
+    """Add long sums that are scattered into the target up in a copy of it in float64, and round them once."""
+
+    keyword: ClassVar[str] = "widen"
+
+    def __str__(self) -> str:
+        return self.keyword
+
+    @staticmethod
+    def parse(words: list[str]) -> Widen:
+        """Read the words of a line behind the keyword."""
+        return Widen(*words)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if nest.first("widen") is not None:
+            return "the target is added up in float64 already"
+        if nest.problem.is_assembly or nest.problem.monoid_of(nest.statement).add != "+":
+            return "only sums in memory are added up in a copy"
+        if nest.problem.accumulator_of(nest.statement) != "float32":
+            return "only sums of float32 are added up in float64"
+        if not nest.adds_in_memory:
+            return "no sum is added up in memory"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        target = nest.statement.target
+        return replace(nest, body=Widened(target, nest.problem.type_of[target.tensor].dtype, loops_of(nest)))

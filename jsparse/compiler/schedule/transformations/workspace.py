@@ -1,0 +1,60 @@
+"""`workspace`: the terms of an assembly add to a row of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.assemble import AssemblyShape, assembly_nest, shape_of
+from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step
+
+__all__ = ["MakeWorkspace"]
+
+
+@dataclass(frozen=True, slots=True)
+class MakeWorkspace(Step):
+    """Give each term of an assembly its own loop over the target's innermost index, in which it adds to a row.
+
+    The row is a sparse workspace (Gustavson, 1978; Kjolstad et al., 2019). Without it, all terms share that loop.
+
+    Attributes:
+        loop: the index, the last of the shared loops.
+    """
+
+    loop: str
+    keyword: ClassVar[str] = "workspace"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop)
+
+    @staticmethod
+    def parse(words: list[str]) -> MakeWorkspace:
+        """Read the words of a line behind the keyword."""
+        (loop,) = words
+        return MakeWorkspace(loop)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if not nest.problem.ordered:
+            return "only the assembly of a sparse result has a row"
+        if nest.first("workspace") is not None:
+            return "terms add to a row already"
+        if nest.loops[-1:] != (self.loop,):
+            return f"{self.loop} is not the innermost of the shared loops {' '.join(nest.loops)}"
+        return None
+
+    def loops_after(self, nest: Summary) -> tuple[str, ...]:
+        """The names of the nest's loops after the step."""
+        return nest.loops[:-1]
+
+    def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
+        """The shape of an assembly after the step."""
+        return replace(shape, row=True, own=tuple((*own, self.loop) for own in shape.own))
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        return assembly_nest(nest.problem, self.shaped(shape_of(nest), nest.problem))

@@ -1,0 +1,39 @@
+"""Explanations as HTML, for notebooks. All text is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+__all__ = ["block", "folded", "heading", "numbered", "table"]
+
+
+def block(parts: Iterable[str]) -> str:
+    """A block of these parts, which are HTML already."""
+    return f'<div class="jsparse-explanation">{"".join(parts)}</div>'
+
+
+def heading(text: str) -> str:
+    """A line in bold."""
+    return f"<p><b>{escape(text)}</b></p>"
+
+
+def numbered(number: int, part: str) -> str:
+    """A part, which is HTML already, with its number."""
+    return f'<div style="display: flex; gap: 1em"><p><b>{number}.</b></p>{part}</div>'
+
+
+def folded(title: str, text: str, is_open: bool = False) -> str:
+    """Text with its line breaks and spaces, below a title that folds it away."""
+    opened = " open" if is_open else ""
+    return f"<details{opened}><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of text."""
+    lines = [_row("th", header), *(_row("td", row) for row in rows)]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -1,0 +1,155 @@
+"""One kernel of a statement or of a program, at every stage of compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from jsparse.compiler.backends.backend import Backend
+from jsparse.compiler.backends.table import BACKENDS, DEFAULT
+from jsparse.compiler.kernel import Kernel
+from jsparse.compiler.loops import LoopNest
+from jsparse.compiler.lower import lower
+from jsparse.compiler.schedule import Plan, Schedule, build_loops
+from jsparse.formats import DynamicType, Pattern
+from jsparse.ops.explanation import html
+from jsparse.ops.explanation.bandwidth import memory_bandwidth
+from jsparse.ops.explanation.place import Place
+from jsparse.ops.explanation.traffic import Traffic, traffic_of
+from jsparse.planning.plan import PlannedProduct
+from jsparse.settings import config
+
+__all__ = ["ExplainedKernel"]
+
+REJECTED_SHOWN = 5
+NEST = "loop nest"
+
+
+@dataclass(frozen=True)
+class ExplainedKernel:
+    """One kernel: a loop nest, or a routine of the extension.
+
+    Attributes:
+        title: a heading.
+        plan: the plan; None for a routine, and if no sparse loop is left and XLA does the work.
+        patterns: a description of each of the plan's patterns, as the operands have it.
+        formats: (access, format) of each operand, then of the result: ("A[i, j]", "csr"). A tensor without a pattern is
+            "dense".
+        work: the product that it computes, or whose pattern it finds; None in a program.
+        result: the pattern that it assembles, if any.
+        place: its place in a program.
+        repeats: how often it runs for one run of its equation: a complex product is several of parts, and the members
+            of a batch of patterns are assembled one by one.
+        moves: what a routine moves; None if there is a plan.
+        backend: the name of the backend that runs the kernel.
+    """
+
+    title: str
+    plan: Plan | None
+    patterns: tuple[str, ...] = ()
+    formats: tuple[tuple[str, str], ...] = ()
+    work: PlannedProduct | None = None
+    result: Pattern | DynamicType | None = None
+    place: Place = Place()  # noqa: RUF009
+    repeats: int = 1
+    moves: Traffic | None = None
+    backend: str = field(default_factory=lambda: config.backend)
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule; None without a plan."""
+        return None if self.plan is None else self.plan.schedule
+
+    @property
+    def cost(self) -> Any:
+        """The estimated cost of the schedule; None without a plan."""
+        return None if self.plan is None else self.plan.cost
+
+    @cached_property
+    def nest(self) -> LoopNest | None:
+        """The loop nest; None without a plan."""
+        return None if self.plan is None else build_loops(self.plan.problem, self.plan.schedule)
+
+    @property
+    def loops(self) -> LoopNest | None:
+        """The loop nest, as `nest`."""
+        return self.nest
+
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        """The kernel before code generation; None without a plan."""
+        return None if self.nest is None else lower(self.nest)
+
+    @cached_property
+    def llvm(self) -> str:
+        """The LLVM IR after all passes, for this machine, whatever the backend; "" without a plan."""
+        return self._listing(BACKENDS["llvm"])
+
+    @cached_property
+    def traffic(self) -> Traffic | None:
+        """What one execution computes and moves; None if XLA does the work."""
+        return self.moves if self.plan is None else traffic_of(self.plan, self.result)
+
+    def _listing(self, backend: Backend) -> str:
+        return "" if self.kernel is None else backend.listing(self.kernel)
+
+    def _sections(self) -> Iterator[tuple[str, str]]:
+        """The headings and texts of all stages up to the loop nest."""
+        if self.place.inside:
+            yield "place", str(self.place)
+        plan = self.plan
+        if plan is not None:
+            yield "problem", str(plan.problem)
+            yield "formats", self.formats_text
+            if plan.patterns:
+                yield "patterns", self._patterns(plan)
+        if self.traffic is not None:
+            yield "traffic", f"{self.traffic}\n{self.traffic.limit(memory_bandwidth())}"
+        if plan is not None:
+            if self.backend != DEFAULT:
+                yield "backend", self.backend
+            yield f"schedule, of estimated cost {plan.cost}", str(plan.schedule)
+            if plan.rejected:
+                shown = plan.rejected[:REJECTED_SHOWN]
+                title = f"rejected loop orders, {len(shown)} best of {len(plan.rejected)}"
+                yield title, "\n".join(f"{name}: {cost}" for name, cost in shown)
+            yield NEST, str(self.nest)
+
+    @property
+    def formats_text(self) -> str:
+        """The formats of the operands and of the result as one line."""
+        *operands, result = (f"{access} {format}" for access, format in self.formats) if self.formats else ("",)
+        return f"{', '.join(operands)} → {result}" if operands else result
+
+    def _patterns(self, plan: Plan) -> str:
+        lines = []
+        for n, (used, given) in enumerate(zip(plan.patterns, self.patterns, strict=True)):
+            moved = plan.given.walks[n] != plan.problem.walks[n]
+            how = f"transposed index of {given}, kept with the pattern" if moved else "as given"
+            lines.append(f"P{n}: {used!r}, {how}")
+        return "\n".join(lines)
+
+    @cached_property
+    def summary(self) -> str:
+        """The plan, the traffic and the loop nest as text."""
+        return "\n\n".join([self.title, *(f"{title}\n{indented(text)}" for title, text in self._sections())])
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return self.summary
+        backend = BACKENDS[self.backend]
+        listing = self._listing(backend)
+        shown = f"{self.summary}\n\nkernel\n{indented(str(self.kernel))}"
+        return f"{shown}\n\n{backend.title} IR\n{indented(listing)}" if listing else shown
+
+    def _repr_html_(self) -> str:
+        folded = (html.folded(title, text, title == NEST) for title, text in self._sections())
+        code = [] if self.kernel is None else [html.folded("kernel", str(self.kernel))]
+        return html.block([html.heading(self.title), *folded, *code])
+
+
+def indented(text: str) -> str:
+    """The text, each line after two spaces."""
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,130 @@
+"""The number of points at which all patterns of a statement store an entry.
+
+A pattern is a relation: its coordinate tuples, each with the weight 1. The number of points is the sum, over all
+combinations of tuples that agree in the variables that they share, of the product of their weights. An index variable
+that only one relation has is summed out of it, and the rest are joined (variable elimination: Dechter, Bucket
+elimination, 1999). For A[i, j] B[j, k] this is Σⱼ (entries of A in column j) (entries of B in row j).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jsparse.formats import Pattern
+from jsparse.notation import IndexVar
+
+__all__ = ["LARGEST", "Relation", "count_points", "relation_of"]
+
+LARGEST = 1 << 24  # the most tuples of a relation, so that a count takes seconds and some hundred megabytes at most
+
+SPREAD = 16  # up to so many numbers for each tuple, a table of them all is quicker than a sort
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Relation:
+    """Coordinate tuples with weights: a column (n,) for each index variable, and the weights (n,), int64."""
+
+    columns: dict[IndexVar, NDArray[np.integer]]
+    weights: NDArray[np.int64]
+
+    def tuples(self, variables: Sequence[IndexVar]) -> int | None:
+        """The number of distinct tuples of these variables; None if 64 bits cannot number them."""
+        keys = _keys([self.columns[v] for v in variables])
+        if keys is None:
+            return None
+        if keys.max(initial=0) < SPREAD * len(keys):
+            return int(np.count_nonzero(np.bincount(keys)))
+        return len(np.unique(keys))
+
+
+def relation_of(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
+    """The coordinate tuples of a pattern's slots. Of a repeated variable only the diagonal is left."""
+    rows = pattern.rows()
+    columns: dict[IndexVar, NDArray[np.integer]] = {}
+    on_diagonal = np.ones(pattern.nse, bool)
+    for name, row in zip(names, rows, strict=True):
+        on_diagonal &= columns.setdefault(name, row) == row
+    kept = {name: column[on_diagonal] for name, column in columns.items()}
+    return Relation(kept, np.ones(int(on_diagonal.sum()), np.int64))
+
+
+def count_points(relations: Iterable[Relation]) -> int | None:
+    """The number of points; None if that takes a relation of more than `LARGEST` tuples."""
+    total, left = 1, list(relations)
+    while left:
+        shared = Counter(v for relation in left for v in relation.columns)
+        grouped = [_summed(relation, [v for v in relation.columns if shared[v] > 1]) for relation in left]
+        left = []
+        for relation in grouped:
+            if relation is None:
+                return None
+            if relation.columns:
+                left.append(relation)
+            else:
+                total *= int(relation.weights.sum())
+        if left:
+            joined = _joined(left)
+            if joined is None:
+                return None
+            left = joined
+    return total
+
+
+def _summed(relation: Relation, kept: Sequence[IndexVar]) -> Relation | None:
+    """The relation without all variables but `kept`: weights of equal tuples are added."""
+    if not kept:
+        return Relation({}, relation.weights.sum(keepdims=True))
+    if len(kept) == len(relation.columns):
+        return relation
+    keys = _keys([relation.columns[v] for v in kept])
+    if keys is None:
+        return None
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    weights = np.zeros(len(first), np.int64)
+    np.add.at(weights, group, relation.weights)
+    return Relation({v: relation.columns[v][first] for v in kept}, weights)
+
+
+def _joined(relations: list[Relation]) -> list[Relation] | None:
+    """The relations with the smallest one joined to one that shares the most variables with it."""
+    smallest = min(relations, key=lambda relation: len(relation.weights))
+    others = [relation for relation in relations if relation is not smallest]
+    partner = max(others, key=lambda relation: len(relation.columns.keys() & smallest.columns.keys()))
+    joined = _join(partner, smallest)
+    return None if joined is None else [*(r for r in others if r is not partner), joined]
+
+
+def _join(left: Relation, right: Relation) -> Relation | None:
+    """The tuples of both relations that agree in the variables that they share, with the products of their weights."""
+    shared = [v for v in left.columns if v in right.columns]
+    keys = _keys([np.concatenate([left.columns[v], right.columns[v]]) for v in shared])
+    if keys is None:
+        return None
+    of_left, of_right = keys[: len(left.weights)], keys[len(left.weights) :]
+    order = np.argsort(of_right, kind="stable")
+    begin, end = (np.searchsorted(of_right[order], of_left, side) for side in ("left", "right"))
+    counts = end - begin
+    if counts.sum() > LARGEST:
+        return None
+    before = np.cumsum(counts) - counts
+    from_left = np.repeat(np.arange(len(of_left)), counts)
+    from_right = order[np.arange(len(from_left)) - np.repeat(before - begin, counts)]
+    columns = {v: column[from_left] for v, column in left.columns.items()}
+    columns |= {v: column[from_right] for v, column in right.columns.items() if v not in columns}
+    return Relation(columns, left.weights[from_left] * right.weights[from_right])
+
+
+def _keys(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.int64] | None:
+    """A number for each tuple, equal for equal tuples; None if 64 bits cannot number them."""
+    keys, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        largest = int(column.max(initial=0)) + 1
+        if count * largest >= 2**62:
+            return None
+        keys, count = keys * largest + column, count * largest
+    return keys

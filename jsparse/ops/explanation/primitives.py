@@ -1,0 +1,172 @@
+"""The kernels of jsparse's primitives in a program: for each equation, what its lowering on CPU calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from jax.extend.core import JaxprEqn
+
+from jsparse._compat import Primitive
+from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.problem import Problem
+from jsparse.formats import DynamicType, Pattern, Relayout
+from jsparse.ops.explanation.kernel import ExplainedKernel
+from jsparse.ops.explanation.place import Place
+from jsparse.ops.explanation.traffic import Traffic
+from jsparse.primitives.assembly import OutputPattern, assembly_order, plan_assembly
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.entries import entries_p
+from jsparse.primitives.entries_spec import Entries, entries_plan
+from jsparse.primitives.execute import make_plan
+from jsparse.primitives.masked_einsum import masked_einsum_p
+from jsparse.primitives.output_pattern import output_pattern_p
+from jsparse.primitives.parts import real_products
+from jsparse.primitives.permute_values import permute_values_p
+from jsparse.primitives.routine import routine_p
+from jsparse.primitives.spec import PatternAccess, Spec
+from jsparse.settings import config
+
+__all__ = ["assembly_kernels", "entries_kernel", "formats_of", "kernels_of", "pattern_texts", "spec_kernel"]
+
+ROUTINES = {
+    "assemble": "coordinates become index arrays",
+    "check": "index arrays are checked",
+    "expand": "index arrays become coordinates",
+    "nonzero": "the nonzeros of an array become index arrays",
+    "swap": "two dimensions of an array are exchanged",
+}
+
+
+def spec_kernel(spec: Spec, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
+    """The kernel of an einsum. `dtypes` are those of the result and of the factors, for complex numbers of parts."""
+    plan, _ = make_plan(spec, dtypes, config.backend)
+    given = {"formats": formats_of(plan.given, spec.walks), **more}
+    return ExplainedKernel(title, plan, pattern_texts(spec.walks), **given)
+
+
+def entries_kernel(entries: Entries, dtypes: tuple[str, ...], title: str, **more: Any) -> ExplainedKernel:
+    """The kernel that finds the entries of a sum of products together with their values. `dtypes` are as above."""
+    plan = entries_plan(entries, dtypes)
+    walks = entries.reached.walks
+    given = {"formats": formats_of(plan.given, walks, entries.result), "result": entries.result, **more}
+    return ExplainedKernel(title, plan, pattern_texts(walks), **given)
+
+
+def assembly_kernels(
+    reached: OutputPattern, result: Pattern | DynamicType, title: str, **more: Any
+) -> Iterator[ExplainedKernel]:
+    """The kernels that find a result's pattern before its values."""
+    found = plan_assembly(reached, assembly_order(reached, result))
+    how = "in order" if found.is_ordered else "listed, then sorted"
+    for plan, numbers in zip(found.plans, found.walks, strict=True):
+        walks = [reached.walks[n] for n in numbers]
+        formats = formats_of(plan.given, walks, result)
+        given = {"formats": formats, "result": result, **more}
+        yield ExplainedKernel(f"{title}, {how}", plan, pattern_texts(walks), **given)
+
+
+def kernels_of(equation: JaxprEqn, place: Place) -> Iterator[ExplainedKernel]:
+    """The kernels of an equation, none if its primitive is not jsparse's."""
+    explained = EXPLAINED.get(equation.primitive)
+    if explained is not None:
+        for kernel in explained(equation):
+            yield replace(kernel, place=place)
+
+
+def pattern_texts(walks: Sequence[PatternAccess]) -> tuple[str, ...]:
+    """A description of each pattern."""
+    return tuple(repr(walk.pattern) for walk in walks)
+
+
+def formats_of(
+    problem: Problem, walks: Sequence[PatternAccess], result: Pattern | DynamicType | None = None
+) -> tuple[tuple[str, str], ...]:
+    """(access, format) of each operand of a problem, then of its result. `result` is the pattern of an assembled one.
+
+    An access has the order in which the tensor is stored: a csc matrix is a csr matrix of the transpose.
+    """
+    accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
+    found = []
+    for access in accesses:
+        on = problem.type_of[access.tensor].positions
+        stored = result if on is None and access == problem.target else None
+        stored = walks[on.pattern].pattern if on is not None else stored
+        found.append((str(access), "dense" if stored is None else stored.format.name))
+    return tuple(found)
+
+
+def _einsum(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    spec: Spec = equation.params["spec"]
+    factors = [_dtype(var.aval) for var in equation.invars[: len(spec.factors)]]
+    (out,) = equation.outvars
+    result, repeats = _dtype(out.aval), 1
+    if is_complex(result) or any(map(is_complex, factors)):
+        result, factors, repeats = real_products(factors, result)
+    on = spec.result.on
+    stored = "a dense result" if on is None else f"values on a pattern in {spec.walks[on].pattern.format.name}"
+    how = "" if spec.mask is None else ", where other factors multiply to a given value"
+    title = f"{_einsum_text(spec)}{how}, {stored}"
+    yield spec_kernel(spec, tuple(dtype.name for dtype in (result, *factors)), title, repeats=repeats)
+
+
+def _einsum_text(spec: Spec) -> str:
+    by = "" if spec.semiring.is_linear else f" by {spec.semiring}"
+    return f"einsum '{spec.subscripts}'{by}"
+
+
+def _entries(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    work: Entries = equation.params["work"]
+    scales = ("" if scale == 1 else f"{scale:g} · " for scale in work.coefficients)
+    terms = (f"{scale}{_einsum_text(spec)}" for scale, spec in zip(scales, work.specs, strict=True))
+    title = f"{' + '.join(terms)}, a sparse result in {work.result.format.name}, found and computed at once"
+    yield entries_kernel(work, work.dtypes([var.aval for var in equation.invars]), title)
+
+
+def _output_pattern(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    reached, result, lead = (equation.params[name] for name in ("reached", "result", "lead"))
+    title = f"where a sparse result in {result.format.name} stores its entries"
+    yield from assembly_kernels(reached, result, title, repeats=prod(lead))
+
+
+def _permutation(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    relayout: Relayout = equation.params["relayout"]
+    inverse: bool = equation.params["inverse"]
+    source, target = relayout.source.format.name, relayout.target.format.name
+    index = relayout.scatter if inverse else relayout.gather
+    moved = replace(_io_traffic(equation), index=index.nbytes)
+    first, then = (target, source) if inverse else (source, target)
+    yield ExplainedKernel(f"values permuted from {first} to {then}", None, moves=moved)
+
+
+def _routine(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    name = getattr(equation.params["routine"], "name", "assemble")
+    yield ExplainedKernel(f"{ROUTINES.get(name, name)}, by a routine", None, moves=_io_traffic(equation))
+
+
+def _io_traffic(equation: JaxprEqn) -> Traffic:
+    """The bytes of an equation's operands and results."""
+    given, made = (sum(_bytes(var.aval) for var in of) for of in (equation.invars, equation.outvars))
+    return Traffic(operands=(("operands", given),), results=made, computes=False)
+
+
+def _bytes(aval: Any) -> int:
+    return int(prod(aval.shape)) * _dtype(aval).itemsize
+
+
+def _dtype(aval: Any) -> np.dtype:
+    return np.dtype(aval.dtype)
+
+
+EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
+    einsum_p: _einsum,
+    masked_einsum_p: _einsum,
+    entries_p: _entries,
+    output_pattern_p: _output_pattern,
+    permute_values_p: _permutation,
+    routine_p: _routine,
+}
+"""The functions that explain the equations of each primitive."""

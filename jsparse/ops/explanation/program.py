@@ -1,0 +1,131 @@
+"""The explanation of a program: the sparse kernels of a traced function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr
+
+from jsparse._compat import live_jaxpr
+from jsparse.ops.explanation import html
+from jsparse.ops.explanation.bandwidth import memory_bandwidth
+from jsparse.ops.explanation.kernel import ExplainedKernel
+from jsparse.ops.explanation.place import equations
+from jsparse.ops.explanation.primitives import kernels_of
+from jsparse.ops.explanation.traffic import Traffic, as_bytes
+
+__all__ = ["ProgramExplanation", "explained_program"]
+
+COLUMNS = ("", "kernel", "formats", "place", "runs", "multiply-adds", "moves", "estimated cost")
+
+
+@dataclass(frozen=True)
+class ProgramExplanation:
+    """The sparse kernels of a function, in the order of execution.
+
+    Attributes:
+        name: the function's name.
+        kernels: the kernels. A kernel inside of a `scan` is there once; see `ExplainedKernel.place`.
+        equations: the number of the program's equations, those inside of others included.
+    """
+
+    name: str
+    kernels: tuple[ExplainedKernel, ...]
+    equations: int
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that all kernels move in one run of the program, with one iteration of each `while`, and all
+        branches."""
+        return sum(k.traffic.nbytes * runs_of(k) for k in self.kernels if k.traffic is not None)
+
+    @property
+    def summary(self) -> str:
+        """A few lines for each kernel."""
+        return self._shown(map(_brief, self.kernels))
+
+    def __str__(self) -> str:
+        return self._shown(kernel.summary for kernel in self.kernels)
+
+    def _shown(self, kernels: Iterable[str]) -> str:
+        return "\n\n".join([self._title, *(f"{n}. {kernel}" for n, kernel in enumerate(kernels, start=1))])
+
+    @property
+    def _title(self) -> str:
+        if not self.kernels:
+            count = _count(self.equations, "equation")
+            return f"{self.name} has no sparse operation of jsparse among its {count}"
+        total = Traffic(operands=(("all", self.nbytes),))
+        return (
+            f"{self.name} has {_count(len(self.kernels), 'sparse kernel')}\n"
+            f"one run{self._conditions} moves {as_bytes(self.nbytes)}; {total.limit(memory_bandwidth())}"
+        )
+
+    @property
+    def _conditions(self) -> str:
+        """What is assumed of the numbers of runs."""
+        places = [kernel.place for kernel in self.kernels]
+        assumed = ["with one iteration of each while"] if any(place.in_while for place in places) else []
+        assumed += ["with all branches"] if any(place.in_branch for place in places) else []
+        return f", {' and '.join(assumed)}," if assumed else ""
+
+    def _repr_html_(self) -> str:
+        rows = [(str(n), *_cells(kernel)) for n, kernel in enumerate(self.kernels, start=1)]
+        shown = [html.table(COLUMNS, rows)] if rows else []
+        kernels = (html.numbered(n, kernel._repr_html_()) for n, kernel in enumerate(self.kernels, start=1))
+        return html.block([html.heading(self._title), *shown, *kernels])
+
+
+def explained_program(function: Callable[..., Any]) -> Callable[..., ProgramExplanation]:
+    """The function that traces `function` on its arguments, and explains it."""
+
+    def explain_on(*args: Any, **kwargs: Any) -> ProgramExplanation:
+        jaxpr = live_jaxpr(_traced(function, args, kwargs))
+        found = list(equations(jaxpr))
+        kernels = tuple(kernel for equation, place in found for kernel in kernels_of(equation, place))
+        return ProgramExplanation(getattr(function, "__name__", type(function).__name__), kernels, len(found))
+
+    return explain_on
+
+
+def _traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> ClosedJaxpr:
+    """The program of a function on these arguments. A jitted function knows its own static arguments."""
+    if hasattr(function, "trace") and hasattr(function, "lower"):
+        jaxpr: ClosedJaxpr = function.trace(*args, **kwargs).jaxpr
+        return jaxpr
+    return jax.make_jaxpr(function)(*args, **kwargs)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def runs_of(kernel: ExplainedKernel) -> int:
+    """How often a kernel runs in one run of the program."""
+    return kernel.place.runs * kernel.repeats
+
+
+def _brief(kernel: ExplainedKernel) -> str:
+    lines = [kernel.title]
+    if kernel.place.inside:
+        lines.append(str(kernel.place))
+    if kernel.plan is not None:
+        lines.append(kernel.formats_text)
+        lines.append(f"cost {kernel.cost}")
+        lines += str(kernel.schedule).splitlines()
+    if kernel.traffic is not None:
+        lines += str(kernel.traffic).splitlines()
+    if runs_of(kernel) > 1:
+        lines.append(f"runs {runs_of(kernel):,} times")
+    return "\n   ".join(lines)
+
+
+def _cells(kernel: ExplainedKernel) -> tuple[str, ...]:
+    traffic = kernel.traffic
+    counted = ("", "") if traffic is None else (f"{traffic.operations:,}", as_bytes(traffic.nbytes))
+    runs = f"{runs_of(kernel):,}"
+    cost = "" if kernel.cost is None else str(kernel.cost)
+    return kernel.title, kernel.formats_text, str(kernel.place), runs, *counted, cost

@@ -1,0 +1,174 @@
+"""The explanation of one einsum or statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jsparse.compiler.dtypes import is_complex
+from jsparse.compiler.kernel import Kernel
+from jsparse.compiler.loops import LoopNest
+from jsparse.compiler.schedule import Plan, Schedule
+from jsparse.notation import Assignment
+from jsparse.ops.explanation import html
+from jsparse.ops.explanation.kernel import ExplainedKernel
+from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
+from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.plan import AssembledPattern, Convert, Instruction, OnPattern, PlannedProduct, SumOfProducts
+from jsparse.planning.planned import Planned
+from jsparse.primitives.parts import real_products
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Explanation", "explained"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The kernels of an einsum or a statement at every stage of compilation, in the order of execution.
+
+    The attributes `plan`, `loops`, `kernel` and `llvm` are those of the last kernel, which computes the result.
+
+    Attributes:
+        subscripts: the subscripts, or the statement's text.
+        kernels: the kernels.
+    """
+
+    subscripts: str
+    kernels: tuple[ExplainedKernel, ...]
+
+    @property
+    def parts(self) -> tuple[ExplainedKernel, ...]:
+        """The kernels, as `kernels`."""
+        return self.kernels
+
+    @property
+    def contraction(self) -> PlannedProduct | None:
+        """The product that computes the result; None if XLA does all of it."""
+        return self.kernels[-1].work if self.kernels else None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last kernel; None if there is none."""
+        return self.kernels[-1].plan if self.kernels else None
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule of the last kernel, which `einsum` and `evaluate` take as `schedule=`; None if there is none."""
+        return None if self.plan is None else self.plan.schedule
+
+    @property
+    def loops(self) -> LoopNest | None:
+        """The last loop nest."""
+        return self.kernels[-1].nest if self.kernels else None
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The last kernel before LLVM."""
+        return self.kernels[-1].kernel if self.kernels else None
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM IR of the last kernel after all passes, for this machine."""
+        return self.kernels[-1].llvm if self.kernels else ""
+
+    @property
+    def summary(self) -> str:
+        """Every plan and loop nest as text."""
+        return self._shown([kernel.summary for kernel in self.kernels])
+
+    def _shown(self, kernels: Sequence[str]) -> str:
+        if len(kernels) == 1:
+            return f"{self._title} is {kernels[0]}"
+        numbered = (f"step {n}: {kernel}" for n, kernel in enumerate(kernels, start=1))
+        return "\n\n".join([self._title, *numbered])
+
+    @property
+    def _title(self) -> str:
+        if not self.kernels:
+            return f"einsum '{self.subscripts}': no sparse level is left to walk; it is jnp.einsum."
+        if len(self.kernels) == 1:
+            return f"einsum '{self.subscripts}'"
+        return f"'{self.subscripts}' in {len(self.kernels)} steps"
+
+    def __str__(self) -> str:
+        return self._shown([str(kernel) for kernel in self.kernels])
+
+    def _repr_html_(self) -> str:
+        return html.block([html.heading(self._title), *(kernel._repr_html_() for kernel in self.kernels)])
+
+
+def explained(text: str, planned: Planned) -> Explanation:
+    """The explanation of a plan. `text` is the subscripts or the statement."""
+    return Explanation(text, tuple(_kernels(planned)))
+
+
+def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
+    values: list[Any] = list(planned.operands)
+    formats = [x.format.name if isinstance(x, SparseTensor) else "dense" for x in values]
+    for instruction in planned.plan.instructions:
+        if isinstance(instruction, SumOfProducts):
+            yield from _of_sum(instruction, values, formats)
+        values.append(None)  # the only question about values is which are index relations, and results are none
+        formats.append(_result_format(instruction))
+
+
+def _result_format(instruction: Instruction) -> str:
+    if isinstance(instruction, Convert):
+        return instruction.format.name
+    output = instruction.output
+    return output.pattern.format.name if isinstance(output, AssembledPattern | OnPattern) else "dense"
+
+
+def _of_sum(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> Iterator[ExplainedKernel]:
+    first, output = work.terms[0], work.output
+    one = len(work.terms) == 1
+    if isinstance(output, AssembledPattern):
+        if output.entries is not None:
+            every = [term.kernel_dtypes for term in work.terms]
+            dtypes = (every[0][0], *(dtype for _, *factors in every for dtype in factors))
+            title = f"{_title(first, values)}, found and computed at once"
+            title = title if one else "all terms, and where they are stored"
+            yield entries_kernel(output.entries, dtypes, title, work=first, **_formats(work, values, formats))
+            return
+        title = f"where {first.assignment.target} is stored"
+        yield from assembly_kernels(output.assembly.reached, output.assembly.result, title, work=first)
+    for number, term in enumerate(work.terms):
+        kernel = _of_term(term, values, _formats(replace(work, terms=(term,)), values, formats))
+        yield kernel if one else replace(kernel, title=f"term {number}: {kernel.title}")
+
+
+def _of_term(work: PlannedProduct, values: Sequence[Any], formats: dict[str, Any]) -> ExplainedKernel:
+    title = _title(work, values)
+    if work.spec is None:
+        return ExplainedKernel(f"{title}: no sparse level is left to walk, XLA computes it", None, work=work, **formats)
+    repeats = 1
+    if is_complex(work.dtypes.computed) or any(map(is_complex, work.factor_dtypes)):
+        repeats = real_products(work.factor_dtypes, np.dtype(work.dtypes.computed))[-1]
+    return spec_kernel(work.spec, work.kernel_dtypes, title, work=work, repeats=repeats, **formats)
+
+
+def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str]) -> dict[str, Any]:
+    """The formats of the factors and of the result as the user has them, each access once."""
+    found = {
+        str(factor): formats[number]
+        for term in work.terms
+        for factor, number in zip(term.assignment.factors, term.values, strict=True)
+        if not is_index_relation(values[number])
+    }
+    found[str(work.terms[0].assignment.target)] = _result_format(work)
+    return {"formats": tuple(found.items())}
+
+
+def _title(work: PlannedProduct, values: Sequence[Any]) -> str:
+    by = "" if work.semiring.is_linear else f" by {work.semiring}"
+    stored = "a dense result" if work.result is None else f"a sparse result in {work.result.format.name}"
+    return f"{_without_relations(work.assignment, [values[n] for n in work.values])}{by}, {stored}"
+
+
+def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
+    """The assignment as the user wrote it, without the factors that stand for index relations."""
+    named = zip(assignment.factors, operands, strict=True)
+    return Assignment(assignment.target, tuple(factor for factor, x in named if not is_index_relation(x)))

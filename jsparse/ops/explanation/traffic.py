@@ -1,0 +1,248 @@
+"""What a kernel computes and moves, counted from its problem and its patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from jsparse.compiler.output import Compute
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.schedule import Plan
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.statement import Statement
+from jsparse.formats import DynamicType, Pattern
+from jsparse.notation import Access, IndexVar
+from jsparse.ops.explanation.points import LARGEST, count_points, relation_of
+
+__all__ = ["Traffic", "as_bytes", "traffic_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The arithmetic of one execution of a kernel, and the bytes that it moves: those of each array once.
+
+    Caches may load an array several times, so these bytes are the least (the roofline model, Williams et al., 2009).
+
+    Attributes:
+        operations: the multiply-adds: one less than the factors of each product, and at least one. If no values are
+            computed, the combinations of entries that the loops reach.
+        operands: (name, bytes) of each operand. Of a dense one only the elements that stored coordinates select.
+        index: the bytes of the index arrays that are read.
+        results: the bytes that are written.
+        moved: the bytes read and written to permute values and to transpose arrays, before and after the kernel.
+        by_capacity: dynamic patterns are counted as if they were full.
+        is_estimate: several patterns meet, and the operations are counted as if their entries were spread evenly.
+        meets: several patterns meet, so that some entries may stay unread.
+        computes: whether values are computed.
+    """
+
+    operations: int = 0
+    operands: tuple[tuple[str, int], ...] = ()
+    index: int = 0
+    results: int = 0
+    moved: int = 0
+    by_capacity: bool = False
+    is_estimate: bool = False
+    meets: bool = False
+    computes: bool = True
+
+    @property
+    def nbytes(self) -> int:
+        """All bytes."""
+        return sum(size for _, size in self.operands) + self.index + self.results + self.moved
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{name} {as_bytes(size)}" for name, size in self.operands)
+        parts = {named: len(self.operands), "index arrays " + as_bytes(self.index): self.index}
+        parts |= {"results " + as_bytes(self.results): self.results}
+        parts |= {"values permuted and arrays transposed " + as_bytes(self.moved): self.moved}
+        lines = [f"moves {as_bytes(self.nbytes)}: {', '.join(part for part, there in parts.items() if there)}"]
+        if self.operations:
+            what = "multiply-adds" if self.computes else "combinations of entries"
+            lines.insert(0, f"{'about ' if self.is_estimate else ''}{self.operations:,} {what}")
+        if self.is_estimate:
+            lines.append("estimated as if the entries of patterns that meet were spread evenly")
+        if self.by_capacity:
+            lines.append("counted by the capacity of dynamic patterns, of which less may be in use")
+        return "\n".join(lines)
+
+    def limit(self, bandwidth: float) -> str:
+        """The least time for these bytes at `bandwidth` bytes in a second, as a sentence."""
+        reads = ", if all entries are read" if self.meets else ""
+        return (
+            f"at the {bandwidth / 1e9:.2g} GB/s that this machine's memory reaches, that takes at least "
+            f"{_as_time(self.nbytes / bandwidth)}{reads} (less for arrays that a cache holds)"
+        )
+
+
+def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traffic:
+    """Count a plan's kernel. `result` is the pattern that it assembles, or on which it writes listed values."""
+    problem, patterns = plan.problem, plan.patterns
+    counted = [_operations(problem, patterns, statement) for statement in problem.statements]
+    return Traffic(
+        operations=sum(count for count, _ in counted),
+        operands=tuple(_operands(problem, patterns)) if problem.wants_values else (),
+        index=sum(_index_bytes(problem, n, pattern) for n, pattern in enumerate(patterns)),
+        results=_results(problem, patterns, result),
+        moved=_moved(plan),
+        by_capacity=not all(isinstance(pattern, Pattern) for pattern in patterns),
+        is_estimate=any(is_estimate for _, is_estimate in counted),
+        meets=any(len(statement.patterns) > 1 for statement in problem.statements),
+        computes=problem.wants_values,
+    )
+
+
+def as_bytes(count: int) -> str:
+    """A number of bytes in a decimal unit."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size - size / 2000:  # what rounds to it
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _as_time(seconds: float) -> str:
+    unit, scale = ("s", 1.0) if seconds >= 0.9995 else ("ms", 1e3) if seconds >= 1e-4 else ("µs", 1e6)
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def _operations(problem: Problem, patterns: Sequence[Stored], statement: Statement) -> tuple[int, bool]:
+    """The operations of a statement, and whether they are an estimate."""
+    walked = {v for n in statement.patterns for v in problem.walks[n]}
+    free = [v for v in problem.variables_of(statement) if v not in walked and v not in problem.derivations]
+    points, is_estimate = _points(problem, patterns, statement.patterns)
+    each = max(len(statement.reads) - 1, 1)
+    return points * _extent(problem, free) * each, is_estimate
+
+
+def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]) -> tuple[int, bool]:
+    """The points at which patterns store an entry, over the variables that they are walked by, and whether that is an
+    estimate."""
+    if not numbers:
+        return 1, False
+    known = [p for p in (patterns[n] for n in numbers) if isinstance(p, Pattern) and p.nse <= LARGEST]
+    names = [problem.level_variables[n] for n in numbers]
+    alone = len(numbers) == 1
+    if len(known) == len(numbers) and not (alone and len(set(names[0])) == len(names[0])):
+        found = count_points(relation_of(*pair) for pair in zip(known, names, strict=True))
+        if found is not None:
+            return found, False
+    if alone:
+        return _entries(problem, numbers[0], patterns[numbers[0]]), False
+    numbers = _of_factors(problem, numbers)
+    entries = prod(_entries(problem, n, patterns[n]) for n in numbers)
+    spaces = prod(_extent(problem, problem.walks[n]) for n in numbers)
+    every = _extent(problem, dict.fromkeys(v for n in numbers for v in problem.walks[n]))
+    return round(entries * every / spaces) if spaces else 0, True
+
+
+def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
+    """The patterns without the target's own, if the others bind all of its variables: it most likely stores all points
+    that they reach."""
+    own = problem.type_of[problem.target.tensor].positions
+    others = [n for n in numbers if own is None or n != own.pattern]
+    bound = {v for n in others for v in problem.walks[n]}
+    is_bound = own is not None and bound.issuperset(problem.walks[own.pattern])
+    return others if is_bound else numbers
+
+
+def _entries(problem: Problem, number: int, pattern: Stored) -> int:
+    """The slots of a pattern, or of all members of a batch."""
+    return pattern.nse * _extent(problem, problem.batch_variables[number])
+
+
+def _operands(problem: Problem, patterns: Sequence[Stored]) -> Iterator[tuple[str, int]]:
+    types = {tensor.name: tensor for tensor in problem.operands}
+    for statement in problem.statements:
+        for access in dict.fromkeys(statement.reads):
+            if access.tensor in types:
+                tensor = types.pop(access.tensor)
+                selected = _selected(problem, patterns, statement, tensor, access)
+                yield access.tensor, selected * np.dtype(tensor.dtype).itemsize
+
+
+def _selected(
+    problem: Problem, patterns: Sequence[Stored], statement: Statement, tensor: TensorType, access: Access
+) -> int:
+    """The elements of an operand that loops read, if they read all entries of patterns."""
+    if tensor.positions is not None:
+        return _elements(problem, patterns, tensor, access)
+    walked = {v for n in statement.patterns for v in problem.level_variables[n]}
+    variables = dict.fromkeys(access.variables())
+    by_entries = [v for v in variables if v in walked]
+    found = [_extent(problem, by_entries)]
+    carrying = (n for n in statement.patterns if by_entries and {*by_entries} <= {*problem.level_variables[n]})
+    found += [_tuples(problem, patterns[n], n, by_entries) for n in carrying]
+    return min(found) * _extent(problem, [v for v in variables if v not in walked])
+
+
+def _tuples(problem: Problem, pattern: Stored, number: int, variables: Sequence[IndexVar]) -> int:
+    """The distinct tuples of variables that a pattern stores, or a bound."""
+    names = problem.level_variables[number]
+    if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
+        found = relation_of(pattern, names).tuples(variables)
+        if found is not None:
+            return found
+    return _entries(problem, number, pattern)
+
+
+def _elements(problem: Problem, patterns: Sequence[Stored], tensor: TensorType, access: Access) -> int:
+    """The elements of a tensor as it is stored."""
+
+    def size(axis: Dense | Positions) -> int:
+        if isinstance(axis, Positions):
+            return patterns[axis.pattern].nse
+        return _extent(problem, [str(access.indices[axis.dim])])
+
+    return prod(map(size, tensor.axes))
+
+
+def _index_bytes(problem: Problem, number: int, pattern: Stored) -> int:
+    if problem.patterns[number].constant_indices:  # they are part of the code
+        return 0
+    if isinstance(pattern, Pattern):
+        return pattern.nbytes()
+    return _array_bytes(pattern.type) * _extent(problem, problem.batch_variables[number])
+
+
+def _array_bytes(type_: DynamicType) -> int:
+    return sum(type_.array_lengths) * type_.index_dtype.itemsize
+
+
+def _results(problem: Problem, patterns: Sequence[Stored], result: Pattern | DynamicType | None) -> int:
+    if isinstance(problem.output, Compute):
+        access = {s.target.tensor: s.target for s in problem.statements}
+        return sum(_tensor_bytes(problem, patterns, t, access[t.name]) for t in problem.results)
+    assert result is not None
+    values = result.nse * np.dtype(problem.tensors[0].dtype).itemsize if problem.wants_values else 0
+    if isinstance(result, DynamicType):
+        return values + _array_bytes(result)
+    return values or result.nbytes()  # index arrays of a static result are there before its values are computed
+
+
+def _tensor_bytes(problem: Problem, patterns: Sequence[Stored], tensor: TensorType, access: Access) -> int:
+    return _elements(problem, patterns, tensor, access) * np.dtype(tensor.dtype).itemsize
+
+
+def _moved(plan: Plan) -> int:
+    """The bytes of tensors that the plan stores in another order than they are given in, once read and once written,
+    with the numbers of slots by which values are permuted."""
+    problem, total = plan.problem, 0
+    permuted = {n for n, walk in enumerate(plan.given.walks) if walk != problem.walks[n]}
+    access = {a.tensor: a for a in problem.accesses}
+    for tensor in problem.tensors:
+        on, before = tensor.positions, plan.given.type_of[tensor.name]
+        if on is None and tensor.axes == before.axes:
+            continue
+        if on is None or on.pattern in permuted:
+            total += 2 * _tensor_bytes(problem, plan.patterns, tensor, access[tensor.name])
+        if on is not None and on.pattern in permuted:
+            total += plan.patterns[on.pattern].nse * np.dtype(problem.patterns[on.pattern].index_dtype).itemsize
+    return total
+
+
+def _extent(problem: Problem, variables: Sequence[IndexVar] | dict[IndexVar, None]) -> int:
+    """The size of the variables' iteration space."""
+    return prod(problem.size[v] or 0 for v in variables)

@@ -1,0 +1,122 @@
+"""What a bug report needs to say of an installation: versions, machine, settings, cache and extension."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jaxlib
+
+from jsparse import _native
+from jsparse._version import __version__
+from jsparse.compiler import cache
+from jsparse.compiler.backends.llvm.jit import host_cpu, llvm_version
+from jsparse.errors import CacheError
+from jsparse.settings import NAMES, config
+
+__all__ = ["as_text", "installation"]
+
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "llvmlite", "flax")  # flax may be absent
+WIDTH = 110  # the characters of a line
+
+Section = dict[str, Any]
+
+
+def installation() -> dict[str, Section]:
+    """All facts by section, as JSON values."""
+    return {
+        "versions": _versions(),
+        "machine": _machine(),
+        "settings": {name: getattr(config, name) for name in NAMES},
+        "cache": {"state": cache_state()},
+        "extension": _extension(),
+    }
+
+
+def as_text(facts: dict[str, Section]) -> str:
+    """The facts as lines, with long lists wrapped."""
+    width = max(len(name) for section in facts.values() for name in section) + 4
+    lines: list[str] = []
+    for title, section in facts.items():
+        lines.append(title)
+        for name, value in section.items():
+            first, *rest = _wrapped(value, WIDTH - width)
+            lines += [f"  {name:<{width - 2}}{first}", *(f"{'':<{width}}{line}" for line in rest)]
+    return "\n".join(lines)
+
+
+def cache_state() -> str:
+    """The state of the folder of compiled kernels in one line."""
+    folder = cache.location.cache_dir
+    if folder is None:
+        return "no folder, kernels are kept in memory only"
+    try:
+        found = cache.report()
+    except CacheError as error:
+        return str(error)
+    used = f"{found.nbytes:,} bytes of at most {cache.location.cache_bytes:,}"
+    return f"{found.entries:,} kernels, {found.usable:,} of them for these versions and this CPU; {used}"
+
+
+def _versions() -> Section:
+    found: Section = {"jsparse": __version__, "python": platform.python_version(), "llvm": llvm_version()}
+    for name in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _machine() -> Section:
+    name, features = host_cpu()
+    cores = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    return {
+        "platform": platform.platform(),
+        "cpu": _cpu_name(),
+        "llvm_cpu": name,
+        "features": sorted(feature[1:] for feature in features.split(",") if feature.startswith("+")),
+        "cores": cores,
+        "threads": usable,
+    }
+
+
+def _cpu_name() -> str:
+    """The name that the system gives the CPU."""
+    info = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def _extension() -> Section:
+    major, minor = _native.FFI_VERSION
+    return {"loads": True, "ffi": f"{major}.{minor}", "jaxlib_ffi": _jaxlibs_ffi(), "kernel_abi": _native.ABI}
+
+
+def _jaxlibs_ffi() -> str:
+    """The FFI version in jaxlib's header, which its XLA has."""
+    header = Path(str(jaxlib.__file__)).parent / "include/xla/ffi/api/c_api.h"
+    text = header.read_text() if header.exists() else ""
+    found = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]
+    return ".".join(part[1] if part else "?" for part in found)
+
+
+def _wrapped(value: Any, width: int) -> list[str]:
+    """A value as lines."""
+    words = [str(part) for part in value] if isinstance(value, list) else [_shown(value)]
+    lines = [""]
+    for word in words:
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
