@@ -19,6 +19,7 @@ T = sparse(12, 10, 8, format="csf")
 BLOCKED = "(i, j, k) -> (i : dense, j : compressed, k : dense)"
 
 PRODUCT = ("ij,jk->ik", A, X)
+TRIANGLES = ("ij,ik,jk->", *(sparse(30, 30, seed=n) for n in (1, 2, 3)))
 EXAMPLES = {
     "reorder": (PRODUCT, "reorder i k j"),
     "split": (PRODUCT, "split k 8"),
@@ -35,6 +36,7 @@ EXAMPLES = {
         "split k 8\nvectorize k\nsplit j 16\nreorder k0 j0 i j\ncache_read B j0",
     ),
     "merge_by": (("ij,ij->", A, sparse(40, 30, seed=2)), "merge_by j P1"),
+    "scatter": (TRIANGLES, "merge_by k P2\npromote\nscatter P1.1"),
     "unroll": (("ij,jlk,l->ik", A, dense(30, 3, 16), dense(3)), "unroll l"),
     "unroll_and_jam": (PRODUCT, "unroll_and_jam i 4"),
     "specialize": (PRODUCT, "reorder k i j\nsplit k 4\nvectorize k\nspecialize threads k0 8"),
@@ -116,6 +118,15 @@ REFUSED = {
         ("ij,ij->", A, sparse(40, 30, seed=2, format="dcsr")),
         "P0 locates a coordinate of i by arithmetic",
     ),
+    "scatter P0.1": (PRODUCT, "P0.1 is not looked up"),
+    "scatter P0.7": (PRODUCT, "there is no level P0.7"),
+    "scatter P2.1\nscatter P2.1": (TRIANGLES, "P2.1 is scattered already"),
+    "scatter P1.0": (TRIANGLES, "P1.0 has no segments of distinct coordinates"),
+    "scatter P2.1\nmerge_by k P1": (TRIANGLES, "is for the lookups as they are"),
+    "scatter P2.1\npromote": (TRIANGLES, "has made a map already"),
+    "scatter P2.1\nunroll_and_jam i 2": (TRIANGLES, "has made a map for one iteration at a time"),
+    "unroll_and_jam i 2\nscatter P1.1": (TRIANGLES, "runs several iterations at a time"),
+    "scatter P2.1\nreorder i j k": (TRIANGLES, "has made a workspace"),
     "unroll j": (PRODUCT, "the entries of P0 are not constants"),
     "unroll k": (("ij,jk->ik", A, dense(30, 300)), "at most 256 iterations"),
     "unroll_and_jam i 1": (PRODUCT, "2 to 16 iterations"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.summary import Summary, Transformation
@@ -18,6 +19,7 @@ from jsparse.compiler.schedule.transformations.precompute import Precompute
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll import Unroll
@@ -57,6 +59,15 @@ def _merge_by(nest: Summary, rng: np.random.Generator) -> Transformation:
     return MergeBy(_loop(nest, rng), f"P{rng.integers(max(len(nest.problem.patterns), 1))}")
 
 
+def _level(nest: Summary, rng: np.random.Generator) -> str:
+    """A level that is looked up, mostly."""
+    looked_up = [x.domain for _, x in nest.chain if isinstance(x.domain, LevelIteration) and x.is_lookup]
+    if looked_up and rng.random() < 0.9:
+        domain = looked_up[int(rng.integers(len(looked_up)))]
+        return f"P{domain.pattern}.{domain.level}"
+    return f"P{rng.integers(max(len(nest.problem.patterns), 1))}.{rng.integers(2)}"
+
+
 def _parallelize(nest: Summary, rng: np.random.Generator) -> Transformation:
     race = str(rng.choice(["owned", "split", "reduced"]))
     return Parallelize(nest.loops[0] if nest.loops and rng.random() < 0.7 else _loop(nest, rng), race, 1)
@@ -77,6 +88,7 @@ _DRAWN: dict[str, Draw] = {
     "promote": lambda nest, rng: Promote(),
     "cache_read": _cache_read,
     "merge_by": _merge_by,
+    "scatter": lambda nest, rng: ScatterSegment(_level(nest, rng)),
     "unroll": lambda nest, rng: Unroll(_loop(nest, rng)),
     "unroll_and_jam": lambda nest, rng: UnrollAndJam(_loop(nest, rng), int(rng.integers(2, 4))),
     "specialize": _specialize,
@@ -113,5 +125,6 @@ def _keywords(rng: np.random.Generator) -> Iterator[str]:
     yield from ("merge_by", "cache_read")
     if rng.random() < 0.8:
         yield "promote"
+    yield from ("scatter",) * int(rng.integers(4))
     for _ in range(int(rng.integers(8))):
         yield str(rng.choice(KEYWORDS))

@@ -18,6 +18,7 @@ from jsparse.compiler.schedule.select import plan_as
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
+from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.wide_accumulation import accumulates_wide, unrounded_target
@@ -68,15 +69,24 @@ def can_split(plan: Plan) -> bool:
 
 
 def with_other_leaders(plan: Plan, rng: np.random.Generator) -> Schedule:
-    """The plan's schedule with random patterns as merge leaders. Only a pattern that is sparse there can lead."""
+    """The plan's schedule with random patterns as merge leaders, and random segments in maps. Only a pattern that is
+    sparse there can lead."""
     steps, nest = [], Summary.canonical(plan.problem)
-    for step in plan.schedule.steps:
+    for step in without(plan.schedule, "scatter").steps:
         if isinstance(step, MergeBy):
             met = [n for n, names in enumerate(plan.problem.level_variables) if step.loop in names]
             other = replace(step, leader=f"P{rng.choice(met)}")
             step = step if other.check(nest) else other
         steps.append(step)
         nest = nest.then(step)
+    levels = (
+        () if plan.problem.is_assembly else [(n, k) for n, of in enumerate(plan.problem.walks) for k in range(len(of))]
+    )
+    for pattern, level in levels:
+        scatter = ScatterSegment(f"P{pattern}.{level}")
+        if rng.random() < 0.5 and scatter.check(nest) is None:
+            steps.append(scatter)
+            nest = nest.then(scatter)
     return Schedule(tuple(steps), plan.schedule.layout)
 
 

@@ -350,11 +350,15 @@ class Borrow:
     """Run the body with an array of `length` zeros in memory of the run time. The slot of `buffer` is -1.
 
     If there is not enough memory, the body is skipped and the kernel fails.
+
+    Attributes:
+        stays_empty: the body leaves the memory as it found it, or does not depend on its content.
     """
 
     buffer: Buffer
     length: Expr
     body: Stmt
+    stays_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

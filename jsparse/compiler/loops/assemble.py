@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from jsparse.compiler.loops.blocked_sums import TOTAL
-from jsparse.compiler.loops.chain import nested
+from jsparse.compiler.loops.chain import loops_over, nested
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration, WorkspaceNonzeros
-from jsparse.compiler.loops.level_iterators import LevelIterators
+from jsparse.compiler.loops.level_iterators import LevelIterators, Loop
 from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
@@ -20,6 +20,7 @@ from jsparse.compiler.loops.nest import (
     Forall,
     LoopNest,
     ReserveUpperBound,
+    Scatter,
     Sequence,
     SparseWorkspace,
     Stmt,
@@ -33,7 +34,7 @@ from jsparse.compiler.scalar import Scalar
 from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["AssemblyShape", "assembly_nest", "canonical_assembly", "shape_of", "with_upper_bounds"]
+__all__ = ["AssemblyShape", "assembly_nest", "canonical_assembly", "own_loops", "shape_of", "with_upper_bounds"]
 
 ROW, SCALAR = "row", "acc"
 
@@ -79,7 +80,7 @@ def shape_of(nest: LoopNest) -> AssemblyShape:
     while not isinstance(stmt, Where):
         if isinstance(stmt, Forall):
             order.append(stmt.var)
-        assert isinstance(stmt, Forall | AppendEdges)
+        assert isinstance(stmt, Forall | AppendEdges | Scatter)
         stmt = stmt.body
     assert isinstance(stmt.workspace, SparseWorkspace)
     row, own, leaders = stmt.workspace.var, [], list[tuple[IndexVar, int]]()
@@ -94,7 +95,20 @@ def shape_of(nest: LoopNest) -> AssemblyShape:
 
 
 def _loops(stmt: Stmt) -> list[Forall]:
+    if isinstance(stmt, Scatter):
+        return _loops(stmt.body)
     return [stmt, *_loops(stmt.body)] if isinstance(stmt, Forall) else []
+
+
+def own_loops(problem: Problem, shape: AssemblyShape, term: int) -> list[Loop]:
+    """The loops that a term has inside the shared ones, lookups included."""
+    iterators = LevelIterators(problem, shape.merge_leaders)
+    for var in shape.shared:
+        iterators.coiterate(var)
+    part = iterators.part(problem.terms[term].patterns)
+    loops = [*part.lookups(), *(loop for var in shape.own[term] for loop in part.bind(var))]
+    part.check()
+    return loops
 
 
 class _Assembler:
@@ -131,11 +145,9 @@ class _Assembler:
 
     def term(self, number: int) -> Stmt:
         """A term's loops around the assignment that adds to the workspace."""
-        term = self.problem.terms[number]
-        iterators = self.iterators.part(term.patterns)
-        loops = [*iterators.lookups(), *(loop for var in self.shape.own[number] for loop in iterators.bind(var))]
-        iterators.check()
-        assign = Assign(self.row.access(), self.value(term), self.dtype, self.problem.monoid)
+        value = self.value(self.problem.terms[number])
+        assign = Assign(self.row.access(), value, self.dtype, self.problem.monoid)
+        loops = own_loops(self.problem, self.shape, number)
         return nested([Forall(loop.var, loop.domain, assign) for loop in loops], assign)
 
     def value(self, term: Statement) -> Scalar | None:
@@ -148,7 +160,8 @@ class _Assembler:
 def with_upper_bounds(nest: LoopNest) -> LoopNest:
     """The nest that bounds the number of entries, in place of one that counts them, where that is asked for.
 
-    Each term's loops over the row, or the innermost shared loop, are replaced by the lengths of what they would walk.
+    Each term's loops over the row, or the innermost shared loop, are replaced by the lengths of what they would walk. A
+    segment that is the same in all of a term's own loops bounds the row by itself.
     """
     if nest.problem.output != Count(exact=False):
         return nest
@@ -161,6 +174,11 @@ def with_upper_bounds(nest: LoopNest) -> LoopNest:
                 return ReserveUpperBound(var, terms) if len(shape.order) > 1 else with_children(stmt, bounded)
             case Forall(var=var) if var == row:
                 return ReserveUpperBound(var, (_met(stmt),))
+            case TermGuard(body=body) if row is not None and (fixed := _fixed(body, row)):
+                return replace(stmt, body=ReserveUpperBound(row, (fixed,)))
+            case Scatter(domain=domain, body=body):  # it may be that no coordinate is looked up any more
+                inner = bounded(body)
+                return replace(stmt, body=inner) if loops_over(inner, domain.pattern, domain.level) else inner
             case Where(producer=producer):
                 return AppendCoord(nest.problem.target) if row is None else bounded(producer)
             case _:
@@ -169,12 +187,18 @@ def with_upper_bounds(nest: LoopNest) -> LoopNest:
     return replace(nest, body=bounded(nest.body))
 
 
+def _fixed(term: Stmt, row: IndexVar) -> tuple[LevelIteration, ...]:
+    """The levels that meet in a term's loop over the row, and whose segments are the same in all of its loops."""
+    (loop,) = (loop for loop in _loops(term) if loop.var == row and not loop.is_lookup)
+    return tuple(x for x in _met(loop) if not loops_over(term, x.pattern, x.level - 1))
+
+
 def _met(loop: Forall) -> tuple[LevelIteration, ...]:
     """The levels that meet at the variable of a loop: its own, and those of other patterns looked up right inside."""
     met: dict[int, LevelIteration] = {}
     stmt: Stmt = loop
     while isinstance(stmt, Forall) and (stmt is loop or stmt.is_lookup):
         if isinstance(stmt.domain, LevelIteration) and stmt.var == loop.var:
-            met.setdefault(stmt.domain.pattern, replace(stmt.domain, bound=False))
+            met.setdefault(stmt.domain.pattern, replace(stmt.domain, bound=False, scattered=False))
         stmt = stmt.body
     return tuple(met[n] for n in sorted(met))

@@ -44,6 +44,7 @@ from jsparse.compiler.loops.nest import (
     Assign,
     Forall,
     Pack,
+    Scatter,
     Stmt,
     Where,
     Workspace,
@@ -165,7 +166,7 @@ def _with(stmt: Stmt, name: str, depth: int, change: Callable[[Forall], Stmt]) -
             if path_to(consumer, name) is None:
                 return replace(stmt, producer=_with(producer, name, depth, change))
             return replace(stmt, consumer=_with(consumer, name, depth, change))
-        case Pack(body=body):
+        case Pack(body=body) | Scatter(body=body):
             return replace(stmt, body=_with(body, name, depth, change))
     raise ValueError(f"no loop stands around what adds to {name}")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from jsparse.compiler.loops.domain import Lanes, Panels, PositionPanels, Tiles
-from jsparse.compiler.loops.nest import Assign, Forall, Pack, Stmt, TermGuard, Where, with_children
+from jsparse.compiler.loops.domain import Coiteration, Domain, Lanes, LevelIteration, Panels, PositionPanels, Tiles
+from jsparse.compiler.loops.nest import Assign, Forall, Pack, Scatter, Stmt, TermGuard, Where, with_children
 from jsparse.compiler.problem import Problem
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["chain", "groups", "loop_name", "nested", "outer_name", "path_to", "with_loop"]
+__all__ = ["chain", "groups", "loop_name", "loops_over", "nested", "outer_name", "path_to", "with_loop"]
 
 
 def outer_name(problem: Problem, var: IndexVar) -> str:
@@ -65,9 +65,32 @@ def path_to(stmt: Stmt, tensor: str) -> list[Forall] | None:
         case Where(producer=producer, consumer=consumer):
             below = path_to(consumer, tensor)
             return path_to(producer, tensor) if below is None else below
-        case Pack(body=body) | TermGuard(body=body):
+        case Pack(body=body) | Scatter(body=body) | TermGuard(body=body):
             return path_to(body, tensor)
     return None
+
+
+def loops_over(stmt: Stmt, pattern: int, level: int) -> list[Forall]:
+    """The loops over a pattern's level, and the lookups in it."""
+    found: list[Forall] = []
+
+    def visit(inner: Stmt) -> Stmt:
+        if isinstance(inner, Forall) and any((x.pattern, x.level) == (pattern, level) for x in _levels(inner.domain)):
+            found.append(inner)
+        return with_children(inner, visit)
+
+    visit(stmt)
+    return found
+
+
+def _levels(domain: Domain) -> Iterable[LevelIteration]:
+    """The levels that a loop walks, or looks a coordinate up in."""
+    match domain:
+        case LevelIteration():
+            return (domain,)
+        case Coiteration(terms=terms):
+            return {level for term in terms for level in term}
+    return ()
 
 
 def with_loop(stmt: Stmt, name: str, problem: Problem, change: Callable[[Forall], Stmt]) -> Stmt:

@@ -49,8 +49,8 @@ class Fused:
 @dataclass(frozen=True, slots=True)
 class LevelIteration:
     """The entries of a pattern's level below the present position. `bound`: only the entry of the variable's present
-    value, located. `panel`: only entries in the present panel of the variable. `by_position`: the loop runs over
-    positions, so that a split divides these, and not coordinates.
+    value, located; `scattered`: in a map of the segment (`nest.Scatter`). `panel`: only entries in the present panel of
+    the variable. `by_position`: the loop runs over positions, so that a split divides these, and not coordinates.
 
     With `lanes`, a power of two, the body adds to a scalar, and `lanes` positions are worked on at a time. Each lane
     has an accumulator of its own. At the end, the upper half of the accumulators is added to the lower half until one
@@ -64,9 +64,11 @@ class LevelIteration:
     panel: bool = False
     by_position: bool = False
     lanes: int = 0
+    scattered: bool = False
 
     def __str__(self) -> str:
-        which = " (already bound)" if self.bound else " in the panel" if self.panel else ""
+        bound = " (already bound, in the map)" if self.scattered else " (already bound)"
+        which = bound if self.bound else " in the panel" if self.panel else ""
         return f"{'positions of ' if self.by_position else ''}P{self.pattern}.{self.level}{which}"
 
 

@@ -36,6 +36,7 @@ from jsparse.compiler.loops.nest import (
     LoopNest,
     Pack,
     ReserveUpperBound,
+    Scatter,
     SparseWorkspace,
     Stmt,
     TermGuard,
@@ -100,6 +101,7 @@ class _Machine:
     panels: dict[str, range] = field(default_factory=dict)
     position_panels: dict[tuple[int, int], range] = field(default_factory=dict)  # of the entries in a segment
     positions: dict[tuple[int, int], PositionRange] = field(default_factory=dict)
+    maps: dict[tuple[int, int], dict[int, PositionRange]] = field(default_factory=dict)  # coordinate → positions
     absent: set[int] = field(default_factory=set)  # patterns without an entry at the present coordinates
     runs: dict[str, _Run] = field(default_factory=dict)
     rows: dict[str, dict[tuple[int, ...], float]] = field(default_factory=dict)
@@ -124,6 +126,9 @@ class _Machine:
                     self.run(body)
             case Pack(name=name, source=source, body=body):
                 self.arrays[name] = self.packed(source)
+                self.run(body)
+            case Scatter(var=var, domain=domain, body=body):
+                self.maps[domain.pattern, domain.level] = self.scattered(var, domain)
                 self.run(body)
             case ReserveUpperBound():
                 raise NotImplementedError("upper bounds for memory are not part of a result")
@@ -195,6 +200,10 @@ class _Machine:
             case WorkspaceNonzeros(workspace=workspace):
                 for coordinates in sorted(self.rows[workspace]):
                     self.env[var] = coordinates[0]
+                    yield
+            case LevelIteration(pattern=pattern, level=level, bound=True, scattered=True):
+                if self.env[var] in self.maps[pattern, level]:
+                    self.positions[pattern, level] = self.maps[pattern, level][self.env[var]]
                     yield
             case LevelIteration(pattern=pattern, level=level, bound=bound, panel=panel):
                 entries = self.entries(var, pattern, level, bound)
@@ -269,6 +278,18 @@ class _Machine:
                 self.env[var] = coordinate
                 self.positions[pattern, level] = (positions[0], positions[-1] + 1)
                 yield
+
+    def scattered(self, var: str, level: LevelIteration) -> dict[int, PositionRange]:
+        """Coordinate → positions, of the level's entries below the present position."""
+        if level.pattern in self.absent:
+            return {}
+        found, outside = {}, self.env.get(var)
+        for _ in self.entries(var, level.pattern, level.level, bound=False):
+            self.operations += 1
+            found[self.env[var]] = self.positions[level.pattern, level.level]
+        if outside is not None:
+            self.env[var] = outside
+        return found
 
     def packed(self, source: Access) -> Array:
         """The part of a tensor that is in the present panel and tile; poison elsewhere. Indexed by the access."""

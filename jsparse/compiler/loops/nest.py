@@ -3,7 +3,7 @@
     LoopNest := Stmt
     Stmt     := ∀ var ∈ Domain Stmt | where(workspace, producer, consumer) | target (=|⊕=) value [if condition]
               | clear target | target in float64 Stmt | append target | Stmt append edges | reserve | Stmt; … ; Stmt
-              | if term Stmt | with a copy of a tensor's panel Stmt
+              | if term Stmt | with a copy of a tensor's panel Stmt | with a map of a segment Stmt
     Domain   := Range | LevelIteration | Coiteration | Tiles | Lanes | HorizontalReduce | Panels | PositionPanels
               | Fused | Runs | Derivation | WorkspaceNonzeros
 
@@ -54,6 +54,7 @@ __all__ = [
     "Pack",
     "Parallel",
     "ReserveUpperBound",
+    "Scatter",
     "Sequence",
     "SparseWorkspace",
     "Stmt",
@@ -274,6 +275,28 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
+class Scatter:
+    """Run the body with a map from the coordinates of a level's entries, below the present position, to positions.
+
+    Lookups in the level (`LevelIteration.scattered`) then take one step and no search.
+
+    Attributes:
+        var: the variable of the level.
+        domain: the level, as it is looked up inside.
+        positions: whether the body reads positions. Else the map holds one bit for each coordinate, and nothing more.
+    """
+
+    var: IndexVar
+    domain: LevelIteration
+    positions: bool
+    body: Stmt
+
+    def __str__(self) -> str:
+        level = f"P{self.domain.pattern}.{self.domain.level}"
+        return f"{'map' if self.positions else 'bitmap'} of {self.var} ∈ {level}"
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence:
     """Statements one after the other."""
 
@@ -310,6 +333,7 @@ Stmt: TypeAlias = (
     | AppendEdges
     | ReserveUpperBound
     | Pack
+    | Scatter
     | Sequence
     | TermGuard
 )
@@ -346,21 +370,21 @@ def assignments(stmt: Stmt) -> Iterator[Assign]:
     match stmt:
         case Assign():
             yield stmt
-        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body) | Widened(body=body):
-            yield from assignments(body)
-        case Sequence(stmts=stmts):
-            for inner in stmts:
-                yield from assignments(inner)
         case Where(producer=producer, consumer=consumer):
             yield from assignments(producer)
             yield from assignments(consumer)
+        case Forall() | TermGuard() | AppendEdges() | Pack() | Scatter() | Widened():
+            yield from assignments(stmt.body)
+        case Sequence(stmts=stmts):
+            for inner in stmts:
+                yield from assignments(inner)
 
 
 def with_children(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """The statement with `change` of each of its children."""
     match stmt:
-        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body) | Pack(body=body) | Widened(body=body):
-            return replace(stmt, body=change(body))
+        case Forall() | TermGuard() | AppendEdges() | Pack() | Scatter() | Widened():
+            return replace(stmt, body=change(stmt.body))
         case Sequence(stmts=stmts):
             return Sequence(tuple(map(change, stmts)))
         case Where(producer=producer, consumer=consumer):
@@ -384,7 +408,7 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
             yield f"{indent}{target} = 0 (float64)"
             yield from _lines(body, indent, problem)
             yield f"{indent}{target} in {dtype}"
-        case Pack(body=body):
+        case Pack(body=body) | Scatter(body=body):
             yield indent + str(stmt)
             yield from _lines(body, indent, problem)
         case AppendEdges(body=body):

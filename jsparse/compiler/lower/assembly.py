@@ -21,12 +21,14 @@ from jsparse.compiler.loops.nest import (
     Forall,
     LoopNest,
     ReserveUpperBound,
+    Scatter,
     SparseWorkspace,
     Where,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials
 from jsparse.compiler.lower.levels import LevelWalk
+from jsparse.compiler.lower.scatter import scattered
 from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.lower.workspaces import new_workspace, with_memory
 from jsparse.compiler.output import Coordinates, Count, Write
@@ -62,11 +64,14 @@ def listing(nest: LoopNest, storage: Storage, lowerer: Lowering) -> Stmt:
         worked = loops if row is None else with_memory(scope, row, loops)
         return _counted(storage, cursors, chunk, worked) if _counts(nest) else _written(scope, cursors, chunk, worked)
 
-    loop = nest.body
-    if isinstance(loop, Forall) and loop.parallel is not None:
-        body = lowerer.forall(loop, scope, Partials(own, lambda chunks: Block(())))
-    else:
-        body = own(const(0), lowerer.stmt(loop, scope))
+    def lowered(stmt: LoopStmt, scope: Scope) -> Stmt:
+        if isinstance(stmt, Scatter):
+            return scattered(stmt, scope, lambda inner: lowered(stmt.body, inner))
+        if isinstance(stmt, Forall) and stmt.parallel is not None:
+            return lowerer.forall(stmt, scope, Partials(own, lambda chunks: Block(())))
+        return own(const(0), lowerer.stmt(stmt, scope))
+
+    body = lowered(nest.body, scope)
     return block(_clear(storage, outer.fresh("n")), body) if _counts(nest) else body
 
 
@@ -105,7 +110,7 @@ def _cursor(problem: Problem, level: int) -> str:
 def _row(stmt: LoopStmt) -> SparseWorkspace | None:
     """The nest's sparse workspace over an index, if it has one."""
     match stmt:
-        case Forall(body=body) | AppendEdges(body=body):
+        case Forall(body=body) | AppendEdges(body=body) | Scatter(body=body):
             return _row(body)
         case Where(workspace=SparseWorkspace(var=str()) as row):
             return row

@@ -12,6 +12,7 @@ from jsparse.compiler.kernel.algebra import add, at_most, block, both, const, fl
 from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import (
     Binary,
+    Buffer,
     Compare,
     Const,
     Declare,
@@ -20,18 +21,22 @@ from jsparse.compiler.kernel.nodes import (
     For,
     If,
     Let,
+    Load,
+    LocalArray,
+    Select,
     Set,
     Stmt,
+    Store,
     Var,
     While,
 )
-from jsparse.compiler.kernel.types import BOOL
+from jsparse.compiler.kernel.types import BOOL, I64
 from jsparse.compiler.levels import PositionRange, Segment, functions_of
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
 from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.runs import counted, in_run
-from jsparse.compiler.lower.scope import Run, Scope
+from jsparse.compiler.lower.scope import Map, Run, Scope
 from jsparse.compiler.problem import PatternType
 from jsparse.notation.assignment import IndexVar
 
@@ -48,6 +53,8 @@ class Entry:
     position: Expr | None = None
 
 
+TESTED = 256  # positions that are tested before the body runs for those found
+
 Body = Callable[[Entry], Stmt]
 Walk = Callable[[Expr, Expr], Stmt]  # a loop over the positions from the first to the second
 
@@ -55,10 +62,18 @@ Walk = Callable[[Expr, Expr], Stmt]  # a loop over the positions from the first 
 def each_entry(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
     """The loop over the level's entries below the present positions of the level above, parallel if `loop` is."""
     run = scope.runs[loop.var] if loop.run else None
-    level = LevelWalk(scope, domain, loop.var, loop.jam, run, loop.unroll)
+    level = LevelWalk(scope, domain, loop.var, loop.jam, run, loop.unroll, _filter(loop, scope))
     if loop.parallel is None:
         return level.serial(body)
     return level.parallel(loop.parallel.grain, body, partials)
+
+
+def _filter(loop: Forall, scope: Scope) -> Map | None:
+    """The map in which the loop's coordinates are looked up first; None if there is none."""
+    inner = loop.body
+    if not (isinstance(inner, Forall) and isinstance(inner.domain, LevelIteration) and inner.var == loop.var):
+        return None
+    return scope.maps.get((inner.domain.pattern, inner.domain.level)) if inner.domain.scattered else None
 
 
 class LevelWalk:
@@ -72,9 +87,10 @@ class LevelWalk:
         jam: int = 1,
         run: Run | None = None,
         unroll: bool = False,
+        filter_: Map | None = None,
     ) -> None:
         self.scope, self.domain, self.var = scope, domain, var
-        self.jam, self.run, self.unroll = jam, run, unroll
+        self.jam, self.run, self.unroll, self.filter = jam, run, unroll, filter_
         self.type: PatternType = scope.storage.problem.patterns[domain.pattern]
         self.kind = self.type.levels[domain.level].kind
         self.functions = functions_of(self.kind)
@@ -90,6 +106,8 @@ class LevelWalk:
             return self.full_loop(const(0), self.extent(), body)
         if self.kind.is_branchless and self.above.stop is None and self.above.present is None:
             return self.one(self.above.first, body)
+        if self.domain.scattered:
+            return self.in_map(self.scope.maps[self.domain.pattern, self.domain.level], body)
         found = self.segment
         if self.domain.bound:
             return block(*found.prelude, self.lookup(found, body))
@@ -125,6 +143,17 @@ class LevelWalk:
         rest, behind = lower_bound(self.scope, found, stop, lambda n: less(wanted, self.coordinate(n)))
         run = block(rest, Let(end, behind), body(Entry(wanted, PositionRange(found, end))))
         return block(search, If(less(found, stop), If(here, run)))
+
+    def in_map(self, map_: Map, body: Body) -> Stmt:
+        """The entry of the bound coordinate, if the map of the segment has one."""
+        wanted = self.scope.indices[self.var]
+        if map_.positions is None:
+            found = body(Entry(wanted, PositionRange(const(0))))
+        else:
+            at = self.scope.fresh("at")
+            position = self.scope.load_index(map_.positions, wanted)
+            found = block(Let(at, position), body(Entry(wanted, PositionRange(at))))
+        return If(map_.has(wanted), found)
 
     @cached_property
     def segment(self) -> Segment:
@@ -213,7 +242,33 @@ class LevelWalk:
             return self.runs(first, stop, body)
         p = self.scope.fresh("p")
         inner = self.one(p, body, plain=True)
+        if self.filter is not None and self.jam == 1:
+            return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.found_loop(p, lo, hi, inner))
         return in_run(self.scope, self.run, first, stop, lambda lo, hi: jammed(For(p, lo, hi, inner), self.jam))
+
+    def found_loop(self, p: Var, first: Expr, stop: Expr, inner: Stmt) -> Stmt:
+        """The loop over those positions whose coordinates are in the map.
+
+        A block of positions is tested first, and those found are gathered without a branch, which the processor could
+        not predict. Then the body runs for them.
+        """
+        start, end, n = self.scope.fresh("start"), self.scope.fresh("end"), self.scope.fresh("n")
+        tested, count, here = self.scope.fresh("p"), self.scope.fresh("count"), self.scope.fresh(self.var)
+        found = Buffer(self.scope.fresh("found").name, I64, -1, True)
+        assert self.filter is not None
+        inside = Select(self.in_range(here), here, self.extent()) if self.type.dynamic else here
+        test = block(
+            Let(here, self.coordinate(tested)),
+            Store(found, count, tested),
+            Set(count, add(count, self.filter.mark(inside))),
+        )
+        tests = block(Declare(count, const(0)), For(tested, first, stop, test))
+        runs = For(n, const(0), count, block(Let(p, Load(found, n)), inner))
+        if self.run is not None and self.run.size <= TESTED:
+            return block(LocalArray(found, TESTED), tests, runs)
+        tests = block(Declare(count, const(0)), For(tested, start, end, test))
+        each = block(Let(end, minimum(add(start, const(TESTED)), stop)), tests, runs)
+        return block(LocalArray(found, TESTED), For(start, first, stop, each, TESTED))
 
     def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """The loop over runs of positions that share a coordinate, so that loops below see each coordinate once."""

@@ -54,6 +54,7 @@ from jsparse.compiler.loops.nest import (
     LoopNest,
     Pack,
     ReserveUpperBound,
+    Scatter,
     Sequence,
     SparseWorkspace,
     TermGuard,
@@ -73,6 +74,7 @@ from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.runs import counted, in_run, tiles_in_run
 from jsparse.compiler.lower.scalars import lowered_scalar
+from jsparse.compiler.lower.scatter import scattered, with_hoisted_memory
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.lower.workspaces import add_if, add_to_workspace, is_sparse_workspace, nonzeros_loop, sparse_where
@@ -94,8 +96,9 @@ def lower(nest: LoopNest) -> Kernel:
     """The kernel of a loop nest."""
     storage = Storage(nest.problem)
     if nest.problem.is_assembly:
-        return Kernel(storage.buffers, listing(nest, storage, _Lowerer(nest.problem)))
-    body = _Lowerer(nest.problem).stmt(nest.body, Scope(storage))
+        body = with_hoisted_memory(listing(nest, storage, _Lowerer(nest.problem)))
+        return Kernel(storage.buffers, body)
+    body = with_hoisted_memory(_Lowerer(nest.problem).stmt(nest.body, Scope(storage)))
     for name in nest.problem.temporaries:
         access = next(s.target for s in nest.problem.statements if s.target.tensor == name)
         body = Borrow(storage.by_name[name], storage.size_of(access), body)
@@ -142,6 +145,8 @@ class _Lowerer:
                 return append(stmt, scope)
             case Pack(body=body):
                 return pack(stmt, scope, lambda inner: self.stmt(body, inner))
+            case Scatter(body=body):
+                return scattered(stmt, scope, lambda inner: self.stmt(body, inner))
             case ReserveUpperBound():
                 return reserve(stmt, scope)
             case AppendEdges(body=body):

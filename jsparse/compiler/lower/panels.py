@@ -30,7 +30,7 @@ from jsparse.compiler.kernel.nodes import (
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels
-from jsparse.compiler.loops.nest import Forall, Pack, Where
+from jsparse.compiler.loops.nest import Forall, Pack, Scatter, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
@@ -64,7 +64,7 @@ def _level(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None
         case Forall(domain=LevelIteration(panel=True) as domain) if stmt.var == var:
             kind = scope.storage.problem.patterns[domain.pattern].levels[domain.level].kind
             return None if kind.is_full else domain
-        case Forall(body=body) | Pack(body=body):
+        case Forall(body=body) | Pack(body=body) | Scatter(body=body):
             return _level(body, var, scope)
         case Where(producer=producer, consumer=consumer):
             return _level(producer, var, scope) or _level(consumer, var, scope)

@@ -14,7 +14,7 @@ from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
-from jsparse.compiler.loops.nest import Forall, Where, assignments
+from jsparse.compiler.loops.nest import Forall, Scatter, Where, assignments
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Scope
@@ -108,7 +108,7 @@ def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:
     match stmt:
         case Forall(var=var, domain=Tiles()):
             return var
-        case Forall(body=body):
+        case Forall(body=body) | Scatter(body=body):
             return _tiled_inside(body)
         case Where(producer=producer):
             return _tiled_inside(producer)

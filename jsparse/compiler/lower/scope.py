@@ -7,16 +7,17 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from jsparse.compiler.kernel.algebra import both, cast, element
-from jsparse.compiler.kernel.nodes import Buffer, Expr, Stmt, Var
+from jsparse.compiler.kernel.nodes import Buffer, Compare, Const, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Workspace
+from jsparse.compiler.lower.bits import bit_of
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CarryIn", "Panel", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
+__all__ = ["CarryIn", "Map", "Panel", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,28 @@ class WorkspaceBuffers:
     values: Buffer | None
     bits: Buffer
     words: Buffer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """The borrowed memory of a segment's map: marks of coordinates, and the positions, if they are read.
+
+    Attributes:
+        marks: a byte for each coordinate, or a bit in words of 64.
+    """
+
+    marks: Buffer
+    positions: Buffer | None
+
+    def has(self, coordinate: Expr) -> Expr:
+        """Whether a coordinate is in the map."""
+        return Compare("!=", self.mark(coordinate), Const(0, I64))
+
+    def mark(self, coordinate: Expr) -> Expr:
+        """1 for a coordinate in the map, 0 for others and for the size of the dimension."""
+        if self.marks.type == I64:
+            return bit_of(self.marks, coordinate)
+        return cast(Load(self.marks, coordinate), I64.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +110,7 @@ class Scope:
     carry_in: CarryIn | None = None
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     packs: Mapping[str, Buffer] = field(default_factory=dict)
+    maps: Mapping[tuple[int, int], Map] = field(default_factory=dict)  # of levels that are looked up
     runs: Mapping[IndexVar, Run] = field(default_factory=dict)  # of loops that are cut
     together: int = 0  # the number of positions that are worked on at a time, in lanes
     counts: Expr | None = None  # of these, which ones have a coordinate in range; all of them if None
@@ -143,6 +167,10 @@ class Scope:
     def with_pack(self, name: str, copy: Buffer) -> Scope:
         """Where rows of the panel lie in `copy`."""
         return replace(self, packs={**self.packs, name: copy})
+
+    def with_map(self, domain: LevelIteration, map_: Map) -> Scope:
+        """Where the present segment of a level is scattered in a map."""
+        return replace(self, maps={**self.maps, (domain.pattern, domain.level): map_})
 
     def with_run(self, var: IndexVar, run: Run) -> Scope:
         """Where the loop over `var` is cut."""

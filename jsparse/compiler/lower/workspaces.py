@@ -32,6 +32,7 @@ from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.loops.domain import WorkspaceNonzeros
 from jsparse.compiler.loops.nest import Assign, Forall, SparseWorkspace, Where
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.bits import has_bit, set_bit, word_of
 from jsparse.compiler.lower.scope import Scope, WorkspaceBuffers
 from jsparse.compiler.semiring import identity
 
@@ -45,7 +46,6 @@ __all__ = [
     "with_memory",
 ]
 
-WORD = 6  # a word has 2⁶ bits
 SHORT = 4096  # coordinates of a workspace that has no bits for words: every word is tested
 
 
@@ -64,9 +64,9 @@ def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
     """The body with memory for an empty workspace: every chunk borrows its own."""
     assert row.var is not None
     size, store = scope.storage.size(row.var), scope.workspaces[row.name]
-    length = _shifted(add(size, const(63)))
+    length = word_of(add(size, const(63)))
     if store.words is not None:
-        body = Borrow(store.words, _shifted(add(length, const(63))), body)
+        body = Borrow(store.words, word_of(add(length, const(63))), body)
     body = Borrow(store.bits, length, body)
     return body if store.values is None else Borrow(store.values, size, body)
 
@@ -96,17 +96,17 @@ def add_to_workspace(assign: Assign, index: Expr | None, value: Expr | None, sco
         return block(Set(register, Binary(operation, register, cast(value, register.type.dtype))), mark)
     row = scope.workspaces[name]
     word = scope.fresh("word")
-    marks: list[Stmt] = [_mark(row.bits, word, index)]
+    marks: list[Stmt] = [set_bit(row.bits, word, index)]
     if row.words is not None:
-        marks.append(_mark(row.words, _shifted(word), word))
+        marks.append(set_bit(row.words, word_of(word), word))
     if value is None or row.values is None:
-        return block(Let(word, _shifted(index)), *marks)
+        return block(Let(word, word_of(index)), *marks)
     value = cast(value, row.values.type.dtype)
     store: Stmt = Store(row.values, index, value, accumulate=True, op=operation)
     if not identity(operation, row.values.type.dtype):  # borrowed memory is zero: a first write may add
-        return block(Let(word, _shifted(index)), *marks, store)
-    again = Compare("!=", Binary("&", Load(row.bits, word), _bit(index)), const(0))
-    return block(Let(word, _shifted(index)), If(again, store, Store(row.values, index, value)), *marks)
+        return block(Let(word, word_of(index)), *marks, store)
+    again = has_bit(row.bits, word, index)
+    return block(Let(word, word_of(index)), If(again, store, Store(row.values, index, value)), *marks)
 
 
 def add_if(condition: Expr, assign: Assign, value: Expr | None, scope: Scope) -> Stmt:
@@ -142,10 +142,10 @@ def nonzeros_loop(loop: Forall, domain: WorkspaceNonzeros, scope: Scope, body: C
         return _each_bit(scope, row.bits, word, at)
 
     n = scope.fresh("n")
-    length = _shifted(add(size, const(63)))
+    length = word_of(add(size, const(63)))
     if row.words is None:
         return For(n, const(0), length, of_word(n))
-    return For(n, const(0), _shifted(add(length, const(63))), _each_bit(scope, row.words, n, of_word))
+    return For(n, const(0), word_of(add(length, const(63))), _each_bit(scope, row.words, n, of_word))
 
 
 def _each_bit(scope: Scope, buffer: Buffer, index: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
@@ -158,20 +158,6 @@ def _each_bit(scope: Scope, buffer: Buffer, index: Expr, body: Callable[[Expr], 
     )
     some = Compare("!=", bits, const(0))
     return block(Declare(bits, Load(buffer, index)), If(some, block(Store(buffer, index, const(0)), While(some, step))))
-
-
-def _mark(buffer: Buffer, index: Expr, number: Expr) -> Stmt:
-    return Store(buffer, index, Binary("|", Load(buffer, index), _bit(number)))
-
-
-def _bit(number: Expr) -> Expr:
-    return Binary("<<", const(1), Binary("&", number, const(63)))
-
-
-def _shifted(number: Expr) -> Expr:
-    if isinstance(number, Const):
-        return const(int(number.value) >> WORD)
-    return Binary(">>", number, const(WORD))
 
 
 def _written(name: str) -> str:

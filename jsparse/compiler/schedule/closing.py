@@ -9,7 +9,14 @@ import numpy as np
 
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, extent, sharing
-from jsparse.compiler.schedule.machine import CACHED_BYTES, LINE_BYTES, PREFETCH_AHEAD, REGISTER_BYTES
+from jsparse.compiler.schedule.machine import (
+    CACHED_BYTES,
+    ENTRY_BYTES,
+    LINE_BYTES,
+    PREFETCH_AHEAD,
+    REGISTER_BYTES,
+    SEGMENTS_AHEAD,
+)
 from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.row_split import may_be_heavy
 from jsparse.compiler.schedule.segments import scatters_many, short_levels
@@ -19,6 +26,7 @@ from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.promote import Promote
+from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import TripCounts
@@ -40,11 +48,12 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     nest = _with(nest, (MergeBy(var, f"P{n}") for var, n in new))
     if nest.first("promote") is None and not nest.problem.is_assembly and nest.reduces_innermost:
         nest = _with(nest, [Promote()])
+    nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
     nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
     if nest.scatters and not nest.panel and scatters_many(nest.problem, patterns):
         nest = _with(nest, [Widen()])
     nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
-    nest = _with(nest, _prefetching(nest))
+    nest = _with(nest, _prefetching(nest, patterns))
     lanes = position_lanes(nest, patterns)
     return nest if lanes is None else nest.then(lanes)
 
@@ -96,9 +105,13 @@ def _grain(nest: Summary, cost: Cost, loop: str) -> int:
     return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.iterations + cost.target, 1)))
 
 
-def _prefetching(nest: Summary) -> Iterator[Transformation]:
-    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory."""
-    if nest.panel or nest.first("prefetch") is not None or not _gathers_from_memory(nest):
+def _prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Transformation]:
+    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory; else
+    in the loops whose coordinates locate segments in memory."""
+    if nest.panel or nest.first("prefetch") is not None:
+        return
+    if not _gathers_from_memory(nest):
+        yield from (Prefetch(loop, SEGMENTS_AHEAD) for loop in _locating_segments(nest, patterns))
         return
     if nest.summed and nest.sums_in_lanes:
         yield Prefetch(nest.summed[-1], PREFETCH_AHEAD)
@@ -107,6 +120,20 @@ def _prefetching(nest: Summary) -> Iterator[Transformation]:
         if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
             yield Prefetch(name, PREFETCH_AHEAD)
             return
+
+
+def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[str]:
+    """Yield the loops over stored entries whose coordinates locate segments of a pattern that is too large for the
+    cache."""
+    walked = {name for name, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
+    for name, loop in nest.chain:
+        domain = loop.domain
+        if not (loop.is_lookup and isinstance(domain, LevelIteration) and domain.level == 0 and name in walked):
+            continue
+        levels = nest.problem.patterns[domain.pattern].levels
+        has_segments = levels[0].kind.is_full and len(levels) > 1 and levels[1].kind.has_pointers
+        if has_segments and patterns[domain.pattern].nse * ENTRY_BYTES > CACHED_BYTES:
+            yield name
 
 
 def _is_single(nest: Summary, level: LevelIteration) -> bool:

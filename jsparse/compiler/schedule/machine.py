@@ -5,11 +5,13 @@ JAX compares the programs of a job's processes as text, so all processes have to
 
 __all__ = [
     "CACHED_BYTES",
+    "ENTRY_BYTES",
     "LARGEST_COPY",
     "LARGEST_TILE",
     "LINE_BYTES",
     "PREFETCH_AHEAD",
     "REGISTER_BYTES",
+    "SEGMENTS_AHEAD",
     "WRITTEN_OUT",
     "gather_cost",
 ]
@@ -21,7 +23,8 @@ LARGEST_COPY = 1 << 18  # the most bytes of a copied panel: it lies on the stack
 WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each
 CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
 PREFETCH_AHEAD = 16  # stored entries: processing them takes about as long as a load from memory
-
+SEGMENTS_AHEAD = 8  # stored entries whose coordinates locate segments: a whole segment is walked for each
+ENTRY_BYTES = 8  # the approximate size of a stored entry: a coordinate and a value
 
 _CACHES = ((1 << 15, 0.3), (CACHED_BYTES, 2.25), (1 << 24, 10.0))
 """The size in bytes and the cost of a miss in multiply-adds, for each cache.

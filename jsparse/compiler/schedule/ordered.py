@@ -18,7 +18,7 @@ from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
 from jsparse.compiler.schedule.layout import layout_of, reordered
 from jsparse.compiler.schedule.legality import is_concordant
-from jsparse.compiler.schedule.machine import CACHED_BYTES, PREFETCH_AHEAD
+from jsparse.compiler.schedule.machine import CACHED_BYTES, ENTRY_BYTES, PREFETCH_AHEAD
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
@@ -27,8 +27,9 @@ from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.workspace import MakeWorkspace
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, trip_counts, walked_levels
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, trip_counts, walked_as, walked_levels
 from jsparse.compiler.statement import Statement
 from jsparse.errors import ScheduleError
 from jsparse.notation.assignment import IndexVar
@@ -39,7 +40,6 @@ MAX_ORDERS = 120  # orders of a term's own loops that are priced
 SHORT_ROW = 1 << 16  # a workspace row of at most this length is always allowed
 ROW_WORK = 4  # a longer row may have at most this many elements per multiply-add
 SEVERAL = 1.0  # the cost of comparing one coordinate while merging
-ENTRY_BYTES = 8  # the approximate size of a stored entry: a coordinate and a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,14 @@ class _Order:
         own: the variables of its own loops, inside the shared ones.
         cost: the estimated cost.
         merge_leaders: (variable, pattern) where patterns meet.
+        scattered: the levels whose segments are scattered into maps.
         walked: (pattern, its levels in the order of the loops).
     """
 
     own: tuple[IndexVar, ...]
     cost: float
     merge_leaders: tuple[tuple[IndexVar, int], ...]
+    scattered: tuple[str, ...]
     walked: tuple[tuple[int, tuple[int, ...]], ...]
 
 
@@ -110,6 +112,7 @@ def _structure(
     yield from (Reorder(own.own, n) for n, own in enumerate(chosen))
     for var, n in dict.fromkeys(leader for own in chosen for leader in own.merge_leaders):
         yield MergeBy(var, f"P{n}")
+    yield from (ScatterSegment(level) for level in dict.fromkeys(name for own in chosen for name in own.scattered))
 
 
 def _attributes(
@@ -146,11 +149,13 @@ def _decision(step: Transformation) -> tuple[object, ...]:
             return "reorder", term
         case MergeBy(loop=loop) | Prefetch(loop=loop):
             return step.keyword, loop
+        case ScatterSegment(level=level):
+            return step.keyword, level
     return (step.keyword,)
 
 
 def _rank(step: Transformation) -> int:
-    order = (Reorder, MakeWorkspace, MergeBy, Parallelize, Prefetch)
+    order = (Reorder, MakeWorkspace, MergeBy, ScatterSegment, Parallelize, Prefetch)
     if isinstance(step, Reorder):
         return 0 if step.term is None else 4
     return next((2 * n + 1 for n, kind in enumerate(order) if isinstance(step, kind)), 0)
@@ -211,7 +216,12 @@ def _best(
             counted = trip_counts(part, walk, known)
             cost = SEVERAL * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
             merge_leaders = tuple((v, term.patterns[n]) for v, n in counted.merge_leaders if v not in shared)
-            found.append(_Order(order, cost, merge_leaders, tuple(zip(term.patterns, levels, strict=True))))
+            scattered = tuple(
+                f"P{term.patterns[n]}.{level}"
+                for n, level in counted.scattered
+                if walked_as(names[n], walk)[level] not in shared
+            )
+            found.append(_Order(order, cost, merge_leaders, scattered, tuple(zip(term.patterns, levels, strict=True))))
     return min(found, key=lambda order: order.cost, default=None)
 
 

@@ -19,6 +19,7 @@ from jsparse.compiler.schedule.transformations.precompute import Precompute
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Known, Specialize
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll import Unroll
@@ -122,6 +123,10 @@ class Schedule:
     def merge_by(self, loop: str, leader: str) -> Schedule:
         """Walk the pattern `leader`, such as P0, where several meet, and look its coordinates up in the others."""
         return self.then(MergeBy(loop, leader))
+
+    def scatter(self, level: str) -> Schedule:
+        """Scatter the segments of a level that is looked up, such as P1.1, into maps from coordinates to positions."""
+        return self.then(ScatterSegment(level))
 
     def unroll(self, loop: str) -> Schedule:
         """Write out all iterations of a loop."""

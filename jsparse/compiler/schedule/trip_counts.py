@@ -1,8 +1,9 @@
 """Trip counts of the loops over one or several patterns, and the merge leader where patterns meet.
 
-If several patterns have a level of a variable, the loop walks the leader's entries. Each other pattern is assumed to
-store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored entries
-are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes.
+If several patterns have a level of a variable, the loop walks the leader's entries. They are looked up in the others,
+by searches or in maps of segments, and the leader is the one for which that costs least. Each other pattern is assumed
+to store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored
+entries are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ __all__ = ["UNKNOWN", "TripCounts", "trip_counts", "walked_as", "walked_levels"]
 UNKNOWN = 1 << 10  # the size of an index variable that is known only at run time
 DERIVED_DENSE = 4  # a transposed index has a dense outermost level if its size is at most this many times nse
 SEARCH = 1.0  # the cost of a step of a bisection, relative to loading a coordinate in a loop
+LOOKUP = 1.0  # the cost of a lookup in a map
+SCATTER = 3.0  # the cost of an entry that is put into a map, and taken out
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,13 @@ class TripCounts:
         iterations: the coordinates that the variable's loop visits, over all of its executions, with searches.
         entries: the combinations of entries that are left below it.
         merge_leaders: (variable, pattern) where several patterns meet.
+        scattered: (pattern, level) of the levels whose segments are worth scattering into maps.
     """
 
     iterations: tuple[float, ...]
     entries: tuple[float, ...]
     merge_leaders: tuple[tuple[IndexVar, int], ...]
+    scattered: tuple[tuple[int, int], ...] = ()
 
 
 def walked_levels(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[int, ...]:
@@ -59,47 +64,101 @@ def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[Inde
 def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> TripCounts:
     """The trip counts of loops in the order `walk`."""
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
+    known = [1.0] * len(left)  # the positions of the level above that each pattern's next level is read below
     bound: set[IndexVar] = set()
-    iterations, entries, merge_leaders = [], [], []
+    iterations, entries, merge_leaders, scattered = [], [], [], list[tuple[int, int]]()
     count = 1.0
     for var in walk:
-        met = [(fan, n) for n, fans in enumerate(left) if fans and fans[0][0] == var for fan in [fans[0][1:]]]
+        met = [n for n, fans in enumerate(left) if fans and fans[0].var == var]
         size = max(problem.size[var] or UNKNOWN, 1)
-        sparse = sorted((fan, n) for (fan, dense), n in met if not dense)
-        (fan, leader), *others = sparse or [(float(size), met[0][1] if met else 0)]
-        searched = sum(SEARCH * log2(1 + other) for other, _ in others)
-        here = count * fan * (1 + searched)
-        count *= fan
-        for other, _ in others:
-            count *= min(other / size, 1.0)
+        sparse = [(left[n][0], n) for n in met if not left[n][0].is_full]
+        meeting = _met(count, sparse, known) or _Meeting(count * size, float(size), met[0] if met else 0, ())
+        here = meeting.cost
+        scattered += meeting.scattered
+        count *= meeting.fan
+        for other, n in sparse:
+            if n != meeting.leader:
+                count *= min(other.count / size, 1.0)
         bound.add(var)
         for n, fans in enumerate(left):
-            del fans[: any(n == number for _, number in met)]
-            while fans and fans[0][0] in bound:  # a diagonal, or a level whose variable another pattern has bound
-                name, other, dense = fans.pop(0)
-                if not dense:
-                    here += count * SEARCH * log2(1 + other)
-                    count *= min(other / max(problem.size[name] or UNKNOWN, 1), 1.0)
+            if n in met:
+                del fans[0]
+                known[n] = count
+            while fans and fans[0].var in bound:  # a diagonal, or a level whose variable another pattern has bound
+                fan = fans.pop(0)
+                if not fan.is_full:
+                    cost, in_map = _lookup(fan, count, known[n])
+                    here += cost
+                    scattered += [(n, fan.level)] if in_map else []
+                    count *= min(fan.count / max(problem.size[fan.var] or UNKNOWN, 1), 1.0)
+                known[n] = count
         iterations.append(here)
         entries.append(count)
-        if others:
-            merge_leaders.append((var, leader))
-    return TripCounts(tuple(iterations), tuple(entries), tuple(merge_leaders))
+        if len(sparse) > 1:
+            merge_leaders.append((var, meeting.leader))
+    return TripCounts(tuple(iterations), tuple(entries), tuple(merge_leaders), tuple(scattered))
 
 
-def _fans(
-    problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored
-) -> list[tuple[IndexVar, float, bool]]:
-    """For each level in the order walked: its variable, its entries per position of the level above, if it is dense."""
+@dataclass(frozen=True, slots=True)
+class _Fan:
+    """A level in the order walked: its entries per position of the level above, if it is full, and if it has segments
+    that can be scattered."""
+
+    var: IndexVar
+    level: int
+    count: float
+    is_full: bool
+    has_segments: bool
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Meeting:
+    """The loop at which patterns meet: its cost, its entries per position above, its leader, and what is scattered."""
+
+    cost: float
+    fan: float
+    leader: int
+    scattered: tuple[tuple[int, int], ...]
+
+
+def _met(count: float, sparse: Sequence[tuple[_Fan, int]], known: Sequence[float]) -> _Meeting | None:
+    """The cheapest loop over the levels that meet at a variable, `count` times; None if there are none."""
+    return min((_led(fan, n, count, sparse, known) for fan, n in sparse), default=None)
+
+
+def _led(
+    leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], known: Sequence[float]
+) -> _Meeting:
+    """The loop over the entries of one level, which are looked up in the others."""
+    cost, scattered = count * leader.count, list[tuple[int, int]]()
+    for other, n in sparse:
+        if n != number:
+            found, in_map = _lookup(other, count * leader.count, known[n])
+            cost += found
+            scattered += [(n, other.level)] if in_map else []
+    return _Meeting(cost, leader.count, number, tuple(scattered))
+
+
+def _lookup(fan: _Fan, times: float, segments: float) -> tuple[float, bool]:
+    """The cost of looking up a coordinate a number of times, and whether segments are scattered into maps for it."""
+    search = times * SEARCH * log2(1 + fan.count)
+    in_map = LOOKUP * times + SCATTER * segments * fan.count
+    return (in_map, True) if fan.has_segments and in_map < search else (search, False)
+
+
+def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> list[_Fan]:
+    """A pattern's levels in the order walked."""
     order = walked_as(names, walk)
     if order == tuple(names):
-        kinds = [level.kind.is_full for level in pattern.format.levels]
+        levels = pattern.format.levels
+        kinds = [(x.kind.is_full, x.kind.has_pointers and x.kind.has_coordinates and x.unique) for x in levels]
         counts = [float(size) for size in pattern.level_sizes]
     else:
         sizes = [float(problem.size[var] or UNKNOWN) for var in order]
         dense_outermost = sizes[0] <= DERIVED_DENSE * pattern.nse  # an approximation of `formats.derived_format`
-        kinds = [dense_outermost, *[False] * (len(order) - 1)]
+        kinds = [(dense_outermost, not dense_outermost), *[(False, True)] * (len(order) - 1)]
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]
     above = [1.0, *counts]
-    return [(v, c / max(a, 1.0), d) for v, c, a, d in zip(order, counts, above, kinds, strict=False)]
+    both = zip(order, counts, above, kinds, strict=False)
+    return [_Fan(v, level, c / max(a, 1.0), *kind) for level, (v, c, a, kind) in enumerate(both)]

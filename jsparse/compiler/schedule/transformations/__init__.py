@@ -13,6 +13,7 @@ from jsparse.compiler.schedule.transformations.precompute import Precompute
 from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll import Unroll
@@ -36,6 +37,7 @@ TRANSFORMATIONS: dict[str, Any] = {
         CacheRead,
         MakeWorkspace,
         MergeBy,
+        ScatterSegment,
         Unroll,
         UnrollAndJam,
         Specialize,

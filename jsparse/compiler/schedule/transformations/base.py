@@ -10,7 +10,7 @@ from jsparse.compiler.schedule.summary import Summary
 
 __all__ = ["Step", "lanes_reason", "loops_of", "no_loop", "structure_reason", "with_loops"]
 
-WORKSPACES = ("precompute", "promote", "cache_read")
+WORKSPACES = ("precompute", "promote", "cache_read", "scatter")
 OF_LOOPS = ("unroll_and_jam", "unroll", "prefetch", "parallelize", "merge_by", "vectorize")
 
 

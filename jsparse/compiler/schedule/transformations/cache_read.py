@@ -49,8 +49,9 @@ class CacheRead(Step):
         var = nest.outer.get(self.loop)
         if var is None or var in nest.positions or self.loop not in nest.loops or var == nest.vector:
             return f"{self.loop} is no loop over panels of coordinates"
-        if nest.first("cache_read") is not None or nest.first("precompute") is not None:
-            return f"'{nest.first('cache_read') or nest.first('precompute')}' has made a copy already"
+        for keyword in ("cache_read", "precompute", "scatter"):
+            if nest.first(keyword) is not None:
+                return f"'{nest.first(keyword)}' has made a workspace already"
         if nest.vector is None:
             return "rows are copied by register tiles, and nothing runs in lanes"
         tiles = next(name for name, v in nest.outer.items() if v == nest.vector)

@@ -55,6 +55,8 @@ class MergeBy(Step):
             return f"{self.leader} has no level of {self.loop}"
         if self.loop in nest.splits or self.loop in nest.positions:
             return f"the loop over {self.loop} is divided by the entries of one pattern already"
+        if nest.first("scatter") is not None:
+            return f"'{nest.first('scatter')}' is for the lookups as they are: merge before"
         located = {n: _is_located(nest.problem, n, names[n].index(self.loop)) for n in walking}
         if not nest.concordant and located[self.pattern] > min(located.values()):
             return f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so that another one is walked"

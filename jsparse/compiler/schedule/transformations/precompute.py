@@ -46,7 +46,7 @@ class Precompute(Step):
         missing = [name for name in self.loops if name not in nest.loops]
         if missing or not self.loops:
             return no_loop(missing[0], nest) if missing else "name the loops to sum over"
-        for keyword in ("precompute", "promote", "cache_read"):
+        for keyword in ("precompute", "promote", "cache_read", "scatter"):
             if nest.first(keyword) is not None:
                 return f"'{nest.first(keyword)}' has made a workspace already: precompute before"
         if not nest.sums_first:

@@ -39,6 +39,8 @@ class Promote(Step):
         """Why the step is illegal; None if it is legal."""
         if nest.first("promote") is not None:
             return "the target's sums are in registers already"
+        if nest.first("scatter") is not None:
+            return f"'{nest.first('scatter')}' has made a map already: promote before"
         if nest.problem.is_assembly:
             return "an assembly has a workspace already"
         return None

@@ -48,6 +48,8 @@ class UnrollAndJam(Step):
             return lanes_reason(nest, self.loop)
         if not 1 < self.copies <= MOST:
             return f"2 to {MOST} iterations run at a time, not {self.copies}"
+        if nest.first("scatter") is not None:
+            return f"'{nest.first('scatter')}' has made a map for one iteration at a time"
         if nest.first("unroll_and_jam") is not None or nest.first("unroll") is not None:
             return "a loop is unrolled already"
         if self.loop in nest.splits or self.loop in nest.outer or self.loop in nest.fused:

@@ -1,0 +1,143 @@
+"""`scatter`: a segment is scattered into a map, in which lookups take one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from jsparse.compiler.loops.assemble import own_loops
+from jsparse.compiler.loops.chain import loops_over
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.level_iterators import Loop
+from jsparse.compiler.loops.nest import Forall, LoopNest, Scatter, Stmt, with_children
+from jsparse.compiler.problem import Positions, Problem
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, loops_of, with_loops
+
+__all__ = ["ScatterSegment"]
+
+LARGEST_MAP = 1 << 30  # coordinates of a dimension
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterSegment(Step):
+    """Scatter the segment of a level that is looked up: a workspace maps its coordinates to positions.
+
+    The map is made where the position of the level above is known, outside of all loops further in. It pays if these
+    look up many more coordinates than the segment has entries: as Gustavson's algorithm does for products that a
+    pattern samples, and as it is done to count triangles (Schank and Wagner, 2005).
+
+    Attributes:
+        level: the pattern and the number of its level, as in `P1.1`.
+    """
+
+    level: str
+    keyword: ClassVar[str] = "scatter"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.level)
+
+    @staticmethod
+    def parse(words: list[str]) -> ScatterSegment:
+        """Read the words of a line behind the keyword."""
+        (level,) = words
+        pattern, _, number = level[1:].partition(".")
+        if not (level.startswith("P") and pattern.isdecimal() and number.isdecimal()):
+            raise ValueError(f"expected a level of a pattern, as in P1.0, but got {level!r}")
+        return ScatterSegment(level)
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The numbers of the pattern and of its level."""
+        pattern, level = self.level[1:].split(".")
+        return int(pattern), int(level)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if nest.problem.is_assembly and not nest.problem.ordered:
+            return "the entries are listed without loops"
+        if any(step.level == self.level for step in nest.found("scatter")):
+            return f"{self.level} is scattered already"
+        for keyword in ("unroll", "unroll_and_jam"):
+            if nest.first(keyword) is not None:
+                return f"'{nest.first(keyword)}' runs several iterations at a time, which would share a map"
+        pattern, level = self.numbers
+        if not (pattern < len(nest.problem.patterns) and level < len(nest.problem.level_variables[pattern])):
+            return f"there is no level {self.level}"
+        if not nest.concordant:  # else what the levels are is known later
+            if _lookup(nest, pattern, level) is None:
+                return f"{self.level} is not looked up"
+            if not _has_segments(nest.problem, pattern, level):
+                return f"{self.level} has no segments of distinct coordinates, which are searched"
+        var = nest.problem.level_variables[pattern][level]
+        size = nest.problem.size[var]
+        if size is not None and size > LARGEST_MAP:
+            return f"a map has at most {LARGEST_MAP:,} coordinates, not the {size:,} of {var}"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step."""
+        pattern, level = self.numbers
+        names = nest.problem.level_variables[pattern]
+        map_ = Scatter(
+            names[level],
+            LevelIteration(pattern, level, bound=True, scattered=True),
+            _reads_positions(nest.problem, pattern, level),
+            loops_of(nest),
+        )
+        inner = _in_map(loops_of(nest), pattern, level)
+        known = {*nest.problem.batch_variables[pattern]}
+        return with_loops(nest, _placed(inner, map_, known))
+
+
+def _has_segments(problem: Problem, pattern: int, level: int) -> bool:
+    """Whether a level has segments of distinct coordinates, which are searched."""
+    type_ = problem.patterns[pattern]
+    kind = type_.levels[level].kind
+    return kind.has_pointers and kind.has_coordinates and not type_.repeats(level)
+
+
+def _lookup(nest: Summary, pattern: int, level: int) -> Loop | None:
+    """The lookup in a level; None if there is none."""
+    for loop in _loops(nest, pattern):
+        domain = loop.domain
+        if isinstance(domain, LevelIteration) and (domain.pattern, domain.level) == (pattern, level):
+            return loop if domain.bound else None
+    return None
+
+
+def _loops(nest: Summary, pattern: int) -> list[Loop]:
+    """The loops that may look coordinates up in a pattern: in an assembly, those of its term."""
+    if not nest.problem.ordered:
+        return [loop for _, loop in nest.chain]
+    terms = (n for n, term in enumerate(nest.problem.terms) if pattern in term.patterns)
+    return [loop for n in terms for loop in own_loops(nest.problem, nest.shape, n)]
+
+
+def _reads_positions(problem: Problem, pattern: int, level: int) -> bool:
+    """Whether the positions of a level's entries are read: by deeper levels, or by a tensor that lies on them."""
+    if level < len(problem.patterns[pattern].levels) - 1:
+        return True
+    positions = (axis for tensor in problem.tensors for axis in tensor.axes if isinstance(axis, Positions))
+    return any(axis.pattern == pattern for axis in positions)
+
+
+def _in_map(stmt: Stmt, pattern: int, level: int) -> Stmt:
+    """The statement that looks coordinates of the level up in the map."""
+    inner = with_children(stmt, lambda child: _in_map(child, pattern, level))
+    if not (isinstance(inner, Forall) and isinstance(inner.domain, LevelIteration)):
+        return inner
+    is_level = inner.domain.bound and (inner.domain.pattern, inner.domain.level) == (pattern, level)
+    return replace(inner, domain=replace(inner.domain, scattered=True)) if is_level else inner
+
+
+def _placed(stmt: Stmt, map_: Scatter, left: set[str]) -> Stmt:
+    """The statement with the map around what stands inside of the position above, and of the variables `left`."""
+    above = (map_.domain.pattern, map_.domain.level - 1)
+    if not left and not loops_over(stmt, *above):
+        return replace(map_, body=stmt)
+    if isinstance(stmt, Forall):
+        left = left - set(stmt.variables)
+    own = map_.domain
+    return with_children(stmt, lambda x: _placed(x, map_, left) if loops_over(x, own.pattern, own.level) else x)
