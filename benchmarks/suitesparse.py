@@ -53,17 +53,17 @@ def dense_step(
     return step
 
 
-def sparse_step(operator: Operator, matrices: Sequence[sp.csr_array], sort: bool = True) -> Step:
+def sparse_step(operator: Operator, matrices: Sequence[sp.csr_array], sort: bool = True, masked: bool = False) -> Step:
     """A step that computes `operator(graphblas, *matrices)`, an expression with a sparse result.
 
     The result's values are compared. Without `sort`, a row's entries may stay unsorted until an operation needs them in
-    order.
+    order. `masked`: the first matrix is the mask of the result.
     """
     gb = import_graphblas()
     given = [gb.io.from_scipy_sparse(matrix) for matrix in matrices]
 
     def step() -> Any:
-        result = operator(gb, *given).new()
+        result = operator(gb, *given).new(mask=given[0].S) if masked else operator(gb, *given).new()
         if sort:
             result.wait("materialize")
         return _Late(lambda: result.to_coo()[2])
