@@ -14,6 +14,7 @@
 
 #include "execution/call_table.h"
 #include "kernel/guard.h"
+#include "kernel/workspace.h"
 #include "memory/pages.h"
 #include "threads/loops.h"
 #include "threads/parallel_for.h"
@@ -223,6 +224,8 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool vali
   ctx.parallel_for = ffi_parallel_for;
   ctx.api = frame->api;
   ctx.ctx = frame->ctx;
+  SpareMemory memory;
+  ctx.spare = &memory;
   if (validity && args > 0) {
     const auto* invalid = static_cast<const XLA_FFI_Buffer*>(frame->args.args[args - 1]);
     if (invalid->dtype != XLA_FFI_DataType_PRED || invalid->rank != 0) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel/guard.h"
+#include "kernel/workspace.h"
 #include "threads/parallel_for.h"
 
 namespace jsparse {
@@ -17,8 +18,11 @@ namespace {
 // large enough that the cost of a thread (tens of microseconds) does not matter. A pool of our own beside XLA's would
 // compete with it for the same cores.
 struct HostContext : Context {
+  SpareMemory memory;
   std::mutex mutex;  // a chunk may itself open a parallel loop
   std::vector<std::thread> threads;
+
+  HostContext() { spare = &memory; }
 
   ~HostContext() {
     for (auto& thread : threads) thread.join();

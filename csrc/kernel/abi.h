@@ -6,16 +6,19 @@
 
 namespace jsparse {
 
-constexpr int64_t kAbi = 2;
+constexpr int64_t kAbi = 3;
 
 using Body = void (*)(void* arg, int64_t i);
 
 struct Context;
+class SpareMemory;
 
-// Allocates zeroed memory for a kernel. Any thread may call it. If there is no memory, it returns null and sets the
-// context's `error`. (workspace.cc)
-void* lend_zeros(Context* ctx, int64_t bytes);
-void take_back(Context* ctx, void* data);
+// Allocates memory for a kernel, which is zeroed if `zeros` is not 0. Any thread may call it. If there is no memory, it
+// returns null and sets the context's `error`. (workspace.cc)
+void* lend(Context* ctx, int64_t bytes, int64_t zeros);
+
+// Takes memory back. If `zeros` is not 0, all of it is zero again.
+void take_back(Context* ctx, void* data, int64_t bytes, int64_t zeros);
 
 struct Context {
   int64_t abi = kAbi;
@@ -24,8 +27,9 @@ struct Context {
   int64_t num_threads = 1;
   void (*parallel_for)(Context* ctx, int64_t n, Body body, void* arg) = nullptr;
   const char* error = nullptr;  // a kernel that fails sets it and returns nonzero; the text outlives the call
-  void* (*borrow)(Context* ctx, int64_t bytes) = lend_zeros;
-  void (*give_back)(Context* ctx, void* data) = take_back;
+  void* (*borrow)(Context* ctx, int64_t bytes, int64_t zeros) = lend;
+  void (*give_back)(Context* ctx, void* data, int64_t bytes, int64_t zeros) = take_back;
+  SpareMemory* spare = nullptr;  // what was given back during the call; without it, memory is freed at once
 };
 
 using Kernel = int (*)(Context* ctx, void* const* buffers, const int64_t* const* dims);

@@ -44,6 +44,7 @@ _Context._fields_ = [
     ("error", ctypes.c_void_p),
     ("borrow", ctypes.c_void_p),
     ("give_back", ctypes.c_void_p),
+    ("spare", ctypes.c_void_p),
 ]
 
 FAILED = 1

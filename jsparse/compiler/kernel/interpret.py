@@ -171,8 +171,11 @@ class _Machine:
             case LocalArray(buffer=buffer, length=length):
                 self.flat[buffer.name] = np.full(length, -77, buffer.type.dtype)
             case Borrow(buffer=buffer, length=length, body=body):
-                self.flat[buffer.name] = np.zeros(self.value(length, env), buffer.type.dtype)
+                content = 0 if stmt.zeros else -77
+                self.flat[buffer.name] = np.full(self.value(length, env), content, buffer.type.dtype)
                 self.run(body, env)
+                if stmt.stays_empty and self.flat[buffer.name].any():
+                    raise ValueError(f"{buffer.name} is not empty at the end")
                 del self.flat[buffer.name]
             case Prefetch():
                 pass

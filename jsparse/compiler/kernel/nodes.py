@@ -347,17 +347,19 @@ class LocalArray:
 
 @dataclass(frozen=True, slots=True)
 class Borrow:
-    """Run the body with an array of `length` zeros in memory of the run time. The slot of `buffer` is -1.
+    """Run the body with an array of `length` elements in memory of the run time. The slot of `buffer` is -1.
 
     If there is not enough memory, the body is skipped and the kernel fails.
 
     Attributes:
-        stays_empty: the body leaves the memory as it found it, or does not depend on its content.
+        zeros: whether all elements are zero at first.
+        stays_empty: whether the body leaves zeros.
     """
 
     buffer: Buffer
     length: Expr
     body: Stmt
+    zeros: bool = True
     stays_empty: bool = False
 
 

@@ -103,7 +103,7 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}parallel {var.name} < {expr_text(count)}:"
             yield from _lines(body, indent + "  ")
         case Borrow(buffer=buffer, length=length, body=body):
-            yield f"{indent}with {buffer.name}: {buffer.type}[{expr_text(length)}] of zero:"
+            yield f"{indent}with {buffer.name}: {buffer.type}[{expr_text(length)}]{' of zero' if stmt.zeros else ''}:"
             yield from _lines(body, indent + "  ")
         case _:
             yield indent + _simple(stmt)

@@ -53,17 +53,17 @@ def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], Stmt]) -> Stm
     inner = body(scope.with_map(stmt.domain, Map(marks, positions)))
     run: Stmt = block(level.serial(put), inner, level.serial(lambda entry: marked(entry, 0)))
     if positions is not None:
-        run = Borrow(positions, level.extent(), run, stays_empty=True)
+        run = Borrow(positions, level.extent(), run, zeros=False)
     length = add(level.extent(), const(1)) if in_bytes else add(word_of(level.extent()), const(1))
     return Borrow(marks, length, run, stays_empty=True)
 
 
 def with_hoisted_memory(stmt: Stmt) -> Stmt:
-    """The kernel in which each chunk borrows memory that stays empty once, outside of its loops."""
+    """The kernel in which each chunk borrows workspaces once, outside of its loops, unless it needs new zeros."""
     found: list[Borrow] = []
 
     def visit(node: Any) -> Any:
-        if isinstance(node, Borrow) and node.stays_empty:
+        if isinstance(node, Borrow) and (node.stays_empty or not node.zeros):
             found.append(node)
             return visit(node.body)
         if isinstance(node, Parallel):

@@ -66,9 +66,9 @@ def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
     size, store = scope.storage.size(row.var), scope.workspaces[row.name]
     length = word_of(add(size, const(63)))
     if store.words is not None:
-        body = Borrow(store.words, word_of(add(length, const(63))), body)
-    body = Borrow(store.bits, length, body)
-    return body if store.values is None else Borrow(store.values, size, body)
+        body = Borrow(store.words, word_of(add(length, const(63))), body, stays_empty=True)
+    body = Borrow(store.bits, length, body, stays_empty=True)
+    return body if store.values is None else Borrow(store.values, size, body, stays_empty=True)
 
 
 def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:

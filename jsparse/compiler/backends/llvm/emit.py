@@ -195,13 +195,14 @@ class _Body:
             self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3, 1))])
 
     def borrow(self, stmt: Borrow) -> None:
-        """data = context->borrow(context, bytes); unless it is null: the body, context->give_back(context, data)"""
+        """data = context->borrow(context, bytes, zeros); unless it is null: the body, then
+        context->give_back(context, data, bytes, zeros)"""
         bytes_ = self.builder.mul(self.expr.value(stmt.length), ir.Constant(I64, bytes_of(stmt.buffer.type)))
-        data = self.call_context(4, [self.context, bytes_])
+        data = self.call_context(4, [self.context, bytes_, ir.Constant(I64, int(stmt.zeros))])
         with self.builder.if_then(self.builder.icmp_unsigned("!=", data, ir.Constant(POINTER, None))):
             self.expr.buffers[stmt.buffer.name] = data
             self.stmt(stmt.body)
-            self.call_context(5, [self.context, data])
+            self.call_context(5, [self.context, data, bytes_, ir.Constant(I64, int(stmt.stays_empty))])
 
     def call_context(self, field: int, arguments: list[Any]) -> Any:
         """Call a function that the context points to."""
@@ -281,6 +282,6 @@ class _LoadedFunction(ir.LoadInstr):  # type: ignore[misc]
 
 _CONTEXT_FUNCTIONS = {
     2: ir.FunctionType(ir.VoidType(), [POINTER, I64, POINTER, POINTER]),  # parallel_for
-    4: ir.FunctionType(POINTER, [POINTER, I64]),  # borrow
-    5: ir.FunctionType(ir.VoidType(), [POINTER, POINTER]),  # give_back
+    4: ir.FunctionType(POINTER, [POINTER, I64, I64]),  # borrow
+    5: ir.FunctionType(ir.VoidType(), [POINTER, POINTER, I64, I64]),  # give_back
 }

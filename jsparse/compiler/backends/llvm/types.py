@@ -12,7 +12,7 @@ I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 POINTER = ir.PointerType()
 
 # struct Context of csrc/kernel/abi.h: the fields that generated code reads
-CONTEXT = ir.LiteralStructType([I64, I64, POINTER, POINTER, POINTER, POINTER])
+CONTEXT = ir.LiteralStructType([I64, I64, POINTER, POINTER, POINTER, POINTER, POINTER])
 
 # Narrow floats are their bits until they are cast.
 _SCALARS: dict[str, tuple[ir.Type, int]] = {
