@@ -72,13 +72,11 @@ def with_memory(scope: Scope, row: SparseWorkspace, body: Stmt) -> Stmt:
 
 
 def sparse_where(where: Where, row: SparseWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]) -> Stmt:
-    """Producer, then consumer. A scalar workspace is declared here, and consumed only if it was written."""
-    if row.var is not None:
-        return block(lower(where.producer, scope), lower(where.consumer, scope))
+    """Producer, then consumer if anything was written. A scalar workspace is declared here."""
     written = scope.fresh("written", BOOL)
     inner = scope.with_register(_written(row.name), written)
     start: list[Stmt] = [Declare(written, zero(BOOL))]
-    if row.dtype:
+    if row.dtype and row.var is None:
         value = scope.fresh(row.name, Type(row.dtype))
         inner = inner.with_register(row.name, value)
         start.append(Declare(value, Const(row.monoid.zero, value.type)))
@@ -96,7 +94,7 @@ def add_to_workspace(assign: Assign, index: Expr | None, value: Expr | None, sco
         return block(Set(register, Binary(operation, register, cast(value, register.type.dtype))), mark)
     row = scope.workspaces[name]
     word = scope.fresh("word")
-    marks: list[Stmt] = [set_bit(row.bits, word, index)]
+    marks: list[Stmt] = [Set(scope.registers[_written(name)], Const(1, BOOL)), set_bit(row.bits, word, index)]
     if row.words is not None:
         marks.append(set_bit(row.words, word_of(word), word))
     if value is None or row.values is None:
