@@ -19,7 +19,7 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
-from jsparse.planning.concordize import conversions
+from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.contraction_path import Step, contraction_path
 from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
 from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
@@ -106,7 +106,7 @@ class _Planner:
             terms, repeated = _without_repeats(terms)
         planned = self._in_steps(terms, dtypes, output)
         provisional = provisional_output(self.text, [term.product for term, _ in planned], output, nse)
-        concordant = [(self._concordant(term, provisional), own) for term, own in planned]
+        concordant = self._concordant(planned, provisional)
         if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
@@ -177,17 +177,32 @@ class _Planner:
         assignment = Assignment(target, tuple(accesses[n] for n in chosen))
         return replace(product, assignment=assignment, operands=tuple(self.values[values[n]] for n in chosen))
 
-    def _concordant(self, term: _Term, provisional: PatternRef | None) -> _Term:
-        """The term with values converted so that all of its patterns, and the output's, are concordant."""
-        values, operands = list(term.values), list(term.product.operands)
-        for n, format in conversions(term.product, provisional):
-            values[n] = self._converted(values[n], format)
-            operands[n] = self.values[values[n]]
-        if tuple(values) == term.values:
+    def _concordant(
+        self, terms: Sequence[tuple[_Term, Dtypes]], provisional: PatternRef | None
+    ) -> list[tuple[_Term, Dtypes]]:
+        """The terms with values converted where that pays, or where patterns and the output's are not concordant.
+
+        A schedule is for operands as they are stored, so then only what contradicts the others is converted.
+        """
+        products = [term.product for term, _ in terms]
+        if self.schedules:
+            found = [fewest_conversions(product, provisional) for product in products]
+        else:
+            found = cheapest_conversions(products, [dtypes for _, dtypes in terms], provisional)
+        return [(self._with(term, own), dtypes) for (term, dtypes), own in zip(terms, found, strict=True)]
+
+    def _with(self, term: _Term, conversions: Sequence[Conversion]) -> _Term:
+        """The term on converted values."""
+        if not conversions:
             return term
+        values, operands = list(term.values), list(term.product.operands)
+        for one in conversions:
+            values[one.operand] = self._converted(values[one.operand], one)
+            operands[one.operand] = self.values[values[one.operand]]
         return _Term(term.coefficient, replace(term.product, operands=tuple(operands)), tuple(values))
 
-    def _converted(self, value: int, format: Format) -> int:
+    def _converted(self, value: int, conversion: Conversion) -> int:
+        format = conversion.format
         if (value, format) not in self.converted:
             given = self.values[value]
             assert given.stored is not None
@@ -195,7 +210,8 @@ class _Planner:
             assert isinstance(pattern, DynamicType)
             type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern, format))
             stored = PatternRef(type_, next(self.groups))
-            self.converted[value, format] = self.add(Convert(value, format), replace(given, stored=stored))
+            instruction = Convert(value, format, conversion.cost)
+            self.converted[value, format] = self.add(instruction, replace(given, stored=stored))
         return self.converted[value, format]
 
     def _stored(
