@@ -69,7 +69,10 @@ def cheapest_conversions(
         found = [
             einsum_sorts(term) if _is_met(work, on) else None for work, term in zip(products, sortable, strict=True)
         ]
-    return [_applied(work, on, fixed, sorts) for work, sorts in zip(products, found, strict=True)]
+    return [
+        fewest_conversions(work, on) if sorts is None else _of_sorts(work, fixed, sorts)
+        for work, sorts in zip(products, found, strict=True)
+    ]
 
 
 def fewest_conversions(work: TypedProduct, on: PatternRef | None) -> Conversions:
@@ -87,16 +90,14 @@ def fewest_conversions(work: TypedProduct, on: PatternRef | None) -> Conversions
     raise AssertionError("patterns are concordant after all of them are sorted in one order")
 
 
-def _applied(work: TypedProduct, on: PatternRef | None, fixed: PatternRef | None, sorts: Sorts | None) -> Conversions:
-    """The conversions for these sorts; the fewest if patterns still contradict each other after them."""
-    if sorts is None:
-        return fewest_conversions(work, on)
+def _of_sorts(work: TypedProduct, fixed: PatternRef | None, sorts: Sorts) -> Conversions:
+    """The conversions for sorts of the patterns of a term."""
+    if all(order is None for order in sorts.orders):
+        return ()
     chosen = dict(zip(work.walked(fixed), sorts.orders, strict=True))
     keys = ((n, work.key_of(n)) for n in range(len(work.operands)))
-    orders = {n: order for n, key in keys if key is not None for order in [chosen[key]] if order is not None}
-    if not _agree(work, on, orders):
-        return fewest_conversions(work, on)
-    return tuple(_conversion(work, n, order) for n, order in orders.items())
+    orders = ((n, chosen[key]) for n, key in keys if key is not None)
+    return tuple(_conversion(work, n, order) for n, order in orders if order is not None)
 
 
 def _dynamic(work: TypedProduct) -> list[int]:

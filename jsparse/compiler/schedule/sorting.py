@@ -11,17 +11,17 @@ that are not. The order without sorts is one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice, permutations
 from math import inf, log2, prod
+from typing import NamedTuple
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.cost import VISIT, estimate, sort_cost
-from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, is_concordant
+from jsparse.compiler.schedule.cost import VISIT, sort_cost
+from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
 from jsparse.compiler.schedule.ordered import ROW_WORK, SEVERAL, SHORT_ROW
-from jsparse.compiler.schedule.search import candidates
 from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as, walked_levels
 from jsparse.formats import DynamicType, Format, Level
@@ -32,11 +32,19 @@ __all__ = ["Sortable", "Sorts", "dense_outermost", "einsum_sorts", "sum_sorts"]
 
 BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides what trip counts have for it
 PASSES = 2  # loops that assemble a sparse result run twice: they count its entries first
-LISTED = 60.0  # a product that is listed, sorted, and located in the result, relative to one that is added to a row
+LISTED = 60.0  # a product that is listed, sorted, and located in the result; one that is added to a row costs 1
 SPARE = 4  # an outermost level is dense if its size is at most this many times the entries,
 SMALL = 64  # plus this
 
 Names = tuple[IndexVar, ...]
+
+
+class Prices(NamedTuple):
+    """What loops cost, in multiply-adds: one iteration, one product, and how often they run."""
+
+    iteration: float
+    product: float
+    passes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +53,18 @@ class Sorts:
 
     Attributes:
         orders: for each pattern the new order of its levels; None if it stays as it is.
-        prices: the cost of each sort; 0 for a pattern that stays.
-        total: the cost of all sorts and of the loops after them.
+        price: the cost of all sorts, and of locating rows in patterns that have no pointer for each.
+        loops: the cost of the loops after them.
     """
 
     orders: tuple[tuple[int, ...] | None, ...]
-    prices: tuple[float, ...]
-    total: float
+    price: float
+    loops: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The cost of sorts and loops together."""
+        return self.price + self.loops
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,21 @@ class Sortable:
     entries: tuple[int, ...]
 
     @cached_property
+    def names(self) -> tuple[Names, ...]:
+        """The index variables of each pattern's levels."""
+        return self.problem.level_variables
+
+    @cached_property
+    def orders(self) -> tuple[tuple[tuple[int, ...], ...] | None, ...]:
+        """The orders of levels in which each pattern is stored; None for a static one, which has all orders."""
+        return tuple(p.orders if isinstance(p, DynamicPatternInfo) else None for p in self.patterns)
+
+    @cached_property
+    def size(self) -> dict[IndexVar, int]:
+        """The size of each index variable."""
+        return {v: UNKNOWN if size is None else size for v, size in self.problem.size.items()}
+
+    @cached_property
     def counted(self) -> tuple[Stored, ...]:
         """The patterns as trip counts take them: with one entry for each coordinate of a level."""
         return tuple(_distinct(pattern) for pattern in self.patterns)
@@ -76,37 +104,55 @@ class Sortable:
     @cached_property
     def variables(self) -> Names:
         """The index variables of all patterns."""
-        return tuple(dict.fromkeys(v for names in self.problem.level_variables for v in names))
+        return tuple(dict.fromkeys(v for names in self.names for v in names))
 
-    def counts(self, walk: Names) -> TripCounts:
-        """The trip counts of loops in the order `walk`, if all patterns are stored in it."""
-        return trip_counts(self.problem, walk, self.counted)
+    def cheapest(self, walks: Iterable[Names], prices: Prices) -> Sorts | None:
+        """The cheapest sorts for loops in one of the orders `walks`; None if a fixed pattern forbids all of them.
 
-    def sorts(self, walk: Names, counts: TripCounts, passes: int = 1) -> Sorts | None:
-        """The sorts for loops in the order `walk`, with the price of bisections in `total`; None if one is excluded.
-
-        Args:
-            passes: how often the loops run.
+        Orders with cheap sorts come first. All orders reach the same products, so the search ends where the sorts and
+        the products alone cost as much as the cheapest order so far.
         """
+        best: Sorts | None = None
+        least = 0.0
+        for needed, walk in sorted(((self._needed(walk), walk) for walk in walks), key=lambda entry: entry[0]):
+            if needed + least >= (inf if best is None else best.total):
+                break
+            counts = trip_counts(self.problem, walk, self.counted)
+            products = counts.entries[-1] if counts.entries else 1.0
+            cost = prices.iteration * sum(counts.iterations) + prices.product * products
+            found = replace(self._sorts(walk, counts, prices.passes), loops=cost)
+            if best is None or found.total < best.total:
+                best = found
+                least = (prices.iteration + prices.product) * products
+        return best
+
+    def _needed(self, walk: Names) -> float:
+        """The price of the sorts without which loops cannot walk in this order; infinite if a fixed pattern forbids."""
+        price = 0.0
+        for names, orders, entries in zip(self.names, self.orders, self.entries, strict=True):
+            if orders is not None and walked_levels(names, walk) not in orders:
+                price += sort_cost(entries) if entries else inf
+        return price
+
+    def _sorts(self, walk: Names, counts: TripCounts, passes: int) -> Sorts:
+        """The sorts for loops in the order `walk`: those that it needs, and those that locate rows and pay."""
         orders: list[tuple[int, ...] | None] = []
-        prices = []
-        total = 0.0
-        for n, (names, pattern) in enumerate(zip(self.problem.level_variables, self.patterns, strict=True)):
-            stays = passes * self._bisections(n, walk, counts) if is_concordant(names, walk, pattern) else inf
+        price = 0.0
+        for n, (names, stored, entries) in enumerate(zip(self.names, self.orders, self.entries, strict=True)):
+            levels = walked_levels(names, walk)
+            is_walked = stored is None or levels in stored
+            stays = passes * self._bisections(n, walk, counts) if is_walked else inf
             moves = inf
-            if self.entries[n] and stays:
+            if entries and stays:
                 rows = 0.0 if self._locates_rows(n, walk) else passes * self._bisections(n, walk, counts, 1)
-                moves = sort_cost(self.entries[n]) + rows
-            if min(stays, moves) == inf:
-                return None
-            orders.append(walked_levels(names, walk) if moves < stays else None)
-            prices.append(sort_cost(self.entries[n]) if moves < stays else 0.0)
-            total += min(stays, moves)
-        return Sorts(tuple(orders), tuple(prices), total)
+                moves = sort_cost(entries) + rows
+            orders.append(levels if moves < stays else None)
+            price += min(stays, moves)
+        return Sorts(tuple(orders), price)
 
     def _locates_rows(self, n: int, walk: Names) -> bool:
         """Whether a pattern that is sorted in the order of `walk` has a dense outermost level."""
-        pattern, names = self.patterns[n], self.problem.level_variables[n]
+        pattern, names = self.patterns[n], self.names[n]
         return dense_outermost([pattern.shape[level] for level in walked_levels(names, walk)], pattern.nse)
 
     def _bisections(self, n: int, walk: Names, counts: TripCounts, searches: int = 0) -> float:
@@ -115,7 +161,7 @@ class Sortable:
         Args:
             searches: how many bisections locate a coordinate; 0 for as many as the pattern needs in its own format.
         """
-        pattern, stored = self.patterns[n], self.problem.level_variables[n]
+        pattern, stored = self.patterns[n], self.names[n]
         names, outermost = walked_as(stored, walk), pattern.format.levels[0]
         is_full = outermost.kind.is_full if names == stored else self._locates_rows(n, walk)
         if not isinstance(pattern, DynamicPatternInfo) or (not searches and is_full):
@@ -131,14 +177,14 @@ class Sortable:
 
     def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
         """The entries of a pattern's level of `var` for each position of the level above; none if it lacks `var`."""
-        names = walked_as(self.problem.level_variables[n], walk)
+        names = walked_as(self.names[n], walk)
         if var not in names:
             return []
         at, nse = names.index(var), float(self.patterns[n].nse)
         return [min(nse, self._size(names[: at + 1])) / max(min(nse, self._size(names[:at])), 1.0)]
 
     def _size(self, names: Names) -> float:
-        return float(prod(self.problem.size[v] or UNKNOWN for v in names))
+        return float(prod(self.size[v] for v in names))
 
 
 def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
@@ -149,25 +195,8 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 def einsum_sorts(product: Sortable) -> Sorts | None:
     """The cheapest sorts for a product with a dense result or one on a pattern; None if a fixed pattern forbids all."""
     problem = product.problem
-    more = candidates(problem, product.patterns) if len(product.variables) > MAX_PERMUTED else ()
-    found: dict[Names, tuple[Sorts, TripCounts] | None] = {}
-    nests = []
-    for nest in chain(candidates(problem), more):
-        if nest.walk not in found:
-            counts = product.counts(nest.walk)
-            sorts = product.sorts(nest.walk, counts)
-            found[nest.walk] = None if sorts is None else (sorts, counts)
-        priced = found[nest.walk]
-        if priced is not None:
-            nests.append((*priced, nest))
-    best: Sorts | None = None
-    for sorts, counts, nest in sorted(nests, key=lambda entry: entry[0].total):
-        if best is not None and sorts.total >= best.total:
-            break
-        total = sorts.total + estimate(nest, product.counted, counts).total
-        if best is None or total < best.total:
-            best = replace(sorts, total=total)
-    return best
+    more = legal_orders(problem, product.patterns) if len(product.variables) > MAX_PERMUTED else ()
+    return product.cheapest(dict.fromkeys(chain(legal_orders(problem), more)), Prices(VISIT, 1.0))
 
 
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
@@ -175,51 +204,29 @@ def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | No
 
     All terms reach its entries in order, in a scalar or in a row, or all products are listed and sorted.
     """
-    ways = [
-        [_cheapest(term, (order[:count],), order[count:], False) for term in terms]
-        for count in (len(order), len(order) - 1)
-    ]
-    ways.append([_cheapest(term, (), order, True) for term in terms])
-    best: tuple[Sorts, ...] | None = None
-    for way in ways:
-        found = tuple(sorts for sorts in way if sorts is not None)
-        if len(found) == len(terms) and (best is None or _total(found) < _total(best)):
-            best = found
-    return best
+    in_order, listed = Prices(SEVERAL, 1.0, PASSES), Prices(VISIT, LISTED, PASSES)
+    ways: list[list[Sorts | None]] = []
+    for shared in (order, order[:-1]):
+        found = [term.cheapest(_walks(term, shared, order[len(shared) :]), in_order) for term in terms]
+        row = prod(terms[0].size[v] for v in order[len(shared) :])
+        if row <= max(SHORT_ROW, ROW_WORK * sum(sorts.loops for sorts in found if sorts is not None)):
+            ways.append(found)
+    ways.append([term.cheapest(_walks(term, (), order), listed) for term in terms])
+    complete = [tuple(sorts for sorts in way if sorts is not None) for way in ways]
+    complete = [way for way in complete if len(way) == len(terms)]
+    return min(complete, key=lambda way: sum(sorts.total for sorts in way), default=None)
 
 
-def _total(sorts: Sequence[Sorts]) -> float:
-    return sum(one.total for one in sorts)
-
-
-def _cheapest(term: Sortable, shared: tuple[Names, ...], rest: Names, is_listed: bool) -> Sorts | None:
-    best: Sorts | None = None
-    for walk in _walks(term, shared, rest):
-        counts = term.counts(walk)
-        entries = counts.entries[-1] if counts.entries else 1.0
-        if is_listed:
-            cost = VISIT * sum(counts.iterations) + LISTED * entries
-        else:
-            cost = SEVERAL * sum(counts.iterations) + entries
-            if prod(term.problem.size[v] or UNKNOWN for v in rest) > max(SHORT_ROW, ROW_WORK * cost):
-                continue
-        sorts = term.sorts(walk, counts, PASSES)
-        if sorts is not None and (best is None or sorts.total + cost < best.total):
-            best = replace(sorts, total=sorts.total + cost)
-    return best
-
-
-def _walks(term: Sortable, shared: tuple[Names, ...], rest: Names) -> Iterator[Names]:
-    """Yield the orders of a term's variables: the shared ones first, and those of `rest` in their order."""
-    outer = tuple(v for names in shared for v in names)
-    if any(v not in term.variables for v in outer):
+def _walks(term: Sortable, shared: Names, rest: Names) -> Iterator[Names]:
+    """Yield the orders of a term's variables with the shared ones first, and those of `rest` in their order."""
+    if any(v not in term.variables for v in shared):
         return
-    if any(names.count(v) > 1 for names in term.problem.level_variables for v in outer):
+    if any(names.count(v) > 1 for names in term.names for v in shared):
         return
     kept = tuple(v for v in rest if v in term.variables)
-    for inner in islice(permutations(v for v in term.variables if v not in outer), MAX_ORDERS):
+    for inner in islice(permutations(v for v in term.variables if v not in shared), MAX_ORDERS):
         if tuple(v for v in inner if v in kept) == kept:
-            yield (*outer, *inner)
+            yield (*shared, *inner)
 
 
 def _distinct(pattern: Stored) -> Stored:
