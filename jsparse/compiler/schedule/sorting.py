@@ -2,11 +2,12 @@
 
 A static pattern has a transposed index for every order. A dynamic one is walked in the orders in which it is stored,
 unless the program sorts its entries anew before. A sort also lets loops locate the rows of a pattern that stores only
-those in use, or each entry on its own (coo). Whether it pays is a question of price: without it the loops over
+those in use, or each entry on its own (coo). Whether it pays is a question of price: without one the loops over
 `ij,kj->ik` of two csr matrices visit all pairs of rows.
 
 Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of those
-that are not. The order without sorts is one of them.
+that are not. The orders without sorts are among them. Prices are of iterations, products and located rows: what a
+target costs in memory hardly depends on the storage of operands.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["Sortable", "Sorts", "dense_outermost", "einsum_sorts", "sum_sorts"]
 
 BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides what trip counts have for it
-PASSES = 2  # loops that assemble a sparse result run twice: they count its entries first
+PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bound the number of its entries
 LISTED = 60.0  # a product that is listed, sorted, and located in the result; one that is added to a row costs 1
 SPARE = 4  # an outermost level is dense if its size is at most this many times the entries,
 SMALL = 64  # plus this
@@ -40,7 +41,7 @@ Names = tuple[IndexVar, ...]
 
 
 class Prices(NamedTuple):
-    """What loops cost, in multiply-adds: one iteration, one product, and how often they run."""
+    """What loops cost, in multiply-adds: one iteration, one product, and how often they locate a row."""
 
     iteration: float
     product: float
@@ -105,6 +106,10 @@ class Sortable:
     def variables(self) -> Names:
         """The index variables of all patterns."""
         return tuple(dict.fromkeys(v for names in self.names for v in names))
+
+    def stored_orders(self) -> Iterable[Names]:
+        """Orders that need no sort, if there are too many variables to try all orders."""
+        return legal_orders(self.problem, self.patterns) if len(self.variables) > MAX_PERMUTED else ()
 
     def cheapest(self, walks: Iterable[Names], prices: Prices) -> Sorts | None:
         """The cheapest sorts for loops in one of the orders `walks`; None if a fixed pattern forbids all of them.
@@ -194,9 +199,8 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 
 def einsum_sorts(product: Sortable) -> Sorts | None:
     """The cheapest sorts for a product with a dense result or one on a pattern; None if a fixed pattern forbids all."""
-    problem = product.problem
-    more = legal_orders(problem, product.patterns) if len(product.variables) > MAX_PERMUTED else ()
-    return product.cheapest(dict.fromkeys(chain(legal_orders(problem), more)), Prices(VISIT, 1.0))
+    walks = chain(product.stored_orders(), legal_orders(product.problem))
+    return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0))
 
 
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
@@ -223,10 +227,14 @@ def _walks(term: Sortable, shared: Names, rest: Names) -> Iterator[Names]:
         return
     if any(names.count(v) > 1 for names in term.names for v in shared):
         return
-    kept = tuple(v for v in rest if v in term.variables)
-    for inner in islice(permutations(v for v in term.variables if v not in shared), MAX_ORDERS):
-        if tuple(v for v in inner if v in kept) == kept:
-            yield (*shared, *inner)
+    kept = (*shared, *(v for v in rest if v in term.variables))
+    own = permutations(v for v in term.variables if v not in shared)
+    every = chain(((*shared, *inner) for inner in islice(own, MAX_ORDERS)), term.stored_orders())
+    yield from (walk for walk in every if walk[: len(shared)] == shared and _part(walk, kept) == kept)
+
+
+def _part(walk: Names, variables: Names) -> Names:
+    return tuple(v for v in walk if v in variables)
 
 
 def _distinct(pattern: Stored) -> Stored:
