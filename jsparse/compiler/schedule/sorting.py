@@ -6,8 +6,8 @@ those in use, or each entry on its own (coo). Whether it pays is a question of p
 `ij,kj->ik` of two csr matrices visit all pairs of rows.
 
 Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of those
-that are not. The orders without sorts are among them. Prices are of iterations, products and located rows: what a
-target costs in memory hardly depends on the storage of operands.
+that are not. The orders without sorts are among them. Prices are of iterations, products, located rows, and the cache
+lines of a dense target: of two orders with equal trip counts, one adds to rows of the target, the other to columns.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, permutations
+from itertools import chain, islice, permutations, takewhile
 from math import inf, log2, prod
 from typing import NamedTuple
+
+import numpy as np
 
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import VISIT, sort_cost
 from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
+from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.ordered import ROW_WORK, SEVERAL, SHORT_ROW
 from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as, walked_levels
@@ -34,6 +37,7 @@ __all__ = ["Sortable", "Sorts", "dense_outermost", "einsum_sorts", "sum_sorts"]
 BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides what trip counts have for it
 PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bound the number of its entries
 LISTED = 60.0  # a product that is listed, sorted, and located in the result; one that is added to a row costs 1
+PAGE = 4096  # bytes: elements of a column take a line and an address translation each, as if they filled a page
 SPARE = 4  # an outermost level is dense if its size is at most this many times the entries,
 SMALL = 64  # plus this
 
@@ -41,11 +45,19 @@ Names = tuple[IndexVar, ...]
 
 
 class Prices(NamedTuple):
-    """What loops cost, in multiply-adds: one iteration, one product, and how often they locate a row."""
+    """What loops cost, in multiply-adds.
+
+    Attributes:
+        iteration: the cost of an iteration.
+        product: the cost of a product.
+        passes: how often rows are located.
+        stores: whether products are added to a dense target.
+    """
 
     iteration: float
     product: float
-    passes: int = 1
+    passes: int
+    stores: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +137,7 @@ class Sortable:
             counts = trip_counts(self.problem, walk, self.counted)
             products = counts.entries[-1] if counts.entries else 1.0
             cost = prices.iteration * sum(counts.iterations) + prices.product * products
+            cost += self._stores(walk, counts) if prices.stores else 0.0
             found = replace(self._sorts(walk, counts, prices.passes), loops=cost)
             if best is None or found.total < best.total:
                 best = found
@@ -180,6 +193,29 @@ class Sortable:
         searches = searches or (1 if outermost.unique else 2)  # of several entries, the first and the last
         return BISECTED * searches * before * min(min(fans) * log2(1 + own), own)
 
+    def _stores(self, walk: Names, counts: TripCounts) -> float:
+        """The cost of the cache lines of a dense target that loops in the order `walk` read, change and write.
+
+        The outermost loops over the target restrict the others to a part of it: to a row, which is in a near cache, or
+        to a column, with a line for each element.
+        """
+        problem = self.problem
+        tensor, kept = problem.type_of[problem.target.tensor], problem.target.variables()
+        walked = [v for v in walk if v in kept]
+        if tensor.positions is not None or not walked:
+            return 0.0
+        head = tuple(takewhile(lambda v: v in kept, walk))
+        varying = [v for v in walked if v not in head] or walked[-1:]
+        if varying == [kept[-1]] and walked[-1] in head:
+            return 0.0  # elements are written one after the other
+        item = np.dtype(tensor.dtype).itemsize
+        inside = kept[max(kept.index(v) for v in varying) + 1 :]
+        block = prod((self.size[v] for v in kept if v not in walked), start=item)
+        stride = prod((self.size[v] for v in inside), start=item)
+        is_row = not any(v in walked for v in inside)
+        region = prod((self.size[v] for v in varying), start=block if is_row else min(max(stride, LINE_BYTES), PAGE))
+        return counts.entries[walk.index(walked[-1])] * -(-block // LINE_BYTES) * gather_cost(region)
+
     def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
         """The entries of a pattern's level of `var` for each position of the level above; none if it lacks `var`."""
         names = walked_as(self.names[n], walk)
@@ -200,7 +236,7 @@ def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
 def einsum_sorts(product: Sortable) -> Sorts | None:
     """The cheapest sorts for a product with a dense result or one on a pattern; None if a fixed pattern forbids all."""
     walks = chain(product.stored_orders(), legal_orders(product.problem))
-    return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0))
+    return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0, 1, True))
 
 
 def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
@@ -208,7 +244,7 @@ def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | No
 
     All terms reach its entries in order, in a scalar or in a row, or all products are listed and sorted.
     """
-    in_order, listed = Prices(SEVERAL, 1.0, PASSES), Prices(VISIT, LISTED, PASSES)
+    in_order, listed = Prices(SEVERAL, 1.0, PASSES, False), Prices(VISIT, LISTED, PASSES, False)
     ways: list[list[Sorts | None]] = []
     for shared in (order, order[:-1]):
         found = [term.cheapest(_walks(term, shared, order[len(shared) :]), in_order) for term in terms]
