@@ -150,6 +150,22 @@ def test_coordinates_whose_rows_are_located():
     assert not converted("ij,jk->ik", large[1], large[0], nse=10**6)
 
 
+def test_rows_of_a_dense_target():
+    """Columns times rows reach all of a large target in any order. Sorted rows reach one row of it at a time."""
+    A, B = (dynamic(matrix(2000, 2000, 120_000), format) for format in ("csc", "csr"))
+    assert converted("ij,jk->ik", A, B, out_format="dense") == [(0, "csr")]
+    assert not converted("ij,jk->ik", OPERANDS[0, "csc"], OPERANDS[1, "csr"], out_format="dense")
+
+
+def test_many_variables():
+    """There are more orders of loops than are tried."""
+    text, formats = "ij,kj,lk,lm,nm->in", ("csr", "csc", "coo", "csr", "dcsr")
+    dense = [matrix(20, 20, 60) for _ in formats]
+    operands = [dynamic(x, format) for x, format in zip(dense, formats, strict=True)]
+    found = jax.jit(lambda *x: jsparse.einsum(text, *x, out_format="csr", nse=400))(*operands)
+    np.testing.assert_array_equal(whole(found), np.einsum(text, *dense, optimize=True))
+
+
 @pytest.mark.parametrize("text, formats", [("ij,jk->ik", ("csr", "csr")), ("ij,kj->ik", ("csr", "csc"))])
 def test_concordant_operands_stay(text, formats):
     assert not converted(text, *(OPERANDS[n, format] for n, format in enumerate(formats)), out_format="dense")
