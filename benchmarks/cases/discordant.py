@@ -50,7 +50,7 @@ def _case(name: str, count: int, formats: Sequence[tuple[str, ...]], out: str) -
         description=f"{count} dynamic matrices, {SIZE:,} x {SIZE:,}, {STORED:,} entries each, f32; result {out}",
         candidates=found,
         expected=lambda: _expected(count, out),
-        rounds=9,
+        rounds=5,
     )
 
 
