@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from jsparse.formats.dynamic import DynamicType
@@ -12,6 +13,7 @@ from jsparse.formats.level import Level
 __all__ = ["core_type", "extended_type", "transposed_type"]
 
 
+@lru_cache(maxsize=1024)  # planning asks for the core of an operand many times
 def core_type(type_: DynamicType) -> DynamicType:
     """The type without its trailing dense levels, with dimensions named by level."""
     kept = type_.format.ndim - type_.format.trailing_dense

@@ -1,49 +1,148 @@
-"""Conversions that make a product's patterns concordant: one order of loops can then walk all of them.
+"""Conversions of dynamic operands before a product: the program sorts their entries into another order of levels.
 
-Patterns contradict each other if they store shared index variables in different orders. A static pattern gets a
-transposed index, which is made when a kernel needs it. A dynamic pattern has to be sorted by the program, so the
-patterns to sort are the fewest, and among those the smallest, that resolve the contradiction.
+Patterns contradict each other if they store shared index variables in different orders, so that no order of loops walks
+all of them. Then some have to be sorted. Where a legal order of loops exists, it may still visit all pairs of rows, or
+locate rows by bisection. Sorting a pattern is then one of the alternatives that the scheduler prices
+(`compiler.schedule.sorting`): it pays if the loops on sorted patterns are cheaper by more than the sorts cost.
+
+A static pattern is never converted: its transposed indices are made when a kernel needs them, and kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, permutations
 from itertools import product as choices
-from typing import Any
 
+from jsparse.compiler.dtypes import is_complex, part
+from jsparse.compiler.schedule.cost import sort_cost
 from jsparse.compiler.schedule.legality import has_legal_order
-from jsparse.formats import DynamicType, Format, Level, Pattern
-from jsparse.formats.levels import COMPRESSED
+from jsparse.compiler.schedule.sorting import Sortable, Sorts, dense_outermost, einsum_sorts, sum_sorts
+from jsparse.formats import DynamicType, Format, Level
+from jsparse.formats.dynamic import sufficient_nse
+from jsparse.formats.levels import COMPRESSED, DENSE
+from jsparse.planning.dtypes import Dtypes
+from jsparse.planning.output.pattern import new_format
 from jsparse.planning.signature import PatternRef
 from jsparse.planning.typed_product import TypedProduct
-from jsparse.primitives.spec import PatternAccess
+from jsparse.primitives.spec import PatternAccess, problem_of
 
-__all__ = ["conversions"]
+__all__ = ["Conversion", "cheapest_conversions", "fewest_conversions"]
 
 
-def conversions(work: TypedProduct, on: PatternRef | None) -> tuple[tuple[int, Format], ...]:
-    """The conversions, as pairs (operand index, format), that make all patterns and the result's `on` concordant.
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The conversion of an operand, by index, to a format, and its estimated cost in multiply-adds."""
 
-    The tuple is empty if they are concordant already.
+    operand: int
+    format: Format
+    cost: float
+
+
+Conversions = tuple[Conversion, ...]
+Orders = Mapping[int, tuple[int, ...]]  # for operands that are sorted, the new order of their levels
+
+
+def cheapest_conversions(
+    products: Sequence[TypedProduct], dtypes: Sequence[Dtypes], on: PatternRef | None
+) -> list[Conversions]:
+    """For each term of a sum, the conversions that make it cheapest; none if it is cheapest as its operands are stored.
+
+    Args:
+        dtypes: the dtypes of each term.
+        on: the pattern of the result, as in `provisional_output`.
     """
-    fixed = [walk for key, walk in work.walked(on).items() if key not in work.walks or isinstance(key[0], Pattern)]
-    dynamic = [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, DynamicType)]
-    walks = {n: work.walk_of(n) for n in dynamic}
-    if len(dynamic) + len(fixed) < 2 or not dynamic or _fits([*fixed, *walks.values()]):
+    if not any(_is_met(work, on) for work in products):
+        return [()] * len(products)
+    new = new_format(on)
+    is_assembled = new is not None and _is_ordered(products, dtypes, new)
+    fixed = None if is_assembled else on
+    terms = [_sortable(work, own, fixed) for work, own in zip(products, dtypes, strict=True)]
+    if any(term is None for term in terms):
+        return [fewest_conversions(work, on) for work in products]
+    sortable = [term for term in terms if term is not None]
+    found: Sequence[Sorts | None]
+    if is_assembled and new is not None:
+        found = sum_sorts(sortable, tuple(products[0].kept[dim] for dim in new.order)) or [None] * len(products)
+    else:
+        found = [
+            einsum_sorts(term) if _is_met(work, on) else None for work, term in zip(products, sortable, strict=True)
+        ]
+    return [
+        fewest_conversions(work, on) if sorts is None else _of_sorts(work, fixed, sorts)
+        for work, sorts in zip(products, found, strict=True)
+    ]
+
+
+def fewest_conversions(work: TypedProduct, on: PatternRef | None) -> Conversions:
+    """The fewest conversions, and of those the smallest, that make all patterns and the result's concordant."""
+    if not _is_met(work, on) or _agree(work, on, {}):
         return ()
-    dynamic.sort(key=lambda n: walks[n].pattern.nse)
+    dynamic = _dynamic(work)
+    dynamic.sort(key=lambda n: work.walk_of(n).pattern.nse)
     for count in range(1, len(dynamic) + 1):
         for chosen in combinations(dynamic, count):
-            others = [*fixed, *(walks[n] for n in dynamic if n not in chosen)]
-            for orders in choices(*(permutations(range(len(walks[n].indices))) for n in chosen)):
-                moved = [_moved(walks[n], order) for n, order in zip(chosen, orders, strict=True)]
-                if _fits([*others, *moved]):
-                    return tuple((n, _format(work, n, order)) for n, order in zip(chosen, orders, strict=True))
+            for found in choices(*(permutations(range(len(work.walk_of(n).indices))) for n in chosen)):
+                orders = dict(zip(chosen, found, strict=True))
+                if _agree(work, on, orders):
+                    return tuple(_conversion(work, n, order) for n, order in orders.items())
     raise AssertionError("patterns are concordant after all of them are sorted in one order")
 
 
-def _fits(walks: Sequence[PatternAccess]) -> bool:
+def _of_sorts(work: TypedProduct, fixed: PatternRef | None, sorts: Sorts) -> Conversions:
+    """The conversions for sorts of the patterns of a term."""
+    if all(order is None for order in sorts.orders):
+        return ()
+    chosen = dict(zip(work.walked(fixed), sorts.orders, strict=True))
+    keys = ((n, work.key_of(n)) for n in range(len(work.operands)))
+    orders = ((n, chosen[key]) for n, key in keys if key is not None)
+    return tuple(_conversion(work, n, order) for n, order in orders if order is not None)
+
+
+def _dynamic(work: TypedProduct) -> list[int]:
+    """The operands whose patterns are dynamic, by index."""
+    return [n for n, x in enumerate(work.operands) if x.core is not None and isinstance(x.core.pattern, DynamicType)]
+
+
+def _is_met(work: TypedProduct, on: PatternRef | None) -> bool:
+    """Whether a dynamic pattern of an operand meets another pattern."""
+    return bool(_dynamic(work)) and len(work.walked(on)) > 1
+
+
+def _is_ordered(products: Sequence[TypedProduct], dtypes: Sequence[Dtypes], format: Format) -> bool:
+    """Whether one kernel may find the entries of a new pattern together with their values (see `Entries.is_fused`)."""
+    if not format.appends or format.trailing_dense or any(is_complex(own.computed) for own in dtypes):
+        return False
+    for work in products:
+        walked = {v for walk in work.walks.values() for v in walk.indices}
+        if any(v not in walked and v not in work.kept for indices in work.indices for v in indices):
+            return False
+    return True
+
+
+def _sortable(work: TypedProduct, dtypes: Dtypes, on: PatternRef | None) -> Sortable | None:
+    """The term as the scheduler prices it; None if it walks no pattern."""
+    spec = work.spec(on)
+    if spec is None:
+        return None
+    names = (part(dtypes.operand_dtype(x.dtype).name) for x in work.operands if not x.is_relation)
+    problem = problem_of(spec, (part(dtypes.computed.name), *names))
+    entries = dict.fromkeys(work.walked(on), 0)
+    for n in _dynamic(work):
+        key = work.key_of(n)
+        assert key is not None
+        entries[key] += _inputs(work, n)
+    if on is not None:
+        entries |= dict.fromkeys(work.walked_by_result(on), 0)
+    return Sortable(problem, tuple(walk.stored for walk in spec.walks), tuple(entries.values()))
+
+
+def _agree(work: TypedProduct, on: PatternRef | None, orders: Orders) -> bool:
+    """Whether some order of loops walks all patterns and the result's, once operands are sorted in these orders."""
+    walks = [walk for key, walk in work.walked(on).items() if key not in work.walks]
+    of_operands = {n: work.walk_of(n) for n, x in enumerate(work.operands) if x.core is not None}
+    walks += (_moved(walk, orders[n]) if n in orders else walk for n, walk in of_operands.items())
     return has_legal_order([walk.indices for walk in walks], [walk.stored for walk in walks])
 
 
@@ -54,9 +153,21 @@ def _moved(walk: PatternAccess, order: tuple[int, ...]) -> PatternAccess:
     return PatternAccess(tuple(walk.indices[n] for n in order), DynamicType(shape, Format(levels), walk.pattern.nse))
 
 
-def _format(work: TypedProduct, operand_index: int, order: tuple[int, ...]) -> Format:
-    """The format with the operand's sparse levels compressed, in another order, above its dense levels."""
-    on: Any = work.operands[operand_index].stored
+def _inputs(work: TypedProduct, operand: int) -> int:
+    """The number of entries that a conversion of an operand sorts."""
+    x = work.operands[operand].stored
+    assert x is not None
+    assert isinstance(x.pattern, DynamicType)
+    return sufficient_nse(x.pattern, x.pattern.format)
+
+
+def _conversion(work: TypedProduct, operand: int, order: tuple[int, ...]) -> Conversion:
+    """The conversion that stores the sparse levels of an operand in another order, above its dense levels."""
+    on, core = work.operands[operand].stored, work.operands[operand].core
+    assert on is not None
+    assert core is not None
     levels = on.pattern.format.levels
-    walked = tuple(Level(COMPRESSED, levels[n].dim) for n in order)
-    return Format((*walked, *levels[len(order) :]))
+    sizes = [core.pattern.shape[n] for n in order]
+    kinds = [DENSE if dense_outermost(sizes, core.pattern.nse) else COMPRESSED, *[COMPRESSED] * (len(order) - 1)]
+    walked = (Level(kind, levels[n].dim) for kind, n in zip(kinds, order, strict=True))
+    return Conversion(operand, Format((*walked, *levels[len(order) :])), sort_cost(_inputs(work, operand)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import add, mul
 from typing import Any, cast
 
@@ -56,9 +56,15 @@ def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> A
 def in_format(x: SparseTensor | IndexRelation, format: Format) -> SparseTensor | IndexRelation:
     """Convert a sparse operand to another format."""
     if isinstance(x, SparseTensor):
-        return x.asformat(format)
+        return _sorted_anew(x, format)
     ones = SparseTensor._unchecked(jnp.ones(x.nse, jnp.float32), x.pattern)
-    return IndexRelation(ones.asformat(format).pattern)
+    return IndexRelation(_sorted_anew(ones, format).pattern)
+
+
+@partial(jax.jit, static_argnames="format", inline=True)  # outside jit, one program takes less time than its parts
+def _sorted_anew(x: SparseTensor, format: Format) -> SparseTensor:
+    made: SparseTensor = x.asformat(format)
+    return made
 
 
 def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:

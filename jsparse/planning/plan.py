@@ -140,10 +140,17 @@ Output: TypeAlias = DenseOutput | OnPattern | AssembledPattern
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """The conversion of a value to a format in which its pattern is concordant with the others."""
+    """The conversion of a value to a format in which its pattern is concordant with the others, or rows are located.
+
+    Attributes:
+        value: the number of the value.
+        format: the format.
+        cost: the estimated cost, in multiply-adds.
+    """
 
     value: int
     format: Format
+    cost: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,19 +14,16 @@ from itertools import count
 
 import numpy as np
 
-from jsparse.base.limits import check_bytes
-from jsparse.compiler.dtypes import is_complex
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
-from jsparse.planning.concordize import conversions
+from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.contraction_path import Step, contraction_path
 from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
 from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
 from jsparse.planning.output.resolve import resolve_output
 from jsparse.planning.output.rules import Stored
 from jsparse.planning.plan import (
-    OUTPUT,
     AssembledPattern,
     Convert,
     DenseOutput,
@@ -37,19 +34,16 @@ from jsparse.planning.plan import (
     ProgramPlan,
     SumOfProducts,
 )
+from jsparse.planning.planned_product import fused, planned_product
 from jsparse.planning.program import Program
 from jsparse.planning.request import NEW_PATTERN, Request
 from jsparse.planning.scheduled import Schedules, scheduled
 from jsparse.planning.semiring_dtype import check_semiring_dtype
 from jsparse.planning.signature import PatternRef, Signature
 from jsparse.planning.typed_product import TypedProduct
-from jsparse.primitives.entries_spec import Entries
-from jsparse.primitives.spec import Spec
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
-__all__ = ["plan", "planned_product"]
-
-_SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
+__all__ = ["plan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +100,7 @@ class _Planner:
             terms, repeated = _without_repeats(terms)
         planned = self._in_steps(terms, dtypes, output)
         provisional = provisional_output(self.text, [term.product for term, _ in planned], output, nse)
-        concordant = [(self._concordant(term, provisional), own) for term, own in planned]
+        concordant = self._concordant(planned, provisional)
         if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
@@ -177,17 +171,32 @@ class _Planner:
         assignment = Assignment(target, tuple(accesses[n] for n in chosen))
         return replace(product, assignment=assignment, operands=tuple(self.values[values[n]] for n in chosen))
 
-    def _concordant(self, term: _Term, provisional: PatternRef | None) -> _Term:
-        """The term with values converted so that all of its patterns, and the output's, are concordant."""
-        values, operands = list(term.values), list(term.product.operands)
-        for n, format in conversions(term.product, provisional):
-            values[n] = self._converted(values[n], format)
-            operands[n] = self.values[values[n]]
-        if tuple(values) == term.values:
+    def _concordant(
+        self, terms: Sequence[tuple[_Term, Dtypes]], provisional: PatternRef | None
+    ) -> list[tuple[_Term, Dtypes]]:
+        """The terms with values converted where that pays, or where patterns and the output's are not concordant.
+
+        A schedule is for operands as they are stored, so then only what contradicts the others is converted.
+        """
+        products = [term.product for term, _ in terms]
+        if self.schedules:
+            found = [fewest_conversions(product, provisional) for product in products]
+        else:
+            found = cheapest_conversions(products, [dtypes for _, dtypes in terms], provisional)
+        return [(self._with(term, own), dtypes) for (term, dtypes), own in zip(terms, found, strict=True)]
+
+    def _with(self, term: _Term, conversions: Sequence[Conversion]) -> _Term:
+        """The term on converted values."""
+        if not conversions:
             return term
+        values, operands = list(term.values), list(term.product.operands)
+        for one in conversions:
+            values[one.operand] = self._converted(values[one.operand], one)
+            operands[one.operand] = self.values[values[one.operand]]
         return _Term(term.coefficient, replace(term.product, operands=tuple(operands)), tuple(values))
 
-    def _converted(self, value: int, format: Format) -> int:
+    def _converted(self, value: int, conversion: Conversion) -> int:
+        format = conversion.format
         if (value, format) not in self.converted:
             given = self.values[value]
             assert given.stored is not None
@@ -195,7 +204,8 @@ class _Planner:
             assert isinstance(pattern, DynamicType)
             type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern, format))
             stored = PatternRef(type_, next(self.groups))
-            self.converted[value, format] = self.add(Convert(value, format), replace(given, stored=stored))
+            instruction = Convert(value, format, conversion.cost)
+            self.converted[value, format] = self.add(instruction, replace(given, stored=stored))
         return self.converted[value, format]
 
     def _stored(
@@ -235,71 +245,6 @@ class _Planner:
             if core is not None and (core.pattern, core.group) == (own.pattern, own.group)
         ]
         return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
-
-
-def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None:
-    """The parameter for finding a sum's pattern and values together; None if the pattern should be found first."""
-    specs = tuple(term.spec for term in terms if term.spec is not None)
-    if not len(assembly.reached.terms) == len(specs) == len(terms):
-        return None
-    if any(is_complex(term.dtypes.computed) for term in terms):
-        return None
-    entries = Entries(assembly.reached, tuple(float(term.coefficient.real) for term in terms), specs, assembly.result)
-    return entries if entries.is_fused else None
-
-
-def planned_product(
-    text: str,
-    product: TypedProduct,
-    dtypes: Dtypes,
-    on: PatternRef | None,
-    values: tuple[int, ...],
-    coefficient: complex = 1,
-) -> PlannedProduct:
-    """A product whose result is stored on `on`, or is dense.
-
-    Raises ShapeError if the result is too large for memory.
-    """
-    shape = product.shape if on is None else (on.pattern.nse,)
-    check_bytes(shape, dtypes.result, f"the result of '{text}'", _SMALLER)
-    spec = product.spec(on)
-    prereductions = tuple(product.prereduction(n)[1] if spec else None for n in range(len(product.operands)))
-    operand_dtypes = tuple(
-        None if x.is_relation else dtypes.operand_dtype(x.dtype) if spec else dtypes.promoted for x in product.operands
-    )
-    made = PlannedProduct(
-        coefficient=coefficient,
-        assignment=product.assignment,
-        values=values,
-        shape=product.shape,
-        dtypes=dtypes,
-        operand_dtypes=operand_dtypes,
-        prereductions=prereductions,
-        spec=spec,
-        index_sources=_index_sources(product, spec, on, values),
-        result=None if on is None else on.pattern,
-        semiring=product.semiring,
-    )
-    return made if spec is None else replace(made, spec=spec.with_dtype(dtypes.computed, made.factor_dtypes))
-
-
-def _index_sources(
-    product: TypedProduct, spec: Spec | None, on: PatternRef | None, values: Sequence[int]
-) -> tuple[int, ...]:
-    """For each dynamic pattern that is walked, the number of a value that has its index arrays, or `OUTPUT`.
-
-    The value also has the transposed indices that the walk uses.
-    """
-    if spec is None:
-        return ()
-    lying = [(values[n], product.key_of(n), x.core) for n, x in enumerate(product.operands) if x.core is not None]
-    if on is not None and on.core is not None:
-        lying.append((OUTPUT, list(product.walked(on))[spec.result.on or 0], on.core))
-    return tuple(
-        next(n for n, lies, core in lying if lies == key and core is not None and core.derived == walk.derived)
-        for key, walk in product.walked(on).items()
-        if not isinstance(walk.pattern, Pattern)
-    )
 
 
 def _without_repeats(terms: list[_Term]) -> tuple[list[_Term], tuple[int, ...]]:

@@ -61,6 +61,10 @@ class TypedProduct:
         stored = [(x.stored, names) for x, names in zip(self.operands, self.indices, strict=True)]
         return _walks([*stored, (result, self.kept)])
 
+    def walked_by_result(self, result: PatternRef) -> dict[WalkKey, PatternAccess]:
+        """The pattern of the result; none if it has no sparse level."""
+        return _walks([(result, self.kept)])
+
     def walk_of(self, operand_index: int) -> PatternAccess:
         """The access to the pattern of one operand."""
         (walk,) = self._walks_of(operand_index).values()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf, log2, prod
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "saved_by_lanes", "sharing"]
+__all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "saved_by_lanes", "sharing", "sort_cost"]
 
 LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
@@ -43,6 +43,8 @@ FOLD = 2.0  # lanes reduced to a scalar
 MISPREDICTED = 6.0  # the branch to lanes, where segments are too many for the processor to remember their lengths
 REMEMBERED = 1 << 11  # the number of segments that are remembered
 CHUNK_WORK = 1 << 15  # the least multiply-adds for which waking a thread pays
+SORT_CALL = 5e4  # a conversion of a dynamic pattern, however few its entries
+SORT_STEP = 2.0  # an entry of such a conversion, for each doubling of the number of entries
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -71,6 +73,14 @@ class Cost:
             f"work {self.work:.3g}, iterations {self.iterations:.3g}, target {self.target:.3g}, moves {self.moves:.3g}"
         )
         return f"{self.total:.4g} ({parts}; {how})"
+
+
+def sort_cost(entries: int) -> float:
+    """The cost of storing a dynamic pattern of so many entries in another order, with its values.
+
+    The program expands index arrays to coordinates, sorts these by radix, assembles index arrays and gathers values.
+    """
+    return SORT_CALL + SORT_STEP * entries * log2(max(entries, 2))
 
 
 def extent(problem: Problem, variables: tuple[IndexVar, ...]) -> int:

@@ -29,7 +29,7 @@ NEST = "loop nest"
 
 @dataclass(frozen=True)
 class ExplainedKernel:
-    """One kernel: a loop nest, or a routine of the extension.
+    """One kernel: a loop nest, a routine of the extension, or a conversion of an operand.
 
     Attributes:
         title: a heading.
@@ -43,6 +43,7 @@ class ExplainedKernel:
         repeats: how often it runs for one run of its equation: a complex product is several of parts, and the members
             of a batch of patterns are assembled one by one.
         moves: what a routine moves; None if there is a plan.
+        price: the estimated cost of a conversion, in multiply-adds; None for anything else.
         backend: the name of the backend that runs the kernel.
     """
 
@@ -55,6 +56,7 @@ class ExplainedKernel:
     place: Place = Place()  # noqa: RUF009
     repeats: int = 1
     moves: Traffic | None = None
+    price: float | None = None
     backend: str = field(default_factory=lambda: config.backend)
 
     @property
@@ -64,8 +66,8 @@ class ExplainedKernel:
 
     @property
     def cost(self) -> Any:
-        """The estimated cost of the schedule; None without a plan."""
-        return None if self.plan is None else self.plan.cost
+        """The estimated cost of the schedule, or of a conversion; None for a routine."""
+        return self.price if self.plan is None else self.plan.cost
 
     @cached_property
     def nest(self) -> LoopNest | None:
@@ -105,6 +107,8 @@ class ExplainedKernel:
             yield "formats", self.formats_text
             if plan.patterns:
                 yield "patterns", self._patterns(plan)
+        if self.price is not None:
+            yield "estimated cost", f"{self.price:.4g}"
         if self.traffic is not None:
             yield "traffic", f"{self.traffic}\n{self.traffic.limit(memory_bandwidth())}"
         if plan is not None:

@@ -111,8 +111,22 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
     for instruction in planned.plan.instructions:
         if isinstance(instruction, SumOfProducts):
             yield from _of_sum(instruction, values, formats)
+        else:
+            yield _of_conversion(instruction, formats[instruction.value], _access(planned, len(values)))
         values.append(None)  # the only question about values is which are index relations, and results are none
         formats.append(_result_format(instruction))
+
+
+def _access(planned: Planned, number: int) -> str:
+    """The first access to a value."""
+    terms = (term for work in planned.plan.sums for term in work.terms)
+    pairs = (pair for term in terms for pair in zip(term.values, term.assignment.factors, strict=True))
+    return next(str(factor) for value, factor in pairs if value == number)
+
+
+def _of_conversion(work: Convert, given: str, access: str) -> ExplainedKernel:
+    title = f"{access} sorted anew: converted from {given} to {work.format.name}"
+    return ExplainedKernel(title, None, formats=((access, given), (access, work.format.name)), price=work.cost)
 
 
 def _result_format(instruction: Instruction) -> str:

@@ -1,0 +1,282 @@
+"""Sorts of dynamic patterns, priced together with the loops that they allow.
+
+A static pattern has a transposed index for every order. A dynamic one is walked in the orders in which it is stored,
+unless the program sorts its entries anew before. A sort also lets loops locate the rows of a pattern that stores only
+those in use, or each entry on its own (coo). Whether it pays is a question of price: without one the loops over
+`ij,kj->ik` of two csr matrices visit all pairs of rows.
+
+Trip counts need no index arrays, so every order is priced as if all patterns were stored in it, plus the sorts of those
+that are not. The orders without sorts are among them. Prices are of iterations, products, located rows, and the cache
+lines of a dense target: of two orders with equal trip counts, one adds to rows of the target, the other to columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, islice, permutations, takewhile
+from math import inf, log2, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.cost import VISIT, sort_cost
+from jsparse.compiler.schedule.legality import MAX_ORDERS, MAX_PERMUTED, legal_orders
+from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
+from jsparse.compiler.schedule.ordered import ROW_WORK, SEVERAL, SHORT_ROW
+from jsparse.compiler.schedule.stored import DynamicPatternInfo, Stored
+from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as, walked_levels
+from jsparse.formats import DynamicType, Format, Level
+from jsparse.formats.levels import COMPRESSED
+from jsparse.notation.assignment import IndexVar
+
+__all__ = ["Sortable", "Sorts", "dense_outermost", "einsum_sorts", "sum_sorts"]
+
+BISECTED = 5.0  # a step of a bisection in a whole level: a mispredicted branch, besides what trip counts have for it
+PASSES = 2  # loops that assemble a sparse result locate rows twice: first to bound the number of its entries
+LISTED = 60.0  # a product that is listed, sorted, and located in the result; one that is added to a row costs 1
+PAGE = 4096  # bytes: elements of a column take a line and an address translation each, as if they filled a page
+SPARE = 4  # an outermost level is dense if its size is at most this many times the entries,
+SMALL = 64  # plus this
+
+Names = tuple[IndexVar, ...]
+
+
+class Prices(NamedTuple):
+    """What loops cost, in multiply-adds.
+
+    Attributes:
+        iteration: the cost of an iteration.
+        product: the cost of a product.
+        passes: how often rows are located.
+        stores: whether products are added to a dense target.
+    """
+
+    iteration: float
+    product: float
+    passes: int
+    stores: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sorts:
+    """Sorts, and the estimated cost of what they are for.
+
+    Attributes:
+        orders: for each pattern the new order of its levels; None if it stays as it is.
+        price: the cost of all sorts, and of locating rows in patterns that have no pointer for each.
+        loops: the cost of the loops after them.
+    """
+
+    orders: tuple[tuple[int, ...] | None, ...]
+    price: float
+    loops: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The cost of sorts and loops together."""
+        return self.price + self.loops
+
+
+@dataclass(frozen=True)
+class Sortable:
+    """A product, and which of its patterns may be sorted.
+
+    Attributes:
+        problem: the product, with a dense result or one on a pattern that exists.
+        patterns: its patterns.
+        entries: for each pattern the number of entries to sort; 0 if it has to stay as it is.
+    """
+
+    problem: Problem
+    patterns: tuple[Stored, ...]
+    entries: tuple[int, ...]
+
+    @cached_property
+    def names(self) -> tuple[Names, ...]:
+        """The index variables of each pattern's levels."""
+        return self.problem.level_variables
+
+    @cached_property
+    def orders(self) -> tuple[tuple[tuple[int, ...], ...] | None, ...]:
+        """The orders of levels in which each pattern is stored; None for a static one, which has all orders."""
+        return tuple(p.orders if isinstance(p, DynamicPatternInfo) else None for p in self.patterns)
+
+    @cached_property
+    def size(self) -> dict[IndexVar, int]:
+        """The size of each index variable."""
+        return {v: UNKNOWN if size is None else size for v, size in self.problem.size.items()}
+
+    @cached_property
+    def counted(self) -> tuple[Stored, ...]:
+        """The patterns as trip counts take them: with one entry for each coordinate of a level."""
+        return tuple(_distinct(pattern) for pattern in self.patterns)
+
+    @cached_property
+    def variables(self) -> Names:
+        """The index variables of all patterns."""
+        return tuple(dict.fromkeys(v for names in self.names for v in names))
+
+    def stored_orders(self) -> Iterable[Names]:
+        """Orders that need no sort, if there are too many variables to try all orders."""
+        return legal_orders(self.problem, self.patterns) if len(self.variables) > MAX_PERMUTED else ()
+
+    def cheapest(self, walks: Iterable[Names], prices: Prices) -> Sorts | None:
+        """The cheapest sorts for loops in one of the orders `walks`; None if a fixed pattern forbids all of them.
+
+        Orders with cheap sorts come first. All orders reach the same products, so the search ends where the sorts and
+        the products alone cost as much as the cheapest order so far.
+        """
+        best: Sorts | None = None
+        least = 0.0
+        for needed, walk in sorted(((self._needed(walk), walk) for walk in walks), key=lambda entry: entry[0]):
+            if needed + least >= (inf if best is None else best.total):
+                break
+            counts = trip_counts(self.problem, walk, self.counted)
+            products = counts.entries[-1] if counts.entries else 1.0
+            cost = prices.iteration * sum(counts.iterations) + prices.product * products
+            cost += self._stores(walk, counts) if prices.stores else 0.0
+            found = replace(self._sorts(walk, counts, prices.passes), loops=cost)
+            if best is None or found.total < best.total:
+                best = found
+                least = (prices.iteration + prices.product) * products
+        return best
+
+    def _needed(self, walk: Names) -> float:
+        """The price of the sorts without which loops cannot walk in this order; infinite if a fixed pattern forbids."""
+        price = 0.0
+        for names, orders, entries in zip(self.names, self.orders, self.entries, strict=True):
+            if orders is not None and walked_levels(names, walk) not in orders:
+                price += sort_cost(entries) if entries else inf
+        return price
+
+    def _sorts(self, walk: Names, counts: TripCounts, passes: int) -> Sorts:
+        """The sorts for loops in the order `walk`: those that it needs, and those that locate rows and pay."""
+        orders: list[tuple[int, ...] | None] = []
+        price = 0.0
+        for n, (names, stored, entries) in enumerate(zip(self.names, self.orders, self.entries, strict=True)):
+            levels = walked_levels(names, walk)
+            is_walked = stored is None or levels in stored
+            stays = passes * self._bisections(n, walk, counts) if is_walked else inf
+            moves = inf
+            if entries and stays:
+                rows = 0.0 if self._locates_rows(n, walk) else passes * self._bisections(n, walk, counts, 1)
+                moves = sort_cost(entries) + rows
+            orders.append(levels if moves < stays else None)
+            price += min(stays, moves)
+        return Sorts(tuple(orders), price)
+
+    def _locates_rows(self, n: int, walk: Names) -> bool:
+        """Whether a pattern that is sorted in the order of `walk` has a dense outermost level."""
+        pattern, names = self.patterns[n], self.names[n]
+        return dense_outermost([pattern.shape[level] for level in walked_levels(names, walk)], pattern.nse)
+
+    def _bisections(self, n: int, walk: Names, counts: TripCounts, searches: int = 0) -> float:
+        """The cost of locating coordinates of other patterns in the outermost level of a dynamic pattern.
+
+        Args:
+            searches: how many bisections locate a coordinate; 0 for as many as the pattern needs in its own format.
+        """
+        pattern, stored = self.patterns[n], self.names[n]
+        names, outermost = walked_as(stored, walk), pattern.format.levels[0]
+        is_full = outermost.kind.is_full if names == stored else self._locates_rows(n, walk)
+        if not isinstance(pattern, DynamicPatternInfo) or (not searches and is_full):
+            return 0.0
+        at = walk.index(names[0])
+        before = counts.entries[at - 1] if at else 1.0
+        fans = [fan for m in range(len(self.patterns)) if m != n for fan in self._fan(m, walk, names[0])]
+        if not fans:
+            return 0.0
+        own = min(float(pattern.nse), self._size(names[:1]))
+        searches = searches or (1 if outermost.unique else 2)  # of several entries, the first and the last
+        return BISECTED * searches * before * min(min(fans) * log2(1 + own), own)
+
+    def _stores(self, walk: Names, counts: TripCounts) -> float:
+        """The cost of the cache lines of a dense target that loops in the order `walk` read, change and write.
+
+        The outermost loops over the target restrict the others to a part of it: to a row, which is in a near cache, or
+        to a column, with a line for each element.
+        """
+        problem = self.problem
+        tensor, kept = problem.type_of[problem.target.tensor], problem.target.variables()
+        walked = [v for v in walk if v in kept]
+        if tensor.positions is not None or not walked:
+            return 0.0
+        head = tuple(takewhile(lambda v: v in kept, walk))
+        varying = [v for v in walked if v not in head] or walked[-1:]
+        if varying == [kept[-1]] and walked[-1] in head:
+            return 0.0  # elements are written one after the other
+        item = np.dtype(tensor.dtype).itemsize
+        inside = kept[max(kept.index(v) for v in varying) + 1 :]
+        block = prod((self.size[v] for v in kept if v not in walked), start=item)
+        stride = prod((self.size[v] for v in inside), start=item)
+        is_row = not any(v in walked for v in inside)
+        region = prod((self.size[v] for v in varying), start=block if is_row else min(max(stride, LINE_BYTES), PAGE))
+        return counts.entries[walk.index(walked[-1])] * -(-block // LINE_BYTES) * gather_cost(region)
+
+    def _fan(self, n: int, walk: Names, var: IndexVar) -> list[float]:
+        """The entries of a pattern's level of `var` for each position of the level above; none if it lacks `var`."""
+        names = walked_as(self.names[n], walk)
+        if var not in names:
+            return []
+        at, nse = names.index(var), float(self.patterns[n].nse)
+        return [min(nse, self._size(names[: at + 1])) / max(min(nse, self._size(names[:at])), 1.0)]
+
+    def _size(self, names: Names) -> float:
+        return float(prod(self.size[v] for v in names))
+
+
+def dense_outermost(sizes: Sequence[int], entries: int) -> bool:
+    """Whether a pattern that the program sorts gets a dense outermost level; `sizes` are those of its levels."""
+    return len(sizes) > 1 and sizes[0] <= SPARE * entries + SMALL
+
+
+def einsum_sorts(product: Sortable) -> Sorts | None:
+    """The cheapest sorts for a product with a dense result or one on a pattern; None if a fixed pattern forbids all."""
+    walks = chain(product.stored_orders(), legal_orders(product.problem))
+    return product.cheapest(dict.fromkeys(walks), Prices(VISIT, 1.0, 1, True))
+
+
+def sum_sorts(terms: Sequence[Sortable], order: Names) -> tuple[Sorts, ...] | None:
+    """The cheapest sorts for a sum with a new pattern that stores its index variables in `order`, for each term.
+
+    All terms reach its entries in order, in a scalar or in a row, or all products are listed and sorted.
+    """
+    in_order, listed = Prices(SEVERAL, 1.0, PASSES, False), Prices(VISIT, LISTED, PASSES, False)
+    ways: list[list[Sorts | None]] = []
+    for shared in (order, order[:-1]):
+        found = [term.cheapest(_walks(term, shared, order[len(shared) :]), in_order) for term in terms]
+        row = prod(terms[0].size[v] for v in order[len(shared) :])
+        if row <= max(SHORT_ROW, ROW_WORK * sum(sorts.loops for sorts in found if sorts is not None)):
+            ways.append(found)
+    ways.append([term.cheapest(_walks(term, (), order), listed) for term in terms])
+    complete = [tuple(sorts for sorts in way if sorts is not None) for way in ways]
+    complete = [way for way in complete if len(way) == len(terms)]
+    return min(complete, key=lambda way: sum(sorts.total for sorts in way), default=None)
+
+
+def _walks(term: Sortable, shared: Names, rest: Names) -> Iterator[Names]:
+    """Yield the orders of a term's variables with the shared ones first, and those of `rest` in their order."""
+    if any(v not in term.variables for v in shared):
+        return
+    if any(names.count(v) > 1 for names in term.names for v in shared):
+        return
+    kept = (*shared, *(v for v in rest if v in term.variables))
+    own = permutations(v for v in term.variables if v not in shared)
+    every = chain(((*shared, *inner) for inner in islice(own, MAX_ORDERS)), term.stored_orders())
+    yield from (walk for walk in every if walk[: len(shared)] == shared and _part(walk, kept) == kept)
+
+
+def _part(walk: Names, variables: Names) -> Names:
+    return tuple(v for v in walk if v in variables)
+
+
+def _distinct(pattern: Stored) -> Stored:
+    """A pattern of as many entries whose levels store each coordinate once, as trip counts expect."""
+    levels = pattern.format.levels
+    if not isinstance(pattern, DynamicPatternInfo) or all(x.unique and not x.kind.is_branchless for x in levels):
+        return pattern
+    kinds = (Level(x.kind if x.kind.is_full else COMPRESSED, x.dim) for x in levels)
+    return replace(pattern, type=DynamicType(pattern.shape, Format(tuple(kinds)), pattern.nse))

@@ -1,0 +1,86 @@
+"""Products as a plan has them: the parameters of the primitives that compute a product, or a sum with its pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import is_complex
+from jsparse.formats import Pattern
+from jsparse.planning.dtypes import Dtypes
+from jsparse.planning.output.pattern import Assembly
+from jsparse.planning.plan import OUTPUT, PlannedProduct
+from jsparse.planning.signature import PatternRef
+from jsparse.planning.typed_product import TypedProduct
+from jsparse.primitives.entries_spec import Entries
+from jsparse.primitives.spec import Spec
+
+__all__ = ["fused", "planned_product"]
+
+_SMALLER = "Pass out_format= for a result that stores less (of einsum and evaluate), or sum over more indices."
+
+
+def fused(assembly: Assembly, terms: Sequence[PlannedProduct]) -> Entries | None:
+    """The parameter for finding a sum's pattern and values together; None if the pattern should be found first."""
+    specs = tuple(term.spec for term in terms if term.spec is not None)
+    if not len(assembly.reached.terms) == len(specs) == len(terms):
+        return None
+    if any(is_complex(term.dtypes.computed) for term in terms):
+        return None
+    entries = Entries(assembly.reached, tuple(float(term.coefficient.real) for term in terms), specs, assembly.result)
+    return entries if entries.is_fused else None
+
+
+def planned_product(
+    text: str,
+    product: TypedProduct,
+    dtypes: Dtypes,
+    on: PatternRef | None,
+    values: tuple[int, ...],
+    coefficient: complex = 1,
+) -> PlannedProduct:
+    """A product whose result is stored on `on`, or is dense.
+
+    Raises ShapeError if the result is too large for memory.
+    """
+    shape = product.shape if on is None else (on.pattern.nse,)
+    check_bytes(shape, dtypes.result, f"the result of '{text}'", _SMALLER)
+    spec = product.spec(on)
+    prereductions = tuple(product.prereduction(n)[1] if spec else None for n in range(len(product.operands)))
+    operand_dtypes = tuple(
+        None if x.is_relation else dtypes.operand_dtype(x.dtype) if spec else dtypes.promoted for x in product.operands
+    )
+    made = PlannedProduct(
+        coefficient=coefficient,
+        assignment=product.assignment,
+        values=values,
+        shape=product.shape,
+        dtypes=dtypes,
+        operand_dtypes=operand_dtypes,
+        prereductions=prereductions,
+        spec=spec,
+        index_sources=_index_sources(product, spec, on, values),
+        result=None if on is None else on.pattern,
+        semiring=product.semiring,
+    )
+    return made if spec is None else replace(made, spec=spec.with_dtype(dtypes.computed, made.factor_dtypes))
+
+
+def _index_sources(
+    product: TypedProduct, spec: Spec | None, on: PatternRef | None, values: Sequence[int]
+) -> tuple[int, ...]:
+    """For each dynamic pattern that is walked, the number of a value that has its index arrays, or `OUTPUT`.
+
+    The value also has the transposed indices that the walk uses.
+    """
+    if spec is None:
+        return ()
+    lying = [(values[n], product.key_of(n), x.core) for n, x in enumerate(product.operands) if x.core is not None]
+    if on is not None and on.core is not None:
+        lying.append((OUTPUT, list(product.walked(on))[spec.result.on or 0], on.core))
+    return tuple(
+        next(n for n, lies, core in lying if lies == key and core is not None and core.derived == walk.derived)
+        for key, walk in product.walked(on).items()
+        if not isinstance(walk.pattern, Pattern)
+    )
