@@ -115,18 +115,25 @@ def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, colum
     ]
 
 
+def out_format(text: str) -> str | None:
+    """The format of the result: that of the sparse operand if it has the same indices, else dense."""
+    terms, result = text.split("->")
+    return None if result in terms.split(",") else "dense"
+
+
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
     """The name of each candidate, and a context in which it is chosen. They are sorted by estimated cost."""
     from jsparse.compiler.schedule import search
-    from jsparse.compiler.schedule.cost import estimate
+    from jsparse.compiler.schedule.cost import Prices
     from jsparse.compiler.schedule.select import candidate_name, plan_as
 
-    kernels = jsparse.explain(text, *operands).kernels
+    kernels = jsparse.explain(text, *operands, out_format=out_format(text)).kernels
     kernel = next(kernel for kernel in kernels if kernel.plan is not None and kernel.plan.patterns)
     given, patterns = kernel.plan.given, tuple(walk.stored for walk in kernel.work.spec.walks)
     stands_innermost = search._stands_innermost
     search._stands_innermost = lambda *_: False  # includes loops without lanes
-    priced = [(estimate(c, patterns), n, c) for n, c in enumerate(search.candidates(given, patterns))]
+    prices = Prices(patterns)
+    priced = [(prices.of(c), n, c) for n, c in enumerate(search.candidates(given, patterns))]
     search._stands_innermost = stands_innermost
     for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
         plan = plan_as(candidate, cost, patterns, ())
@@ -156,7 +163,7 @@ def compiled(jsparse: Any, text: str, operands: list[Any]) -> Callable[[], Any]:
 
     def run(values: Any, *rest: Any) -> Any:
         every = [*rest[:place], tensor.with_values(values), *rest[place:]]
-        out = jsparse.einsum(text, *every)
+        out = jsparse.einsum(text, *every, out_format=out_format(text))
         return out.values if isinstance(out, jsparse.SparseTensor) else out
 
     program = jax.jit(run).lower(tensor.values, *(x for x in operands if x is not tensor)).compile()
