@@ -125,6 +125,7 @@ class Prices:
         self._walked: dict[tuple[IndexVar, ...], TripCounts] = {}
         self._permuted: dict[tuple[IndexVar, ...], float] = {}
         self._gathered: dict[IndexVar | None, list[GatheredRows]] = {}
+        self._transposed: dict[IndexVar | None, float] = {}
 
     def walked(self, nest: Summary) -> TripCounts:
         """The trip counts of a candidate."""
@@ -146,6 +147,12 @@ class Prices:
             self._gathered[nest.vector] = list(gathered_rows(nest))
         return self._gathered[nest.vector]
 
+    def transposed(self, nest: Summary) -> float:
+        """The cost of transposing dense tensors, so that a candidate's lanes are innermost."""
+        if nest.vector not in self._transposed:
+            self._transposed[nest.vector] = _transposed(nest)
+        return self._transposed[nest.vector]
+
     def of(self, nest: Summary) -> Cost:
         """The price of a candidate."""
         walked = self.walked(nest)
@@ -154,7 +161,7 @@ class Prices:
         visited = _visited(nest, walked.iterations)
         serial = sharing(nest) is None
         target = _target_traffic(nest, self.patterns, entries)
-        moves = self.permuted(nest) + _transposed(nest)
+        moves = self.permuted(nest) + self.transposed(nest)
         running = work + visited + target
         return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
 
@@ -282,7 +289,5 @@ def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
 
 def _transposed(nest: Summary) -> float:
     """The cost of transposing dense tensors."""
-    if not nest.moved_dense:
-        return 0.0
     moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
     return sum(COPY * extent(nest.problem, access.variables()) for access in moved)

@@ -161,8 +161,9 @@ def _alternatives(probe: Summary, patterns: Sequence[Stored]) -> Iterator[Steps]
     summed = summed_first(probe)
     sums_all = bool(summed) and summed == probe.tail
     base = (*_placed(probe, sums_all, _lanes(probe, REGISTER_BYTES)), *([Precompute(summed)] if summed else []))
+    saves_in_lanes = not summed and probe.saves_in_lanes
     yield base
-    if not summed and probe.saves_in_lanes:
+    if saves_in_lanes:
         yield (*_placed(probe, False, _lanes(probe, REGISTER_BYTES)), Precompute(probe.tail[-1:]))
     jammed = _jammed(probe) if not summed else None
     if jammed is not None:

@@ -25,8 +25,8 @@ __all__ = ["Summary", "Transformation", "Walked"]
 
 # What the problem determines; what the variable in lanes does, too; and the order of the patterns' variables.
 OF_PROBLEM = (
-    "statement", "derived", "free_vars", "pattern_vars", "dense", "batch", "factors", "is_product", "sums_first",
-    "itemsize",
+    "statement", "derived", "free_vars", "pattern_vars", "dense", "batch", "factors", "factor_vars", "is_product",
+    "sums_first", "itemsize",
 )  # fmt: skip
 OF_VECTOR = (*OF_PROBLEM, "vector", "scalar", "free_dense_vars", "contracted", "moved_dense")
 OF_ORDER = (
@@ -306,6 +306,11 @@ class Summary:
         """What is read."""
         return () if self.problem.is_assembly else self.statement.reads
 
+    @lazy
+    def factor_vars(self) -> tuple[frozenset[IndexVar], ...]:
+        """The index variables of each factor."""
+        return tuple(frozenset(f.variables()) for f in self.factors)
+
     # Questions
 
     @lazy
@@ -333,7 +338,7 @@ class Summary:
         name = outer_name(self.problem, str(self.vector))
         return name in self.loops and not set(self.loops[: self.loops.index(name)]) & set(self.walk)
 
-    @property
+    @lazy
     def tiles_first(self) -> bool:
         """Whether the loop over register tiles is the outermost one."""
         return self.vector is not None and self.loops[:1] == (outer_name(self.problem, self.vector),)
@@ -347,13 +352,13 @@ class Summary:
     def sums_in_lanes(self) -> bool:
         """Whether factors that depend on the loops summed first run in lanes."""
         names = set(self.summed)
-        return any(self.vector in f.variables() and names & {*f.variables()} for f in self.factors)
+        return any(self.vector in own and names & own for own in self.factor_vars)
 
     @lazy
     def inner_lanes(self) -> tuple[int, int]:
         """The numbers of factors in lanes that carry the innermost reduction, and that do not."""
         last = self.tail[-1:]
-        carried = [set(last) <= set(f.variables()) for f in self.factors if self.vector in f.variables()]
+        carried = [own.issuperset(last) for own in self.factor_vars if self.vector in own]
         return sum(carried), len(carried) - sum(carried)
 
     @lazy
@@ -363,9 +368,9 @@ class Summary:
             return False
         if not self.sums_first:
             return False
-        inner = [f for f in self.factors if self.tail[-1] in f.variables()]
+        inner = [own for own in self.factor_vars if self.tail[-1] in own]
         others = set(self.dense) - {self.vector}
-        return self.inner_lanes[1] > 0 and bool(inner) and not any(set(f.variables()) & others for f in inner)
+        return self.inner_lanes[1] > 0 and bool(inner) and not any(own & others for own in inner)
 
     @lazy
     def gathered(self) -> Access | None:
@@ -443,7 +448,7 @@ class Summary:
         """Whether loops over patterns are written out entry by entry."""
         return any(step.loop in self.walk for step in self.found("unroll"))
 
-    @property
+    @lazy
     def panel(self) -> int:
         """The coordinates of the innermost reduction in one panel; 0 if it is not split."""
         return self.splits.get(self.tail[-1], 0) if self.tail else 0

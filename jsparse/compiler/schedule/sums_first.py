@@ -13,11 +13,11 @@ def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
     if not nest.sums_first or not nest.dense:
         return ()
     chosen: tuple[IndexVar, ...] = ()
-    factors, dense = nest.factors, set(nest.dense)
+    factors, dense = nest.factor_vars, set(nest.dense)
     for start in range(len(nest.tail) - 1, -1, -1):
         names = set(nest.tail[start:])
-        inner = [f for f in factors if names & set(f.variables())]
-        if len(inner) == len(factors) or any(dense & set(f.variables()) for f in inner):
+        inner = [own for own in factors if names & own]
+        if len(inner) == len(factors) or any(dense & own for own in inner):
             break
         chosen = nest.tail[start:]
     return chosen
