@@ -115,27 +115,30 @@ def drawn(jsparse: Any, text: str, shape: tuple[int, ...], density: float, colum
     ]
 
 
+def out_format(text: str) -> str | None:
+    """The format of the result: that of the sparse operand if it has the same indices, else dense."""
+    terms, result = text.split("->")
+    return None if result in terms.split(",") else "dense"
+
+
 def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tuple[str, Any]]:
     """The name of each candidate, and a context in which it is chosen. They are sorted by estimated cost."""
-    from jsparse.compiler.schedule.candidate import candidates
+    from jsparse.compiler.schedule import search
+    from jsparse.compiler.schedule.cost import Prices
+    from jsparse.compiler.schedule.select import candidate_name, plan_as
 
-    from jsparse.compiler.schedule import candidate as candidate_module
-    from jsparse.compiler.schedule.cost import estimate
-    from jsparse.compiler.schedule.select import _name, plan_as
-
-    steps = jsparse.explain(text, *operands).parts
-    step = next(part for part in steps if part.plan is not None and part.plan.patterns)
-    given, patterns = step.plan.given, tuple(walk.pattern for walk in step.work.spec.walks)
-    chosen_among = candidate_module._stands_innermost
-    candidate_module._stands_innermost = lambda *_: False  # includes loops without lanes
-    priced = [(estimate(c, patterns), n, c) for n, c in enumerate(candidates(given, patterns))]
-    candidate_module._stands_innermost = chosen_among
+    kernels = jsparse.explain(text, *operands, out_format=out_format(text)).kernels
+    kernel = next(kernel for kernel in kernels if kernel.plan is not None and kernel.plan.patterns)
+    given, patterns = kernel.plan.given, tuple(walk.stored for walk in kernel.work.spec.walks)
+    stands_innermost = search._stands_innermost
+    search._stands_innermost = lambda *_: False  # includes loops without lanes
+    prices = Prices(patterns)
+    priced = [(prices.of(c), n, c) for n, c in enumerate(search.candidates(given, patterns))]
+    search._stands_innermost = stands_innermost
     for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
         plan = plan_as(candidate, cost, patterns, ())
-        yield (
-            f"{_name(candidate)}{' factored' * candidate.factored}{'' if number == 0 else f' #{number}'}",
-            forced(given, plan),
-        )
+        first = " sums first" * candidate.sums_in_lanes
+        yield f"{candidate_name(candidate)}{first}{'' if number == 0 else f' #{number}'}", forced(given, plan)
 
 
 @contextmanager
@@ -143,14 +146,14 @@ def forced(problem: Any, plan: Any) -> Iterator[None]:
     """A context in which this is the plan of a problem."""
     from jsparse.primitives import execute
 
-    kept = execute.wide_accumulation_plan
-    execute.make_plan.cache_clear()
-    execute.wide_accumulation_plan = lambda asked, patterns: plan if asked == problem else kept(asked, patterns)
+    chosen = execute.wide_accumulation_plan
+    execute.make_plan.clear()
+    execute.wide_accumulation_plan = lambda asked, *rest: plan if asked == problem else chosen(asked, *rest)
     try:
         yield
     finally:
-        execute.wide_accumulation_plan = kept
-        execute.make_plan.cache_clear()
+        execute.wide_accumulation_plan = chosen
+        execute.make_plan.clear()
 
 
 def compiled(jsparse: Any, text: str, operands: list[Any]) -> Callable[[], Any]:
@@ -160,7 +163,7 @@ def compiled(jsparse: Any, text: str, operands: list[Any]) -> Callable[[], Any]:
 
     def run(values: Any, *rest: Any) -> Any:
         every = [*rest[:place], tensor.with_values(values), *rest[place:]]
-        out = jsparse.einsum(text, *every)
+        out = jsparse.einsum(text, *every, out_format=out_format(text))
         return out.values if isinstance(out, jsparse.SparseTensor) else out
 
     program = jax.jit(run).lower(tensor.values, *(x for x in operands if x is not tensor)).compile()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.base.lazy import lazy
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.pattern import core_of
 from jsparse.formats.retype import core_type, extended_type, transposed_type
@@ -48,7 +49,7 @@ class Signature:
         return python.get(self.dtype.kind, self.dtype) if self.weak else self.dtype
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PatternRef:
     """A reference to a pattern: a static pattern itself, or the type and the identity of a dynamic one.
 
@@ -62,7 +63,7 @@ class PatternRef:
     group: int = 0
     derived: tuple[DynamicType, ...] = ()
 
-    @property
+    @lazy
     def core(self) -> Core | None:
         """The core of the pattern; None if all levels are dense."""
         if self.pattern.format.is_dense:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, extent, sharing
+from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing
+from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.machine import (
     CACHED_BYTES,
     ENTRY_BYTES,
@@ -42,10 +43,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
         cost: the estimated cost.
         walked: the trip counts of its loops over patterns.
     """
-    chosen = {step.loop for step in nest.found("merge_by")}
-    led = {(x.var, x.domain.pattern) for _, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
-    new = [(var, n) for var, n in walked.merge_leaders if var not in chosen and (var, n) not in led]
-    nest = _with(nest, (MergeBy(var, f"P{n}") for var, n in new))
+    nest = _with(nest, _leading(nest, walked))
     if nest.first("promote") is None and not nest.problem.is_assembly and nest.reduces_innermost:
         nest = _with(nest, [Promote()])
     nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
@@ -56,6 +54,16 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     nest = _with(nest, _prefetching(nest, patterns))
     lanes = position_lanes(nest, patterns)
     return nest if lanes is None else nest.then(lanes)
+
+
+def _leading(nest: Summary, walked: TripCounts) -> list[MergeBy]:
+    """The patterns to walk where several meet, unless they are walked already."""
+    if not walked.merge_leaders:
+        return []
+    chosen = {step.loop for step in nest.found("merge_by")}
+    led = {(x.var, x.domain.pattern) for _, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
+    new = ((var, n) for var, n in walked.merge_leaders if var not in chosen and (var, n) not in led)
+    return [MergeBy(var, f"P{n}") for var, n in new]
 
 
 def _with(nest: Summary, steps: Iterable[Transformation]) -> Summary:
@@ -90,7 +98,7 @@ def _wide(nest: Summary) -> int:
     """The lanes of wide tiles, for runs with few threads: as many as fit the registers; 0 if that is `lanes`."""
     if not nest.tiles_outermost:
         return 0
-    most = REGISTER_BYTES // nest.itemsize()
+    most = REGISTER_BYTES // nest.itemsize
     return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
@@ -125,14 +133,16 @@ def _prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Transfor
 def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[str]:
     """Yield the loops over stored entries whose coordinates locate segments of a pattern that is too large for the
     cache."""
+    large = {n for n, pattern in enumerate(patterns) if pattern.nse * ENTRY_BYTES > CACHED_BYTES}
+    if not large:
+        return
     walked = {name for name, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
     for name, loop in nest.chain:
         domain = loop.domain
         if not (loop.is_lookup and isinstance(domain, LevelIteration) and domain.level == 0 and name in walked):
             continue
         levels = nest.problem.patterns[domain.pattern].levels
-        has_segments = levels[0].kind.is_full and len(levels) > 1 and levels[1].kind.has_pointers
-        if has_segments and patterns[domain.pattern].nse * ENTRY_BYTES > CACHED_BYTES:
+        if domain.pattern in large and levels[0].kind.is_full and len(levels) > 1 and levels[1].kind.has_pointers:
             yield name
 
 

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, log2, prod
+from math import inf, log2
 
 import numpy as np
 
-from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.machine import LINE_BYTES, REGISTER_BYTES, gather_cost
+from jsparse.compiler.schedule.gathers import GatheredRows, extent, gathered_rows, itemsize, line_cost, lines_of
+from jsparse.compiler.schedule.machine import REGISTER_BYTES, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.sums_first import saves_in_lanes
 from jsparse.compiler.schedule.transformations.parallelize import Race
-from jsparse.compiler.schedule.trip_counts import UNKNOWN, TripCounts, trip_counts, walked_as
+from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_as
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CHUNK_WORK", "Cost", "estimate", "extent", "moved_dense", "saved_by_lanes", "sharing", "sort_cost"]
+__all__ = ["CHUNK_WORK", "Cost", "Prices", "estimate", "saved_by_lanes", "sharing", "sort_cost"]
 
 LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
@@ -76,17 +75,11 @@ class Cost:
 
 
 def sort_cost(entries: int) -> float:
-    """The cost of storing a dynamic pattern of so many entries in another order, with its values.
+    """The cost of storing a dynamic pattern with that number of entries in another order, with its values.
 
     The program expands index arrays to coordinates, sorts these by radix, assembles index arrays and gathers values.
     """
     return SORT_CALL + SORT_STEP * entries * log2(max(entries, 2))
-
-
-def extent(problem: Problem, variables: tuple[IndexVar, ...]) -> int:
-    """The size of the variables' iteration space."""
-    sizes = (problem.size[v] for v in variables)
-    return prod(UNKNOWN if size is None else size for size in sizes)
 
 
 def sharing(nest: Summary, entries: float = inf) -> tuple[str, Race] | None:
@@ -130,28 +123,62 @@ def _is_small_tiling(nest: Summary, loops: Sequence[str]) -> bool:
     return extent(nest.problem, (str(nest.vector),)) < 1024
 
 
-def moved_dense(nest: Summary) -> tuple[str, ...]:
-    """The dense tensors whose storage must change for the vector variable to be innermost."""
-    problem, vector = nest.problem, nest.vector
-    moved = []
-    for access in problem.assignment.accesses:
-        tensor = problem.type_of[access.tensor]
-        if vector in access.indices and tensor.positions is None and access.indices[tensor.axes[-1].dim] != vector:  # type: ignore[union-attr]
-            moved.append(access.tensor)
-    return tuple(moved)
+class Prices:
+    """Prices of the candidates of one problem. What candidates have in common is computed once.
+
+    Attributes:
+        patterns: the problem's patterns.
+    """
+
+    def __init__(self, patterns: tuple[Stored, ...]) -> None:
+        self.patterns = patterns
+        self._walked: dict[tuple[IndexVar, ...], TripCounts] = {}
+        self._permuted: dict[tuple[IndexVar, ...], float] = {}
+        self._gathered: dict[IndexVar | None, list[GatheredRows]] = {}
+        self._transposed: dict[IndexVar | None, float] = {}
+
+    def walked(self, nest: Summary) -> TripCounts:
+        """The trip counts of a candidate."""
+        if nest.walk not in self._walked:
+            self._walked[nest.walk] = trip_counts(nest.problem, nest.walk, self.patterns)
+        return self._walked[nest.walk]
+
+    def permuted(self, nest: Summary) -> float:
+        """The cost of permuting values into the order in which a candidate walks their patterns."""
+        if nest.walk not in self._permuted:
+            self._permuted[nest.walk] = _permuted(nest, self.patterns)
+        return self._permuted[nest.walk]
+
+    def gathered(self, nest: Summary) -> list[GatheredRows]:
+        """The rows that a candidate gathers into lanes, or beside them."""
+        if nest.vector is None:
+            return []
+        if nest.vector not in self._gathered:
+            self._gathered[nest.vector] = list(gathered_rows(nest))
+        return self._gathered[nest.vector]
+
+    def transposed(self, nest: Summary) -> float:
+        """The cost of transposing dense tensors, so that a candidate's lanes are innermost."""
+        if nest.vector not in self._transposed:
+            self._transposed[nest.vector] = _transposed(nest)
+        return self._transposed[nest.vector]
+
+    def of(self, nest: Summary) -> Cost:
+        """The price of a candidate."""
+        walked = self.walked(nest)
+        entries = walked.entries
+        work = _work(nest, entries) + _gathers(nest, entries, self.gathered(nest))
+        visited = _visited(nest, walked.iterations)
+        serial = sharing(nest) is None
+        target = _target_traffic(nest, self.patterns, entries)
+        moves = self.permuted(nest) + self.transposed(nest)
+        running = work + visited + target
+        return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
 
 
-def estimate(nest: Summary, patterns: tuple[Stored, ...], walked: TripCounts | None = None) -> Cost:
-    """Price a candidate; `walked` are the trip counts of its walk, if they were computed before."""
-    walked = walked or trip_counts(nest.problem, nest.walk, patterns)
-    entries = list(walked.entries)
-    work = _work(nest, entries) + _gathers(nest, entries)
-    visited = _visited(nest, list(walked.iterations))
-    serial = sharing(nest) is None
-    target = _target_traffic(nest, patterns, entries)
-    moves = _moves(nest, patterns)
-    running = work + visited + target
-    return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
+def estimate(nest: Summary, patterns: tuple[Stored, ...]) -> Cost:
+    """Price one candidate."""
+    return Prices(patterns).of(nest)
 
 
 def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> float:
@@ -163,10 +190,10 @@ def saved_by_lanes(steps: float, segments: float, lanes: int, gathers: bool) -> 
     return lanes * steps * (1 - entry) - once * segments
 
 
-def _work(nest: Summary, entries: list[float]) -> float:
+def _work(nest: Summary, entries: Sequence[float]) -> float:
     """Multiply-adds; in vector lanes they cost less."""
     leaf, dense = (entries[-1] if entries else 1.0), extent(nest.problem, nest.dense)
-    inner, outer = nest.inner_lanes if saves_in_lanes(nest) else (0, 0)
+    inner, outer = nest.inner_lanes if nest.saves_in_lanes else (0, 0)
     if nest.sums_tail_first:
         work = leaf + (entries[len(nest.head) - 1] if nest.head else 1.0) * dense
     elif nest.summed:
@@ -196,85 +223,28 @@ def _chain(nest: Summary) -> float:
     return max(1.0, min(waiting, extent(nest.problem, nest.contracted) / CHAIN))
 
 
-def _gathers(nest: Summary, entries: list[float]) -> float:
+def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
     """The cost of the cache lines that dense factors are gathered from, or of panels that are copied."""
     if nest.vector is None or nest.unrolled:
         return 0.0
     if nest.panel and nest.gathered is not None:
         return _panels(nest, nest.gathered, entries)
-    problem = nest.problem
-    dense = [f for f in problem.assignment.factors if problem.type_of[f.tensor].positions is None and not f.nested()]
-    in_lanes = sum(_rows(nest, f, entries) for f in dense if nest.vector in f.variables())
-    return in_lanes + sum(_summed_rows(nest, f, entries) for f in dense if nest.vector not in f.variables())
+    in_lanes = sum(rows.cost(nest, entries) for rows in gathered if rows.in_lanes)
+    return in_lanes + sum(rows.cost(nest, entries) for rows in gathered if not rows.in_lanes)
 
 
-def _rows(nest: Summary, access: Access, entries: list[float]) -> float:
-    """The cost of a factor's rows.
-
-    A new row is read for each entry of the level that binds the last of the factor's variables. Entries of levels
-    further in read the same row again. Further iterations of loops around the reduction read it again after at most a
-    segment of other rows, so it is still in a near cache. The elements over summed dense indices make a row a block.
-    """
-    variables = access.variables()
-    depths = [n for n, v in enumerate(nest.walk) if v in variables]
-    if not depths:
-        return 0.0
-    leaf = entries[-1]
-    bound = min(entries[depths[-1]], leaf)
-    block = tuple(v for v in variables if v in nest.contracted)
-    rows = (*block, *(v for v in variables if v in nest.walk))
-    turns = extent(nest.problem, tuple(v for v in nest.free_dense_vars if v not in variables))
-    own = extent(nest.problem, tuple(v for v in nest.free_dense_vars if v in variables))
-    lines = -(-extent(nest.problem, (str(nest.vector),)) * _itemsize(nest, access) // LINE_BYTES)
-    segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
-    again = (turns - 1) * _line(nest, access, block, segment)
-    new = bound * (_line(nest, access, rows) + again)
-    known = (leaf - bound) * turns * _line(nest, access, block)
-    return own * extent(nest.problem, block) * lines * (new + known)
-
-
-def _summed_rows(nest: Summary, access: Access, entries: list[float]) -> float:
-    """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per tile."""
-    variables = access.variables()
-    summed = tuple(v for v in variables if v in nest.contracted)
-    depths = [n for n, v in enumerate(nest.walk) if v in variables]
-    if not depths or not summed:
-        return 0.0
-    item = _itemsize(nest, access)
-    tiles = -(-extent(nest.problem, (str(nest.vector),)) // nest.lanes) if nest.tiles_first else 1
-    lines = tiles * -(-extent(nest.problem, summed) * item // LINE_BYTES)
-    return lines * min(entries[depths[-1]], entries[-1]) * gather_cost(extent(nest.problem, variables) * item)
-
-
-def _panels(nest: Summary, access: Access, entries: list[float]) -> float:
+def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
     """The cost of copying panels, of adding sums in memory after each, and of reading rows in a copy."""
     problem = nest.problem
     rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
-    item = _itemsize(nest, access)
-    lines, tiles = -(-columns * item // LINE_BYTES), -(-columns // nest.lanes)
+    item = itemsize(problem, access)
+    lines, tiles = lines_of(columns, item), -(-columns // nest.lanes)
     walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // nest.panel)
     added = walked * (tiles * SEGMENT + MEMORY * columns / LANES)
     return PACK * rows * lines + added + entries[-1] * lines * gather_cost(nest.panel * nest.lanes * item)
 
 
-def _row(nest: Summary, access: Access, rows: tuple[IndexVar, ...]) -> float:
-    """The cost of reading one row of a dense tensor, all tiles of it, at random coordinates of `rows`."""
-    columns, item = extent(nest.problem, (str(nest.vector),)), _itemsize(nest, access)
-    return -(-columns * item // LINE_BYTES) * _line(nest, access, rows)
-
-
-def _line(nest: Summary, access: Access, rows: tuple[IndexVar, ...], times: float = 1.0) -> float:
-    """The cost of reading one cache line at random coordinates of `rows`, or among `times` as many rows."""
-    columns, item = extent(nest.problem, (str(nest.vector),)), _itemsize(nest, access)
-    near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
-    return gather_cost(times * extent(nest.problem, rows) * near * item)
-
-
-def _itemsize(nest: Summary, access: Access) -> int:
-    return np.dtype(nest.problem.type_of[access.tensor].dtype).itemsize
-
-
-def _visited(nest: Summary, iterations: list[float]) -> float:
+def _visited(nest: Summary, iterations: Sequence[float]) -> float:
     """The cost of iterations: a loop around part of the walk repeats that part."""
     if nest.unrolled:
         return 0.0
@@ -286,7 +256,7 @@ def _visited(nest: Summary, iterations: list[float]) -> float:
     return VISIT * extent(nest.problem, nest.batch) * (heads + tail * around)
 
 
-def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: list[float]) -> float:
+def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequence[float]) -> float:
     problem = nest.problem
     written = extent(problem, tuple(v for v in nest.dense if v in nest.free_vars))
     heads, leaf = entries[: len(nest.head)], entries[-1] if entries else 1.0
@@ -296,7 +266,9 @@ def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: list[f
         stores = max(stores, leaf * written) * MEMORY
         rows = tuple(v for v in nest.walk if v in nest.free_vars)
         if nest.vector in nest.free_vars:
-            anywhere = 2 * leaf * extent(problem, nest.free_dense_vars) * _row(nest, problem.target, rows)
+            columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
+            row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
+            anywhere = 2 * leaf * extent(problem, nest.free_dense_vars) * row
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
     clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
     return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears + anywhere
@@ -310,8 +282,8 @@ def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
     return len(nest.head) > 1 or any(not level.kind.is_full for level in outermost)
 
 
-def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> float:
-    """The cost of gathering values into the walked order, and of transposing dense tensors."""
+def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
+    """The cost of gathering values into the walked order."""
     problem = nest.problem
     moved = 0.0
     for access in problem.assignment.accesses:
@@ -320,9 +292,12 @@ def _moves(nest: Summary, patterns: tuple[Stored, ...]) -> float:
             continue
         names = problem.level_variables[axis.pattern]
         if walked_as(names, nest.walk) != names:
-            inner = extent(problem, tuple(v for v in access.variables() if v not in names))
+            inner = extent(problem, [v for v in access.variables() if v not in names])
             moved += MOVE * patterns[axis.pattern].nse * inner
-    for name in moved_dense(nest):
-        access = next(a for a in problem.assignment.accesses if a.tensor == name)
-        moved += COPY * extent(problem, access.variables())
     return moved
+
+
+def _transposed(nest: Summary) -> float:
+    """The cost of transposing dense tensors."""
+    moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
+    return sum(COPY * extent(nest.problem, access.variables()) for access in moved)

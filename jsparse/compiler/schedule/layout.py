@@ -65,6 +65,8 @@ class Layout:
 
     def check(self, problem: Problem) -> None:
         """Raise ScheduleError for an operand that lies on no pattern of the problem."""
+        if not self.orders:
+            return
         known = [name for n in range(len(problem.patterns)) for name in names_of(problem, n)]
         for operand, _ in self.orders:
             if operand not in known:
@@ -98,6 +100,8 @@ def reordered(
         moves: for each pattern, a permutation of its levels: level `moves[n][m]` of pattern n becomes level m. Leading
             axes stay.
     """
+    if all(levels == tuple(range(len(levels))) for levels in moves):
+        return tuple(patterns), problem
     used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
     types = tuple(pattern_type(p, t.batch_axes) for p, t in zip(used, problem.patterns, strict=True))
     walks = tuple(
@@ -116,6 +120,8 @@ def _moved(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:
 
 def with_innermost(problem: Problem, tensors: Sequence[str], var: IndexVar) -> Problem:
     """The problem in which these dense tensors are stored with an index variable innermost."""
+    if not tensors:
+        return problem
     accesses = {access.tensor: access for access in problem.assignment.accesses}
 
     def stored(tensor: TensorType) -> TensorType:

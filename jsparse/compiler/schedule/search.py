@@ -15,8 +15,8 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.summary import Summary, Transformation
-from jsparse.compiler.schedule.sums_first import saves_in_lanes, summed_first
+from jsparse.compiler.schedule.summary import OF_ORDER, OF_VECTOR, Summary, Transformation
+from jsparse.compiler.schedule.sums_first import summed_first
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.precompute import Precompute
 from jsparse.compiler.schedule.transformations.reorder import Reorder
@@ -62,12 +62,12 @@ def candidates(
         orders: for each pattern the order of its variables that loops have to agree with; None if it is open.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
-    vectors = _vectors(start)
+    vectors, probes = _vectors(start), dict[IndexVar | None, Summary]()
     for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
         if any(order is not None and walked_as(order, walk) != order for order in orders):
             continue
         for vector in vectors:
-            probe = _probe(start, walk, vector)
+            probe = probes[vector] = _probe(start, walk, vector, probes.get(vector))
             for steps in _alternatives(probe, patterns):
                 found = _extended(start, steps, probe)
                 if found is not None:
@@ -94,14 +94,18 @@ def _vectors(start: Summary) -> list[IndexVar | None]:
     return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
 
 
-def _probe(start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None) -> Summary:
-    """A nest with these variables of patterns outside of all others, to ask what would stand where."""
+def _probe(
+    start: Summary, walk: tuple[IndexVar, ...], vector: IndexVar | None, other: Summary | None = None
+) -> Summary:
+    """A nest with these variables of patterns outside of all others, to ask what would stand where. `other` is one with
+    the same variable in lanes."""
     problem = start.problem
     rest = (v for v in start.order if v not in walk)
     order = problem.without_derived((*walk, *rest)) if problem.derived else (*walk, *rest)
     loops = tuple(v for v in order if v != vector)
     steps = () if vector is None else (Vectorize(vector),)
-    return Summary(problem, loops, steps, concordant=start.concordant).on_problem_of(start)
+    probe = Summary(problem, loops, steps, concordant=start.concordant)
+    return probe.knowing(start) if other is None else probe.knowing(other, OF_VECTOR)
 
 
 def _extended(start: Summary, steps: Steps, probe: Summary) -> Summary | None:
@@ -109,7 +113,7 @@ def _extended(start: Summary, steps: Steps, probe: Summary) -> Summary | None:
     if not start.steps:
         for step in steps:
             start = start.then(step)
-        return start.in_order_of(probe)
+        return start.knowing(probe, OF_ORDER)
     fixed = {step.keyword for step in start.steps}
     found = start
     for step in steps:
@@ -157,8 +161,9 @@ def _alternatives(probe: Summary, patterns: Sequence[Stored]) -> Iterator[Steps]
     summed = summed_first(probe)
     sums_all = bool(summed) and summed == probe.tail
     base = (*_placed(probe, sums_all, _lanes(probe, REGISTER_BYTES)), *([Precompute(summed)] if summed else []))
+    saves_in_lanes = not summed and probe.saves_in_lanes
     yield base
-    if not summed and saves_in_lanes(probe):
+    if saves_in_lanes:
         yield (*_placed(probe, False, _lanes(probe, REGISTER_BYTES)), Precompute(probe.tail[-1:]))
     jammed = _jammed(probe) if not summed else None
     if jammed is not None:
@@ -199,7 +204,7 @@ def _lanes(probe: Summary, tile_bytes: int) -> int:
     """The elements of a register tile: as many as fit, but fewer if threads need several tiles to divide."""
     if probe.vector is None:
         return 0
-    most, size = tile_bytes // probe.itemsize(), probe.problem.size[probe.vector] or 0
+    most, size = tile_bytes // probe.itemsize, probe.problem.size[probe.vector] or 0
     if owns_tiles(probe):
         most = min(most, max(SHARED_LANES, -(-size // SHARED_TILES)))
     return min(most, size)
@@ -207,7 +212,7 @@ def _lanes(probe: Summary, tile_bytes: int) -> int:
 
 def default_lanes(nest: Summary, var: IndexVar) -> int:
     """The elements of a register tile of a variable that is to run in lanes."""
-    return max(1, min(REGISTER_BYTES // nest.itemsize(), nest.problem.size[var] or 1))
+    return max(1, min(REGISTER_BYTES // nest.itemsize, nest.problem.size[var] or 1))
 
 
 def _jammed(probe: Summary) -> IndexVar | None:
@@ -234,7 +239,7 @@ def _jammed(probe: Summary) -> IndexVar | None:
 
 def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
     """The number of coordinates of the jammed variable that run at a time."""
-    tile = lanes * probe.itemsize()
+    tile = lanes * probe.itemsize
     return min(probe.problem.size[jammed] or MOST_COPIES, MOST_COPIES, max(2, JAM_BYTES // tile))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.closing import closed
-from jsparse.compiler.schedule.cost import Cost, estimate, moved_dense
+from jsparse.compiler.schedule.cost import Cost, Prices
 from jsparse.compiler.schedule.layout import layout_of, reordered, with_innermost
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
@@ -19,7 +19,6 @@ from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_levels
 from jsparse.errors import NotYetSupportedError, ScheduleError
-from jsparse.notation.assignment import IndexVar
 
 __all__ = ["candidate_name", "plan", "plan_as"]
 
@@ -44,20 +43,19 @@ def plan(
     asked.layout.check(problem)
     start = started(problem, asked, not as_stored)
     orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
-    walked: dict[tuple[IndexVar, ...], TripCounts] = {}
+    prices = Prices(known)
     priced: list[tuple[Cost, int, Summary]] = []
     for n, c in enumerate(candidates(problem, known, as_stored, start, orders)):
-        if as_stored and (c.unrolled or moved_dense(c)):
+        if as_stored and (c.unrolled or c.moved_dense):
             continue
-        if c.walk not in walked:
-            walked[c.walk] = trip_counts(problem, c.walk, known)
-        priced.append((estimate(c, known, walked[c.walk]), n, c))
+        priced.append((prices.of(c), n, c))
     if not priced:
         raise _no_plan(problem, asked)
     priced.sort(key=lambda entry: entry[:2])
     names = tuple((candidate_name(c), cost) for cost, _, c in priced)
     if asked is NOTHING:
-        return plan_as(priced[0][2], priced[0][0], known, names[1:], as_stored)
+        cost, _, chosen = priced[0]
+        return plan_as(chosen, cost, known, names[1:], as_stored, prices.walked(chosen))
     return _legal(priced, known, names, as_stored)
 
 
@@ -127,15 +125,17 @@ def plan_as(
     patterns: tuple[Stored, ...],
     rejected: tuple[tuple[str, Cost], ...],
     as_stored: bool = False,
+    walked: TripCounts | None = None,
 ) -> Plan:
-    """The plan of one candidate on these patterns. `rejected` is as in `Plan`, `as_stored` as in `plan`."""
+    """The plan of one candidate on these patterns. `rejected` is as in `Plan`, `as_stored` as in `plan`, `walked` are
+    the trip counts of the candidate, if they are known."""
     given = candidate.problem
     names = given.level_variables
     moves = [tuple(range(len(own))) if as_stored else walked_levels(own, candidate.walk) for own in names]
     used, problem = reordered(given, patterns, moves)
     if candidate.vector is not None:
-        problem = with_innermost(problem, moved_dense(candidate), candidate.vector)
+        problem = with_innermost(problem, candidate.moved_dense, candidate.vector)
     problem = with_constants(problem, used, candidate)
-    walked = trip_counts(given, candidate.walk, patterns)
+    walked = walked or trip_counts(given, candidate.walk, patterns)
     finished = closed(candidate.on(problem), cost, used, walked)
     return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, rejected)

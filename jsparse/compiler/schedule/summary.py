@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,10 +23,23 @@ from jsparse.notation.assignment import Access, IndexVar
 
 __all__ = ["Summary", "Transformation", "Walked"]
 
-# What the problem determines.
-OF_PROBLEM = ("statement", "derived", "free_vars", "pattern_vars", "batch", "factors", "is_product", "sums_first")
-OF_VECTOR = ("dense", "scalar", "free_dense_vars", "contracted", "inner_lanes", "gathered")
-OF_ORDER = (*OF_PROBLEM, *OF_VECTOR, "walk", "tail", "head", "scatters", "single", "entry_vars")
+# What the problem determines; what the variable in lanes does, too; and the order of the patterns' variables.
+OF_PROBLEM = (
+    "statement", "derived", "free_vars", "pattern_vars", "dense", "batch", "factors", "factor_vars", "is_product",
+    "sums_first", "itemsize",
+)  # fmt: skip
+OF_VECTOR = (*OF_PROBLEM, "vector", "scalar", "free_dense_vars", "contracted", "moved_dense")
+OF_ORDER = (
+    *OF_VECTOR, "walk", "tail", "head", "scatters", "inner_lanes", "saves_in_lanes", "gathered", "single", "entry_vars",
+)  # fmt: skip
+# What depends on the dtypes and on the storage orders of the problem.
+OF_STORAGE = ("itemsize", "moved_dense", "single", "entry_vars", "chain", "reduces_innermost", "shape")
+# Steps that leave loops and lanes as they are, and what changes nevertheless.
+LAST = {
+    "merge_by": ("shape", "chain", "reduces_innermost"),
+    "promote": ("shape", "adds_in_memory"),
+    **dict.fromkeys(("parallelize", "prefetch", "scatter", "specialize", "widen"), ("shape",)),
+}
 
 
 class Transformation(Protocol):
@@ -91,26 +105,32 @@ class Summary:
 
     def then(self, step: Transformation) -> Summary:
         """The summary after a step."""
-        after = Summary(self.problem, step.loops_after(self), (*self.steps, step), self.number, self.concordant)
-        return after.on_problem_of(self)
+        steps = (*self.steps, step)
+        if step.keyword in LAST:
+            return self._but(LAST[step.keyword], steps=steps)
+        return Summary(self.problem, step.loops_after(self), steps, self.number, self.concordant).knowing(self)
 
-    def on_problem_of(self, other: Summary) -> Summary:
-        """The same summary, which knows what has been computed for a nest of the same problem."""
-        return self._knowing(other, OF_PROBLEM)
+    def knowing(self, other: Summary, names: Sequence[str] = OF_PROBLEM) -> Summary:
+        """The same summary, which knows those properties that have been computed for another one of the same problem.
 
-    def in_order_of(self, other: Summary) -> Summary:
-        """The same summary, which knows what has been computed for a nest with the same order and variable in lanes."""
-        return self._knowing(other, OF_ORDER)
-
-    def _knowing(self, other: Summary, names: tuple[str, ...]) -> Summary:
-        for name in names:
-            if name in other.__dict__:
-                self.__dict__[name] = other.__dict__[name]
+        `OF_VECTOR` and `OF_ORDER` are the names of what summaries with equal vector variables, and with equal orders of
+        the patterns' variables as well, have in common.
+        """
+        known = other.__dict__
+        self.__dict__.update({name: known[name] for name in names if name in known})
         return self
 
     def on(self, problem: Problem) -> Summary:
         """The same nest over a problem in the chosen storage orders."""
-        return replace(self, problem=problem, concordant=False)
+        return self._but(OF_STORAGE, problem=problem, concordant=False)
+
+    def _but(self, unknown: Sequence[str], **fields: Any) -> Summary:
+        """A copy with other fields, which knows all properties that have been computed for this one but some."""
+        copy = Summary.__new__(Summary)
+        copy.__dict__.update(self.__dict__, **fields)
+        for name in unknown:
+            copy.__dict__.pop(name, None)
+        return copy
 
     def found(self, keyword: str) -> list[Any]:
         """The steps with that keyword, in order."""
@@ -164,7 +184,9 @@ class Summary:
     @lazy
     def order(self) -> tuple[IndexVar, ...]:
         """The variables in the order in which loops bind them, that in lanes last."""
-        scalar = [v for name in self.loops if name not in self.outer for v in self.variables_of(name)]
+        scalar = [name for name in self.loops if name not in self.outer]
+        if self.fused:
+            scalar = [v for name in scalar for v in self.variables_of(name)]
         return (*scalar, self.vector) if self.vector is not None else tuple(scalar)
 
     @lazy
@@ -257,7 +279,7 @@ class Summary:
     def dense(self) -> tuple[IndexVar, ...]:
         """The variables that no pattern stores, the target's first."""
         named = self.statement.target.variables() if self.problem.is_assembly else self.statement.assignment.variables()
-        return tuple(v for v in named if v not in self.walk)
+        return tuple(v for v in named if v not in self.pattern_vars)
 
     @lazy
     def batch(self) -> tuple[IndexVar, ...]:
@@ -283,6 +305,11 @@ class Summary:
     def factors(self) -> tuple[Access, ...]:
         """What is read."""
         return () if self.problem.is_assembly else self.statement.reads
+
+    @lazy
+    def factor_vars(self) -> tuple[frozenset[IndexVar], ...]:
+        """The index variables of each factor."""
+        return tuple(frozenset(f.variables()) for f in self.factors)
 
     # Questions
 
@@ -311,7 +338,7 @@ class Summary:
         name = outer_name(self.problem, str(self.vector))
         return name in self.loops and not set(self.loops[: self.loops.index(name)]) & set(self.walk)
 
-    @property
+    @lazy
     def tiles_first(self) -> bool:
         """Whether the loop over register tiles is the outermost one."""
         return self.vector is not None and self.loops[:1] == (outer_name(self.problem, self.vector),)
@@ -325,14 +352,25 @@ class Summary:
     def sums_in_lanes(self) -> bool:
         """Whether factors that depend on the loops summed first run in lanes."""
         names = set(self.summed)
-        return any(self.vector in f.variables() and names & {*f.variables()} for f in self.factors)
+        return any(self.vector in own and names & own for own in self.factor_vars)
 
     @lazy
     def inner_lanes(self) -> tuple[int, int]:
         """The numbers of factors in lanes that carry the innermost reduction, and that do not."""
         last = self.tail[-1:]
-        carried = [set(last) <= set(f.variables()) for f in self.factors if self.vector in f.variables()]
+        carried = [own.issuperset(last) for own in self.factor_vars if self.vector in own]
         return sum(carried), len(carried) - sum(carried)
+
+    @lazy
+    def saves_in_lanes(self) -> bool:
+        """Whether summing the innermost reduction first saves work in lanes: a factor that lacks it runs in lanes."""
+        if self.vector not in self.free_vars or not self.tail or len(self.walk) < 2 or self.contracted:
+            return False
+        if not self.sums_first:
+            return False
+        inner = [own for own in self.factor_vars if self.tail[-1] in own]
+        others = set(self.dense) - {self.vector}
+        return self.inner_lanes[1] > 0 and bool(inner) and not any(own & others for own in inner)
 
     @lazy
     def gathered(self) -> Access | None:
@@ -399,18 +437,18 @@ class Summary:
         placing = [n for n, name in enumerate(names) if self.free_vars.intersection(self.variables_of(name))]
         return any(reducing[: placing[-1] + 1]) if placing else False
 
-    @property
+    @lazy
     def copies(self) -> int:
         """The number of iterations that run at a time."""
         step = self.first("unroll_and_jam")
         return 1 if step is None else step.copies
 
-    @property
+    @lazy
     def unrolled(self) -> bool:
         """Whether loops over patterns are written out entry by entry."""
         return any(step.loop in self.walk for step in self.found("unroll"))
 
-    @property
+    @lazy
     def panel(self) -> int:
         """The coordinates of the innermost reduction in one panel; 0 if it is not split."""
         return self.splits.get(self.tail[-1], 0) if self.tail else 0
@@ -425,6 +463,17 @@ class Summary:
         stored = isinstance(last, Dense) and access.indices[last.dim] == var
         return stored or (self.concordant and tensor.positions is None and not access.nested())
 
+    @lazy
     def itemsize(self) -> int:
         """The bytes of an element of the dtype of arithmetic."""
         return np.dtype(self.problem.accumulator_of(self.statement)).itemsize
+
+    @lazy
+    def moved_dense(self) -> tuple[str, ...]:
+        """The dense tensors whose storage must change for the vector variable to be innermost."""
+        if self.vector is None:
+            return ()
+        types = self.problem.type_of
+        carriers = ((a, types[a.tensor]) for a in self.problem.assignment.accesses if self.vector in a.indices)
+        dense = ((a, type_.axes[-1]) for a, type_ in carriers if type_.positions is None)
+        return tuple(a.tensor for a, axis in dense if isinstance(axis, Dense) and a.indices[axis.dim] != self.vector)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["saves_in_lanes", "summed_first"]
+__all__ = ["summed_first"]
 
 
 def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
@@ -13,22 +13,11 @@ def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
     if not nest.sums_first or not nest.dense:
         return ()
     chosen: tuple[IndexVar, ...] = ()
-    factors, dense = nest.factors, set(nest.dense)
+    factors, dense = nest.factor_vars, set(nest.dense)
     for start in range(len(nest.tail) - 1, -1, -1):
         names = set(nest.tail[start:])
-        inner = [f for f in factors if names & set(f.variables())]
-        if len(inner) == len(factors) or any(dense & set(f.variables()) for f in inner):
+        inner = [own for own in factors if names & own]
+        if len(inner) == len(factors) or any(dense & own for own in inner):
             break
         chosen = nest.tail[start:]
     return chosen
-
-
-def saves_in_lanes(nest: Summary) -> bool:
-    """Whether summing the innermost reduction first saves work in lanes: a factor that lacks it runs in lanes."""
-    if nest.vector not in nest.free_vars or not nest.tail or len(nest.walk) < 2 or nest.contracted:
-        return False
-    if not nest.sums_first:
-        return False
-    inner = [f for f in nest.factors if nest.tail[-1] in f.variables()]
-    others = set(nest.dense) - {nest.vector}
-    return nest.inner_lanes[1] > 0 and bool(inner) and not any(set(f.variables()) & others for f in inner)

@@ -81,7 +81,7 @@ class Specialize(Step):
         if self.what not in nest.loops or nest.vector is None or nest.outer.get(self.what) != nest.vector:
             return no_loop(self.what, nest) if self.what not in nest.loops else f"{self.what} is no loop over tiles"
         size = nest.problem.size[nest.vector] or 0
-        if not nest.lanes < self.lanes <= size or self.lanes * nest.itemsize() > LARGEST_TILE:
+        if not nest.lanes < self.lanes <= size or self.lanes * nest.itemsize > LARGEST_TILE:
             return f"wide tiles have more than {nest.lanes} lanes, at most {size}, and at most {LARGEST_TILE} bytes"
         if nest.loops[0] != self.what:
             return f"threads do not divide {self.what}, which is not the outermost loop"

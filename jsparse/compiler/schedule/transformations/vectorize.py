@@ -114,8 +114,8 @@ class Vectorize(Step):
             return f"the size of {self.loop} is known at run time only"
         if lanes > size:
             return f"a tile of {lanes} lanes is larger than {self.loop}, of size {size}"
-        if lanes * nest.itemsize() > LARGEST_TILE:
-            return f"a tile has at most {LARGEST_TILE} bytes, not {lanes} lanes of {nest.itemsize()}"
+        if lanes * nest.itemsize > LARGEST_TILE:
+            return f"a tile has at most {LARGEST_TILE} bytes, not {lanes} lanes of {nest.itemsize}"
         return None
 
     def loops_after(self, nest: Summary) -> tuple[str, ...]:

@@ -1,0 +1,121 @@
+"""The cost of gathering: the cache lines that a nest reads of dense factors, at the coordinates of stored entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.trip_counts import UNKNOWN
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["GatheredRows", "extent", "gathered_rows", "itemsize", "line_cost", "lines_of"]
+
+
+def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
+    """The size of the variables' iteration space."""
+    found, sizes = 1, problem.size
+    for v in variables:
+        size = sizes[v]
+        found *= UNKNOWN if size is None else size
+    return found
+
+
+def itemsize(problem: Problem, access: Access) -> int:
+    """The bytes of an element of a tensor."""
+    return np.dtype(problem.type_of[access.tensor].dtype).itemsize
+
+
+def lines_of(columns: int, item: int) -> int:
+    """The cache lines of a row."""
+    return -(-columns * item // LINE_BYTES)
+
+
+def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 1.0) -> float:
+    """The cost of reading one cache line at random, in one of `rows` rows, or among `times` as many rows."""
+    near = nest.lanes if nest.tiles_first else columns  # the elements of a row that are read consecutively
+    return gather_cost(times * rows * near * item)
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredRows:
+    """A dense factor that stored entries select rows of: what all orders of the loops have in common.
+
+    Attributes:
+        variables: the patterns' variables that select a row.
+        in_lanes: whether the elements of a row run in lanes.
+        item: the bytes of an element.
+        columns: the extent of the variable in lanes.
+        block: the elements over summed dense indices, which make a row a block.
+        rows: the number of rows, each as large as `block`.
+        elements: the number of elements of the factor.
+        own, turns: the extents of the loops around the reduction that the factor has, and that it lacks.
+    """
+
+    variables: frozenset[IndexVar]
+    in_lanes: bool
+    item: int
+    columns: int
+    block: int
+    rows: int
+    elements: int
+    own: int
+    turns: int
+
+    def cost(self, nest: Summary, entries: Sequence[float]) -> float:
+        """The cost of all rows. `entries` are those of `TripCounts`."""
+        last = max(n for n, v in enumerate(nest.walk) if v in self.variables)
+        return self._in_lanes(nest, entries, last) if self.in_lanes else self._summed(nest, entries, last)
+
+    def _in_lanes(self, nest: Summary, entries: Sequence[float], last: int) -> float:
+        """The cost of rows in lanes.
+
+        A new row is read for each entry of the level that binds the last of the factor's variables. Entries of levels
+        further in read the same row again. Further iterations of loops around the reduction read it again after at most
+        a segment of other rows, so it is still in a near cache.
+        """
+        leaf = entries[-1]
+        bound = min(entries[last], leaf)
+        segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
+        again = (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
+        new = bound * (line_cost(nest, self.columns, self.item, self.rows) + again)
+        known = (leaf - bound) * self.turns * line_cost(nest, self.columns, self.item, self.block)
+        return self.own * self.block * lines_of(self.columns, self.item) * (new + known)
+
+    def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
+        """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per
+        tile."""
+        tiles = -(-self.columns // nest.lanes) if nest.tiles_first else 1
+        lines = tiles * lines_of(self.block, self.item)
+        return lines * min(entries[last], entries[-1]) * gather_cost(self.elements * self.item)
+
+
+def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
+    """Yield the dense factors that stored entries select rows of. They are the same for each order of the loops."""
+    problem = nest.problem
+    columns = extent(problem, (str(nest.vector),))
+    for access in problem.assignment.factors:
+        type_ = problem.type_of[access.tensor]
+        variables = access.variables()
+        if type_.positions is not None or access.nested() or nest.pattern_vars.isdisjoint(variables):
+            continue
+        in_lanes = nest.vector in variables
+        summed = [v for v in variables if v in nest.contracted]
+        if not summed and not in_lanes:
+            continue
+        selecting = nest.pattern_vars.intersection(variables)
+        yield GatheredRows(
+            selecting,
+            in_lanes,
+            itemsize(problem, access),
+            columns,
+            extent(problem, summed),
+            extent(problem, (*summed, *selecting)),
+            extent(problem, variables),
+            extent(problem, [v for v in nest.free_dense_vars if v in variables]),
+            extent(problem, [v for v in nest.free_dense_vars if v not in variables]),
+        )
