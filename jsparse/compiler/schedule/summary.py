@@ -60,6 +60,9 @@ class Transformation(Protocol):
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step, which must be legal."""
 
+    def renumbered(self, numbers: Sequence[int]) -> Transformation:
+        """The step where pattern n is called `numbers[n]`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Walked:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Items
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from jsparse.compiler.loops.nest import Clear, LoopNest, Sequence, Stmt, Widened
 from jsparse.compiler.schedule.summary import Summary
@@ -23,6 +24,10 @@ class Step:
     def loops_after(self, nest: Summary) -> tuple[str, ...]:
         """The names of the nest's loops after the step."""
         return nest.loops
+
+    def renumbered(self, numbers: Items[int]) -> Self:
+        """The step where pattern n is called `numbers[n]`."""
+        return self
 
 
 def no_loop(name: str, nest: Summary) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
@@ -61,6 +62,10 @@ class MergeBy(Step):
         if not nest.concordant and located[self.pattern] > min(located.values()):
             return f"{self.leader} locates a coordinate of {self.loop} by arithmetic, so that another one is walked"
         return None
+
+    def renumbered(self, numbers: Sequence[int]) -> MergeBy:
+        """The step where pattern n is called `numbers[n]`."""
+        return replace(self, leader=f"P{numbers[self.pattern]}")
 
     def shaped(self, shape: AssemblyShape, problem: Problem) -> AssemblyShape:
         """The shape of an assembly after the step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -75,6 +76,11 @@ class ScatterSegment(Step):
         if size is not None and size > LARGEST_MAP:
             return f"a map has at most {LARGEST_MAP:,} coordinates, not the {size:,} of {var}"
         return None
+
+    def renumbered(self, numbers: Sequence[int]) -> ScatterSegment:
+        """The step where pattern n is called `numbers[n]`."""
+        pattern, level = self.numbers
+        return ScatterSegment(f"P{numbers[pattern]}.{level}")
 
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, cast, get_args
 
@@ -60,6 +61,13 @@ class Specialize(Step):
         """The number of the level; -1 if there is none."""
         number = self.what.partition(".")[2]
         return int(number) if number.isdecimal() else -1
+
+    def renumbered(self, numbers: Sequence[int]) -> Specialize:
+        """The step where pattern n is called `numbers[n]`."""
+        if self.to == "threads":
+            return self
+        _, dot, level = self.what.partition(".")
+        return replace(self, what=f"P{numbers[self.pattern]}{dot}{level}")
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal; None if it is legal."""
