@@ -54,6 +54,8 @@ class Entry:
 
 
 TESTED = 256  # positions that are tested before the body runs for those found
+FEW = 32  # positions that are not worth two loops
+UNROLLED = 4  # positions that are tested in one iteration
 
 Body = Callable[[Entry], Stmt]
 Walk = Callable[[Expr, Expr], Stmt]  # a loop over the positions from the first to the second
@@ -243,32 +245,48 @@ class LevelWalk:
         p = self.scope.fresh("p")
         inner = self.one(p, body, plain=True)
         if self.filter is not None and self.jam == 1:
-            return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.found_loop(p, lo, hi, inner))
+            return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.found_loop(lo, hi, body))
         return in_run(self.scope, self.run, first, stop, lambda lo, hi: jammed(For(p, lo, hi, inner), self.jam))
 
-    def found_loop(self, p: Var, first: Expr, stop: Expr, inner: Stmt) -> Stmt:
+    def found_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """The loop over those positions whose coordinates are in the map.
 
         A block of positions is tested first, and those found are gathered without a branch, which the processor could
         not predict. Then the body runs for them.
         """
         start, end, n = self.scope.fresh("start"), self.scope.fresh("end"), self.scope.fresh("n")
-        tested, count, here = self.scope.fresh("p"), self.scope.fresh("count"), self.scope.fresh(self.var)
+        count, p = self.scope.fresh("count"), self.scope.fresh("p")
         found = Buffer(self.scope.fresh("found").name, I64, -1, True)
-        assert self.filter is not None
-        inside = Select(self.in_range(here), here, self.extent()) if self.type.dynamic else here
-        test = block(
-            Let(here, self.coordinate(tested)),
-            Store(found, count, tested),
-            Set(count, add(count, self.filter.mark(inside))),
-        )
-        tests = block(Declare(count, const(0)), For(tested, first, stop, test))
-        runs = For(n, const(0), count, block(Let(p, Load(found, n)), inner))
+        runs = For(n, const(0), count, block(Let(p, Load(found, n)), self.one(p, body, plain=True)))
         if self.run is not None and self.run.size <= TESTED:
-            return block(LocalArray(found, TESTED), tests, runs)
-        tests = block(Declare(count, const(0)), For(tested, start, end, test))
+            return block(
+                LocalArray(found, TESTED), Declare(count, const(0)), self.tests(first, stop, found, count), runs
+            )
+        tests = block(Declare(count, const(0)), self.tests(start, end, found, count))
         each = block(Let(end, minimum(add(start, const(TESTED)), stop)), tests, runs)
         return block(LocalArray(found, TESTED), For(start, first, stop, each, TESTED))
+
+    def tests(self, first: Expr, stop: Expr, found: Buffer, count: Var) -> Stmt:
+        """Append the positions whose coordinates are in the map to `found`, and count them."""
+        assert self.filter is not None
+        map_, whole = self.filter, self.scope.fresh("whole")
+
+        def test(position: Expr) -> Stmt:
+            here = self.scope.fresh(self.var)
+            inside = Select(self.in_range(here), here, self.extent()) if self.type.dynamic else here
+            return block(
+                Let(here, self.coordinate(position)),
+                Store(found, count, position),
+                Set(count, add(count, map_.mark(inside))),
+            )
+
+        several, rest, one = self.scope.fresh("p"), self.scope.fresh("p"), self.scope.fresh("p")
+        unrolled = block(
+            Let(whole, add(first, mul(floor_div(sub(stop, first), const(UNROLLED)), const(UNROLLED)))),
+            For(several, first, whole, block(*(test(add(several, const(n))) for n in range(UNROLLED))), UNROLLED),
+            For(rest, whole, stop, test(rest)),
+        )
+        return If(less(sub(stop, first), const(FEW)), For(one, first, stop, test(one)), unrolled)
 
     def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """The loop over runs of positions that share a coordinate, so that loops below see each coordinate once."""
