@@ -23,7 +23,7 @@ SIGNS = (1, 1, -1, -1)  # iⁿ = SIGNS[n] for even n, SIGNS[n]·i for odd n
 
 
 def real_products(factors: Sequence[np.dtype], dtype: np.dtype) -> tuple[np.dtype, list[np.dtype], int]:
-    """The real products of which a complex one consists: the dtype of each, the dtypes of their factors, their number.
+    """A complex product is a sum of real ones: the dtype of each, the dtypes of their factors, and their number.
 
     Args:
         factors, dtype: the dtypes of the factors and of the product.

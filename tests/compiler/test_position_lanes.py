@@ -377,7 +377,7 @@ def test_every_program_agrees_with_its_meaning(name, grain):
 
 @pytest.mark.parametrize("mode", ["owned", "split"])
 def test_threads_do_not_change_a_bit_of_long_rows(mode):
-    """A heavy row is cut into chunks, each of which has its own lanes."""
+    """A heavy row is cut into chunks. Each chunk has lanes of its own."""
     lengths = [3, 5000, 0, 40, 1, 9]
     pointers, coordinates, values = rows("float32", lengths, 6000)
     x = numbers("float32", 6000, np.random.default_rng(1))

@@ -153,6 +153,20 @@ def test_refusals(text):
 
 
 @pytest.mark.parametrize(
+    ("schedule", "reason"),
+    [
+        (Schedule().scatter("k"), "there is no level k"),
+        (Schedule().scatter("P0"), "there is no level P0"),
+        (Schedule().merge_by("k", "A"), "A has no level of k"),
+        (Schedule().specialize("segments", "A"), "there is no pattern A"),
+    ],
+)
+def test_names_of_no_pattern(schedule, reason):
+    with pytest.raises(ScheduleError, match=reason):
+        jsparse.einsum(*TRIANGLES, schedule=schedule)
+
+
+@pytest.mark.parametrize(
     "text",
     ["tile k 8", "split k", "split k x", "merge_by j A", "parallelize i somehow", "specialize luck P0", "reorder 'i"],
 )

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 
-import jax
 import numpy as np
 import pytest
 from programs.amount import amount
 from programs.case import Case
 from programs.generate import random_program
-from programs.planned import only_product
+from programs.planned import product_of
 from programs.program import Program
 from programs.schedules import order_of
 
@@ -29,7 +28,6 @@ from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
-from jsparse.planning.planned import plan_einsum
 
 COUNT, BATCH = amount(200, 600), 100
 INDICES = 4  # the most indices of a program whose orders are all tried
@@ -45,10 +43,8 @@ EXCEPTIONS = {
 
 def _case(program: Program) -> Case | None:
     """The einsum as a case; None if it is computed in steps or has too many points."""
-    with jax.enable_x64(program.needs_x64):
-        operands, out = program.arguments(jax.device_put)
-        planned = plan_einsum(program.subscripts, operands, out, semiring=program.ring)
-    if len(planned.plan.instructions) > 1 or (work := only_product(planned)).spec is None:
+    work = product_of(program)
+    if work is None:
         return None
     sizes = dict(work.spec.sizes)
     if len(sizes) > INDICES or np.prod(list(sizes.values())) > TURNS:

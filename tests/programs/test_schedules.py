@@ -8,7 +8,7 @@ import pytest
 from programs.amount import amount
 from programs.case import Case
 from programs.generate import random_program
-from programs.planned import only_product
+from programs.planned import product_of
 from programs.program import Program
 from programs.random_schedules import KEYWORDS, random_schedule
 
@@ -21,7 +21,6 @@ from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.build import transformed
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.errors import ScheduleError
-from jsparse.planning.planned import plan_einsum
 
 COUNT, BATCH = amount(120, 2000), 20
 SCHEDULES = 5  # of each program
@@ -31,10 +30,8 @@ TURNS = 3000  # the most points of a program, whose stages are interpreted
 
 def _case(program: Program) -> Case | None:
     """The einsum as a case; None if it is computed in steps, or has too many points."""
-    with jax.enable_x64(program.needs_x64):
-        operands, out = program.arguments(jax.device_put)
-        planned = plan_einsum(program.subscripts, operands, out, semiring=program.ring)
-    if len(planned.plan.instructions) > 1 or (work := only_product(planned)).spec is None:
+    work = product_of(program)
+    if work is None:
         return None
     if np.prod([size for _, size in work.spec.sizes]) > TURNS or work.dtypes.computed.kind == "c":
         return None

@@ -252,7 +252,7 @@ class LevelWalk:
         """The loop over those positions whose coordinates are in the map.
 
         A block of positions is tested first, and those found are gathered without a branch, which the processor could
-        not predict. Then the body runs for them.
+        not predict. Then the body runs for them; its own lookup always succeeds.
         """
         start, end, n = self.scope.fresh("start"), self.scope.fresh("end"), self.scope.fresh("n")
         count, p = self.scope.fresh("count"), self.scope.fresh("p")

@@ -74,7 +74,7 @@ from jsparse.compiler.lower.prefetch import prefetches
 from jsparse.compiler.lower.row_split import split_loop
 from jsparse.compiler.lower.runs import counted, in_run, tiles_in_run
 from jsparse.compiler.lower.scalars import lowered_scalar
-from jsparse.compiler.lower.scatter import scattered, with_hoisted_memory
+from jsparse.compiler.lower.scatter import has_maps, scattered, with_hoisted_memory
 from jsparse.compiler.lower.scope import Scope, added_flag
 from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.lower.workspaces import add_if, add_to_workspace, is_sparse_workspace, nonzeros_loop, sparse_where
@@ -94,11 +94,13 @@ def kernel_buffers(problem: Problem) -> tuple[Buffer, ...]:
 
 def lower(nest: LoopNest) -> Kernel:
     """The kernel of a loop nest."""
-    storage = Storage(nest.problem)
+    storage, lowerer = Storage(nest.problem), _Lowerer(nest.problem)
     if nest.problem.is_assembly:
-        body = with_hoisted_memory(listing(nest, storage, _Lowerer(nest.problem)))
-        return Kernel(storage.buffers, body)
-    body = with_hoisted_memory(_Lowerer(nest.problem).stmt(nest.body, Scope(storage)))
+        body = listing(nest, storage, lowerer)
+    else:
+        body = lowerer.stmt(nest.body, Scope(storage))
+    if has_maps(nest.body):
+        body = with_hoisted_memory(body)
     for name in nest.problem.temporaries:
         access = next(s.target for s in nest.problem.statements if s.target.tensor == name)
         body = Borrow(storage.by_name[name], storage.size_of(access), body)

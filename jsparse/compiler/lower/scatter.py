@@ -16,12 +16,13 @@ from jsparse.compiler.kernel.algebra import add, block, cast, const
 from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Let, Parallel, Stmt, Store
 from jsparse.compiler.kernel.traverse import rebuilt
 from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.loops.nest import Scatter
+from jsparse.compiler.loops.nest import Scatter, with_children
+from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.bits import set_bit, word_of
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Map, Scope
 
-__all__ = ["scattered", "with_hoisted_memory"]
+__all__ = ["has_maps", "scattered", "with_hoisted_memory"]
 
 BYTE = Type("int8")
 BYTES = 1 << 20  # coordinates of a dimension whose marks are bytes
@@ -56,6 +57,19 @@ def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], Stmt]) -> Stm
         run = Borrow(positions, level.extent(), run, zeros=False)
     length = add(level.extent(), const(1)) if in_bytes else add(word_of(level.extent()), const(1))
     return Borrow(marks, length, run, stays_empty=True)
+
+
+def has_maps(stmt: LoopStmt) -> bool:
+    """Whether a statement scatters a segment into a map."""
+    found = isinstance(stmt, Scatter)
+
+    def visit(inner: LoopStmt) -> LoopStmt:
+        nonlocal found
+        found = found or has_maps(inner)
+        return inner
+
+    with_children(stmt, visit)
+    return found
 
 
 def with_hoisted_memory(stmt: Stmt) -> Stmt:

@@ -7,14 +7,21 @@ import shlex
 
 from jsparse.errors import ScheduleError, represented
 
-__all__ = ["line", "words"]
+__all__ = ["line", "pattern_numbers", "words"]
 
 PLAIN = re.compile(r"[\w.]+")
+PATTERN = re.compile(r"P(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 def line(*parts: object) -> str:
     """A line of words. Those that are not made of letters, digits, dots and underscores are quoted."""
     return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in map(str, parts))
+
+
+def pattern_numbers(word: str) -> tuple[int, ...]:
+    """The number of a pattern, as in `P0`, or of a pattern and one of its levels, as in `P0.1`; else nothing."""
+    found = PATTERN.fullmatch(word)
+    return () if found is None else tuple(int(number) for number in found.groups() if number is not None)
 
 
 def words(text: str) -> list[str]:

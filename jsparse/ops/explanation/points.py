@@ -22,7 +22,7 @@ __all__ = ["LARGEST", "Relation", "count_points", "relation_of"]
 
 LARGEST = 1 << 24  # the most tuples of a relation, so that a count takes seconds and some hundred megabytes at most
 
-SPREAD = 16  # up to so many numbers for each tuple, a table of them all is quicker than a sort
+SPREAD = 16  # a table is quicker than a sort if it has at most this many numbers for each tuple
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -66,7 +66,7 @@ class Traffic:
         if self.is_estimate:
             lines.append("estimated as if the entries of patterns that meet were spread evenly")
         if self.by_capacity:
-            lines.append("counted by the capacity of dynamic patterns, of which less may be in use")
+            lines.append("counted by the capacity of dynamic patterns, which may have fewer entries")
         return "\n".join(lines)
 
     def limit(self, bandwidth: float) -> str:

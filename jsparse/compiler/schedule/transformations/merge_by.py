@@ -11,7 +11,7 @@ from jsparse.compiler.loops.domain import Derivation, LevelIteration
 from jsparse.compiler.loops.nest import Forall, LoopNest, Stmt, with_children
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.text import line, pattern_numbers
 from jsparse.compiler.schedule.transformations.base import Step
 from jsparse.notation.assignment import IndexVar
 
@@ -38,14 +38,15 @@ class MergeBy(Step):
     def parse(words: list[str]) -> MergeBy:
         """Read the words of a line behind the keyword."""
         loop, leader = words
-        if not (leader.startswith("P") and leader[1:].isdecimal()):
+        if len(pattern_numbers(leader)) != 1:
             raise ValueError(f"expected a pattern, as in P0, but got {leader!r}")
         return MergeBy(loop, leader)
 
     @property
     def pattern(self) -> int:
-        """The number of the leader."""
-        return int(self.leader[1:])
+        """The number of the leader; -1 if its name is that of no pattern."""
+        numbers = pattern_numbers(self.leader)
+        return numbers[0] if len(numbers) == 1 else -1
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal; None if it is legal."""

@@ -13,7 +13,7 @@ from jsparse.compiler.loops.level_iterators import Loop
 from jsparse.compiler.loops.nest import Forall, LoopNest, Scatter, Stmt, with_children
 from jsparse.compiler.problem import Positions, Problem
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.text import line, pattern_numbers
 from jsparse.compiler.schedule.transformations.base import Step, loops_of, with_loops
 
 __all__ = ["ScatterSegment"]
@@ -43,16 +43,15 @@ class ScatterSegment(Step):
     def parse(words: list[str]) -> ScatterSegment:
         """Read the words of a line behind the keyword."""
         (level,) = words
-        pattern, _, number = level[1:].partition(".")
-        if not (level.startswith("P") and pattern.isdecimal() and number.isdecimal()):
+        if len(pattern_numbers(level)) != 2:
             raise ValueError(f"expected a level of a pattern, as in P1.0, but got {level!r}")
         return ScatterSegment(level)
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """The numbers of the pattern and of its level."""
-        pattern, level = self.level[1:].split(".")
-        return int(pattern), int(level)
+        """The numbers of the pattern and of its level; -1 if the name is that of no level."""
+        pattern, level = (*pattern_numbers(self.level), -1, -1)[:2]
+        return pattern, level
 
     def check(self, nest: Summary) -> str | None:
         """Why the step is illegal; None if it is legal."""
@@ -64,14 +63,15 @@ class ScatterSegment(Step):
             if nest.first(keyword) is not None:
                 return f"'{nest.first(keyword)}' runs several iterations at a time, which would share a map"
         pattern, level = self.numbers
-        if not (pattern < len(nest.problem.patterns) and level < len(nest.problem.level_variables[pattern])):
+        levels = nest.problem.level_variables
+        if not (0 <= pattern < len(levels) and 0 <= level < len(levels[pattern])):
             return f"there is no level {self.level}"
         if not nest.concordant:  # else what the levels are is known later
             if _lookup(nest, pattern, level) is None:
                 return f"{self.level} is not looked up"
             if not _has_segments(nest.problem, pattern, level):
                 return f"{self.level} has no segments of distinct coordinates, which are searched"
-        var = nest.problem.level_variables[pattern][level]
+        var = levels[pattern][level]
         size = nest.problem.size[var]
         if size is not None and size > LARGEST_MAP:
             return f"a map has at most {LARGEST_MAP:,} coordinates, not the {size:,} of {var}"
@@ -114,7 +114,7 @@ def _lookup(nest: Summary, pattern: int, level: int) -> Loop | None:
 
 
 def _loops(nest: Summary, pattern: int) -> list[Loop]:
-    """The loops that may look coordinates up in a pattern: in an assembly, those of its term."""
+    """The loops in which a pattern's levels may be looked up. In an assembly these are the loops of its term."""
     if not nest.problem.ordered:
         return [loop for _, loop in nest.chain]
     terms = (n for n, term in enumerate(nest.problem.terms) if pattern in term.patterns)

@@ -11,7 +11,7 @@ from jsparse.compiler.loops.domain import Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.schedule.machine import LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary
-from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.text import line, pattern_numbers
 from jsparse.compiler.schedule.transformations.base import Step, no_loop
 
 __all__ = ["Specialize"]
@@ -53,14 +53,12 @@ class Specialize(Step):
     @property
     def pattern(self) -> int:
         """The number of the pattern; -1 if there is none."""
-        number = self.what.partition(".")[0].removeprefix("P")
-        return int(number) if self.to != "threads" and self.what.startswith("P") and number.isdecimal() else -1
+        return next(iter(pattern_numbers(self.what)), -1) if self.to != "threads" else -1
 
     @property
     def level(self) -> int:
         """The number of the level; -1 if there is none."""
-        number = self.what.partition(".")[2]
-        return int(number) if number.isdecimal() else -1
+        return next(iter(pattern_numbers(self.what)[1:]), -1)
 
     def renumbered(self, numbers: Sequence[int]) -> Specialize:
         """The step where pattern n is called `numbers[n]`."""
