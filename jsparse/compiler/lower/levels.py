@@ -242,10 +242,10 @@ class LevelWalk:
     def stored_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         if self.type.repeats(self.domain.level):
             return self.runs(first, stop, body)
-        p = self.scope.fresh("p")
-        inner = self.one(p, body, plain=True)
         if self.filter is not None and self.jam == 1:
             return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.found_loop(lo, hi, body))
+        p = self.scope.fresh("p")
+        inner = self.one(p, body, plain=True)
         return in_run(self.scope, self.run, first, stop, lambda lo, hi: jammed(For(p, lo, hi, inner), self.jam))
 
     def found_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
