@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 import jax
-from jax._src.core import set_current_trace
+from jax._src.core import eval_jaxpr, jaxprs_in_params, set_current_trace
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax._src.util import weakref_cache_key_types
 from jax.ad_checkpoint import checkpoint_name
@@ -25,8 +26,11 @@ __all__ = [
     "add_tangents",
     "apply_compiled",
     "cache_weakly",
+    "evaluated",
     "is_for_export",
+    "is_in_jax_numpy",
     "is_undefined",
+    "jaxprs_in",
     "keep_alive",
     "live_jaxpr",
     "make_context",
@@ -39,8 +43,10 @@ __all__ = [
     "register_split",
     "register_transpose",
     "replace_cpu_lowering",
+    "run_directly",
     "same_varying",
     "with_checkpoint_name",
+    "without_constants",
 ]
 
 Zero = ad.Zero
@@ -57,6 +63,16 @@ def make_primitive(name: str, abstract_eval: Callable[..., Any], multiple_result
     primitive.def_abstract_eval(abstract_eval)
     primitive.def_impl(_compiled(primitive))
     return primitive
+
+
+def run_directly(primitive: Primitive, function: Callable[..., Any], when: Callable[..., bool]) -> None:
+    """Outside of any transformation, call `function` step by step where `when(**params)` is true."""
+    compiled = primitive.impl
+
+    def run(*operands: Any, **params: Any) -> Any:
+        return (function if when(**params) else compiled)(*operands, **params)
+
+    primitive.def_impl(run)
 
 
 def cache_weakly(*types: type) -> None:
@@ -140,6 +156,34 @@ def same_varying(operands: Sequence[Any]) -> tuple[Any, ...]:
         return _made_to_vary(x, missing) if missing else x
 
     return tuple(map(varied, operands))
+
+
+def is_in_jax_numpy() -> bool:
+    """Whether the caller's caller checks the operands of a function of jax.numpy."""
+    frame = sys._getframe(2)
+    return frame.f_globals.get("__name__") == "jax._src.numpy.util"
+
+
+def evaluated(closed: Any, args: Sequence[Any]) -> list[Any]:
+    """The results of a closed jaxpr."""
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def without_constants(closed: Any) -> Any:
+    """The closed jaxpr with its constants as further, last arguments."""
+    if not closed.consts:
+        return closed
+    count = len(closed.in_avals)
+
+    def function(*args: Any) -> Any:
+        return eval_jaxpr(closed.jaxpr, args[count:], *args[:count])
+
+    return jax.make_jaxpr(function)(*closed.in_avals, *(jax.typeof(x) for x in closed.consts))
+
+
+def jaxprs_in(params: Any) -> Any:
+    """The jaxprs among the parameters of an equation."""
+    return jaxprs_in_params(params)
 
 
 def live_jaxpr(closed: Any) -> Any:

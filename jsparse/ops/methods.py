@@ -10,7 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
-from jsparse.ops import indexing, operators, reductions
+from jsparse.ops import indexing
+from jsparse.ops.elementwise import binary, comparisons, operators
+from jsparse.ops.elementwise.map import map_entries
+from jsparse.ops.reductions import arg, reductions
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["METHODS", "install"]
@@ -35,18 +38,28 @@ METHODS: dict[str, Any] = {
     "to_bcoo": jax_sparse.to_bcoo,
     "to_bcsr": jax_sparse.to_bcsr,
     "conj": operators.conj,
+    "map": map_entries,
     "sum": reductions.sum,
     "min": reductions.min,
     "max": reductions.max,
     "prod": reductions.prod,
     "mean": reductions.mean,
+    "any": reductions.any,
+    "all": reductions.all,
+    "argmax": arg.argmax,
+    "argmin": arg.argmin,
     "__getitem__": indexing.take,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
     "__mul__": operators.multiply,
     "__rmul__": operators.multiply,
     "__truediv__": operators.divide,
-    "__pow__": operators.power,
+    "__rtruediv__": _reflected(operators.divide),
+    "__pow__": binary.power,
+    "__lt__": comparisons.less,
+    "__le__": comparisons.less_equal,
+    "__gt__": comparisons.greater,
+    "__ge__": comparisons.greater_equal,
     "__add__": operators.add,
     "__radd__": _reflected(operators.add),
     "__sub__": operators.subtract,

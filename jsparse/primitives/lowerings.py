@@ -20,22 +20,27 @@ from jsparse.primitives.execute import execute
 from jsparse.primitives.execute_entries import execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
 from jsparse.primitives.kernel import kernel_p, lower_kernel
+from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
 from jsparse.primitives.output_pattern import execute_output_pattern, output_pattern_p
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import lower_routine, routine_p
+from jsparse.primitives.softmax import compute_logsumexp, compute_softmax, logsumexp_p, softmax_p
 
 __all__ = ["LOWERINGS"]
 
 Rule: TypeAlias = Callable[..., Any]
 """`rule(ctx, *operands, **params)` in terms of MLIR; `lower_as` makes one of a function of arrays."""
 
-LOWERINGS: dict[Primitive, dict[str, Rule]] = {
+LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     einsum_p: {"cpu": lower_as(execute)},
     masked_einsum_p: {"cpu": lower_as(execute)},
     entries_p: {"cpu": lower_as(execute_entries, multiple_results=True)},
     output_pattern_p: {"cpu": lower_as(execute_output_pattern, multiple_results=True)},
     permute_values_p: {"cpu": lower_as(execute_permutation)},
+    softmax_p: {"cpu": lower_as(compute_softmax)},
+    logsumexp_p: {"cpu": lower_as(compute_logsumexp)},
+    map_p: {None: lower_as(compute_map)},  # on every platform
     # calls of the extension, which lowerings of the others make
     routine_p: {"cpu": lower_routine},
     kernel_p: {"cpu": lower_kernel},
@@ -44,9 +49,10 @@ LOWERINGS: dict[Primitive, dict[str, Rule]] = {
 
 def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> NoReturn:
     """The rule of all other platforms."""
-    missing = [name for name in _compat.platforms_of(ctx) if name not in LOWERINGS[primitive]]
+    known = [name for name in LOWERINGS[primitive] if name is not None]
+    missing = [name for name in _compat.platforms_of(ctx) if name not in known]
     raise NotYetSupportedError(
-        f"Expected a program for {' or '.join(LOWERINGS[primitive])}, but {primitive.name} is lowered for "
+        f"Expected a program for {' or '.join(known)}, but {primitive.name} is lowered for "
         f"{' and '.join(missing)}, where jsparse has no kernels yet. Run it on CPU: put its arguments there, by "
         "jax.device_put(x, jax.devices('cpu')[0]), or call it inside `with jax.default_device(jax.devices('cpu')[0])`; "
         "for jax.export, pass platforms=['cpu']."
@@ -56,4 +62,5 @@ def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> No
 for _primitive, _rules in LOWERINGS.items():
     for _platform, _rule in _rules.items():
         _compat.register_lowering(_primitive, _rule, _platform)
-    _compat.register_lowering(_primitive, partial(_refuse, primitive=_primitive), None)
+    if None not in _rules:
+        _compat.register_lowering(_primitive, partial(_refuse, primitive=_primitive), None)

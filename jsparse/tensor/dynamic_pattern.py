@@ -17,6 +17,7 @@ from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, Shape
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, transposed_type
+from jsparse.primitives.padding import Padding, in_use, poisoned, settled
 from jsparse.tensor.pickled_arrays import packed, unpacked
 
 __all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries"]
@@ -106,28 +107,36 @@ class DynamicPattern(OfDynamicType):
 
         Integers and booleans have no NaN and stay as they are.
         """
-        if self.type.limit is None or not jnp.issubdtype(x.dtype, jnp.inexact):
+        if self.padding is None or not jnp.issubdtype(x.dtype, jnp.inexact):
             return x
-        last, capacity = self.type.limit
-        return _poisoned(x, self.arrays[last], capacity=capacity)
+        return poisoned(x, self.last_pointers, padding=self.padding)
 
     def in_use(self, values: Any, other: complex = 0) -> Any:
         """Replace the values in padding by `other`. `values` has one element for each slot, or is a scalar.
 
         Padding of every tensor has the value 0.
         """
-        return values if self.type.limit is None else _in_use(values, *self._used, other=other)
+        if self.padding is None:
+            return values
+        return in_use(values, self.last_pointers, padding=self.padding, other=other)
 
     def settled(self, values: Any) -> Any:
         """Make values valid for a tensor on this pattern: 0 in padding, and NaN after an overflow."""
-        return values if self.type.limit is None else _settled(values, *self._used)
+        return values if self.padding is None else settled(values, self.last_pointers, padding=self.padding)
 
     @property
-    def _used(self) -> tuple[Any, int, int]:
-        """The pointers whose last element counts the positions in use, their capacity, and the slots of a position."""
-        assert self.type.limit is not None
+    def padding(self) -> Padding | None:
+        """How the slots in use are counted; None if all slots are always in use."""
+        if self.type.limit is None:
+            return None
         last, capacity = self.type.limit
-        return self.arrays[last], capacity, self.type.slots_below(last)
+        return Padding(capacity, self.type.slots_below(last))
+
+    @property
+    def last_pointers(self) -> Any:
+        """The pointers whose last element counts the positions in use."""
+        assert self.type.limit is not None
+        return self.arrays[self.type.limit[0]]
 
     def overflowed_with(self, source: DynamicPattern) -> DynamicPattern:
         """Mark this pattern as overflowed if `source` is: the last pointers get the true count of `source`."""
@@ -224,29 +233,6 @@ def check_width(index_dtype: np.dtype, what: str) -> None:
             f"Expected dimensions and nse that int32 counts, but {what} needs int64 indices. Set "
             "jax.config.update('jax_enable_x64', True)."
         )
-
-
-@partial(jax.jit, static_argnames=("capacity", "below", "other"), inline=True)
-def _in_use(values: Any, pointers: Any, capacity: int, below: int, other: complex) -> Any:
-    used = jnp.arange(capacity * below) < jnp.minimum(pointers[..., -1:], capacity) * below
-    # A Python number promotes nothing, so the values keep their dtype, weak or not.
-    return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))
-
-
-@partial(jax.jit, static_argnames=("capacity", "below"), inline=True)
-def _settled(values: Any, pointers: Any, capacity: int, below: int) -> Any:
-    values = _in_use(values, pointers, capacity, below, 0)
-    return _poisoned(values, pointers, capacity) if jnp.issubdtype(values.dtype, jnp.inexact) else values
-
-
-@partial(jax.jit, static_argnames="capacity", inline=True)
-def _poisoned(x: Any, pointers: Any, capacity: int) -> Any:
-    """Multiply every element by NaN after an overflow, by 1 otherwise."""
-    overflowed = pointers[..., -1] > capacity
-    # The product makes gradients NaN, too. Without an overflow the second `where` returns `x` itself, so that Inf and
-    # denormal numbers stay exact.
-    poison = jnp.where(overflowed, jnp.nan, 1).astype(x.dtype)
-    return jnp.where(overflowed, x * poison, x)
 
 
 def _validate(type_: DynamicType, arrays: Sequence[np.ndarray]) -> None:

@@ -1,71 +1,124 @@
-"""Elementwise functions of stored values that are safe in the padding of dynamic patterns.
-
-Padding holds 0, where a function or its derivative may be infinite or NaN: x ** -1, the derivative of x ** 0.5. An
-infinite value in padding would reach the whole gradient, because 0 * inf is NaN. So padding gets a value at which
-functions and their derivatives are finite *before* the function, and 0 after it. Values, tangents and cotangents of
-padding are then exactly 0 for every function.
-"""
+"""Elementwise functions of the stored values of tensors on one pattern: the operation `map` of jaxprs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from functools import partial
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse._compat import same_varying
+from jsparse.base.arrays import jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
+from jsparse.primitives.elementwise_function import ElementwiseFunction, traced
+from jsparse.primitives.map_values import map_p
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
-__all__ = ["compiled", "entrywise"]
-
-NEUTRAL = 0.5  # an inner point of the domains of powers, logarithms and inverse trigonometric functions
+__all__ = ["compiled", "mapped"]
 
 
-def entrywise(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> Any:
+def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any) -> Any:
     """Compute `function(*arrays)` elementwise: values of shape (nse,), 0 in padding, NaN if the pattern overflowed.
 
     Args:
-        function: any function from values of shape (nse,) to values of that shape, elementwise.
+        function: an elementwise function, which is traced with one scalar for each array. It may close over scalars.
         arrays: values on the pattern, each of shape (nse,), or scalars of shape (). Padding contributes nothing to
             their derivatives.
 
-    Raises ShapeError if the function returns another shape.
+    Raises ShapeError if the function is not elementwise or an array has another shape.
     """
-    if not isinstance(pattern, DynamicPattern):
-        return _checked(function(*arrays), pattern)
-    protected = (pattern.in_use(x, neutral(x.dtype)) for x in arrays)
-    return pattern.settled(_checked(function(*protected), pattern))
+    arrays = _checked(arrays, pattern)
+    if _runs_directly(pattern, arrays) and _is_elementwise(function, arrays):
+        return _full(function(*arrays), pattern)
+    found, constants = traced(function, [_scalar(x) for x in arrays])
+    return _bound(found, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
 
 
 def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arrays: Any, **options: Hashable) -> Any:
-    """Compute `entrywise(function, …)` as one compiled program, outside jit too.
+    """Compute `mapped(function, …)` as one compiled program, outside jit too.
 
-    `function(*arrays, **options)` has to be a module's function, because compiled programs are cached by it.
+    `function(*arrays, **options)` has to be a module's function that closes over nothing, because traces and programs
+    are cached by it.
     """
-    if not isinstance(pattern, DynamicPattern):
-        return function(*arrays, **options)
-    return _compiled(function, pattern, arrays, tuple(options.items()))
+    arrays = _checked(arrays, pattern)
+    if _runs_directly(pattern, arrays):
+        return _full(function(*arrays, **options), pattern)
+    dtypes = tuple((np.dtype(x.dtype), bool(getattr(x, "weak_type", False))) for x in arrays)
+    # Settings that change what a trace holds are part of its key.
+    settings = (jax.config.read("jax_enable_x64"), jax.config.values["jax_numpy_dtype_promotion"])
+    types = tuple(map(type, options.values()))  # 1, 1.0 and True are equal, but promote to different dtypes
+    return _bound(_kept(function, tuple(options.items()), (types, dtypes), settings), pattern, arrays)
 
 
-@partial(jax.jit, static_argnames=("function", "options"), inline=True)
-def _compiled(function: Callable[..., Any], pattern: DynamicPattern, arrays: tuple[Any, ...], options: Any) -> Any:
-    return entrywise(partial(function, **dict(options)), pattern, *arrays)
+@lru_cache(maxsize=1024)
+def _kept(function: Callable[..., Any], options: Any, types: Any, settings: Any) -> ElementwiseFunction:
+    avals = [jax.ShapeDtypeStruct((), dtype, weak_type=weak) for dtype, weak in types[1]]
+    with_options = partial(function, **dict(options)) if options else function
+    return traced(with_options, avals, is_compiled=True)[0]
 
 
-def neutral(dtype: np.dtype) -> complex:
-    """The value that padding gets before a function: a Python number, which promotes no dtype."""
-    return NEUTRAL if jnp.issubdtype(dtype, jnp.inexact) else 1
+def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> bool:
+    """Whether functions of jax.numpy can be called on the arrays: nothing is traced, and there is no padding."""
+    return isinstance(pattern, Pattern) and not any(isinstance(x, jax.core.Tracer) for x in arrays)
 
 
-def _checked(values: Any, pattern: Pattern | DynamicPattern) -> Any:
+_elementwise: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
+
+
+def _is_elementwise(function: Callable[..., Any], arrays: Sequence[Any]) -> bool:
+    """Check a function once. A function without a closure is known by its code, since a lambda is made anew each time.
+
+    Returns False if the function refers to traced values.
+    """
+    own = getattr(function, "__code__", None)
+    key = own if own is not None and getattr(function, "__closure__", None) is None else function
+    try:
+        if key in _elementwise:
+            return True
+    except TypeError:  # neither hashable nor weakly referenced
+        key = None
+    _, constants = traced(function, [_scalar(x) for x in arrays])
+    if key is not None:
+        _elementwise[key] = None
+    return not any(isinstance(x, jax.core.Tracer) for x in constants)
+
+
+def _full(values: Any, pattern: Pattern | DynamicPattern) -> Any:
+    """The values of a function of scalars only have one element for each slot, too."""
+    return values if jnp.shape(values) == (pattern.nse,) else jnp.broadcast_to(values, (pattern.nse,))
+
+
+def _scalar(x: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((), x.dtype, weak_type=bool(getattr(x, "weak_type", False)))
+
+
+def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arrays: Any) -> Any:
+    """Bind the primitive. Scalars get an axis of size 1, which broadcasts along the slots."""
+    padding = pattern.padding if isinstance(pattern, DynamicPattern) else None
+    lead = pattern.arrays[0].ndim - 1 if isinstance(pattern, DynamicPattern) else 0
+    rank = 1 + lead
+    operands = [x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays]
+    if isinstance(pattern, DynamicPattern) and padding is not None:
+        operands.append(pattern.last_pointers)
+    out = map_p.bind(*same_varying(operands), function=function, padding=padding)
+    shape = (*(pattern.arrays[0].shape[:-1] if lead else ()), pattern.nse)
+    return out if out.shape == shape else jnp.broadcast_to(out, shape)
+
+
+def _checked(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[Any, ...]:
+    arrays = tuple(
+        x if isinstance(x, jax.Array) else jax_array(x, "arguments of an elementwise function") for x in arrays
+    )
     lead = pattern.arrays[0].shape[:-1] if isinstance(pattern, DynamicPattern) else ()
-    if values.shape != (*lead, pattern.nse):
-        raise ShapeError(
-            f"Expected a function that gives values of shape {(*lead, pattern.nse)}, one for each slot of {pattern!r}, "
-            f"but it gave {values.shape}. Apply an elementwise function."
-        )
-    return values
+    for x in arrays:
+        if x.shape not in ((), (*lead, pattern.nse)):
+            raise ShapeError(
+                f"Expected values of shape {(*lead, pattern.nse)}, one for each slot of {pattern!r}, or scalars, but "
+                f"got {x.shape}. Pass tensors on one pattern."
+            )
+    return arrays

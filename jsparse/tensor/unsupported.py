@@ -8,6 +8,7 @@ from typing import Any, Never
 import jax
 import numpy as np
 
+from jsparse._compat import is_in_jax_numpy
 from jsparse.errors import DTypeError
 
 __all__ = ["UnsupportedOperations"]
@@ -51,8 +52,22 @@ class UnsupportedOperations:
     def __round__(self, digits: int | None = None) -> Never:
         raise _on_values("round(A)", "jnp.round(A.values)")
 
+    @property
+    def __jax_array__(self) -> Never:
+        """Raise DTypeError in functions of jax.numpy. Elsewhere it is an attribute that tensors do not have.
+
+        JAX asks for the attribute in many places: its arrays leave operators to classes without it.
+        """
+        if not is_in_jax_numpy():
+            raise AttributeError("__jax_array__")
+        raise DTypeError(
+            "A SparseTensor is no operand of jax.numpy's functions, which would make it dense. Write jsparse.exp(A), "
+            "or the function of that name in jsparse; A.map(jnp.exp) for any elementwise function of stored entries; "
+            "jsparse.einsum for products; or pass A.todense()."
+        )
+
     def __eq__(self, other: object) -> bool:
-        """Compare by identity: the result is a bool, never an array."""
+        """Compare by identity: the result is a bool, never an array. `jsparse.equal` compares elements."""
         if isinstance(other, Number | np.ndarray | jax.Array):
             raise _comparison("==")
         return self is other
@@ -61,24 +76,6 @@ class UnsupportedOperations:
         if isinstance(other, Number | np.ndarray | jax.Array):
             raise _comparison("!=")
         return self is not other
-
-    def __lt__(self, other: Any) -> Never:
-        raise _comparison("<")
-
-    def __le__(self, other: Any) -> Never:
-        raise _comparison("<=")
-
-    def __gt__(self, other: Any) -> Never:
-        raise _comparison(">")
-
-    def __ge__(self, other: Any) -> Never:
-        raise _comparison(">=")
-
-    def __rtruediv__(self, other: Any) -> Never:
-        raise DTypeError(
-            "x / A is infinite or NaN wherever the SparseTensor A stores nothing. Write A.with_values(x / A.values) "
-            "for its stored entries, or x / A.todense()."
-        )
 
     def __rpow__(self, other: Any) -> Never:
         raise DTypeError(
@@ -146,8 +143,9 @@ def _no_number(kind: str) -> DTypeError:
 
 def _comparison(symbol: str) -> DTypeError:
     return DTypeError(
-        f"A {symbol} x of a SparseTensor would be dense. Write A.values {symbol} x for its stored entries, or "
-        f"A.todense() {symbol} x; tensors themselves are compared by identity."
+        f"A {symbol} x compares tensors by identity, and x is no tensor. Write "
+        f"jsparse.{'equal' if symbol == '==' else 'not_equal'}(A, x), which compares elements, or "
+        f"A.map(lambda v: v {symbol} x) for stored entries only."
     )
 
 

@@ -8,7 +8,7 @@ import scipy.sparse
 from jax.experimental import sparse as jax_sparse
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import DTypeError, JsparseError, NotYetSupportedError, ShapeError
+from jsparse.errors import DTypeError, JsparseError, PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)"]
@@ -120,9 +120,14 @@ def test_powers_and_absolute_values(dense):
     A = asarray(dense)
     np.testing.assert_array_equal((A**2).todense(), dense**2)
     np.testing.assert_array_equal(abs(-A).todense(), dense)
-    for exponent in (0, -1, jnp.float32(2), A):
-        with pytest.raises(NotYetSupportedError, match="known number greater than 0 only"):
-            A**exponent
+    stored = np.where(dense, dense, 1)
+    for exponent in (0, -1, 0.5, jnp.float32(2)):  # of stored entries, for any exponent
+        np.testing.assert_array_equal((A**exponent).todense(), np.where(dense, stored**exponent, 0))
+    np.testing.assert_array_equal((A**A).todense(), np.where(dense, stored**stored, 0))
+    with pytest.raises(ShapeError, match=r"exponent of A \*\* p, but got an array of shape \(7,\)"):
+        A ** np.ones(7)
+    with pytest.raises(PatternError, match="same stored entries"):
+        A ** A.asformat("csc")
 
 
 def test_conjugates(dense):
@@ -184,19 +189,28 @@ def mask(A):
 
 @pytest.mark.parametrize("left", SHAPES)
 def test_broadcasting_of_sparse_with_dense(left):
-    """Products are sparse unless a dimension of the sparse operand is repeated; sums are dense."""
+    """Products are sparse unless a dimension of the sparse operand is repeated; sums are dense.
+
+    What is dense has at most the size of the dense operand.
+    """
     A, a = stored(left, 0)
     for right in SHAPES:
         x = some(right, 1)
         whole = np.broadcast_shapes(left, right)
-        for found, expected in [(A * x, a * x), (x * A, x * a), (A * jnp.asarray(x), a * x)]:
-            repeats = whole[len(whole) - len(left) :] != left
+        repeats, is_larger = whole[len(whole) - len(left) :] != left, np.prod(whole) > x.size
+        products = [lambda A, x: A * x, lambda A, x: x * A, lambda A, x: A * jnp.asarray(x)]
+        sums = [lambda A, x: A + x, lambda A, x: A - x, lambda A, x: x + A, lambda A, x: x - A]
+        for f in (products if repeats and is_larger else []) + (sums if is_larger else []):
+            with pytest.raises(ShapeError, match="would be a dense array"):
+                f(A, x)
+        for f in products if not (repeats and is_larger) else []:
+            found, expected = f(A, x), f(a, x)
             assert isinstance(found, SparseTensor) != repeats
             assert found.shape == whole
             np.testing.assert_array_equal(found.todense() if not repeats else found, expected)
-        for found, expected in [(A + x, a + x), (A - x, a - x), (x + A, x + a), (x - A, x - a)]:
-            assert isinstance(found, jax.Array)
-            np.testing.assert_array_equal(found, expected)
+        for f in sums if not is_larger else []:
+            assert isinstance(f(A, x), jax.Array)
+            np.testing.assert_array_equal(f(A, x), f(a, x))
         divisor = np.where(x, x, 4)
         if whole == left:
             quotient = A / divisor
@@ -218,12 +232,13 @@ def test_broadcasting_of_sparse_with_sparse(left):
         if not all(repeats):
             assert isinstance(product, SparseTensor)
             np.testing.assert_array_equal(mask(product), mask(A) & mask(B))
-        for found, expected in [(A + B, a + b), (A - B, a - b)]:
-            sparse = isinstance(found, SparseTensor)
-            np.testing.assert_array_equal(found.todense() if sparse else found, expected)
-            if not any(repeats):
-                assert sparse
-                np.testing.assert_array_equal(mask(found), np.broadcast_to(mask(A), whole) | mask(B))
+        for f in (lambda A, B: A + B, lambda A, B: A - B):
+            if any(repeats):
+                with pytest.raises(ShapeError, match="tensors that it repeats"):
+                    f(A, B)
+                continue
+            np.testing.assert_array_equal(f(A, B).todense(), f(a, b))
+            np.testing.assert_array_equal(mask(f(A, B)), mask(A) | mask(B))
 
 
 @pytest.mark.parametrize("a", FORMATS)
@@ -262,11 +277,28 @@ def test_matmul_of_two_sparse_tensors():
 
 
 @pytest.mark.parametrize("scalar", [2, 0.5, np.float32(2), jnp.float32(-1), np.array([3.0], np.float32)])
-def test_sums_with_scalars_are_dense(dense, scalar):
+def test_sums_with_scalars_would_be_dense(dense, scalar):
     A = asarray(dense)
-    for found, expected in [(A + scalar, dense + scalar), (scalar - A, scalar - dense), (A - scalar, dense - scalar)]:
-        assert isinstance(found, jax.Array)
-        np.testing.assert_array_equal(found, np.asarray(expected, found.dtype))
+    for f in (lambda A: A + scalar, lambda A: scalar - A, lambda A: A - scalar, lambda A: scalar + A):
+        for tensor in (A, A.dynamic()):
+            with pytest.raises(ShapeError, match=r"dense array of shape \(5, 7\).*A.map.*evaluate.*todense"):
+                f(tensor)
+
+
+def test_nothing_larger_than_a_dense_operand_is_made(dense):
+    A = asarray(dense)
+    row, column = integers(7), integers(5, 1)
+    for f in (lambda A: A + row, lambda A: A - column, lambda A: row - A, lambda A: A.sum(0)[None, :] - A):
+        with pytest.raises(ShapeError, match=r"dense array of shape \(5, 7\)"):
+            f(A)
+    with pytest.raises(ShapeError, match=r"A \* x would be a dense array of shape \(5, 7\)"):
+        asarray(column) * row
+    with pytest.raises(ShapeError, match=r"tensors that it repeats"):
+        A + asarray(column)
+    whole = integers(2, 5, 7)
+    np.testing.assert_array_equal(A + whole, dense + whole)
+    np.testing.assert_array_equal(asarray(column) * whole, column * whole)
+    np.testing.assert_array_equal(whole - A, whole - dense)
 
 
 def test_pythons_sum(dense):
@@ -291,10 +323,14 @@ def test_quotients(dense):
     zeros = np.where(dense, 2, 0).astype(np.float32)
     np.testing.assert_array_equal((A / zeros).todense(), dense / 2)  # only elements at stored entries are used
     np.testing.assert_array_equal((A / np.nan * 0).nse, A.nse)
+    np.testing.assert_array_equal((A / (2 * A)).todense(), np.where(dense, 0.5, 0))
     with pytest.raises(DTypeError, match=r"divides by zero wherever the SparseTensor B stores nothing"):
-        A / A
-    with pytest.raises(TypeError):
-        dense / A
+        A / A.asformat("csc")
+    for numerator in (2, jnp.float32(2), np.full((5, 7), 2, np.float32), np.full(7, 2, np.float32)):
+        for tensor in (A, A.dynamic(20)):
+            found = numerator / tensor
+            assert isinstance(found, SparseTensor)
+            np.testing.assert_array_equal(found.todense(), np.where(dense, 2 / np.where(dense, dense, 1), 0))
 
 
 def test_refusals(dense):

@@ -8,16 +8,15 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.errors import ShapeError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
-from jsparse.ops.elementwise import divided, multiplied, summed
-from jsparse.tensor.dynamic_pattern import same_entries
-from jsparse.tensor.entrywise import compiled, entrywise
+from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
+from jsparse.ops.elementwise.map import on_one_pattern, value_operands
+from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -30,7 +29,6 @@ __all__ = [
     "multiply",
     "negative",
     "positive",
-    "power",
     "subtract",
     "todense",
 ]
@@ -92,7 +90,7 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
     The result is sparse unless broadcasting repeats a dimension of the tensor. If `other` is dense, the result lies on
     the tensor's pattern.
 
-    Raises ShapeError if they do not broadcast.
+    Raises ShapeError if they do not broadcast, or if the result would be dense and larger than a dense operand.
     """
     other = _as_operand(other)
     if _is_scalar(other, tensor.ndim):
@@ -100,42 +98,47 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
     return multiplied(tensor, other)
 
 
-def divide(tensor: SparseTensor, other: Any) -> SparseTensor:
-    """Compute `tensor / other` on the tensor's pattern, for a scalar or a dense array that broadcasts to its shape.
+def divide(tensor: Any, other: Any) -> Any:
+    """Compute `A / x`, or `x / A`, for the stored entries of A: the result lies on its pattern.
 
-    Raises ShapeError if it does not broadcast, DTypeError for a sparse divisor, which is 0 where it stores nothing.
+    The other operand is a scalar, a dense array that broadcasts to the shape of A, or a SparseTensor with the entries
+    of A. Where A stores nothing the result stores nothing, also for `x / A`, where numpy's result is infinite.
+
+    Raises ShapeError if it does not broadcast, DTypeError for a tensor with other entries, which is 0 where it stores
+    nothing.
     """
-    other = _as_operand(other)
+    tensor, other = _as_operand(tensor), _as_operand(other)
+    if isinstance(tensor, SparseTensor) and isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
+        return _entrywise(operator.truediv, tensor, *value_operands("A / B", tensor, other)[1:])
+    if not isinstance(tensor, SparseTensor):
+        return _divided_by(other, tensor)
     if _is_scalar(other, tensor.ndim):
         return _entrywise(operator.truediv, tensor, other.reshape(()))
     return divided(tensor, other)
+
+
+def _divided_by(tensor: SparseTensor, numerator: Any) -> SparseTensor:
+    """Compute `numerator / tensor` for the stored entries."""
+    if _is_scalar(numerator, tensor.ndim):
+        return _entrywise(_reverse_divided, tensor, numerator.reshape(()))
+    return divided(tensor, numerator, by_tensor=True)
+
+
+def _reverse_divided(values: Any, numerator: Any) -> Any:
+    return numerator / values
 
 
 def _is_scalar(other: Any, ndim: int) -> bool:
     return not isinstance(other, SparseTensor) and other.size == 1 and other.ndim <= ndim
 
 
-def power(tensor: SparseTensor, exponent: Any) -> SparseTensor:
-    """Compute `tensor ** exponent` for a number greater than 0, so that entries that are not stored stay 0.
-
-    Raises NotYetSupportedError for any other exponent.
-    """
-    if not isinstance(exponent, int | float | np.number) or not exponent > 0:
-        raise NotYetSupportedError(
-            "A SparseTensor is raised to a known number greater than 0 only: otherwise entries that are not stored "
-            "would not stay 0. Write A.with_values(A.values ** p) for its stored entries, or A.todense() ** p."
-        )
-    check_leaves(tensor, "the operand of **")
-    # Not compiled: XLA computes some powers (roots) differently when it compiles them, and jnp's results are expected.
-    raised = entrywise(lambda values: values**exponent, tensor.pattern, tensor.values)
-    return SparseTensor._unchecked(raised, tensor.pattern)
-
-
 def add(lhs: Any, rhs: Any) -> Any:
     """Compute `lhs + rhs` with numpy's broadcasting, for at least one sparse operand.
 
-    The result is a SparseTensor on the union of the patterns if both are sparse, and an array if one is dense or a
-    number other than 0. Raises ShapeError if they do not broadcast.
+    The result is a SparseTensor on the union of the patterns if both are sparse, and an array if one is dense.
+
+    Raises ShapeError if they do not broadcast, or if the result would be dense and larger than a dense operand: for a
+    number other than 0, or a dense operand that broadcasting repeats.
     """
     return _combined("+", operator.add, lhs, rhs)
 
@@ -151,8 +154,7 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
     if isinstance(lhs, int | float | complex) and not lhs:  # Python's sum() begins with 0
         return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
     lhs, rhs = _as_operand(lhs), _as_operand(rhs)
-    alike = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and lhs.format == rhs.format
-    if alike and lhs.shape == rhs.shape and same_entries(lhs.pattern, rhs.pattern):
+    if isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and on_one_pattern(lhs, rhs):
         return _entrywise(combine, lhs, rhs.values)
     return summed(symbol, lhs, rhs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from operator import truediv
 from typing import Any
 
@@ -17,21 +18,29 @@ __all__ = ["divided", "multiplied", "summed"]
 
 
 def multiplied(lhs: Any, rhs: Any) -> Any:
-    """Compute `lhs * rhs`. The result is sparse if an operand is sparse and broadcasting does not repeat it."""
+    """Compute `lhs * rhs`. The result is sparse if both are, or if broadcasting does not repeat the one that is."""
+    both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
+    if not both and not any(_is_sparse("*", x, lhs, rhs) for x in (lhs, rhs)):
+        _check_size("*", lhs, rhs)
     target, (a, b), tensors = _aligned("*", lhs, rhs)
     return plan_statement("A * B", Statement(target, (Product(1, (a, b)),)), tensors, None, None).run()
 
 
 def summed(symbol: str, lhs: Any, rhs: Any) -> Any:
     """Compute `lhs + rhs` or `lhs - rhs`. It is sparse if both are sparse and broadcasting repeats neither."""
+    if not all(_is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
+        _check_size(symbol, lhs, rhs)
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     sign = 1 if symbol == "+" else -1
     statement = Statement(target, (Product(1, (a,)), Product(sign, (b,))))
     return plan_statement(f"A {symbol} B", statement, tensors, None, None).run()
 
 
-def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
-    """Compute `tensor / divisor` for a dense divisor, on the tensor's pattern: the divisor is only read there."""
+def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> SparseTensor:
+    """Compute `tensor / divisor` for a dense divisor, on the tensor's pattern: the divisor is only read there.
+
+    With `by_tensor` it is `divisor / tensor`.
+    """
     if isinstance(divisor, SparseTensor):
         raise DTypeError(
             "A / B divides by zero wherever the SparseTensor B stores nothing. Write A * B.with_values(1 / B.values), "
@@ -45,8 +54,30 @@ def divided(tensor: SparseTensor, divisor: Any) -> SparseTensor:
         )
     statement = Statement(target, (Product(1, (access,)),))
     sampled = plan_statement("A / B", statement, {"B": tensors["B"]}, tensor, None).run()
-    quotients = compiled(truediv, tensor.pattern, tensor.values, sampled.values)
+    values = (sampled.values, tensor.values) if by_tensor else (tensor.values, sampled.values)
+    quotients = compiled(truediv, tensor.pattern, *values)
     return SparseTensor._unchecked(quotients, tensor.pattern)
+
+
+def _is_sparse(symbol: str, x: Any, lhs: Any, rhs: Any) -> bool:
+    """Whether `x` is sparse and broadcasting repeats no dimension that it has. New dimensions become dense levels."""
+    shape = _broadcast(symbol, lhs, rhs)
+    return isinstance(x, SparseTensor) and shape[len(shape) - x.ndim :] == tuple(x.shape)
+
+
+def _check_size(symbol: str, lhs: Any, rhs: Any) -> None:
+    """Raise ShapeError if a dense result has more elements than each dense operand."""
+    shape = _broadcast(symbol, lhs, rhs)
+    given = [x.shape for x in (lhs, rhs) if not isinstance(x, SparseTensor)]
+    if any(prod(shape) <= prod(other) for other in given):
+        return
+    dense = " and ".join(f"a dense array of shape {shortened(other)}" for other in given) or "tensors that it repeats"
+    raise ShapeError(
+        f"A {symbol} x would be a dense array of shape {shortened(shape)}, since broadcasting combines {dense} with a "
+        f"SparseTensor. On stored entries only write A.map(lambda v: v {symbol} x) for a scalar x, or "
+        f'jsparse.evaluate("C[i,j] = A[i,j] {symbol} x[i]", A=A, x=x, out_format=A) for an array. For the dense array '
+        f"write A.todense() {symbol} x."
+    )
 
 
 def _broadcast(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:

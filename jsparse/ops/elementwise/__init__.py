@@ -1,0 +1,1 @@
+"""Elementwise operations: functions of stored values, comparisons, and operators with broadcasting."""

@@ -1,0 +1,107 @@
+"""`argmax` and `argmin` over stored entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import DTypeError
+from jsparse.formats import Pattern
+from jsparse.formats.retype import core_type
+from jsparse.notation.ellipsis import letters_of
+from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.axes import reduced_axes, subscripts_of, with_kept_axes
+from jsparse.ops.reductions.stored import check_ordered, stored_extreme
+from jsparse.primitives.routine import expand
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["argmax", "argmin"]
+
+LARGEST_ARANGE = 1 << 20  # coordinates are looked up in an array of the dimension's size up to here
+
+
+def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
+    """Find the index along `axis` of the largest stored entry, as an integer array: -1 where nothing is stored.
+
+        >>> A.argmax(axis=1)  # the column of the largest entry of each row
+
+    Of equal entries it is the one of smallest index. With axis=None it is the index into the flattened tensor, in
+    row-major order. NaN is the largest number. Raises DTypeError for complex numbers and for indices beyond int32
+    without x64, ShapeError for an axis out of range.
+    """
+    return _arg("argmax", "max", self, axis, keepdims)
+
+
+def argmin(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
+    """Find the index along `axis` of the smallest stored entry. See `argmax`; NaN comes before all numbers."""
+    return _arg("argmin", "min", self, axis, keepdims)
+
+
+def _arg(name: str, extreme: str, tensor: SparseTensor, axis: int | None, keepdims: bool) -> jax.Array:
+    check_leaves(tensor, f"A in A.{name}")
+    check_ordered(name, tensor)
+    reduced = reduced_axes(axis, tensor.ndim)
+    if not tensor.ndim:
+        return jnp.zeros((), jnp.int32)
+    dtype = _index_dtype(name, tensor, reduced)
+    tensor = tensor.with_values(jax.lax.stop_gradient(tensor.values))
+    if tensor.dtype == jnp.bool_:
+        tensor = tensor.astype(jnp.int8)
+    best = stored_extreme(extreme, tensor, reduced)
+    inner = letters_of(tensor.ndim)
+    kept = subscripts_of(tensor, reduced).split("->")[1]
+    ones = tensor.with_values(jnp.ones(tensor.nse, tensor.dtype))
+    at_entries = einsum(f"{inner},{kept}->{inner}", ones, best, out_format=tensor)
+    positions = tensor.with_values(_positions(tensor, reduced, dtype))
+    none = np.iinfo(dtype).max
+
+    def candidate(value: Any, winner: Any, position: Any) -> Any:
+        is_winner = (value == winner) | ((value != value) & (winner != winner))
+        return jnp.where(is_winner, position, none)
+
+    found = stored_extreme("min", tensor.map(candidate, at_entries, positions), reduced)
+    found = jnp.where(found == none, -1, found)
+    return with_kept_axes(found, reduced, tensor.ndim, keepdims)
+
+
+def _index_dtype(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> np.dtype:
+    size = 1
+    for at in reduced:
+        size *= tensor.shape[at]
+    if size <= np.iinfo(np.int32).max:
+        return np.dtype(np.int32)
+    if not jax.config.read("jax_enable_x64"):
+        raise DTypeError(
+            f"Expected indices that int32 counts, but A.{name} runs over {size:,} elements. Reduce one axis, or set "
+            "jax.config.update('jax_enable_x64', True)."
+        )
+    return np.dtype(np.int64)
+
+
+def _positions(tensor: SparseTensor, reduced: Sequence[int], dtype: np.dtype) -> Any:
+    """The row-major index of each slot among the reduced dimensions."""
+    total: Any = jnp.zeros(tensor.nse, dtype)
+    for at in reduced:
+        total = total * tensor.shape[at] + _coordinates(tensor, at).astype(dtype)
+    return total
+
+
+def _coordinates(tensor: SparseTensor, dim: int) -> Any:
+    """The coordinate of each slot in one dimension."""
+    size, inner = tensor.shape[dim], letters_of(tensor.ndim)
+    if size <= max(LARGEST_ARANGE, 4 * tensor.nse):
+        ones = tensor.with_values(jnp.ones(tensor.nse, jnp.int32))
+        found: Any = einsum(f"{inner},{inner[dim]}->{inner}", ones, jnp.arange(size), out_format=tensor)
+        return found.values
+    pattern = tensor.pattern
+    if isinstance(pattern, Pattern):  # few entries in a long dimension
+        return jnp.asarray(pattern.rows()[dim])
+    core = core_type(pattern.type)
+    level = next(n for n, level in enumerate(pattern.format.levels) if level.dim == dim)
+    found = expand(pattern.arrays, core)[level]
+    return jnp.repeat(found, tensor.nse // max(core.nse, 1))

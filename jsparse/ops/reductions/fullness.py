@@ -1,0 +1,54 @@
+"""How many entries each reduced part of a tensor stores: whether an entry that is not stored takes part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.memo import remembered
+from jsparse.formats import Pattern
+from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.axes import subscripts_of
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["counts", "fullness"]
+
+Fullness = Literal["never", "always", "some"]
+"""Of the reduced parts (rows, say): none stores all of its elements, each does, or that differs or is not known."""
+
+
+def fullness(tensor: SparseTensor, reduced: Sequence[int]) -> Fullness:
+    """Whether the parts along the dimensions `reduced` store all of their elements."""
+    total = prod(tensor.shape[at] for at in reduced)
+    if total > tensor.nse:
+        return "never"
+    if isinstance(tensor.pattern, Pattern):
+        return _of_static(tensor.pattern, tuple(reduced))
+    return "some"
+
+
+def counts(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
+    """The number of entries that each part stores, as an integer array."""
+    ones = tensor.with_values(jnp.ones(tensor.nse, jnp.int32))
+    return einsum(subscripts_of(tensor, reduced), ones, out_format="dense")
+
+
+@remembered(maxsize=256)
+def _of_static(pattern: Pattern, reduced: tuple[int, ...]) -> Fullness:
+    if pattern.nse == prod(pattern.shape):
+        return "always"
+    kept = [at for at in range(pattern.ndim) if at not in reduced]
+    total = prod(pattern.shape[at] for at in reduced)
+    if not kept:
+        return "never"
+    rows = pattern.rows()
+    # Parts that store all elements have `total` entries; sorting the keys needs no array of the kept dimensions' size.
+    order = np.lexsort([rows[at] for at in kept])
+    starts = np.ones(pattern.nse, np.bool_)
+    starts[1:] = np.logical_or.reduce([np.diff(rows[at][order]) != 0 for at in kept])
+    lengths = np.diff(np.append(np.flatnonzero(starts), pattern.nse))
+    return "some" if (lengths == total).any() else "never"

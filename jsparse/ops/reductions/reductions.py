@@ -1,0 +1,178 @@
+"""`A.sum`, `A.mean`, `A.max` and the other reductions, with numpy's meaning: what is not stored is 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import given_dtype
+from jsparse.compiler.dtypes import DTYPES, part, unrounded
+from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
+from jsparse.ops.reductions.fullness import counts, fullness
+from jsparse.ops.reductions.stored import check_ordered, reduced_sum, stored_extreme, stored_product, wide_sum
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+
+__all__ = ["all", "any", "max", "mean", "min", "prod", "sum"]
+
+
+def sum(
+    self: SparseTensor, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, out_format: Any = None
+) -> Any:
+    """Sum over `axis`: one dimension, several, or all (None).
+
+        >>> A.sum(axis=1)
+
+    Args:
+        axis: the dimensions; negative numbers count from the end.
+        dtype: the dtype of the result and of the sum; by default jnp.sum's, so small integers and bools are summed in
+            the default integer dtype.
+        keepdims: keep the reduced dimensions, with size 1.
+        out_format: "dense", or the format of a sparse result, as in `jsparse.einsum`.
+
+    The result is an array, or a SparseTensor if two or more dimensions remain and some level of them is sparse.
+
+    Raises ShapeError for an axis out of range, DTypeError for a dtype of no numbers.
+    """
+    check_leaves(self, "A in A.sum")
+    reduced = reduced_axes(axis, self.ndim)
+    target = _accumulated(self.dtype, dtype)
+    found = reduced_sum(self, reduced, _signed(target), out_format)
+    found = found if found.dtype == target else found.astype(target)
+    return with_kept_axes(found, reduced, self.ndim, keepdims)
+
+
+def mean(
+    self: SparseTensor, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, stored: bool = False
+) -> jax.Array:
+    """Compute the mean over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
+
+        >>> A.mean(axis=0)
+        >>> A.mean(axis=1, stored=True)  # the mean over a node's neighbours; 0 where it has none
+
+    The mean of integers and bools has JAX's default float dtype. Narrow floats are rounded once, at the end. See `sum`
+    for the arguments and errors.
+    """
+    check_leaves(self, "A in A.mean")
+    reduced = reduced_axes(axis, self.ndim)
+    inexact = jnp.issubdtype(self.dtype, jnp.inexact)
+    target = given_dtype(dtype, "dtype= of A.mean") if dtype is not None else self.dtype
+    target = target if inexact or dtype is not None else jnp.result_type(float)
+    tensor = self if inexact else self.astype(jnp.result_type(float))
+    total = wide_sum(tensor, reduced)
+    if stored:
+        number = jnp.maximum(_stored_number(tensor, reduced), 1)
+    else:
+        number = jnp.asarray(float(reduced_size(self, reduced, "mean")), part(unrounded(tensor.dtype.name)))
+    return _kept((total / number).astype(target), reduced, self, keepdims)
+
+
+def max(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
+    """Compute the maximum over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
+
+        >>> A.max(axis=1)  # 0 in a row of negative entries that does not store all elements, as in numpy
+
+    With `stored=True` the maximum is -inf where no entry is stored, or the smallest integer of the dtype. It is NaN if
+    an entry is NaN. Entries that attain the maximum share its gradient equally.
+
+    Raises DTypeError for complex numbers, ShapeError for an axis out of range, or a part without elements.
+    """
+    return _extreme("max", self, axis, keepdims, stored)
+
+
+def min(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
+    """Compute the minimum over `axis`, as an array. See `max`."""
+    return _extreme("min", self, axis, keepdims, stored)
+
+
+def prod(
+    self: SparseTensor, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, stored: bool = False
+) -> jax.Array:
+    """Compute the product over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
+
+    It is 0 where an element is not stored; with `stored=True` it is 1 where no entry is stored. The gradient is exact
+    for any entries. Second and higher derivatives are 0 where two or more entries are 0, instead of exact. See `sum`
+    for the arguments and errors.
+    """
+    check_leaves(self, "A in A.prod")
+    reduced = reduced_axes(axis, self.ndim)
+    target = _accumulated(self.dtype, dtype)
+    tensor = self if _signed(target) == self.dtype else self.astype(_signed(target))
+    found = stored_product(tensor, reduced).astype(target)
+    if not stored:
+        found = _where_full(tensor, reduced, found, jnp.zeros_like(found))
+    return _kept(found, reduced, self, keepdims)
+
+
+def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
+    """Whether any element along `axis` is not 0, as a bool array. NaN is not 0. See `max` for the arguments."""
+    check_leaves(self, "A in A.any")
+    reduced = reduced_axes(axis, self.ndim)
+    found = stored_extreme("max", _nonzero(self), reduced)
+    return _kept(found, reduced, self, keepdims)
+
+
+def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
+    """Whether all elements along `axis`, or all stored entries, are not 0, as a bool array. See `max`."""
+    check_leaves(self, "A in A.all")
+    reduced = reduced_axes(axis, self.ndim)
+    found = stored_extreme("min", _nonzero(self), reduced)
+    if not stored:
+        found = _where_full(self, reduced, found, jnp.zeros_like(found))
+    return _kept(found, reduced, self, keepdims)
+
+
+def _extreme(name: str, tensor: SparseTensor, axis: Axis, keepdims: bool, stored: bool) -> jax.Array:
+    check_leaves(tensor, f"A in A.{name}")
+    check_ordered(name, tensor)
+    reduced = reduced_axes(axis, tensor.ndim)
+    found = stored_extreme(name, tensor, reduced)
+    if not stored:
+        reduced_size(tensor, reduced, name)
+        with_zero = (jnp.maximum if name == "max" else jnp.minimum)(found, jnp.zeros((), found.dtype))
+        found = _where_full(tensor, reduced, found, with_zero)
+    return _kept(found, reduced, tensor, keepdims)
+
+
+def _where_full(tensor: SparseTensor, reduced: tuple[int, ...], full: Any, other: Any) -> Any:
+    """`full` for the parts that store all of their elements, `other` for the rest."""
+    stored = fullness(tensor, reduced)
+    if stored != "some":
+        return full if stored == "always" else _poisoned(other, full)
+    total = reduced_size(tensor, reduced, "")
+    return jnp.where(counts(tensor, reduced) == total, full, _poisoned(other, full))
+
+
+def _poisoned(other: Any, full: Any) -> Any:
+    """`other`, or NaN where the stored entries give NaN (they contain one, or the pattern overflowed)."""
+    return jnp.where(jnp.isnan(full), full, other) if jnp.issubdtype(full.dtype, jnp.inexact) else other
+
+
+def _stored_number(tensor: SparseTensor, reduced: tuple[int, ...]) -> Any:
+    ones = jnp.ones(tensor.values.shape, part(unrounded(tensor.dtype.name)))
+    return reduced_sum(tensor.with_values(ones), reduced, None, "dense")
+
+
+def _nonzero(tensor: SparseTensor) -> SparseTensor:
+    """1 for each stored entry that is not 0, as bools."""
+    return tensor.map(lambda v: v != 0)
+
+
+def _accumulated(own: Any, requested: Any) -> Any:
+    """The dtype of jnp.sum for entries of the dtype `own`."""
+    if requested is not None:
+        return given_dtype(requested, "dtype= of a reduction")
+    return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype
+
+
+def _signed(dtype: Any) -> Any:
+    """The signed dtype of the same width for an unsigned one without kernels. Both wrap modulo the same number."""
+    dtype = np.dtype(dtype)
+    return dtype if dtype.name in DTYPES or dtype.kind != "u" else np.dtype(f"int{8 * dtype.itemsize}")
+
+
+def _kept(found: Any, reduced: tuple[int, ...], tensor: SparseTensor, keepdims: bool) -> jax.Array:
+    return with_kept_axes(found, reduced, tensor.ndim, keepdims)

@@ -1,0 +1,136 @@
+"""`softmax` and `logsumexp` over the stored entries of a tensor."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse._compat import same_varying, with_checkpoint_name
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import DTypeError
+from jsparse.formats import Pattern
+from jsparse.formats.pattern import core_of
+from jsparse.formats.retype import core_type
+from jsparse.notation.ellipsis import letters_of
+from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.axes import reduced_axes, with_kept_axes
+from jsparse.planning.checkpoint_name import CHECKPOINT_NAME
+from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
+from jsparse.primitives.spec import PatternAccess, Spec, Term
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+
+__all__ = ["logsumexp", "softmax"]
+
+SPARE = 1 << 20  # a row statistic may have this many elements, or 4 for each slot
+
+
+def softmax(A: Any, axis: Axis = -1) -> Any:
+    """Compute the softmax of the stored entries along `axis`: exp(x) / Σ exp(x), on the pattern of A.
+
+    Entries that are not stored count as -inf: they contribute nothing, and stay out of the result.
+
+        >>> weights = jsparse.softmax(scores, axis=1)  # of each row
+
+    Args:
+        A: a SparseTensor of floats; an array is passed to jax.nn.softmax.
+        axis: one dimension, several, or all (None).
+
+    A row whose entries are all -inf gets 0. float16 and bfloat16 are computed in float32. Raises ShapeError for an axis
+    out of range, DTypeError for complex numbers.
+    """
+    A = as_sparse_operand(A, "jsparse.softmax")
+    if not isinstance(A, SparseTensor):
+        return jax.nn.softmax(A, axis)
+    A, over = _of_floats("softmax", A, axis)
+    if not A.ndim:
+        return A.map(jnp.ones_like)
+    operands, spec = _spec(A)
+    if _is_large(spec, over, A):
+        return _by_sparse_sums(A, over)
+    values = softmax_p.bind(*same_varying(operands), spec=spec, over=over)
+    return SparseTensor._unchecked(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
+
+
+def logsumexp(A: Any, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
+    """Compute log Σ exp(x) of the stored entries along `axis`, as an array: -inf where nothing is stored.
+
+        >>> jsparse.logsumexp(A, axis=1)
+
+    See `softmax` for the arguments and errors.
+    """
+    A = as_sparse_operand(A, "jsparse.logsumexp")
+    if not isinstance(A, SparseTensor):
+        return jax.nn.logsumexp(A, axis, keepdims=keepdims)
+    A, over = _of_floats("logsumexp", A, axis)
+    if not A.ndim:
+        return A.values[0]
+    operands, spec = _spec(A)
+    spec = Spec(spec.factors, Term(kept_variables(spec, over)), spec.walks, spec.sizes)
+    found = logsumexp_p.bind(*same_varying(operands), spec=spec, over=over)
+    kept = kept_variables(spec, over)  # in storage order
+    inner = letters_of(A.ndim)
+    wanted = [v for v in inner if v not in over]
+    found = jnp.transpose(with_checkpoint_name(found, CHECKPOINT_NAME), [kept.index(v) for v in wanted])
+    reduced = [n for n, v in enumerate(inner) if v in over]
+    return with_kept_axes(found, reduced, A.ndim, keepdims)
+
+
+def _of_floats(name: str, tensor: SparseTensor, axis: Axis) -> tuple[SparseTensor, tuple[str, ...]]:
+    """The tensor with floats as values, and the index variables that are summed."""
+    check_leaves(tensor, f"A in jsparse.{name}(A)")
+    if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
+        raise DTypeError(f"Expected real entries for jsparse.{name}, but they are {tensor.dtype}. Use A.map(jnp.real).")
+    if not jnp.issubdtype(tensor.dtype, jnp.inexact):
+        tensor = tensor.astype(jnp.result_type(float))
+    inner = letters_of(tensor.ndim)
+    return tensor, tuple(inner[at] for at in reduced_axes(axis, tensor.ndim))
+
+
+def _spec(tensor: SparseTensor) -> tuple[tuple[Any, ...], Spec]:
+    """The operands, and the spec of the map from the values to themselves."""
+    inner, levels = letters_of(tensor.ndim), tensor.format.levels
+    names = tuple(inner[level.dim] for level in levels)
+    pattern, count = tensor.pattern, tensor.ndim - tensor.format.trailing_dense
+    if isinstance(pattern, Pattern):
+        walk, index = PatternAccess(names[:count], core_of(pattern)), ()
+    else:
+        derived = tuple(other.type for other in pattern.derived)
+        walk, index = PatternAccess(names[:count], core_type(pattern.type), derived), pattern.operands()
+    term = Term((), 0, names[count:]) if count else Term(names)
+    walks = (walk,) if count else ()
+    values = tensor.values if count else tensor.values.reshape([tensor.shape[level.dim] for level in levels])
+    return (values, *index), Spec((term,), term, walks, tuple(zip(inner, tensor.shape, strict=True)))
+
+
+def _is_large(spec: Spec, over: tuple[str, ...], tensor: SparseTensor) -> bool:
+    """Whether an array of row statistics would be much larger than the tensor."""
+    sizes = dict(spec.sizes)
+    return prod(sizes[v] for v in kept_variables(spec, over)) > max(SPARE, 4 * tensor.nse)
+
+
+def _by_sparse_sums(tensor: SparseTensor, over: tuple[str, ...]) -> SparseTensor:
+    """The softmax where most rows store nothing: the maxima and sums of rows are sparse tensors, too."""
+    inner = letters_of(tensor.ndim)
+    kept = "".join(v for v in inner if v not in over)
+    nse = tensor.nse if tensor.is_dynamic else None
+    levels = ", ".join(f"{v} : compressed" for v in kept)
+    rows = f"({', '.join(kept)}) -> ({levels})"
+    ones = tensor.map(jnp.ones_like)
+
+    def at_entries(statistic: Any) -> SparseTensor:
+        return _sparse(einsum(f"{inner},{kept}->{inner}", ones, statistic)).restrict(tensor)
+
+    maxima = _sparse(einsum(f"{inner}->{kept}", tensor, semiring="max_plus", out_format=rows, nse=nse))
+    finite = maxima.map(lambda v: jnp.where(jnp.isfinite(v), v, 0))
+    powers = tensor.map(lambda x, m: jnp.exp(x - m), at_entries(finite))
+    sums = einsum(f"{inner}->{kept}", powers, out_format=rows, nse=nse)
+    return powers.map(lambda p, s: jnp.where(s == 0, 0, p / jnp.where(s == 0, 1, s)), at_entries(sums))
+
+
+def _sparse(x: Any) -> SparseTensor:
+    assert isinstance(x, SparseTensor)
+    return x

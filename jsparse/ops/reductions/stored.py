@@ -1,0 +1,68 @@
+"""Reductions over the stored entries of a tensor. Each is one einsum by the semiring of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.compiler.dtypes import unrounded
+from jsparse.compiler.semiring import Semiring
+from jsparse.errors import DTypeError
+from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.axes import subscripts_of
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["check_ordered", "reduced_sum", "stored_extreme", "stored_product", "wide_sum"]
+
+SEMIRINGS = {"min": Semiring("min", "+"), "max": Semiring("max", "+")}
+PRODUCT = Semiring("*", "*")
+
+
+def reduced_sum(tensor: SparseTensor, reduced: Sequence[int], dtype: Any, out_format: Any) -> Any:
+    """The sum over dimensions. It is dense if the levels that remain are all dense."""
+    if not tensor.ndim:
+        return tensor.values[0].astype(dtype)
+    left = [level for level in tensor.format.levels if level.dim not in reduced]
+    if out_format is None and len(left) < tensor.ndim and all(level.kind.is_full for level in left):
+        out_format = "dense"
+    return einsum(subscripts_of(tensor, reduced), tensor, out_format=out_format, preferred_element_type=dtype)
+
+
+def wide_sum(tensor: SparseTensor, reduced: Sequence[int]) -> Any:
+    """The sum as an array that is not rounded to a narrow float."""
+    dtype = unrounded(tensor.dtype.name)  # neither the sum nor the number of elements need fit a float16
+    return reduced_sum(tensor, reduced, dtype, "dense")
+
+
+def stored_extreme(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
+    """The smallest or largest stored entry of each part; the semiring's zero (inf, -inf, …) where there is none."""
+    if tensor.dtype == jnp.bool_:
+        found = stored_extreme(name, tensor.astype(jnp.int8), reduced)
+        return found > 0 if name == "max" else found != 0
+    if not tensor.ndim:
+        return tensor.values[0]
+    return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=SEMIRINGS[name]))
+
+
+def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
+    """The product of the stored entries of each part; 1 where there is none."""
+    if not tensor.ndim:
+        return tensor.values[0]
+    return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT))
+
+
+def check_ordered(name: str, tensor: SparseTensor) -> None:
+    """Raise DTypeError for complex entries, which have no order."""
+    if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
+        raise DTypeError(
+            f"Expected real entries for A.{name}(), which needs an order, but they are {tensor.dtype}. Write "
+            f"jsparse.real(A).{name}(), or abs(A).{name}()."
+        )
+
+
+def _array(x: Any) -> jax.Array:
+    assert not isinstance(x, SparseTensor)
+    return x

@@ -1,0 +1,188 @@
+"""Elementwise functions as values: jaxprs of one number for each argument, with their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse import _compat
+from jsparse.errors import DTypeError, ShapeError
+
+__all__ = ["ElementwiseFunction", "traced"]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ELEMENTWISE = _names(
+    """
+    abs acos acosh add and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp clz complex conj
+    convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma
+    igamma_grad_a igammac imag integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter
+    not or polygamma population_count pow real reduce_precision regularized_incomplete_beta rem round rsqrt select_n
+    shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
+    zeta broadcast_in_dim reshape squeeze optimization_barrier name pvary pcast
+    """
+)
+"""JAX's primitives that combine no elements of one array, if all of their operands and results are scalars."""
+
+CALLS = _names(
+    """
+    jit pjit closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr custom_lin checkpoint remat
+    remat2 while cond scan
+    """
+)
+"""Primitives that are elementwise if the jaxprs among their parameters are."""
+
+Avals = Sequence[jax.ShapeDtypeStruct]
+
+
+@dataclass(frozen=True, eq=False)
+class ElementwiseFunction:
+    """A function that computes one number of one number from each argument. It is compared by identity.
+
+    Attributes:
+        jaxpr: a closed jaxpr of scalars, without constants.
+        name: the name in messages and jaxprs.
+        is_compiled: whether a call outside of jit runs as one compiled program. Else it runs step by step, as functions
+            of jax.numpy do, since compiling a new function takes longer than running it.
+    """
+
+    jaxpr: Any
+    name: str
+    is_compiled: bool = False
+    _derived: dict[Any, ElementwiseFunction] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        return f"ElementwiseFunction({self.name})"
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the result."""
+        return self.jaxpr.out_avals[0].dtype
+
+    @property
+    def arity(self) -> int:
+        """The number of arguments."""
+        return len(self.jaxpr.in_avals)
+
+    def __call__(self, *args: Any) -> Any:
+        """Compute the function of scalars."""
+        (out,) = _compat.evaluated(self.jaxpr, args)
+        return out
+
+    def tangent(self, active: tuple[bool, ...]) -> ElementwiseFunction:
+        """The function (x₁, …, xₙ, dxᵢ for each active argument) ↦ Σᵢ ∂f/∂xᵢ · dxᵢ."""
+
+        def tangent(*args: Any) -> Any:
+            given, changes = args[: self.arity], args[self.arity :]
+
+            def of_active(*chosen: Any) -> Any:
+                rest = iter(chosen)
+                return self(*(next(rest) if is_active else x for x, is_active in zip(given, active, strict=True)))
+
+            primals = tuple(x for x, is_active in zip(given, active, strict=True) if is_active)
+            if not _uses(self.jaxpr.jaxpr, "custom_vjp_call"):
+                return jax.jvp(of_active, primals, changes)[1]
+            # JAX has no forward derivative of a custom_vjp function. That of an elementwise one follows from its pull.
+            out, pull = jax.vjp(of_active, *primals)
+            return sum(slope * change for slope, change in zip(pull(jnp.ones_like(out)), changes, strict=True))
+
+        avals = [aval for aval, is_active in zip(self.jaxpr.in_avals, active, strict=True) if is_active]
+        return self._derive(("tangent", active), tangent, (*self.jaxpr.in_avals, *avals), f"d {self.name}")
+
+    def transposed(self, unknown: int) -> ElementwiseFunction:
+        """For a function linear in argument number `unknown`: (the others, cotangent) ↦ the argument's cotangent."""
+        aval = self.jaxpr.in_avals[unknown]
+
+        def transpose(*args: Any) -> Any:
+            *others, cotangent = args
+
+            def of_unknown(x: Any) -> Any:
+                return self(*others[:unknown], x, *others[unknown:])
+
+            (found,) = jax.linear_transpose(of_unknown, jax.ShapeDtypeStruct((), aval.dtype))(cotangent)
+            return found
+
+        others = [x for n, x in enumerate(self.jaxpr.in_avals) if n != unknown]
+        avals = (*others, self.jaxpr.out_avals[0])
+        return self._derive(("transposed", unknown), transpose, avals, f"{self.name} transposed")
+
+    def without(self, zeros: tuple[int, ...]) -> ElementwiseFunction:
+        """The function of the other arguments, where those numbered `zeros` are 0."""
+        kept = [aval for n, aval in enumerate(self.jaxpr.in_avals) if n not in zeros]
+
+        def restricted(*args: Any) -> Any:
+            rest = iter(args)
+            avals = enumerate(self.jaxpr.in_avals)
+            return self(*(jnp.zeros((), aval.dtype) if n in zeros else next(rest) for n, aval in avals))
+
+        return self._derive(("without", zeros), restricted, kept, self.name)
+
+    def _derive(self, key: Any, function: Callable[..., Any], avals: Avals, name: str) -> ElementwiseFunction:
+        if key not in self._derived:
+            structs = [jax.ShapeDtypeStruct((), aval.dtype) for aval in avals]
+            self._derived[key] = ElementwiseFunction(jax.make_jaxpr(function)(*structs), name, self.is_compiled)
+        return self._derived[key]
+
+
+def traced(
+    function: Callable[..., Any], avals: Avals, is_compiled: bool = False
+) -> tuple[ElementwiseFunction, Sequence[Any]]:
+    """Trace a function of scalars of these dtypes.
+
+    Returns the function, with further arguments for the scalars that `function` closes over, and these scalars.
+
+    Raises ShapeError if its result is no scalar, or if it combines elements of an array, DTypeError if the result is no
+    number.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    closed = jax.make_jaxpr(function)(*avals)
+    if any(jnp.shape(constant) for constant in closed.consts):
+        shapes = [jnp.shape(constant) for constant in closed.consts if jnp.shape(constant)]
+        raise ShapeError(
+            f"Expected an elementwise function that refers to scalars only, but {name} refers to an array of shape "
+            f"{shapes[0]}. Pass tensors on the same pattern as further arguments, or write A.with_values(f(A.values))."
+        )
+    if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
+        found = [aval.shape for aval in closed.out_avals]
+        raise ShapeError(
+            f"Expected an elementwise function, which gives one number for one stored value, but for a scalar {name} "
+            f"gives {len(found)} results of shapes {found}. Write A.with_values(f(A.values)) for another function."
+        )
+    if not (jnp.issubdtype(closed.out_avals[0].dtype, jnp.number) or closed.out_avals[0].dtype == bool):
+        raise DTypeError(f"Expected a function that gives numbers, but {name} gives {closed.out_avals[0].dtype}.")
+    _check(closed.jaxpr, name)
+    return ElementwiseFunction(_compat.without_constants(closed), name, is_compiled), closed.consts
+
+
+def _check(jaxpr: Any, name: str) -> None:
+    """Raise ShapeError if an equation of the function combines elements."""
+    for equation in _equations(jaxpr):
+        kind = equation.primitive.name
+        if kind in CALLS:
+            continue
+        shapes = [v.aval.shape for v in (*equation.invars, *equation.outvars) if hasattr(v.aval, "shape")]
+        if kind not in ELEMENTWISE or any(shapes):
+            raise ShapeError(
+                f"Expected an elementwise function of stored values, but {name} uses '{kind}', which is none: in an "
+                f"array it may combine elements. Write A.with_values(f(A.values)), or use a reduction (A.sum, "
+                f"jsparse.softmax)."
+            )
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """Yield the equations of a jaxpr and of those inside it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in _compat.jaxprs_in(equation.params):
+            yield from _equations(inner)
+
+
+def _uses(jaxpr: Any, prefix: str) -> bool:
+    return any(equation.primitive.name.startswith(prefix) for equation in _equations(jaxpr))

@@ -1,0 +1,135 @@
+"""`map`: an elementwise function of the values on one pattern.
+
+    out[p] = f(x₁[p], …, xₙ[p])
+
+The arguments are values, with an element for each slot, and scalars, with one element for all slots. Axes of size 1
+broadcast, so a batch axis may stand anywhere. The tangent Σᵢ ∂f/∂xᵢ · dxᵢ is again a map, linear in each dxᵢ, and the
+transpose of such a map is a map of the cotangent.
+
+On a dynamic pattern the results in padding are 0, and NaN everywhere after an overflow. Padding of the arguments holds
+0, where a function or its derivative may be infinite: x ** -1, the derivative of x ** 0.5. An infinite value would
+reach the whole gradient, because 0 * inf is NaN. So padding gets a value before the function at which functions and
+their derivatives are finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse import _compat
+from jsparse.errors import LeafError
+from jsparse.primitives.elementwise_function import ElementwiseFunction
+from jsparse.primitives.padding import Padding, in_use, settled
+
+__all__ = ["compute_map", "map_p"]
+
+NEUTRAL = 0.5  # an inner point of the domains of powers, logarithms and inverse trigonometric functions
+
+
+def _split(operands: Sequence[Any], padding: Padding | None) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The arguments, and the pointers that count the slots in use, if the pattern is dynamic."""
+    count = len(operands) - (padding is not None)
+    return operands[:count], operands[count:]
+
+
+def _shape(arguments: Sequence[Any], function: ElementwiseFunction) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(x.shape for x in arguments))
+    except ValueError:
+        shapes = [x.shape for x in arguments]
+        raise LeafError(f"Expected arguments of {function.name} on one pattern, but got shapes {shapes}.") from None
+
+
+def _abstract(*operands: Any, function: ElementwiseFunction, padding: Padding | None) -> Any:
+    shape = _shape(_split(operands, padding)[0], function)
+    return _compat.output_aval(shape, function.dtype, operands)
+
+
+def compute_map(*operands: Any, function: ElementwiseFunction, padding: Padding | None) -> Any:
+    """Compute the map by operations of JAX."""
+    arguments, pointers = _split(operands, padding)
+    if padding is not None:
+        arguments = [in_use(x, pointers[0], padding, _neutral(x.dtype)) for x in arguments]
+    shape = _shape(arguments, function)
+    out = _over_axes(function, arguments, shape) if 0 not in shape else jnp.zeros(shape, function.dtype)
+    return out if padding is None else settled(out, pointers[0], padding)
+
+
+def _over_axes(function: Callable[..., Any], arguments: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Map a function of scalars over axes that broadcast."""
+    if not shape:
+        return function(*arguments)
+    axes = [0 if x.shape[0] == shape[0] else None for x in arguments]
+    rest = [x if axis == 0 else x.reshape(x.shape[1:]) for x, axis in zip(arguments, axes, strict=True)]
+    return jax.vmap(lambda *inner: _over_axes(function, inner, shape[1:]), axes)(*rest)
+
+
+def _neutral(dtype: np.dtype) -> complex:
+    """The value that padding gets before a function: a Python number, which promotes no dtype."""
+    return NEUTRAL if jnp.issubdtype(dtype, jnp.inexact) else 1
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: ElementwiseFunction, padding: Any) -> Any:
+    out = map_p.bind(*primals, function=function, padding=padding)
+    (arguments, pointers), (changes, _) = _split(primals, padding), _split(tangents, padding)
+    active = tuple(type(change) is not _compat.Zero for change in changes)
+    if not any(active) or not jnp.issubdtype(function.dtype, jnp.inexact):
+        return out, _compat.add_tangents((), out)
+    operands = (*arguments, *(change for change, is_active in zip(changes, active, strict=True) if is_active))
+    bound = _compat.same_varying((*operands, *pointers))
+    return out, map_p.bind(*bound, function=function.tangent(active), padding=padding)
+
+
+def _transpose(cotangent: Any, *operands: Any, function: ElementwiseFunction, padding: Padding | None) -> list[Any]:
+    arguments, pointers = _split(operands, padding)
+    found: list[Any] = [None] * len(operands)
+    for n, x in enumerate(arguments):
+        if not _compat.is_undefined(x):
+            continue
+        if type(cotangent) is _compat.Zero:
+            found[n] = _compat.Zero(x.aval)
+            continue
+        partial = _with_one_unknown(function, arguments, n)
+        known = [y for m, y in enumerate(arguments) if m != n and not _compat.is_undefined(y)]
+        bound = _compat.same_varying((*known, cotangent, *pointers))
+        slope = map_p.bind(*bound, function=partial, padding=padding)
+        found[n] = _summed_to(slope, x.aval.shape)
+    return found
+
+
+def _with_one_unknown(function: ElementwiseFunction, arguments: Sequence[Any], n: int) -> ElementwiseFunction:
+    """The transpose in argument n of a function that is linear in several arguments, the others of which are 0."""
+    others = tuple(m for m, x in enumerate(arguments) if m != n and _compat.is_undefined(x))
+    restricted = function.without(others) if others else function
+    return restricted.transposed(n - sum(m < n for m in others))
+
+
+def _summed_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """Sum over the axes along which an argument of size 1 was repeated."""
+    axes = tuple(n for n, (have, want) in enumerate(zip(x.shape, shape, strict=True)) if have != want)
+    return jnp.sum(x, axes, keepdims=True, dtype=x.dtype) if axes else x
+
+
+def _batch(operands: Sequence[Any], axes: Sequence[Any], *, function: ElementwiseFunction, padding: Any) -> Any:
+    """Keep the batch axis where the largest argument has it. On a dynamic pattern it comes first."""
+    batched = [(x.size, axis) for x, axis in zip(operands, axes, strict=True) if axis is not None]
+    target = 0 if padding is not None else max(batched)[1]
+
+    def placed(x: Any, axis: int | None) -> Any:
+        return jnp.expand_dims(x, target) if axis is None else jnp.moveaxis(x, axis, target)
+
+    moved = [placed(x, axis) for x, axis in zip(operands, axes, strict=True)]
+    return map_p.bind(*_compat.same_varying(moved), function=function, padding=padding), target
+
+
+_compat.cache_weakly(ElementwiseFunction)
+map_p = _compat.make_primitive("jsparse_map", _abstract)
+_compat.run_directly(map_p, compute_map, lambda function, padding: not function.is_compiled)
+_compat.register_jvp(map_p, _jvp)
+_compat.register_transpose(map_p, _transpose)
+_compat.register_batching(map_p, _batch)

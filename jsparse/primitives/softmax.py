@@ -1,0 +1,144 @@
+"""`softmax` and `logsumexp` of the stored entries that share the coordinates of some index variables, such as a row.
+
+    L_i  = log Σ_j exp x_ij          the sum runs over stored entries only
+    y_ij = exp(x_ij - L_i)
+
+A spec names the values and their pattern, `over` the index variables that are summed. With dx for the tangent of x
+
+    dL_i  = Σ_j y_ij · dx_ij
+    dy_ij = y_ij · (dx_ij - dL_i)
+
+which are products and sums on the same pattern, and linear in dx. The maximum of each row is subtracted before the
+exponential (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41, 2021). Narrow floats are computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsparse import _compat
+from jsparse.compiler.semiring import Semiring
+from jsparse.formats import DynamicType
+from jsparse.notation import IndexVar
+from jsparse.primitives.batch import batched
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.padding import Padding, in_use
+from jsparse.primitives.spec import Spec, Term
+
+__all__ = ["compute_logsumexp", "compute_softmax", "kept_variables", "logsumexp_p", "softmax_p"]
+
+MAXIMUM = Semiring("max", "+")
+
+
+def kept_variables(spec: Spec, over: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
+    """The index variables of the values that are not summed."""
+    return tuple(v for v in spec.access("", spec.factors[0]).variables() if v not in over)
+
+
+def _reduced(spec: Spec, over: Sequence[IndexVar]) -> Spec:
+    """The sum of values over `over`."""
+    return replace(spec, result=Term(kept_variables(spec, over)))
+
+
+def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar]) -> Any:
+    """The element of a row statistic for each slot."""
+    gather = replace(spec, factors=(Term(kept_variables(spec, over)),), result=spec.factors[0])
+    return einsum_p.bind(*_compat.same_varying((x, *index)), spec=gather)
+
+
+def _exponentials(values: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar]) -> tuple[Any, Any, Any]:
+    """The maximum of each row (0 where it is infinite), exp(x - maximum), and the row sums of these."""
+    reduced = _reduced(spec, over)
+    maxima = einsum_p.bind(values, *index, spec=replace(reduced, semiring=MAXIMUM))
+    finite = jnp.where(jnp.isfinite(maxima), maxima, 0)
+    powers = _without_padding(jnp.exp(values - _at_entries(finite, index, spec, over)), index, spec)
+    return finite, powers, einsum_p.bind(powers, *index, spec=reduced)
+
+
+def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
+    """The values with 0 in the padding of a dynamic pattern."""
+    term = spec.factors[0]
+    pattern = spec.walks[0].pattern
+    if not isinstance(pattern, DynamicType) or pattern.limit is None:
+        return values
+    last, capacity = pattern.limit
+    pointers, lead = index[last], spec.walks[0].lead
+    sizes = [size for size, v in zip(values.shape, term.before, strict=False) if v in lead]
+    placed = iter(sizes)
+    shape = [next(placed) if v in lead else 1 for v in term.before]
+    padding = Padding(capacity, pattern.slots_below(last) * spec.slot_size(term))
+    return in_use(values, pointers.reshape(*shape, pointers.shape[-1]), padding=padding, other=0)
+
+
+def _widened(values: Any) -> Any:
+    return values.astype(jnp.float32) if values.dtype.itemsize < 4 else values
+
+
+def compute_softmax(values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
+    """Compute the softmax by einsums. A row whose entries are all -inf gets 0."""
+    _, powers, sums = _exponentials(_widened(values), index, spec, over)
+    inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
+    return (powers * _at_entries(inverse, index, spec, over)).astype(values.dtype)
+
+
+def compute_logsumexp(values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
+    """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored."""
+    on_values = replace(spec, result=spec.factors[0])
+    maxima, _, sums = _exponentials(_widened(values), index, on_values, over)
+    return (maxima + jnp.log(sums)).astype(values.dtype)
+
+
+def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
+    spec.check_operands(operands)
+    return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
+
+
+def _softmax_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
+    out = softmax_p.bind(*primals, spec=spec, over=over)
+    change, index = tangents[0], primals[1:]
+    if type(change) is _compat.Zero:
+        return out, _compat.add_tangents((), out)
+    part = out * change
+    sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_reduced(spec, over))
+    return out, part - out * _at_entries(sums, index, spec, over)
+
+
+def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
+    out = logsumexp_p.bind(*primals, spec=spec, over=over)
+    change, index = tangents[0], primals[1:]
+    if type(change) is _compat.Zero:
+        return out, _compat.add_tangents((), out)
+    on_values = replace(spec, result=spec.factors[0])
+    weights = softmax_p.bind(*primals, spec=on_values, over=over)
+    return out, einsum_p.bind(*_compat.same_varying((weights * change, *index)), spec=spec)
+
+
+@dataclass(frozen=True)
+class _Over:
+    """A primitive with its parameter `over`, for rules of primitives that have only a spec."""
+
+    primitive: Any
+    over: tuple[IndexVar, ...]
+
+    def bind(self, *operands: Any, spec: Spec) -> Any:
+        return self.primitive.bind(*operands, spec=spec, over=self.over)
+
+
+def _batch(
+    primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec, over: tuple[IndexVar, ...]
+) -> Any:
+    on: Any = _Over(primitive, over)
+    return batched(on, operands, axes, spec=spec)
+
+
+softmax_p = _compat.make_primitive("jsparse_softmax", _abstract)
+logsumexp_p = _compat.make_primitive("jsparse_logsumexp", _abstract)
+_compat.register_jvp(softmax_p, _softmax_jvp)
+_compat.register_jvp(logsumexp_p, _logsumexp_jvp)
+_compat.register_batching(softmax_p, partial(_batch, softmax_p))
+_compat.register_batching(logsumexp_p, partial(_batch, logsumexp_p))

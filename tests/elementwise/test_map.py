@@ -1,0 +1,254 @@
+"""`A.map(f)` and the functions of stored entries."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jsparse
+from jsparse.errors import DTypeError, PatternError, ShapeError
+
+FORMATS = ["csr", "csc", "coo", "(i, j) -> (i : compressed, j : dense)"]
+
+
+def example(format="csr", dynamic=False, dtype=np.float32):
+    rng = np.random.default_rng(0)
+    x = (rng.integers(1, 8, (5, 6)) / 8 * (rng.random((5, 6)) < 0.5)).astype(dtype)
+    A = jsparse.asarray(x, format=format)
+    return A.dynamic(A.nse + 4) if dynamic else A
+
+
+def stored(A):
+    mask = np.zeros(A.shape, bool)
+    mask[tuple(np.asarray(A.static().to_coords()[0]))] = True
+    return mask
+
+
+def on_entries(A, f):
+    """`f` of the dense array where A stores entries, 0 elsewhere."""
+    x = np.asarray(A.todense())
+    return np.where(stored(A), f(np.where(stored(A), x, 0.5)), 0)
+
+
+KEEP_ZERO = (
+    "abs arcsin arcsinh arctan arctanh cbrt ceil expm1 floor imag isinf isnan log1p negative real round sign sin sinh "
+    "sqrt square tan tanh trunc relu relu6 leaky_relu elu celu selu gelu silu soft_sign conj"
+)
+OTHERS = "exp exp2 log log2 log10 cos arccos arccosh cosh isfinite reciprocal sigmoid log_sigmoid softplus rsqrt"
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", [*KEEP_ZERO.split(), *OTHERS.split()])
+def test_functions(name, dynamic):
+    A = example(dynamic=dynamic)
+    own = next(getattr(m, name) for m in (jnp, jax.nn, jax.lax) if hasattr(m, name))
+    found = getattr(jsparse, name)(A)
+    assert found.pattern is A.pattern
+    want = own(jnp.asarray(np.where(stored(A), A.todense(), 0.5)))
+    assert found.dtype == want.dtype
+    dense = np.asarray(own(A.todense())) if name in KEEP_ZERO.split() else np.where(stored(A), want, 0)
+    np.testing.assert_allclose(found.todense(), dense, rtol=2e-6)
+    x = jnp.asarray([0.25, 0.5])
+    np.testing.assert_array_equal(getattr(jsparse, name)(x), own(x))
+    assert name in getattr(jsparse, name).__doc__
+
+
+def test_every_function_is_tested():
+    from jsparse.ops.elementwise import functions
+
+    assert set(functions.__all__) == {*KEEP_ZERO.split(), *OTHERS.split()}
+
+
+def test_arguments_of_functions():
+    A = example()
+    np.testing.assert_allclose(jsparse.leaky_relu(-A, 0.25).values, -0.25 * A.values)
+    np.testing.assert_allclose(jsparse.leaky_relu(-A, negative_slope=0.25).values, -0.25 * A.values)
+    np.testing.assert_allclose(jsparse.round(A, 1).values, jnp.round(A.values, 1))
+    np.testing.assert_allclose(jsparse.gelu(A, approximate=False).values, jax.nn.gelu(A.values, approximate=False))
+    slope = lambda s: jsparse.leaky_relu(-A, s).sum()  # noqa: E731
+    np.testing.assert_allclose(jax.grad(slope)(0.25), -A.values.sum(), rtol=1e-6)
+    ints = example(dtype=np.float32).map(lambda v: (8 * v).astype(np.int32))
+    for slope, dtype in [(1, jnp.int32), (1.0, jnp.float32)]:  # equal numbers, other dtypes
+        assert jsparse.leaky_relu(ints, slope).dtype == jax.nn.leaky_relu(ints.values, slope).dtype == dtype
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_map(format, dynamic):
+    A = example(format, dynamic)
+    scale = jnp.float32(3)
+    f = lambda v: jnp.where(v > 0.5, scale * jnp.sqrt(v), -v)  # noqa: E731
+    for run in (lambda A: A.map(f), jax.jit(lambda A: A.map(f))):
+        np.testing.assert_allclose(run(A).todense(), on_entries(A, lambda x: np.asarray(f(x))), rtol=1e-6)
+    np.testing.assert_allclose(A.map(lambda a, b: a * b + 1, 2 * A).todense(), on_entries(A, lambda x: 2 * x * x + 1))
+    assert A.map(lambda v: v > 0.5).dtype == np.bool_
+    assert A.map(lambda v: 2.0).dtype == np.float32
+    np.testing.assert_array_equal(A.map(lambda v: 2.0).todense(), 2 * stored(A))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_transformations(dynamic):
+    A, n = example(dynamic=dynamic), example().nse
+    f = lambda v: jnp.log(v) * v**0.5  # noqa: E731  infinite at 0, as are its derivatives
+    of_values = lambda v: A.with_values(v).map(f).values.sum()  # noqa: E731
+    exact = jax.grad(lambda v: f(v).sum())(A.values[:n])
+    gradient = jax.grad(of_values)(A.values)
+    np.testing.assert_allclose(gradient[:n], exact, rtol=1e-6)
+    np.testing.assert_array_equal(gradient[n:], 0)
+    hessian = jax.jit(jax.hessian(of_values))(A.values)
+    np.testing.assert_allclose(hessian[:n, :n], jax.hessian(lambda v: f(v).sum())(A.values[:n]), rtol=1e-5)
+    np.testing.assert_array_equal(hessian[n:], 0)
+    tangent = jax.jvp(lambda v: A.with_values(v).map(f).values, (A.values,), (A.values,))[1]
+    np.testing.assert_allclose(tangent[:n], exact * A.values[:n], rtol=1e-5)
+    heads = jnp.stack([A.values, 2 * A.values], 1)
+    for axis in (0, 1):
+        got = jax.vmap(lambda v: A.with_values(v).map(f).values, axis, axis)(jnp.moveaxis(heads, 1, axis))
+        np.testing.assert_allclose(jnp.moveaxis(got, axis, 1)[:n], f(heads[:n]), rtol=1e-6)
+    scalar = jax.grad(lambda t: A.map(lambda v: jnp.exp(v * t)).values.sum())(2.0)
+    np.testing.assert_allclose(scalar, (A.values * jnp.exp(2 * A.values))[:n].sum(), rtol=1e-5)
+
+
+def test_linear_maps_are_transposed():
+    A, B = example(), 3 * example()
+    f = lambda u, v: A.with_values(u).map(lambda a, b: 2 * a - b / 4, A.with_values(v)).values  # noqa: E731
+    u, v = jax.linear_transpose(f, A.values, A.values)(B.values)
+    np.testing.assert_allclose(u, 2 * B.values)
+    np.testing.assert_allclose(v, -B.values / 4)
+
+
+def test_custom_rules_are_kept():
+    @jax.custom_vjp
+    def clipped(v):
+        return jnp.clip(v, 0, 0.5)
+
+    clipped.defvjp(lambda v: (clipped(v), None), lambda _, g: (7 * g,))
+    A = example()
+    np.testing.assert_array_equal(jax.grad(lambda v: A.with_values(v).map(clipped).sum())(A.values), np.full(A.nse, 7))
+    np.testing.assert_array_equal(jax.grad(lambda v: jsparse.relu(A.with_values(0 * v)).sum())(A.values), 0)
+
+
+def test_batches_of_dynamic_patterns():
+    tensors = [example(dynamic=True), example(dynamic=True).map(lambda v: v + 1)]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
+    found = jax.vmap(lambda A: A.map(jnp.log).values)(stacked)
+    np.testing.assert_allclose(found, [A.map(jnp.log).values for A in tensors], rtol=1e-6)
+
+
+REFUSED = {
+    "a reduction": (lambda A: A.map(lambda v: v / v.sum()), ShapeError, "uses 'reduce_sum'"),
+    "a scan": (lambda A: A.map(jnp.cumsum), ShapeError, "elementwise"),
+    "a shape": (lambda A: A.map(lambda v: jnp.stack([v, v])), ShapeError, "gives 1 results of shapes"),
+    "random numbers": (lambda A: A.map(lambda v: v * jax.random.normal(jax.random.key(0))), ShapeError, "elementwise"),
+    "an array": (lambda A: A.map(lambda v: v * A.values), ShapeError, "refers to an array of shape"),
+    "an operand of another shape": (lambda A: A.map(jnp.add, A.values[:3]), ShapeError, "Expected values of shape"),
+    "another pattern": (lambda A: A.map(jnp.add, A.asformat("csc")), PatternError, "same stored entries"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name):
+    f, error, message = REFUSED[name]
+    for A in (example(), example(dynamic=True)):
+        with pytest.raises(error, match=message):
+            f(A)
+        with pytest.raises(error, match=message):
+            jax.jit(f)(A)
+
+
+@pytest.mark.parametrize(
+    "f", [jnp.exp, jnp.sum, jax.nn.relu, lambda A: jnp.where(A > 0.5, A, 0), lambda A: jnp.concatenate([A, A])]
+)
+def test_functions_of_jax_numpy_name_ours(f):
+    for A in (example(), example(dynamic=True)):
+        with pytest.raises(DTypeError, match=r"jsparse.exp\(A\).*A.map"):
+            f(A)
+
+
+COMPARISONS = {
+    "A > 0.3": (lambda A: A > 0.3, lambda x: x > 0.3),
+    "A >= 1/4": (lambda A: np.float32(0.25) <= A, lambda x: x >= 0.25),
+    "A > 0": (lambda A: A > 0, lambda x: x > 0),
+    "A < -1": (lambda A: A < -1, lambda x: x < -1),
+    "0.3 < A": (lambda A: A > 0.3, lambda x: x > 0.3),
+    "not_equal": (lambda A: jsparse.not_equal(A, 0), lambda x: x != 0),
+    "equal": (lambda A: jsparse.equal(A, 0.25), lambda x: x == 0.25),
+    "nan": (lambda A: np.nan < A, lambda x: x > np.nan),
+    "of tensors": (lambda A: A.map(lambda v: 1 - v) < A, lambda x: np.where(x, x > 1 - x, False)),
+    "mirrored": (lambda A: jsparse.less(0.3, A), lambda x: x > 0.3),
+}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons(name):
+    compare, dense = COMPARISONS[name]
+    for A in (example(), example("csc", dynamic=True)):
+        for run in (compare, jax.jit(compare)):
+            found = run(A)
+            assert found.dtype == np.bool_
+            np.testing.assert_array_equal(found.todense(), dense(np.asarray(A.todense())))
+
+
+TRUE_AT_ZERO = {
+    r"A >= 0.3": lambda A: A < 0.3,
+    r"A > 0": lambda A: A <= 0,
+    r"A < 0": lambda A: A >= 0,
+    r"jsparse.not_equal\(A, 0\)": lambda A: jsparse.equal(A, 0),
+    r"jsparse.equal\(A, 0.3\)": lambda A: jsparse.not_equal(A, 0.3),
+    r"jsparse.less\(A, B\)": lambda A: jsparse.greater_equal(A, A),
+}
+
+
+@pytest.mark.parametrize("complement", TRUE_AT_ZERO)
+def test_comparisons_that_would_be_dense_name_the_complement(complement):
+    with pytest.raises(DTypeError, match=complement):
+        TRUE_AT_ZERO[complement](example())
+
+
+def test_comparisons_with_unknown_numbers():
+    A = example()
+    with pytest.raises(DTypeError, match=r"traced.*A.map\(lambda v: v > x\)"):
+        jax.jit(lambda A, x: x < A)(A, 0.5)
+    with pytest.raises(DTypeError, match=r"a number or a SparseTensor in A > x, but got shape \(6,\)"):
+        _ = np.ones(6) < A
+    with pytest.raises(DTypeError, match=r"jsparse.equal\(A, x\)"):
+        _ = A == 0.5
+    assert (A == A, A != A, example("coo") == A) == (True, False, False)
+
+
+def test_minimum_maximum_clip_where():
+    A, x = example(), np.asarray(example().todense())
+    B, y = -2 * A, -2 * x
+    np.testing.assert_array_equal(jsparse.maximum(A, B).todense(), np.maximum(x, y))
+    np.testing.assert_array_equal(jsparse.maximum(-1, A).todense(), np.maximum(x, -1))
+    np.testing.assert_array_equal(jsparse.minimum(A, 0.5).todense(), np.minimum(x, 0.5))
+    np.testing.assert_array_equal(jsparse.clip(B, -1, 0.5).todense(), np.clip(y, -1, 0.5))
+    np.testing.assert_array_equal(jsparse.clip(A, max=0.5).todense(), np.clip(x, None, 0.5))
+    np.testing.assert_array_equal(jsparse.where(A > 0.5, A, -1.0).todense(), np.where(x > 0.5, x, -1) * (x != 0))
+    for f in (lambda: jsparse.maximum(A, 0.5), lambda: jsparse.minimum(A, -1), lambda: jsparse.clip(A, 0.25, 1)):
+        with pytest.raises(DTypeError, match=r"so it would be dense. For stored entries only write A.map"):
+            f()
+    with pytest.raises(DTypeError, match="a traced value"):
+        jax.jit(jsparse.maximum)(A, 0.5)
+    with pytest.raises(ShapeError, match="one shape"):
+        jsparse.maximum(A, A.T)
+    with pytest.raises(DTypeError, match="as the condition"):
+        jsparse.where(x > 0.5, A, 0)
+    np.testing.assert_array_equal(jsparse.where(x > 0.5, x, 0), np.where(x > 0.5, x, 0))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_minima_of_different_patterns(dynamic):
+    rng = np.random.default_rng(5)
+    x, y = ((rng.integers(-3, 4, (5, 6)) * (rng.random((5, 6)) < 0.4)).astype(np.float32) for _ in range(2))
+    A, B = jsparse.asarray(x), jsparse.asarray(y, format="csc")
+    A, B = (A.dynamic(), B.dynamic()) if dynamic else (A, B)
+    np.testing.assert_array_equal(jsparse.maximum(A, B).todense(), np.maximum(x, y))
+    np.testing.assert_array_equal(jsparse.minimum(A, B).todense(), np.minimum(x, y))
+    np.testing.assert_array_equal((A > B).todense(), x > y)
+
+
+def test_scipy_operands():
+    x = np.asarray(example().todense())
+    np.testing.assert_allclose(jsparse.sqrt(scipy.sparse.csr_array(x)).todense(), np.sqrt(x))
+    np.testing.assert_array_equal(jsparse.greater(scipy.sparse.csr_array(x), 0.5).todense(), x > 0.5)

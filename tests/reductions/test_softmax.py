@@ -1,0 +1,146 @@
+"""softmax and logsumexp over stored entries."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse.errors import DTypeError, ShapeError
+
+FORMATS = ["csr", "csc", "coo", "dcsr", "(i, j) -> (i : compressed, j : dense)"]
+AXES = [0, 1, None]
+
+
+def example(format, dynamic, dtype=np.float32):
+    rng = np.random.default_rng(1)
+    x = (rng.integers(-3, 4, (6, 7)) * (rng.random((6, 7)) < 0.5)).astype(dtype)
+    x[2] = 0
+    A = jsparse.asarray(x, format=format)
+    return A.dynamic(A.nse + 5) if dynamic else A
+
+
+def reference(values, coords, shape, axis):
+    """softmax and logsumexp of the dense array that is -inf where nothing is stored."""
+    mask = jnp.zeros(shape, bool).at[tuple(coords)].set(True)
+    x = jnp.zeros(shape).at[tuple(coords)].set(values)
+    powers = jnp.where(mask, jnp.exp(x), 0)
+    sums = powers.sum(axis, keepdims=True)
+    safe = jnp.where(sums == 0, 1, sums)
+    return (powers / safe)[tuple(coords)], jnp.where(sums == 0, -jnp.inf, jnp.log(safe)).squeeze(axis)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_values_and_gradients(format, dynamic):
+    A = example(format, dynamic)
+    coords = np.asarray(A.static().to_coords()[0])
+    count = coords.shape[1]
+    weights = np.random.default_rng(0).random(A.nse).astype(np.float32)
+
+    def sparse(values, axis):
+        B = A.with_values(values)
+        logs = jsparse.logsumexp(B, axis)
+        return (jsparse.softmax(B, axis).values * weights).sum() + (jnp.where(jnp.isfinite(logs), logs, 0) ** 2).sum()
+
+    def dense(values, axis):
+        weighted, logs = reference(values, coords, A.shape, axis)
+        finite = jnp.where(jnp.isfinite(logs), logs, 0)
+        return (weighted * weights[:count]).sum() + (finite**2).sum()
+
+    for axis in AXES:
+        y, logs = reference(A.values[:count], coords, A.shape, axis)
+        found = jsparse.softmax(A, axis)
+        assert found.pattern is A.pattern
+        np.testing.assert_allclose(found.values[:count], y, rtol=1e-5)
+        np.testing.assert_array_equal(found.values[count:], 0)
+        np.testing.assert_allclose(jsparse.logsumexp(A, axis), logs, rtol=1e-5, atol=1e-6)
+        gradient = jax.grad(sparse)(A.values, axis)
+        np.testing.assert_allclose(gradient[:count], jax.grad(dense)(A.values[:count], axis), rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(gradient[count:], 0)
+
+
+def test_second_derivatives():
+    A = example("csr", False)
+    coords = A.to_coords()[0]
+    dense = jax.hessian(lambda v: (reference(v, coords, A.shape, 1)[0] ** 3).sum())(A.values)
+    sparse = jax.hessian(lambda v: (jsparse.softmax(A.with_values(v), 1).values ** 3).sum())(A.values)
+    np.testing.assert_allclose(sparse, dense, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_batches_of_values(dynamic):
+    A = example("csr", dynamic)
+    values = jnp.stack([A.values, 2 * A.values, -A.values])
+    for axis in AXES:
+        softmax = lambda v, axis=axis: jsparse.softmax(A.with_values(v), axis).values  # noqa: E731
+        logs = lambda v, axis=axis: jsparse.logsumexp(A.with_values(v), axis)  # noqa: E731
+        for f in (softmax, logs):
+            want = np.stack([f(v) for v in values])
+            np.testing.assert_allclose(jax.jit(jax.vmap(f))(values), want, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(jax.vmap(f, 1)(values.T), want, rtol=1e-5, atol=1e-6)
+
+
+def test_batches_of_patterns():
+    rng = np.random.default_rng(4)
+    dense = [(rng.random((4, 5)) * (rng.random((4, 5)) < 0.5)).astype(np.float32) for _ in range(3)]
+    tensors = [jsparse.asarray(x, dynamic=True, nse=14) for x in dense]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *tensors)
+    for axis in (0, 1):
+        found = jax.vmap(lambda A, axis=axis: jsparse.softmax(A, axis).todense())(stacked)
+        np.testing.assert_allclose(found, [jsparse.softmax(A, axis).todense() for A in tensors], rtol=1e-6)
+
+
+def test_large_and_infinite_logits():
+    x = np.array([[1e4, -1e4, 0, 1e4], [-np.inf, -np.inf, 0, 0], [5, -np.inf, 0, 0]], np.float32)
+    A = jsparse.SparseTensor.from_coords(np.array(np.nonzero(x)), x[np.nonzero(x)], x.shape, "csr")
+    np.testing.assert_array_equal(jsparse.softmax(A, 1).todense(), [[0.5, 0, 0, 0.5], [0, 0, 0, 0], [1, 0, 0, 0]])
+    np.testing.assert_allclose(jsparse.logsumexp(A, 1), [1e4 + np.log(2), -np.inf, 5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int32"])
+def test_dtypes(dtype):
+    A = example("csr", False).astype(dtype)
+    found = jsparse.softmax(A)
+    assert found.dtype == (np.float32 if dtype == "int32" else dtype)
+    exact = jsparse.softmax(A.astype(np.float32))
+    np.testing.assert_allclose(found.values.astype(np.float32), exact.values, rtol=1e-2)
+
+
+def test_inner_dense_levels():
+    rng = np.random.default_rng(3)
+    x = rng.random((5, 4, 3)).astype(np.float32) * (rng.random((5, 4, 1)) < 0.5)
+    A = jsparse.asarray(x, format="(i, j, h) -> (i : dense, j : compressed, h : dense)")
+    coords = A.to_coords()[0]
+    for axis in (0, 1, 2, (1, 2)):
+        np.testing.assert_allclose(
+            jsparse.softmax(A, axis).values, reference(A.values, coords, A.shape, axis)[0], rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_long_dimensions(dynamic):
+    coords = [[5, 5, 10**9 - 1], [7, 10**8, 3]]
+    A = jsparse.SparseTensor.from_coords(coords, np.array([1, 1, 3], np.float32), (10**9, 10**9), "dcsr")
+    A = A.dynamic(5) if dynamic else A
+    np.testing.assert_allclose(jsparse.softmax(A, 1).values[:3], [0.5, 0.5, 1])
+    gradient = jax.grad(lambda v: (jsparse.softmax(A.with_values(v), 1).values ** 2).sum())(A.values)
+    np.testing.assert_allclose(gradient, np.zeros(A.nse), atol=1e-6)
+
+
+def test_operations_of_their_own():
+    A = example("csr", False)
+    text = str(jax.make_jaxpr(lambda v: jsparse.softmax(A.with_values(v)).map(jnp.sin).values)(A.values))
+    assert "jsparse_softmax" in text
+    assert "jsparse_map" in text
+
+
+def test_arrays_and_refusals():
+    x = jnp.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(jsparse.softmax(x), jax.nn.softmax(x))
+    np.testing.assert_array_equal(jsparse.logsumexp(x, 1), jax.nn.logsumexp(x, 1))
+    A = example("csr", False)
+    with pytest.raises(DTypeError, match="Expected real entries"):
+        jsparse.softmax(A.astype(np.complex64))
+    with pytest.raises(ShapeError, match="different axes"):
+        jsparse.softmax(A, 2)
