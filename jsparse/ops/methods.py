@@ -11,6 +11,9 @@ from typing import Any
 
 from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
 from jsparse.ops import indexing, operators, reductions
+from jsparse.ops.surgery.prune import drop_zeros, prune
+from jsparse.ops.surgery.regrow import regrow
+from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["METHODS", "install"]
@@ -40,6 +43,10 @@ METHODS: dict[str, Any] = {
     "max": reductions.max,
     "prod": reductions.prod,
     "mean": reductions.mean,
+    "restrict": restrict,
+    "prune": prune,
+    "regrow": regrow,
+    "drop_zeros": drop_zeros,
     "__getitem__": indexing.take,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
