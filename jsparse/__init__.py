@@ -89,6 +89,12 @@ from jsparse.ops.gradients import grad as grad
 from jsparse.ops.gradients import value_and_grad as value_and_grad
 from jsparse.ops.reductions.softmax import logsumexp as logsumexp
 from jsparse.ops.reductions.softmax import softmax as softmax
+from jsparse.ops.surgery.prune import drop_zeros as drop_zeros
+from jsparse.ops.surgery.prune import prune as prune
+from jsparse.ops.surgery.regrow import regrow as regrow
+from jsparse.ops.surgery.restrict import restrict as restrict
+from jsparse.ops.trees import values as values
+from jsparse.ops.trees import with_values as with_values
 from jsparse.planning.checkpoint_name import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.settings import config as config
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor

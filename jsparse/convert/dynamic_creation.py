@@ -28,6 +28,7 @@ from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
+    "assembled",
     "converted",
     "from_coordinate_blocks",
     "from_coords",
@@ -194,10 +195,21 @@ def _sampled(x: Any, pattern: DynamicPattern) -> Any:
 def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
     """Convert a dynamic tensor to another format or capacity. An overflowed tensor stays overflowed."""
     assert isinstance(tensor.pattern, DynamicPattern)
-    coords = expand(tensor.pattern.arrays, tensor.pattern.type)
+    return assembled(expand(tensor.pattern.arrays, tensor.pattern.type), tensor.values, type_, tensor.pattern)
+
+
+def assembled(coords: Any, values: Any, type_: DynamicType, already: DynamicPattern | None = None) -> SparseTensor:
+    """Make a tensor of that type from entries that were those of dynamic patterns, in any order. Duplicates are summed.
+
+    Args:
+        coords: (ndim, n) of the index dtype of a pattern. Coordinates out of range are padding.
+        values: (n,).
+        already: a pattern that the entries come from: if it overflowed, then so does the result.
+
+    Raises PatternError if a concrete count exceeds the capacity.
+    """
     made = assemble(coords, type_)
-    pattern = DynamicPattern(type_, made.arrays)
-    return _checked(_gather_sums(tensor.values, made, type_.nse), pattern, tensor.pattern)
+    return _checked(_gather_sums(values, made, type_.nse), DynamicPattern(type_, made.arrays), already)
 
 
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:

@@ -24,8 +24,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
         >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
 
     The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
-    in padding. Its index arrays are those of the pattern, not zeros: let an optimizer step `A.values`, not the whole
-    pytree of a dynamic tensor.
+    in padding. Its index arrays are those of the pattern, not zeros, so optimizers need `jsparse.optax.values_only`.
 
     Args:
         fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and further results.

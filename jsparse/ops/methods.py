@@ -14,6 +14,9 @@ from jsparse.ops import indexing
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
 from jsparse.ops.reductions import arg, reductions
+from jsparse.ops.surgery.prune import drop_zeros, prune
+from jsparse.ops.surgery.regrow import regrow
+from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["METHODS", "install"]
@@ -48,6 +51,10 @@ METHODS: dict[str, Any] = {
     "all": reductions.all,
     "argmax": arg.argmax,
     "argmin": arg.argmin,
+    "restrict": restrict,
+    "prune": prune,
+    "regrow": regrow,
+    "drop_zeros": drop_zeros,
     "__getitem__": indexing.take,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),

@@ -1,0 +1,92 @@
+"""Selection of the k largest numbers of an array, as a mask, with ties in the order of the array.
+
+Numbers are compared as unsigned integers of their width whose order is theirs (`ordered`). The k-th largest of these is
+found bit by bit, from the highest: a bit is set if at least k keys are no smaller than the number with that bit. This
+reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["largest", "magnitudes", "ordered"]
+
+
+def ordered(x: Any) -> Any:
+    """Map real numbers to unsigned integers with the same order. 0 and -0 are equal, NaN is above or below all."""
+    xp, x = _namespace(x), _widened(x)
+    if x.dtype.kind == "u":
+        return x
+    sign = np.array(1 << (8 * x.dtype.itemsize - 1), f"uint{8 * x.dtype.itemsize}")
+    if x.dtype.kind == "i":
+        return _bits(x) ^ sign
+    bits = _bits(xp.where(x == 0, xp.zeros_like(x), x))
+    return xp.where(bits & sign, ~bits, bits | sign)
+
+
+def magnitudes(x: Any) -> Any:
+    """Map numbers to unsigned integers in the order of their absolute values. NaN is above all numbers."""
+    xp, x = _namespace(x), _widened(x)
+    if x.dtype.kind == "i":
+        return ~_bits(xp.where(x < 0, x, -x)) + 1  # the magnitude of an int8 of -128 is 128, too
+    return x if x.dtype.kind == "u" else _bits(xp.abs(x))
+
+
+def largest(keys: Any, valid: Any, k: Any) -> Any:
+    """The mask of the k largest `keys` among those that are `valid`, or of all of these if there are no more than k.
+
+    Of equal keys the first ones are chosen. Of numpy arrays the mask is a numpy array, and nothing is compiled.
+
+    Args:
+        keys: (n,) unsigned integers.
+        valid: (n,) bools.
+        k: an integer >= 0, which may be traced.
+    """
+    xp = _namespace(keys)
+    count = np.int32 if keys.size < 2**31 else np.int64
+    k = xp.asarray(k).astype(count)
+    kth = _kth_on_host(keys, valid, int(k)) if xp is np else _kth(keys, valid, k, count)
+    above, ties = valid & (keys > kth), valid & (keys == kth)
+    left = k - above.sum(dtype=count)
+    return (above | (ties & (xp.cumsum(ties, dtype=count) <= left))) & (k > 0)
+
+
+def _kth(keys: Any, valid: Any, k: Any, count: Any) -> Any:
+    """The largest number that at least k valid keys are not below; 0 if there are fewer."""
+    bits, one = 8 * keys.dtype.itemsize, np.array(1, keys.dtype)
+
+    def step(n: Any, found: Any) -> Any:
+        larger = found | (one << (bits - 1 - n).astype(keys.dtype))
+        enough = ((keys >= larger) & valid).sum(dtype=count) >= k
+        return jnp.where(enough, larger, found)
+
+    return jax.lax.fori_loop(0, bits, step, jnp.zeros((), keys.dtype))
+
+
+def _kth_on_host(keys: np.ndarray, valid: np.ndarray, k: int) -> Any:
+    among = keys[valid]
+    at = len(among) - k
+    return np.partition(among, at)[at] if 0 <= at < len(among) else np.zeros((), keys.dtype)
+
+
+def _namespace(x: Any) -> Any:
+    return np if isinstance(x, np.ndarray) else jnp
+
+
+def _widened(x: Any) -> Any:
+    """`x` in a dtype of whole bytes that numpy itself has, so that it can be viewed as integers."""
+    if x.dtype == np.bool_:
+        return x.astype(np.uint8)
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        unsigned = jnp.issubdtype(x.dtype, jnp.unsignedinteger)
+        return x if x.dtype.kind in "iu" else x.astype(np.uint8 if unsigned else np.int8)
+    return x if x.dtype.kind in "fc" else x.astype(np.float32)  # bfloat16 and narrower floats
+
+
+def _bits(x: Any) -> Any:
+    unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
+    return x.view(unsigned) if isinstance(x, np.ndarray) else jax.lax.bitcast_convert_type(x, unsigned)

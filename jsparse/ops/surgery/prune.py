@@ -1,0 +1,151 @@
+"""`A.prune` and `A.drop_zeros`: a tensor with fewer stored entries."""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import jax_array
+from jsparse.base.limits import checked_nse
+from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.ops.surgery.largest import largest, magnitudes
+from jsparse.ops.surgery.restrict import restrict
+from jsparse.ops.surgery.selection import capacity_for, is_traced, selected, used_slots
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["drop_zeros", "prune"]
+
+
+def prune(
+    self: SparseTensor, keep: Any = None, *, mask: Any = None, threshold: Any = None, nse: int | None = None
+) -> SparseTensor:
+    """Drop stored entries: all but the largest, all but those that a mask names, or all below a threshold.
+
+        >>> A.prune(keep=1000)  # the 1,000 entries of largest magnitude
+        >>> A.prune(threshold=1e-3)
+        >>> A.prune(mask=A.values > 0)
+
+    If the pattern and the entries to keep are known, the result is static and has exactly these. Inside jit, where they
+    follow from traced values, and for a dynamic tensor, it is dynamic: one program serves all contents. Formats with
+    blocks or runs keep whole ones; entries in them that are not kept become 0. The result is differentiable in the
+    values of the entries that stay.
+
+    Args:
+        keep: how many entries stay. Of equal magnitudes the first ones in storage order do. NaN counts as the largest.
+            It may be traced.
+        mask: the entries that stay: bools of shape (nse,), one for each slot, or a SparseTensor of bools.
+        threshold: entries stay if their magnitude is at least this number, or NaN. It may be traced.
+        nse: the capacity of a dynamic result. By default it has room for `keep` entries, if that is known, else it is
+            that of this tensor. For a static result it is an upper bound that is checked.
+
+    Raises PatternError unless exactly one of keep, mask and threshold is given, and if the entries exceed `nse`;
+    ShapeError and DTypeError for arguments of other shapes and dtypes.
+    """
+    check_leaves(self, "A in A.prune")
+    nse = checked_nse(nse, "A.prune")
+    if sum(given is not None for given in (keep, mask, threshold)) != 1:
+        raise PatternError(
+            "Expected one of keep=, mask= and threshold= in A.prune, which say what stays, but got "
+            f"keep={represented(keep, 20)}, mask={represented(mask, 20)} and threshold={represented(threshold, 20)}."
+        )
+    capacity = self.nse
+    if mask is not None:
+        kept = _of_mask(self, mask)
+    elif threshold is not None:
+        kept = _of_threshold(self, threshold)
+    else:
+        count, known = _count(keep, self.nse)
+        bound = capacity_for(known, self.pattern)
+        capacity = capacity if bound is None else min(capacity, bound)
+        kept = _largest(_known(self.values), used_slots(self.pattern), count)
+    return selected(self, kept, nse, capacity)
+
+
+def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
+    """Drop stored entries whose value is 0. NaN stays.
+
+        >>> A.drop_zeros()
+
+    The result is static if the pattern is static and the values are known, else dynamic with the capacity of this
+    tensor, or of `nse` slots. Blocks and runs of a format stay if they have an entry other than 0.
+
+    Raises PatternError if the entries exceed `nse`.
+    """
+    check_leaves(self, "A in A.drop_zeros")
+    return selected(self, _known(self.values) != 0, checked_nse(nse, "A.drop_zeros"), self.nse)
+
+
+def _known(values: Any) -> Any:
+    """Values without derivatives; on the host, where nothing is compiled, if they are not traced."""
+    return jax.lax.stop_gradient(values) if is_traced(values) else np.asarray(values)
+
+
+def _largest(values: Any, used: Any, count: Any) -> Any:
+    if is_traced(values, used, count) or not isinstance(used, np.ndarray):
+        return _compiled_largest(values, used, count)
+    return largest(magnitudes(values), used, count)
+
+
+@partial(jax.jit, inline=True)
+def _compiled_largest(values: Any, used: Any, count: Any) -> Any:
+    return largest(magnitudes(values), used, count)
+
+
+def _count(keep: Any, nse: int) -> tuple[Any, int]:
+    """The number of entries that stay, at most `nse`, and a bound of it that is known."""
+    if isinstance(keep, jax.core.Tracer):
+        if keep.shape or not jnp.issubdtype(keep.dtype, jnp.integer):
+            raise _no_count(keep)
+        return jnp.clip(keep, 0, nse), nse
+    try:
+        count = -1 if isinstance(keep, bool | np.bool_) else operator.index(keep)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise _no_count(keep)
+    return np.int64(min(count, nse)), min(count, nse)
+
+
+def _no_count(keep: Any) -> ShapeError:
+    return ShapeError(
+        f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {represented(keep)}. For a "
+        f"part of the entries write keep=int(0.9 * A.nse)."
+    )
+
+
+def _of_mask(tensor: SparseTensor, mask: Any) -> Any:
+    if isinstance(mask, SparseTensor):
+        _check_bools(mask)
+        mask = restrict(mask, tensor).values
+    mask = mask if isinstance(mask, np.ndarray) else jax_array(mask, "a mask of bools for A.prune")
+    _check_bools(mask)
+    if mask.shape != (tensor.nse,):
+        raise ShapeError(
+            f"Expected mask= of A.prune to have shape ({tensor.nse},), one bool for each slot of {tensor!r}, but got "
+            f"{mask.shape}. Pass a SparseTensor of bools to name entries by coordinates."
+        )
+    return mask
+
+
+def _check_bools(mask: Any) -> None:
+    if mask.dtype != np.bool_:
+        raise DTypeError(f"Expected mask= of A.prune to hold bools, but got {mask.dtype}. Write mask=(m != 0).")
+
+
+def _of_threshold(tensor: SparseTensor, threshold: Any) -> Any:
+    least = jax_array(threshold, "a number as threshold= of A.prune")
+    if least.shape or jnp.issubdtype(least.dtype, jnp.complexfloating):
+        raise ShapeError(
+            f"Expected threshold= of A.prune to be one real number, but got {least.dtype} of shape {least.shape}. For "
+            f"a number for each entry write mask=(abs(A.values) >= t)."
+        )
+    values, least = _known(tensor.values), _known(least)
+    absolute = jnp.abs(values) if is_traced(values, least) else np.abs(values)
+    # The magnitude of the smallest integer is negative, abs(int8(-128)) == -128, and NaN is not >= 0: both stay.
+    return ~((absolute >= 0) & (absolute < least))

@@ -1,0 +1,172 @@
+"""`A.regrow`: a tensor with further stored entries of value 0, where scores are largest."""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import host_array
+from jsparse.base.limits import checked_nse
+from jsparse.convert.dynamic_creation import assembled
+from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.formats import Format, Pattern
+from jsparse.formats.build import index_dtype
+from jsparse.ops.surgery.largest import largest, ordered
+from jsparse.ops.surgery.restrict import restrict
+from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, used_slots
+from jsparse.primitives.routine import nonzero
+from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["regrow"]
+
+
+def regrow(self: SparseTensor, scores: Any, k: int, *, nse: int | None = None) -> SparseTensor:
+    """Add the `k` coordinates of largest score that are not stored yet, with value 0.
+
+        >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
+
+    The result is static if the patterns are static and the scores are known, else dynamic: one program serves all
+    contents. Of equal scores the first ones are taken, in row-major order, or in the storage order of sparse scores.
+    Scores of NaN and -inf are never taken, so fewer entries are added if there are fewer candidates. The result is
+    differentiable in the values of this tensor.
+
+    Args:
+        scores: real numbers for all coordinates, an array of this tensor's shape; or for some of them, a SparseTensor.
+        k: how many entries to add, a Python integer.
+        nse: the capacity of a dynamic result, by default enough for `k` further entries. For a static result it is an
+            upper bound that is checked.
+
+    Raises ShapeError for scores of another shape and for a k that is no integer >= 0, DTypeError for complex scores,
+    PatternError if the entries exceed `nse`, or if a dynamic result in a format with runs has no `nse`.
+    """
+    check_leaves(self, "A in A.regrow")
+    scores = _as_scores(scores, self.shape)
+    nse, k = checked_nse(nse, "A.regrow"), _count(k)
+    if self.format.is_dense:  # everything is stored
+        return self
+    patterns = [x.pattern for x in (self, scores) if isinstance(x, SparseTensor)]
+    values = scores.values if isinstance(scores, SparseTensor) else scores
+    if all(isinstance(pattern, Pattern) for pattern in patterns) and not is_traced(self.values, values):
+        return in_capacity(_of_static(self, scores, k), nse)
+    base = self.dynamic()
+    assert isinstance(base.pattern, DynamicPattern)
+    type_ = dynamic_type(base.shape, base.format, _capacity(base, k) if nse is None else nse)
+    coords, entries = _with_new(base, scores, k)
+    made = assembled(coords, entries, type_, base.pattern)
+    if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
+        assert isinstance(made.pattern, DynamicPattern)
+        pattern = made.pattern.overflowed_with(scores.pattern)
+        made = SparseTensor._unchecked(pattern.poisoned(made.values), pattern)
+    return made.with_transpose() if base.pattern.derived else made
+
+
+def _capacity(base: SparseTensor, k: int) -> int:
+    more = capacity_for(k, base.pattern)
+    if more is None:
+        raise PatternError(
+            f"Expected nse= for A.regrow in {base.format.name}, whose runs may get longer by any number of slots. Pass "
+            f"the capacity of the result, or use a format with coordinates, A.asformat('csr')."
+        )
+    return base.nse + more
+
+
+@partial(jax.jit, static_argnames="k", inline=True)
+def _with_new(base: SparseTensor, scores: Any, k: int) -> tuple[Any, Any]:
+    """The coordinates and values of the tensor's entries and of the new ones. Unused columns are out of range."""
+    coords = coordinates(base.pattern)
+    new = _new_entries(base, scores, k).astype(coords.dtype)
+    values = jnp.concatenate([base.values, jnp.zeros(new.shape[1], base.dtype)])
+    return jnp.concatenate([coords, new], axis=1), values
+
+
+def _new_entries(base: SparseTensor, scores: Any, k: int) -> Any:
+    """The coordinates of the new entries, shape (ndim, n)."""
+    assert isinstance(base.pattern, DynamicPattern)
+    ones = SparseTensor._unchecked(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
+    if isinstance(scores, SparseTensor):
+        free = jnp.asarray(used_slots(scores.pattern)) & ~restrict(ones, scores).values
+        coords = jnp.asarray(coordinates(scores.pattern))
+        outside = np.array(scores.shape, coords.dtype)[:, None]
+        return jnp.where(_chosen(scores.values, free, k), coords, outside)
+    free = ~ones.todense()
+    type_ = dynamic_type(scores.shape, Format.of("coo", scores.ndim), k)
+    mask = _chosen(scores.reshape(-1), free.reshape(-1), k).reshape(scores.shape)
+    return coordinates(DynamicPattern(type_, nonzero(mask, type_)))
+
+
+def _chosen(scores: Any, free: Any, k: int) -> Any:
+    """The mask of the k largest scores of free coordinates."""
+    if not isinstance(scores, np.ndarray):
+        scores = jax.lax.stop_gradient(scores)
+    if scores.dtype.kind not in "iub":
+        free = free & (scores > -np.inf)  # false for NaN, too
+    return largest(ordered(scores), free, np.int64(min(k, scores.size)))
+
+
+def _of_static(tensor: SparseTensor, scores: Any, k: int) -> SparseTensor:
+    """The static result. It is made on the host, where nothing is compiled for a pattern."""
+    pattern = tensor.pattern
+    assert isinstance(pattern, Pattern)
+    rows = pattern.rows()
+    if isinstance(scores, SparseTensor):
+        assert isinstance(scores.pattern, Pattern)
+        given = scores.pattern.rows()
+        chosen = _chosen(np.asarray(scores.values), ~_stored(rows, given, tensor.shape), k)
+        new = [row[chosen] for row in given]
+    else:
+        free = np.ones(scores.shape, np.bool_)
+        free[tuple(rows)] = False
+        chosen = _chosen(np.asarray(scores).reshape(-1), free.reshape(-1), k)
+        new = list(np.unravel_index(np.flatnonzero(chosen), scores.shape))
+    every = [np.concatenate(pair) for pair in zip(rows, new, strict=True)]
+    values = np.asarray(tensor.values)
+    values = np.concatenate([values, np.zeros(len(new[0]), values.dtype)])
+    target, summed = Pattern.of_entries(every, values, tensor.shape, pattern.format)
+    return SparseTensor._unchecked(jax.device_put(summed, may_alias=True), target)
+
+
+def _stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """The mask of the `given` coordinates that are among `rows`."""
+    every = [np.concatenate(pair) for pair in zip(rows, given, strict=True)]
+    _, built = Pattern.from_rows(every, shape, Format.of("coo", len(shape)))
+    slots, stored = built.slots(), np.zeros(built.nse, np.bool_)
+    stored[slots[: len(rows[0])]] = True
+    return stored[slots[len(rows[0]) :]]
+
+
+def _as_scores(scores: Any, shape: tuple[int, ...]) -> Any:
+    expected = "scores of A.regrow to be an array of real numbers or a SparseTensor"
+    if isinstance(scores, SparseTensor):
+        check_leaves(scores, "scores in A.regrow")
+    elif not isinstance(scores, jax.Array):
+        scores = host_array(scores, expected)
+    if scores.shape != shape:
+        raise ShapeError(
+            f"Expected scores of A.regrow to have the shape of A, {shape}, but got {scores.shape}. Scores for some "
+            f"coordinates only are a SparseTensor of that shape."
+        )
+    if jnp.issubdtype(scores.dtype, jnp.complexfloating):
+        raise DTypeError(f"Expected real scores of A.regrow, but got {scores.dtype}. Write abs(scores).")
+    size = scores.nse if isinstance(scores, SparseTensor) else scores.size
+    check_width(index_dtype([], [size]), f"regrow from {size:,} scores")
+    return scores
+
+
+def _count(k: Any) -> int:
+    try:
+        count = -1 if isinstance(k, bool | np.bool_) else operator.index(k)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise ShapeError(
+            f"Expected k of A.regrow to be a number of entries, a Python integer >= 0, but got {represented(k)}. The "
+            f"capacity of the result follows from it."
+        )
+    return count

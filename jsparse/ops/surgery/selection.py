@@ -1,0 +1,110 @@
+"""The tensor of some of a tensor's stored entries: static if they are known, else dynamic."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.convert.dynamic_creation import assembled
+from jsparse.errors import PatternError
+from jsparse.formats import DynamicType, Pattern
+from jsparse.formats.dynamic import sufficient_nse
+from jsparse.ops.surgery.restrict import restrict
+from jsparse.primitives.routine import expand
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["capacity_for", "coordinates", "in_capacity", "is_traced", "selected", "used_slots"]
+
+
+def is_traced(*arrays: Any) -> bool:
+    """Whether an array is traced, so that its content is known at run time only."""
+    return any(isinstance(array, jax.core.Tracer) for array in arrays)
+
+
+def coordinates(pattern: Pattern | DynamicPattern) -> Any:
+    """The coordinates (ndim, nse) of all slots in storage order. Those of padding are out of range."""
+    if isinstance(pattern, Pattern):
+        return pattern.to_coords()
+    return expand(pattern.arrays, pattern.type)
+
+
+def used_slots(pattern: Pattern | DynamicPattern) -> Any:
+    """The mask (nse,) of the slots that are no padding. It is a numpy array for a static pattern."""
+    if isinstance(pattern, Pattern):
+        return np.ones(pattern.nse, np.bool_)
+    return _inside(pattern)
+
+
+@partial(jax.jit, inline=True)
+def _inside(pattern: DynamicPattern) -> Any:
+    coords = expand(pattern.arrays, pattern.type)
+    return (coords < np.array(pattern.shape, pattern.index_dtype)[:, None]).all(axis=0)
+
+
+def capacity_for(entries: int, pattern: Pattern | DynamicPattern) -> int | None:
+    """A capacity for so many entries in the format of a pattern, each in a block of its own, if it has blocks.
+
+    None if entries do not bound it, since runs store the gaps between entries.
+    """
+    if any(level.kind.has_gaps and not level.kind.is_full for level in pattern.format.levels):
+        return None
+    return sufficient_nse(DynamicType(pattern.shape, pattern.format, entries), pattern.format)
+
+
+def selected(tensor: SparseTensor, kept: Any, nse: int | None, capacity: int) -> SparseTensor:
+    """The tensor of the entries in slots that the bool mask `kept` (nse,) marks, in the same format.
+
+    If pattern and mask are static, so is the result, and `nse` is an upper bound that is checked. Otherwise the result
+    is dynamic with a capacity of `nse`, by default `capacity`. Further slots of its blocks and runs hold 0. Padding is
+    never kept. Raises PatternError if a concrete number of slots exceeds `nse`.
+    """
+    if tensor.format.is_dense:  # no level can leave an entry out
+        return SparseTensor._unchecked(jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values)), tensor.pattern)
+    if isinstance(tensor.pattern, Pattern) and not is_traced(kept):
+        return in_capacity(_of_static(tensor, tensor.pattern, np.asarray(kept)), nse)
+    pattern = tensor.dynamic().pattern
+    assert isinstance(pattern, DynamicPattern)
+    coords, values = _without_others(pattern, tensor.values, kept)
+    made = assembled(
+        coords, values, dynamic_type(pattern.shape, pattern.format, capacity if nse is None else nse), pattern
+    )
+    return made.with_transpose() if pattern.derived else made
+
+
+@partial(jax.jit, inline=True)
+def _without_others(pattern: DynamicPattern, values: Any, kept: Any) -> tuple[Any, Any]:
+    """The coordinates and values of all entries, those that are not kept moved out of range."""
+    coords = expand(pattern.arrays, pattern.type)
+    outside = np.array(pattern.shape, pattern.index_dtype)[:, None]
+    return jnp.where(kept, coords, outside), jnp.where(kept, values, jnp.zeros_like(values))
+
+
+def _of_static(tensor: SparseTensor, pattern: Pattern, kept: np.ndarray) -> SparseTensor:
+    slots = np.flatnonzero(kept)
+    if len(slots) == pattern.nse:
+        return tensor
+    rows = [row[slots] for row in pattern.rows()]
+    target, built = Pattern.from_rows(rows, pattern.shape, pattern.format, sorted_by=pattern.format.order)
+    if is_traced(tensor.values):
+        only = jnp.where(kept, tensor.values, jnp.zeros_like(tensor.values))
+        return restrict(SparseTensor._unchecked(only, pattern), target)
+    # On the host: an XLA program would be compiled for each pattern.
+    found = np.asarray(tensor.values)[slots]
+    if not built.is_identity:
+        found = np.append(found, np.zeros(1, found.dtype))[built.gather()]  # -1, for slots of fill, is the last one
+    return SparseTensor._unchecked(jax.device_put(found, may_alias=True), target)
+
+
+def in_capacity(tensor: SparseTensor, nse: int | None) -> SparseTensor:
+    """The static tensor itself. Raises PatternError if it has more than `nse` slots."""
+    if nse is not None and tensor.nse > nse:
+        raise PatternError(
+            f"Expected nse= of at least {tensor.nse:,}, the slots of the result {tensor!r}, but got nse={nse:,}. Pass "
+            f"more, or leave it out."
+        )
+    return tensor

@@ -1,0 +1,46 @@
+"""`jsparse.values` and `jsparse.with_values`: the values of all tensors in a pytree, without their index arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["is_tensor", "values", "with_values"]
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a SparseTensor, for `is_leaf=` of jax.tree.map."""
+    return isinstance(x, SparseTensor)
+
+
+def values(tree: Any) -> Any:
+    """Replace each SparseTensor in a pytree by its array of values.
+
+    Norms, averages, casts and statistics of a pytree with dynamic tensors are those of its values: the index arrays
+    are leaves as well, but no numbers to compute with.
+
+        >>> norm = optax.global_norm(jsparse.values(gradients))
+        >>> average = optax.incremental_update(jsparse.values(params), average, 0.01)
+    """
+    return jax.tree.map(lambda x: x.values if isinstance(x, SparseTensor) else x, tree, is_leaf=is_tensor)
+
+
+def with_values(tree: Any, values: Any) -> Any:
+    """Replace the values of each SparseTensor in a pytree, and all other leaves: the inverse of `jsparse.values`.
+
+        >>> halved = jsparse.with_values(params, jax.tree.map(lambda v: v / 2, jsparse.values(params)))
+
+    Args:
+        tree: a pytree, whose patterns the result has.
+        values: a pytree of the structure of `jsparse.values(tree)`. Tensors get its arrays by `A.with_values`.
+
+    Raises ShapeError and DTypeError as `A.with_values`, ValueError as jax.tree.map does if the structures differ.
+    """
+
+    def replaced(x: Any, new: Any) -> Any:
+        return x.with_values(new) if isinstance(x, SparseTensor) else new
+
+    return jax.tree.map(replaced, tree, values, is_leaf=is_tensor)
