@@ -1,10 +1,11 @@
 """The parser of a statement's right-hand side.
 
     sum     := ["-"] product (("+" | "-") product)*
-    product := factor ("*" factor | "/" factor)*
+    product := power ("*" power | "/" power)*
+    power   := factor ["**" ["-"] number]
     factor  := number | access | "(" sum ")"
 
-The factor after "/" has to be a number, or an expression of numbers only.
+The power of a tensor is that of its elements. A sum of tensors has whole powers greater than 0 only, and is no divisor.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from fractions import Fraction
 
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.power import raised
 from jsparse.notation.terms import Number, Terms, as_number, bounded, is_finite, read_number, scaled, times
 from jsparse.notation.tokens import Reader, Token
 from jsparse.notation.unexpected import unexpected
@@ -53,28 +55,63 @@ class Expression:
 
     def product(self) -> Terms:
         start = self.reader.peek()
-        terms = self.factor()
+        terms = self.power()
         scale: Number = Fraction(1)  # applied once at the end, so that n numbers and m terms take n + m steps, not n·m
         while operator := self.reader.take("*", "/"):
             token = self.reader.peek()
-            right = self.factor()
+            right = self.power()
             number = as_number(right)
-            if operator.text == "/":
+            if operator.text == "/" and number is not None:
                 scale = self.checked(scale / self.divisor(number, token), operator)
+            elif operator.text == "/":
+                terms = self.distributed(terms, self.raised(right, Fraction(-1), token), operator)
             elif number is not None:
                 scale = self.checked(scale * number, operator)
             else:
                 terms = self.distributed(terms, right, operator)
         return [(self.checked(c, start), factors) for c, factors in scaled(terms, scale)]
 
-    def divisor(self, number: Number | None, token: Token) -> Number:
-        if number:
-            return number
-        if number is not None:
+    def divisor(self, number: Number, token: Token) -> Number:
+        if not number:
             raise self.reader.error(token, "Expected a divisor other than zero")
-        came = token if token.kind == "name" else "an expression with tensors"
-        message = f"Expected a number behind '/', but got {came}; multiply by a tensor of reciprocals instead"
-        raise self.reader.error(token, message)
+        return number
+
+    def power(self) -> Terms:
+        terms = self.factor()
+        operator = self.reader.take("**")
+        return self.raised(terms, self.exponent(), operator) if operator else terms
+
+    def exponent(self) -> Number:
+        sign = self.reader.take("-")
+        token = self.reader.next()
+        if token.kind != "number":
+            raise self.reader.error(token, f"Expected a number as the exponent behind '**', but got {token}")
+        return self.checked(read_number(token.text) * (-1 if sign else 1), token)
+
+    def raised(self, terms: Terms, exponent: Number, token: Token) -> Terms:
+        """The power of terms: of each factor of a product, or a whole power of a sum, multiplied out."""
+        if len(terms) > 1:
+            return self.multiplied_out(terms, exponent, token)
+        ((coefficient, factors),) = terms
+        if not coefficient and exponent <= 0:
+            raise self.reader.error(token, "Expected a base other than zero")
+        try:
+            number = coefficient**exponent
+        except OverflowError:
+            number = float("inf")
+        if isinstance(number, complex):
+            raise self.reader.error(token, "Expected no root of a negative number")
+        return [(self.checked(number, token), tuple(raised(access, exponent) for access in factors))]
+
+    def multiplied_out(self, terms: Terms, exponent: Number, token: Token) -> Terms:
+        if not isinstance(exponent, Fraction) or exponent.denominator != 1 or exponent < 1:
+            message = "Expected a product of tensors, or a whole power of a sum: compute the sum in its own statement"
+            raise self.reader.not_yet(token, message)
+        self.limit(int(exponent), MAX_FACTORS, "factors in a term", token)
+        result = terms
+        for _ in range(int(exponent) - 1):
+            result = self.distributed(result, terms, token)
+        return result
 
     def distributed(self, left: Terms, right: Terms, operator: Token) -> Terms:
         self.limit(len(left) * len(right), MAX_TERMS, "terms once products are distributed", operator)

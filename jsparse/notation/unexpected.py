@@ -12,7 +12,7 @@ _INSTEAD = {
     ")": "Expected no ')', for no '(' is open",
     ",": "Expected ',' between indices in brackets only",
     "=": "Expected one '=' only, behind the target",
-    "**": "Expected '*' instead of '**': a square is written A[i] * A[i]",
+    "**": "Expected one exponent only: write the power of a power as one number",
     "//": "Expected '/' instead of '//': quotients are not rounded",
 }
 

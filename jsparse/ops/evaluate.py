@@ -18,7 +18,9 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, SubscriptError, represented, shortened
 from jsparse.formats.shape import LARGEST_SIZE
 from jsparse.notation.evaluate import parse_statement
+from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
+from jsparse.ops.powers import with_powers
 from jsparse.planning.desugar.assignment import check_distinct, counting
 from jsparse.planning.desugar.gather_scatter import DesugaredStatement, desugared
 from jsparse.planning.desugar.min_max import as_product
@@ -59,7 +61,8 @@ def evaluate(
 
     Args:
         text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
-            without brackets is a tensor of rank 0. Division is by numbers. `=` writes each element of the target once,
+            without brackets is a tensor of rank 0. `/` divides by numbers and products of tensors, `** p` raises to a
+            number: both act on the elements of each tensor, of a sparse one on its stored entries. `=` writes each element of the target once,
             `+=` adds to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
         tensors: the tensors by name: SparseTensors, arrays (those of jax.experimental.sparse and scipy.sparse as well)
             and numbers. A tensor with the target's name is its previous content.
@@ -87,6 +90,7 @@ def evaluate(
     nse = checked_nse(nse, shown)
     tensors = {name: as_sparse_operand(x, shown) for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    tensors = with_powers(statement, tensors)
     text = shortened(text)  # only messages use it below
     rewritten = _desugared(text, statement, tensors, shape)
     before = tensors.get(statement.target.tensor)
@@ -147,6 +151,7 @@ def planned_sum(
     nse = checked_nse(nse, f"'{shortened(text)}'")
     tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
+    tensors = with_powers(statement, tensors)
     text = shortened(text)
     rewritten = _desugared(text, statement, tensors, shape)
     plain, operands, ring = _by_semiring(text, rewritten, tensors, ring)
@@ -238,7 +243,7 @@ def _parsed(text: str, sized: bool) -> Statement:
 
 
 def _check_names(text: str, statement: Statement, tensors: dict[str, Any]) -> None:
-    names = statement.tensors()
+    names = list(dict.fromkeys(base_and_exponent(name)[0] for name in statement.tensors()))
     missing = [name for name in names if name not in tensors]
     if missing:
         raise SubscriptError(

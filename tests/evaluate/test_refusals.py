@@ -42,7 +42,6 @@ x = np.ones(7, np.float32)
         ("y[i] = A[i,j] x[j]", {"A": A, "x": x}, SubscriptError, ["products are written with '*'", "^"]),
         ("y[k] = A[i,j]", {"A": A}, SubscriptError, ["some term", "'k'", "^"]),
         ("y[i] += A[i,j]", {"A": A, "y": x}, ShapeError, ["y", "shape (5,)", "(7,)"]),
-        ("y[i] = A[i,j] / x[j]", {"A": A, "x": x}, SubscriptError, ["multiply by a tensor of reciprocals"]),
         ("y[i] = A[c[i],j]", {"A": A, "c": x}, DTypeError, ["integers to index by", "c has dtype float32"]),
         ("y[i] = A[i,j] + A[i]", {"A": A}, SubscriptError, ["A", "as many indices as before, 2"]),
         ("y[i] = y[i] + A[i,j]", {"A": A, "y": x}, SubscriptError, ["the target", "left only"]),

@@ -1,0 +1,37 @@
+"""The tensors that powers and divisors in statements stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsparse.base.arrays import jax_array
+from jsparse.notation.power import base_and_exponent
+from jsparse.notation.statement import Statement
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["with_powers"]
+
+
+def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]:
+    """The tensors of a statement by name, powers such as "x**-1" included.
+
+    A power of a sparse tensor is that of its stored entries. Negative powers of integers are floats.
+    """
+    used = {name: base_and_exponent(name) for name in statement.tensors()}
+    found = {name: x for name, x in tensors.items() if name in used or name == statement.target.tensor}
+    for name, (base, exponent) in used.items():
+        if name not in found:
+            found[name] = _power(tensors[base], exponent)
+    return found
+
+
+def _power(x: Any, exponent: float) -> Any:
+    if not isinstance(x, SparseTensor):
+        x = jax_array(x, "the base of a power in evaluate to be an array of numbers")
+    if exponent == -1:
+        return 1 / x
+    if exponent < 0 and not jnp.issubdtype(x.dtype, jnp.inexact):
+        x = x.astype(jnp.result_type(float))
+    return x**exponent

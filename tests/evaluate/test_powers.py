@@ -1,0 +1,91 @@
+"""Powers and divisors in statements."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse.errors import NotYetSupportedError, SubscriptError
+
+RNG = np.random.default_rng(0)
+X = (RNG.integers(1, 5, (4, 5)) * (RNG.random((4, 5)) < 0.6)).astype(np.float32)
+S, T = RNG.integers(1, 5, 4).astype(np.float32), RNG.integers(1, 5, 5).astype(np.float32)
+
+CASES = {
+    "C[i,j] = A[i,j] / s[i]": lambda x: x / S[:, None],
+    "C[i,j] = A[i,j] / (s[i] * t[j])": lambda x: x / (S[:, None] * T),
+    "C[i,j] = A[i,j] / (2 * s[i] ** 2) + A[i,j]": lambda x: x / (2 * S[:, None] ** 2) + x,
+    "y[i] = A[i,j] ** 2 * t[j]": lambda x: x**2 @ T,
+    "y[i] = (A[i,j] * t[j]) ** 2": lambda x: x**2 @ T**2,
+    "y[i] = s[i] ** -0.5 * A[i,j] * t[j] ** 0.5": lambda x: S**-0.5 * (x @ T**0.5),
+    "y[i] = (s[i] + A[i,j] * t[j]) ** 2": None,
+    "y = 2 ** 3 * A[i,j] / 4 ** -1": lambda x: 32 * x.sum(),
+    "y[i] = A[i,j] ** -1": lambda x: np.where(x, 1 / np.where(x, x, 1), 0).sum(1),
+    "y[i] = 1 / A[i,j] ** -1": lambda x: x.sum(1),
+    "y[i] = -A[i,j] ** 2 / 2": lambda x: -(x**2).sum(1) / 2,
+}
+
+
+def given(text, **operands):
+    return {name: x for name, x in operands.items() if f"{name}[" in text}
+
+
+@pytest.mark.parametrize("text", CASES)
+@pytest.mark.parametrize("format", ["csr", "csc", None])
+def test_values(text, format):
+    if CASES[text] is None:
+        operands = given(text, A=X, s=S, t=T)
+        # Every term is summed over the index variables that it has: s² is not repeated along j.
+        want = S**2 + 2 * S * (X @ T) + X**2 @ T**2
+    else:
+        operands, want = given(text, A=X, s=S, t=T), CASES[text](X)
+    if format is None and text.endswith("-1"):
+        return  # a dense array is infinite where it is 0
+    operands["A"] = X if format is None else jsparse.asarray(X, format=format)
+    for run in (jsparse.evaluate, jax.jit(jsparse.evaluate, static_argnums=0)):
+        found = run(text, **operands)
+        found = found.todense() if isinstance(found, jsparse.SparseTensor) else found
+        np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_gradients():
+    A = jsparse.asarray(X)
+    sparse = lambda v, s: jsparse.evaluate("y = A[i,j] ** 2 / s[i]", A=A.with_values(v), s=s)  # noqa: E731
+    dense = lambda x, s: (x**2 / s[:, None]).sum()  # noqa: E731
+    got, want = jax.grad(sparse, (0, 1))(A.values, S), jax.grad(dense, (0, 1))(jnp.asarray(X), S)
+    np.testing.assert_allclose(got[0], want[0][tuple(A.to_coords()[0])], rtol=1e-6)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-6)
+
+
+def test_integers_divide_to_floats():
+    A = jsparse.asarray(X.astype(np.int32))
+    found = jsparse.evaluate("y[i] = A[i,j] / s[i]", A=A, s=S.astype(np.int32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, X.sum(1) / S, rtol=1e-6)
+
+
+def test_explain():
+    shown = str(jsparse.explain("C[i,j] = A[i,j] / s[i]", A=jsparse.asarray(X), s=S))
+    assert "s**-1[i]" in shown
+
+
+REFUSED = {
+    "y[i] = A[i,j] / (s[i] + t[j])": (NotYetSupportedError, "a product of tensors, or a whole power of a sum"),
+    "y[i] = (A[i,j] + s[i]) ** 0.5": (NotYetSupportedError, "a whole power of a sum"),
+    "y[i] = (A[i,j] + s[i]) ** -2": (NotYetSupportedError, "a whole power of a sum"),
+    "y[i] = A[i,j] ** t[j]": (SubscriptError, "a number as the exponent"),
+    "y[i] = A[i,j] ** 2 ** 2": (SubscriptError, "one exponent only"),
+    "y[i] = A[i,j] / 0": (SubscriptError, "a divisor other than zero"),
+    "y[i] = A[i,j] * 0 ** -1": (SubscriptError, "a base other than zero"),
+    "y[i] = A[i,j] * (-2) ** 0.5": (SubscriptError, "no root of a negative number"),
+    "y[i] = (A[i,j] + s[i]) ** 300": (NotYetSupportedError, "at most 100 factors"),
+    "y[i] = A[i,j] * 10 ** 400": (SubscriptError, "too large"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_refusals(text):
+    error, message = REFUSED[text]
+    with pytest.raises(error, match=message):
+        jsparse.evaluate(text, **given(text, A=X, s=S, t=T))
