@@ -62,7 +62,8 @@ def evaluate(
     Args:
         text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
             without brackets is a tensor of rank 0. `/` divides by numbers and products of tensors, `** p` raises to a
-            number: both act on the elements of each tensor, of a sparse one on its stored entries. `=` writes each element of the target once,
+            number: both act on the elements of each tensor, of a sparse one on its stored entries. `=` writes each
+            element of the target once,
             `+=` adds to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
         tensors: the tensors by name: SparseTensors, arrays (those of jax.experimental.sparse and scipy.sparse as well)
             and numbers. A tensor with the target's name is its previous content.

@@ -13,6 +13,7 @@ from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
 from jsparse.ops import indexing
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
+from jsparse.ops.looking import picture, text
 from jsparse.ops.reductions import arg, reductions
 from jsparse.ops.surgery.prune import drop_zeros, prune
 from jsparse.ops.surgery.regrow import regrow
@@ -55,6 +56,9 @@ METHODS: dict[str, Any] = {
     "prune": prune,
     "regrow": regrow,
     "drop_zeros": drop_zeros,
+    "spy": picture.spy,
+    "_repr_html_": picture.as_html,
+    "__str__": text.as_text,
     "__getitem__": indexing.take,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),

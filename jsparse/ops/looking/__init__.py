@@ -1,0 +1,1 @@
+"""Looking at a tensor: `print(A)`, its picture in notebooks, and `A.spy()`."""

@@ -1,0 +1,95 @@
+"""`print(A)`, the picture in notebooks, and `A.spy()`."""
+
+import base64
+import re
+import struct
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse.errors import PatternError, ShapeError
+from jsparse.ops.looking.picture import entry_counts
+
+
+def test_the_first_entries_are_printed():
+    A = jsparse.asarray(np.diag([1.5, -2, 10]).astype(np.float32))
+    assert str(A).splitlines() == [repr(A), "  (0, 0)  1.5", "  (1, 1)  -2.0", "  (2, 2)  10.0"]
+    assert str(A.dynamic(5)).splitlines()[1:] == str(A).splitlines()[1:]
+    v = jsparse.asarray(np.array([0, 1.0], np.float32))
+    assert str(v).splitlines()[1:] == ["  (1,)  1.0"]
+    assert str(jsparse.asarray(np.float32(2))).splitlines()[1:] == ["  ()  2.0"]
+
+
+def test_of_many_entries_the_first_and_last_are_printed():
+    A = jsparse.asarray(np.ones((40, 30), np.float32))
+    lines = str(A).splitlines()
+    assert len(lines) == 1 + 7 + 1 + 3
+    assert lines[8] == "  … 1,190 more"
+    assert lines[-1] == "  (39, 29)  1.0"
+
+
+def test_traced_and_unusual_tensors_print_their_summary():
+    A = jsparse.asarray(np.eye(3, dtype=np.float32))
+    shown = []
+    jax.jit(lambda A: shown.append((str(A), A._repr_html_())))(A)
+    jax.jit(lambda A: shown.append((str(A), A._repr_html_())))(A.dynamic())
+    broken = jax.tree.map(lambda leaf: None, A)
+    assert all(text.startswith("SparseTensor(") and "\n" not in text for text, _ in shown)
+    assert [page.startswith("<pre>SparseTensor(") for _, page in shown] == [False, True]
+    assert str(broken).startswith("SparseTensor(")
+
+
+def pixels(page):
+    """The image of a page, decoded."""
+    data = base64.b64decode(re.search(r"base64,([^\"]*)", page).group(1))
+    width, height = struct.unpack(">II", data[16:24])
+    size = struct.unpack(">I", data[33:37])[0]
+    return np.frombuffer(zlib.decompress(data[41 : 41 + size]), np.uint8).reshape(height, width + 1)[:, 1:]
+
+
+def test_notebooks_show_a_thumbnail():
+    x = np.zeros((4, 6), np.float32)
+    x[0, 1] = x[3] = 1
+    for A in (jsparse.asarray(x), jsparse.asarray(x, format="csc").dynamic(20)):
+        page = A._repr_html_()
+        np.testing.assert_array_equal(pixels(page) < 255, x != 0)
+        assert "4\N{MULTIPLICATION SIGN}6" in page
+        assert f"7 of {A.nse}" in page
+        assert A.format.name in page
+
+
+def test_entries_are_counted_in_cells():
+    A = jsparse.SparseTensor.from_coords([[0, 0, 99], [0, 1, 99]], [1.0, 2.0, 3.0], (100, 100))
+    counts = entry_counts(A, 10)
+    assert counts.shape == (10, 10)
+    assert (counts[0, 0], counts[9, 9], counts.sum()) == (2, 1, 3)
+    huge = jsparse.SparseTensor.from_coords([[10**9 - 1], [0]], [1.0], (10**9, 10**9))
+    assert entry_counts(huge, 8)[7, 0] == 1
+    third = jsparse.asarray(np.ones((2, 3, 4), np.float32))
+    assert entry_counts(third, 100).shape == (6, 4)
+    assert entry_counts(jsparse.asarray(np.ones(5, np.float32)), 100).shape == (1, 5)
+
+
+def test_spy():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    _, ax = plt.subplots()
+    A = jsparse.asarray(np.eye(4, dtype=np.float32))
+    assert A.spy(ax=ax) is ax
+    np.testing.assert_array_equal(np.asarray(ax.images[0].get_array()) > 0, np.eye(4))
+    assert "4 entries" in ax.get_title()
+    plt.close("all")
+
+
+def test_refusals():
+    with pytest.raises(ShapeError, match="a tensor with elements"):
+        jsparse.asarray(np.zeros((0, 3), np.float32)).spy()
+    A = jsparse.asarray(np.eye(3, dtype=np.float32), dynamic=True)
+    with pytest.raises(PatternError, match="traced"):
+        jax.jit(lambda A: jnp.asarray(A.spy()))(A)
+    assert jsparse.asarray(np.zeros((0, 3), np.float32))._repr_html_().startswith("<pre>")
