@@ -11,6 +11,8 @@ from typing import Any
 
 from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
 from jsparse.ops import indexing, operators, reductions
+from jsparse.ops.building import diagonals
+from jsparse.ops.shaping import axes, ordering, repeating, reshaping
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["METHODS", "install"]
@@ -40,6 +42,15 @@ METHODS: dict[str, Any] = {
     "max": reductions.max,
     "prod": reductions.prod,
     "mean": reductions.mean,
+    "reshape": reshaping.reshape_method,
+    "ravel": reshaping.ravel,
+    "flatten": reshaping.ravel,
+    "squeeze": axes.squeeze,
+    "swapaxes": axes.swapaxes,
+    "repeat": repeating.repeat,
+    "nonzero": ordering.nonzero,
+    "diagonal": diagonals.diagonal,
+    "trace": diagonals.trace,
     "__getitem__": indexing.take,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
