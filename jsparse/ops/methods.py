@@ -11,10 +11,12 @@ from typing import Any
 
 from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
 from jsparse.ops import indexing
+from jsparse.ops.building import diagonals
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
 from jsparse.ops.looking import picture, text
 from jsparse.ops.reductions import arg, reductions
+from jsparse.ops.shaping import axes, ordering, repeating, reshaping
 from jsparse.ops.surgery.prune import drop_zeros, prune
 from jsparse.ops.surgery.regrow import regrow
 from jsparse.ops.surgery.restrict import restrict
@@ -59,6 +61,15 @@ METHODS: dict[str, Any] = {
     "spy": picture.spy,
     "_repr_html_": picture.as_html,
     "__str__": text.as_text,
+    "reshape": reshaping.reshape_method,
+    "ravel": reshaping.ravel,
+    "flatten": reshaping.ravel,
+    "squeeze": axes.squeeze,
+    "swapaxes": axes.swapaxes,
+    "repeat": repeating.repeat,
+    "nonzero": ordering.nonzero,
+    "diagonal": diagonals.diagonal,
+    "trace": diagonals.trace,
     "__getitem__": indexing.take,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
