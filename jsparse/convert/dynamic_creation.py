@@ -33,6 +33,7 @@ __all__ = [
     "from_coords",
     "from_traced_coords",
     "from_traced_dense",
+    "index_like",
     "scatter_sums",
     "with_derived",
 ]
@@ -64,7 +65,7 @@ def from_coordinate_blocks(
     """
     sizes = tuple(shape)
     outer = len(sizes) - (blocks.ndim - 1)
-    coords = _index_like(coords, sizes[:outer], blocks.shape[0])
+    coords = index_like(coords, sizes[:outer], blocks.shape[0])
     inner = prod(sizes[outer:])
     if layout.is_dense:
         coordinates = jnp.where(_inside(coords, sizes[:outer]), jnp.asarray(coords), np.array(sizes[:outer])[:, None])
@@ -118,11 +119,11 @@ def _inside(coords: Any, sizes: Sequence[int]) -> Any:
     return ((coords >= 0) & (coords < bounds.astype(dtype))).all(axis=0)
 
 
-def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
+def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any:
     """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
 
     Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if they do not
-    number `n`.
+    number `n`, which None leaves open.
     """
     coords = coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
@@ -132,7 +133,7 @@ def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
         )
     if not is_integer(coords.dtype) and coords.shape[1]:
         raise PatternError(f"Expected coordinates of an integer dtype, but got {coords.dtype}. Convert them.")
-    if coords.shape[1] != n:
+    if n is not None and coords.shape[1] != n:
         raise ShapeError(
             f"Expected values for {coords.shape[1]} entries, one for each column of the coordinates, but got {n}."
         )
@@ -161,7 +162,7 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
     """
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
-    coords = jnp.asarray(_index_like(coords, type_.shape[:outer], values.shape[0]))
+    coords = jnp.asarray(index_like(coords, type_.shape[:outer], values.shape[0]))
     core = type_
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])

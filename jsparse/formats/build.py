@@ -10,6 +10,7 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.limits import check_bytes
 from jsparse.errors import FormatError, PatternError, shortened
+from jsparse.formats.build_sorted import build_sorted
 from jsparse.formats.format import Format, dimension_name
 
 __all__ = [
@@ -132,16 +133,19 @@ def build(
 ) -> Built:
     """Build the index arrays of entries. `coords` has one array of n int32 or int64 for each dimension.
 
-    Entries with equal coordinates share a slot. `sorted_by` promises that the entries are distinct, and sorted
-    lexicographically by these dimensions. Work and memory are linear in n and in the sizes of outer dense levels.
-    Raises OutsideError if a coordinate is out of bounds, and FormatError if a unique level above a singleton would have
-    to repeat a coordinate.
+    Entries with equal coordinates share a slot. `sorted_by` promises that the entries are distinct, within the shape,
+    and sorted lexicographically by these dimensions. Work and memory are linear in n and in the sizes of outer dense
+    levels. Raises OutsideError if a coordinate is out of bounds, and FormatError if a unique level above a singleton
+    would have to repeat a coordinate.
     """
     count = len(coords[0]) if coords else 0
     if not coords:
         return Built((), 1, count, None, None, None, None)
     suffix = 0 if sorted_by is None else _sorted_suffix(format, sorted_by)
     try:
+        if suffix == format.ndim and (made := build_sorted(coords, shape, format)) is not None:
+            _check_unique(format, made[0])
+            return Built(tuple(made[0]), made[1], count, None, made[2], None, None)
         found = _native.assemble(list(coords), level_tuples(shape, format), suffix)
     except OverflowError as error:
         check_nse(int(float(str(error))), format, shape)

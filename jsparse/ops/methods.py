@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
-from jsparse.ops import indexing, operators, reductions
+from jsparse.ops import operators, reductions
+from jsparse.ops.indexing import getitem, points
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["METHODS", "install"]
@@ -40,7 +41,10 @@ METHODS: dict[str, Any] = {
     "max": reductions.max,
     "prod": reductions.prod,
     "mean": reductions.mean,
-    "__getitem__": indexing.take,
+    "__getitem__": getitem.getitem,
+    "take": getitem.take,
+    "coords": property(points.coords),
+    "at_coords": points.at_coords,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
     "__mul__": operators.multiply,
