@@ -11,14 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.base.arrays import is_integer, jax_array
+from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES, unrounded
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
 from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
-from jsparse.formats.shape import sizes_of
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
@@ -30,29 +29,12 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = [
     "converted",
     "from_coordinate_blocks",
-    "from_coords",
     "from_traced_coords",
     "from_traced_dense",
     "index_like",
     "scatter_sums",
     "with_derived",
 ]
-
-
-def from_coords(
-    coords: Any, values: Any, shape: Sequence[int], format: Format | str | None, nse: int | None
-) -> SparseTensor:
-    """Make a dynamic tensor with `values` of shape (n,) at integer `coords` of shape (ndim, n), traced or not.
-
-    The default capacity is n entries. Coordinates out of range, negative ones included, are padding. After an overflow
-    float values are NaN; a concrete call raises PatternError instead.
-    """
-    sizes = sizes_of(shape)
-    layout = Format.of("coo" if format is None else format, len(sizes))
-    values = jax_array(values, "an array of numbers to make a SparseTensor from")
-    if values.ndim != 1:
-        raise ShapeError(f"Expected values of shape (n,), one for each column of coords, but got {values.shape}.")
-    return from_coordinate_blocks(coords, values, sizes, layout, True, nse)
 
 
 def from_coordinate_blocks(
@@ -76,6 +58,9 @@ def from_coordinate_blocks(
     made: SparseTensor
     if dynamic or isinstance(coords, jax.core.Tracer):
         capacity = coords.shape[1] * _block_slots(layout, sizes, range(outer)) * inner if nse is None else nse
+        if 0 in sizes:  # no entry has a place, whatever the capacity
+            type_ = dynamic_type(sizes, layout, 0)
+            return SparseTensor._unchecked(jnp.zeros(0, blocks.dtype), DynamicPattern.empty(type_))
         direct = natural == layout
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_)

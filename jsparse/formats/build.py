@@ -77,25 +77,30 @@ class Built:
         return gather
 
     def summed(self, values: np.ndarray) -> np.ndarray:
-        """(nse,) the sum of the `values` (count,) of each slot, added in the inputs' order; 0 without an input."""
+        """(nse, ...) the sum of each slot's `values` (count, ...), added in the inputs' order; 0 without an input."""
         if self.is_identity:
             return values
-        check_bytes((self.nse,), values.dtype, "the values of all slots", _COMPRESSED)
+        whole = (self.nse, *values.shape[1:])
+        check_bytes(whole, values.dtype, "the values of all slots", _COMPRESSED)
         wide = _summed_in(values.dtype)
         if self.extra is not None and wide != values.dtype:
             with np.errstate(over="ignore"):
                 return self.summed(values.astype(wide)).astype(values.dtype)  # rounded once
-        sums = values if self.first is None else _native.take(np.ascontiguousarray(values), self.first)
+        sums = values if self.first is None else _taken(values, self.first)
         if self.extra is not None and self.extra_group is not None:
             np.add.at(sums, self.extra_group, values[self.extra])
         if self.group_slots is None:
             return sums
-        slots = np.zeros(self.nse, values.dtype)
+        slots = np.zeros(whole, values.dtype)
         slots[self.group_slots] = sums
         return slots
 
     def _slot_dtype(self) -> np.dtype:
         return index_dtype([], [self.count, self.nse])
+
+
+def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    return values[first] if values.ndim > 1 else _native.take(np.ascontiguousarray(values), first)
 
 
 def _summed_in(dtype: np.dtype) -> np.dtype:

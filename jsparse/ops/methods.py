@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
+from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
 from jsparse.ops import operators, reductions
 from jsparse.ops.indexing import getitem, points
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -27,7 +27,7 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[SparseTensor, A
 
 
 METHODS: dict[str, Any] = {
-    "from_coords": staticmethod(creation.from_coords),
+    "from_coords": staticmethod(coordinate_creation.from_coords),
     "asformat": conversion.asformat,
     "dynamic": conversion.dynamic,
     "with_transpose": conversion.with_transpose,

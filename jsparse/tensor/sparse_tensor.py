@@ -219,7 +219,12 @@ class SparseTensor(Valued, UnsupportedOperations):
 
         @staticmethod
         def from_coords(
-            coords: Any, values: Any, shape: Sequence[int], format: Format | str = "coo", *, nse: int | None = None
+            coords: Any,
+            values: Any = 1,
+            shape: Sequence[int] | None = None,
+            format: Format | str | None = "coo",
+            *,
+            nse: int | None = None,
         ) -> SparseTensor: ...
         def asformat(self, format: Format | str, *, nse: int | None = None) -> SparseTensor: ...
         def dynamic(self, nse: int | None = None) -> SparseTensor: ...

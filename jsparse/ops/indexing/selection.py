@@ -104,4 +104,4 @@ class Selection:
 
     def listed(self) -> list[np.ndarray]:
         """Known index arrays as vectors."""
-        return [np.asarray(table).reshape(-1) for _, table in sorted(self.tables.items())]
+        return [np.ascontiguousarray(table).reshape(-1) for _, table in sorted(self.tables.items())]

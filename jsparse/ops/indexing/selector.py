@@ -96,11 +96,6 @@ class Listed:
         """Whether larger coordinates get larger new ones, and none is selected twice."""
         return bool((self.listed[1:] > self.listed[:-1]).all())
 
-    @cached_property
-    def is_distinct(self) -> bool:
-        """Whether no coordinate is listed twice."""
-        return self.increases or len(np.unique(self.listed)) == self.size
-
     def coordinates(self, dtype: np.dtype) -> np.ndarray:
         """(size,) the coordinates, by new coordinate."""
         return self.listed.astype(dtype, copy=False)
@@ -118,20 +113,42 @@ def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarr
     """All pairs (m, n) with `keys[m] == wanted[n]`, sorted by m, then by n. All keys lie in [0, extent)."""
     order = None if (wanted[1:] >= wanted[:-1]).all() else np.argsort(wanted, kind="stable")
     ordered = wanted if order is None else wanted[order]
-    if extent <= 4 * (len(keys) + len(wanted)) + 64:
+    if (ordered[1:] == ordered[:-1]).any():
+        entries, offsets = _repeated_matches(keys, ordered, extent)
+    else:
+        entries, offsets = _distinct_matches(keys, ordered, extent)
+    return entries, offsets if order is None else order[offsets]
+
+
+def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """`matches` for sorted and distinct numbers."""
+    if _is_small(extent, keys, ordered):
+        offsets = _native.invert(ordered, extent)[keys]
+        entries = np.flatnonzero(offsets >= 0)
+        return entries, offsets[entries]
+    offsets = np.searchsorted(ordered.astype(keys.dtype, copy=False), keys)
+    found = offsets < len(ordered)
+    found[found] = ordered[offsets[found]] == keys[found]
+    entries = np.flatnonzero(found)
+    return entries, offsets[entries]
+
+
+def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """`matches` for sorted numbers that repeat."""
+    if _is_small(extent, keys, ordered):
         pointers = _native.compress(np.ascontiguousarray(ordered), extent, np.int64)
         first, last = pointers[keys], pointers[keys + 1]
     else:
         ordered = ordered.astype(keys.dtype, copy=False)
         first, last = np.searchsorted(ordered, keys, "left"), np.searchsorted(ordered, keys, "right")
     counts = last - first
-    if counts.max(initial=0) <= 1:
-        entries = np.flatnonzero(counts)
-        offsets = first[entries]
-    else:
-        entries = np.repeat(np.arange(len(keys)), counts)
-        offsets = np.arange(len(entries)) + np.repeat(first - np.cumsum(counts) + counts, counts)
-    return entries, offsets if order is None else order[offsets]
+    entries = np.repeat(np.arange(len(keys)), counts)
+    return entries, np.arange(len(entries)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+
+
+def _is_small(extent: int, *arrays: np.ndarray) -> bool:
+    """Whether a table of all keys is no larger than the arrays, up to a factor."""
+    return extent <= 4 * sum(map(len, arrays)) + 64
 
 
 def joint_keys(
