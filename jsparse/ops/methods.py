@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
-from jsparse.ops import indexing
+from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
 from jsparse.ops.building import diagonals
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
+from jsparse.ops.indexing import getitem, points
 from jsparse.ops.looking import picture, text
 from jsparse.ops.reductions import arg, reductions
 from jsparse.ops.shaping import axes, ordering, repeating, reshaping
@@ -35,7 +35,7 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[SparseTensor, A
 
 
 METHODS: dict[str, Any] = {
-    "from_coords": staticmethod(creation.from_coords),
+    "from_coords": staticmethod(coordinate_creation.from_coords),
     "asformat": conversion.asformat,
     "dynamic": conversion.dynamic,
     "with_transpose": conversion.with_transpose,
@@ -70,7 +70,10 @@ METHODS: dict[str, Any] = {
     "nonzero": ordering.nonzero,
     "diagonal": diagonals.diagonal,
     "trace": diagonals.trace,
-    "__getitem__": indexing.take,
+    "__getitem__": getitem.getitem,
+    "take": getitem.take,
+    "coords": property(points.coords),
+    "at_coords": points.at_coords,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
     "__mul__": operators.multiply,

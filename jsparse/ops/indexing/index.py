@@ -1,0 +1,214 @@
+"""Reads an index as numpy does: integers, slices, `...`, None, and arrays of integers or bools."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import is_integer
+from jsparse.errors import NotYetSupportedError, ShapeError, shortened
+from jsparse.ops.indexing.selection import Label, Selection
+from jsparse.ops.indexing.selector import Strided
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Index", "read_index"]
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index that was read: what it selects, and the dimensions of the result in their order."""
+
+    selection: Selection
+    labels: tuple[Label, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result."""
+        sizes = dict(zip(self.selection.labels, self.selection.shape, strict=True))
+        return tuple(sizes.get(label, 1) for label in self.labels)
+
+
+def read_index(items: Sequence[Any], shape: Shape) -> Index:
+    """Read the items of `A[items]` for a tensor of that shape.
+
+    Raises ShapeError (out of range, too many indices, shapes that do not agree, traced masks), NotYetSupportedError
+    (other forms).
+    """
+    reader = _Reader(shape)
+    for part in _expanded([_part(item) for item in items], shape):
+        reader.read(part)
+    return reader.index()
+
+
+class _Reader:
+    """Reads the parts of an index one after the other.
+
+    Attributes:
+        labels: the dimensions of the result so far, but for those of index arrays.
+        arrays_at: for each integer and each index array, how many labels and how many separators are before it.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.strided: dict[int, Strided] = {}
+        self.tables: dict[int, Any] = {}
+        self.dropped: set[int] = set()
+        self.labels: list[Label] = []
+        self.arrays_at: list[tuple[int, int]] = []
+        self.dim = self.separators = 0
+
+    def read(self, part: Any) -> None:
+        """Read one part, which may be of several dimensions."""
+        dim = self.dim
+        self.dim += _width(part)
+        self.separators += part is None or part is Ellipsis or isinstance(part, slice)
+        if part is None:
+            self.labels.append(("new", len(self.labels)))
+        elif isinstance(part, slice):
+            self.strided[dim] = _strided(part, self.shape[dim])
+            self.labels.append(("slice", dim))
+        elif part is not Ellipsis:
+            self.arrays_at.append((len(self.labels), self.separators))
+            if isinstance(part, int):
+                self.strided[dim] = Strided(_wrapped(part, dim, self.shape), 1, 1, self.shape[dim])
+                self.dropped.add(dim)
+            else:
+                self.tables.update(enumerate(_tables(part, dim, self.shape), dim))
+
+    def index(self) -> Index:
+        """The index of all parts."""
+        tables, table_shape = _broadcast(self.tables)
+        selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
+        # As in numpy, dimensions of index arrays come first if a slice, None or `...` separates the arrays or integers.
+        at = self.arrays_at[0][0] if len(set(self.arrays_at)) == 1 else 0
+        own: list[Label] = [("array", axis) for axis in range(len(table_shape))]
+        return Index(selection, (*self.labels[:at], *own, *self.labels[at:]))
+
+
+def _part(item: Any) -> Any:
+    """An item as None, `...`, a slice, an int, or an array of integers or bools: numpy's unless it is traced."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, bool | np.bool_ | SparseTensor):
+        raise _unsupported(f"an index of type {type(item).__name__}")
+    if isinstance(item, list | tuple) or (hasattr(item, "ndim") and item.ndim):
+        return _array(item)
+    if isinstance(item, jax.core.Tracer) and is_integer(item.dtype):
+        return item
+    try:
+        return operator.index(item)
+    except TypeError as error:
+        raise _unsupported(f"an index of type {type(item).__name__}") from error
+
+
+def _array(item: Any) -> Any:
+    """An array or a list of integers or bools."""
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(item))
+    try:
+        array = jnp.asarray(item) if traced else np.asarray(item)
+    except (TypeError, ValueError) as error:
+        raise _unsupported(f"an index of type {type(item).__name__}") from error
+    if array.dtype == np.bool_ and traced:
+        raise ShapeError(
+            "Expected a mask that is known, since the number of its True elements decides the result's shape, but it "
+            "is traced. Multiply by it, A * mask, or index outside jit."
+        )
+    if not array.size and isinstance(item, list | tuple):
+        return array.astype(np.int64)  # numpy, too, reads an empty list as integers
+    if array.dtype != np.bool_ and not is_integer(array.dtype):
+        raise _unsupported(f"an array of dtype {array.dtype}")
+    return array
+
+
+def _width(part: Any) -> int:
+    """The number of dimensions that a part indexes."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, np.ndarray) and part.dtype == np.bool_ else 1
+
+
+def _expanded(parts: Sequence[Any], shape: Shape) -> list[Any]:
+    """The parts, with whole slices behind `...` (or at the end) for the missing ones."""
+    dots = [n for n, part in enumerate(parts) if part is Ellipsis]
+    given = sum(map(_width, parts))
+    if given > len(shape) or len(dots) > 1:
+        raise ShapeError(
+            f"Expected at most {len(shape)} indices and one '...' for a tensor of shape {shortened(shape)}, but got "
+            f"{given} and {len(dots)}. Leave out the rest."
+        )
+    at = dots[0] if dots else len(parts)
+    return [*parts[: at + 1], *[slice(None)] * (len(shape) - given), *parts[at + 1 :]]
+
+
+def _strided(item: slice, size: int) -> Strided:
+    try:
+        start, stop, step = item.indices(size)
+    except (TypeError, ValueError) as error:
+        raise _unsupported(f"the slice {shortened(item)}") from error
+    most = max(size, 1)  # any longer step selects the same: one coordinate at most
+    return Strided(start, min(max(step, -most), most), len(range(start, stop, step)), size)
+
+
+def _wrapped(at: int, dim: int, shape: Shape) -> int:
+    if not -shape[dim] <= at < shape[dim]:
+        raise _outside("an index", dim, shape, at)
+    return at % shape[dim]
+
+
+def _tables(part: Any, dim: int, shape: Shape) -> Sequence[Any]:
+    """The index array of each dimension that an array indexes, within the dimension if it is known."""
+    if isinstance(part, jax.core.Tracer):
+        return [part]
+    if part.dtype == np.bool_:
+        if part.shape != shape[dim : dim + part.ndim]:
+            raise ShapeError(
+                f"Expected a mask of shape {shape[dim : dim + part.ndim]}, the size of each dimension that it indexes "
+                f"in a tensor of shape {shortened(shape)}, but got {part.shape}."
+            )
+        return np.nonzero(part)
+    size = shape[dim]
+    outside = (part < -size) | (part >= size)
+    if outside.any():
+        raise _outside("indices", dim, shape, part[outside][0])
+    signed = part.astype(np.int64)
+    signed[signed < 0] += size
+    return [signed]
+
+
+def _outside(what: str, dim: int, shape: Shape, at: Any) -> ShapeError:
+    size = shape[dim]
+    return ShapeError(
+        f"Expected {what} from {-size} to {size - 1} for dimension {dim} of a tensor of shape {shortened(shape)}, but "
+        f"got {shortened(at)}."
+    )
+
+
+def _broadcast(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
+    """The index arrays in one shape, and that shape."""
+    shapes = [table.shape for table in tables.values()]
+    try:
+        common = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise ShapeError(f"Expected index arrays whose shapes broadcast, but got {shortened(shapes)}.") from error
+    return {dim: _repeated(table, common) for dim, table in tables.items()}, common
+
+
+def _repeated(table: Any, shape: Shape) -> Any:
+    if table.shape == shape:
+        return table
+    return (jnp if isinstance(table, jax.core.Tracer) else np).broadcast_to(table, shape)
+
+
+def _unsupported(what: str) -> NotYetSupportedError:
+    return NotYetSupportedError(
+        f"Indexing a SparseTensor with {what} is not supported yet: use integers, slices, '...', None, and arrays of "
+        "integers or bools. Otherwise index A.todense()."
+    )
