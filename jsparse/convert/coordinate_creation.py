@@ -11,11 +11,11 @@ import numpy as np
 
 from jsparse.base.arrays import check_numbers, host_array, jax_array
 from jsparse.base.limits import check_bytes, checked_nse
-from jsparse.convert.dynamic_creation import from_coordinate_blocks, scatter_sums
+from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates, scatter_sums
 from jsparse.errors import FormatError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern, default_format
 from jsparse.formats.build import Built
-from jsparse.formats.coordinates import as_coordinates, split_coordinates
+from jsparse.formats.coordinates import split_coordinates
 from jsparse.formats.shape import sizes_of
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -66,7 +66,7 @@ def from_coords(
             "SparseTensor.from_coords(coords, values, shape=(m, n))."
         )
     sizes = sizes_of(shape)
-    coords = coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
+    coords = given_coordinates(coords)
     values = _values(values, coords, sizes)
     dynamic = isinstance(coords, jax.core.Tracer) or nse is not None
     layout = _layout(format, len(sizes), values.ndim - 1, dynamic)

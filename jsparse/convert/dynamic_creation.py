@@ -14,7 +14,7 @@ from jsparse._compat import same_varying
 from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES, unrounded
-from jsparse.errors import PatternError, ShapeError
+from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
 from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
@@ -32,6 +32,7 @@ __all__ = [
     "from_coordinate_blocks",
     "from_traced_coords",
     "from_traced_dense",
+    "given_coordinates",
     "index_like",
     "scatter_sums",
     "with_derived",
@@ -105,13 +106,27 @@ def _inside(coords: Any, sizes: Sequence[int]) -> Any:
     return ((coords >= 0) & (coords < bounds.astype(dtype))).all(axis=0)
 
 
+def given_coordinates(coords: Any) -> Any:
+    """Coordinates as an array: numpy's, or a traced one, also where a list holds traced rows.
+
+    Raises PatternError if they are no array.
+    """
+    if isinstance(coords, list | tuple) and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(coords)):
+        try:
+            return jnp.asarray(coords)
+        except (TypeError, ValueError) as error:
+            message = f"Expected an array of coordinates, but jax cannot make one: {shortened(error, 160)}."
+            raise PatternError(message) from error
+    return coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
+
+
 def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any:
     """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
 
     Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if they do not
     number `n`, which None leaves open.
     """
-    coords = coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
+    coords = given_coordinates(coords)
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
         raise PatternError(
             f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "

@@ -1,6 +1,7 @@
 """Indexing: `A[...]`, `A.take`, `A.coords` and `A.at_coords`.
 
-`index` reads an index, `selector` says which coordinates of a dimension it selects. Static patterns are selected on the
-host (`entries`, `static`), dynamic ones inside programs (`mapped`); index arrays that are only known at run time become
-index relations of an einsum (`tables`, `points`).
+`items` and `index` read an index into a `selection`: slices of some dimensions, index arrays of the others. `select`
+finds it in one of three ways. `static` finds entries of a static pattern on the host, level by level (`entries`).
+`mapped` maps the coordinates of a dynamic pattern. `tables` makes index arrays that are traced into index relations of
+an einsum. `points` and `locate` read single elements.
 """

@@ -8,8 +8,9 @@ from jsparse.formats import Pattern
 from jsparse.ops.indexing.entries import Entries, as_array, selected_entries
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.left_format import left_format
+from jsparse.ops.indexing.matches import joint_keys, matches
 from jsparse.ops.indexing.selection import Selection
-from jsparse.ops.indexing.selector import Listed, Selector, Strided, joint_keys, matches
+from jsparse.ops.indexing.selector import Listed, Selector, Strided
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["select_static"]

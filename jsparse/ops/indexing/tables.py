@@ -17,8 +17,8 @@ from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.left_format import left_format
+from jsparse.ops.indexing.matches import joint_keys
 from jsparse.ops.indexing.selection import Selection
-from jsparse.ops.indexing.selector import joint_keys
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.sparse_tensor import SparseTensor
 
