@@ -29,6 +29,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
     "converted",
+    "converted_pattern",
     "from_coordinate_blocks",
     "from_coords",
     "from_traced_coords",
@@ -194,10 +195,15 @@ def _sampled(x: Any, pattern: DynamicPattern) -> Any:
 def converted(tensor: SparseTensor, type_: DynamicType) -> SparseTensor:
     """Convert a dynamic tensor to another format or capacity. An overflowed tensor stays overflowed."""
     assert isinstance(tensor.pattern, DynamicPattern)
-    coords = expand(tensor.pattern.arrays, tensor.pattern.type)
-    made = assemble(coords, type_)
-    pattern = DynamicPattern(type_, made.arrays)
-    return _checked(_gather_sums(tensor.values, made, type_.nse), pattern, tensor.pattern)
+    made = assemble(expand(tensor.pattern.arrays, tensor.pattern.type), type_)
+    pattern = _checked_pattern(DynamicPattern(type_, made.arrays), tensor.pattern)
+    return SparseTensor._unchecked(pattern.poisoned(_gather_sums(tensor.values, made, type_.nse)), pattern)
+
+
+def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
+    """Convert a dynamic pattern to another format or capacity. If it overflowed, the result has, too."""
+    made = assemble(expand(pattern.arrays, pattern.type), type_)
+    return _checked_pattern(DynamicPattern(type_, made.arrays), pattern)
 
 
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
@@ -233,8 +239,14 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
     return einsum_p.bind(*same_varying(operands), spec=spec)
 
 
-def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
-    """Make the tensor, with values of NaN if it overflowed, or if the pattern `already` that it is made from did.
+def _checked(values: Any, pattern: DynamicPattern) -> SparseTensor:
+    """Make the tensor, with values of NaN if it overflowed. Raises PatternError if a concrete count says so."""
+    pattern = _checked_pattern(pattern)
+    return SparseTensor._unchecked(pattern.poisoned(values), pattern)
+
+
+def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
+    """The pattern, marked as overflowed if the pattern `already` that it is made from is.
 
     Raises PatternError if a concrete count exceeds the capacity.
     """
@@ -246,5 +258,5 @@ def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | Non
         )
     known = already is None or isinstance(already.overflowed, jax.core.Tracer)
     if already is not None and (known or bool(np.any(already.overflowed))):
-        pattern = pattern.overflowed_with(already)
-    return SparseTensor._unchecked(pattern.poisoned(values), pattern)
+        return pattern.overflowed_with(already)
+    return pattern

@@ -16,6 +16,7 @@ from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import shortened
 from jsparse.notation import read_sublists
+from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.operands import as_array
 from jsparse.planning.planned import plan_einsum
@@ -88,7 +89,7 @@ def einsum(
     shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     nse = checked_nse(nse, shown)
     subscripts, operands = as_sparse_operand(subscripts, shown), tuple(as_sparse_operand(x, shown) for x in operands)
-    dense = out_format is None and not any(isinstance(x, SparseTensor) for x in (subscripts, *operands))
+    dense = out_format is None and not any(map(is_sparse, (subscripts, *operands)))
     if not (dense or isinstance(subscripts, str)):
         subscripts, operands = read_sublists((subscripts, *operands))
         shown = f"'{shortened(subscripts)}'"

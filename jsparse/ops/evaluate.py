@@ -19,6 +19,7 @@ from jsparse.errors import FormatError, NotYetSupportedError, ShapeError, Subscr
 from jsparse.formats.shape import LARGEST_SIZE
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.statement import Statement
+from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.desugar.assignment import check_distinct, counting
 from jsparse.planning.desugar.gather_scatter import DesugaredStatement, desugared
 from jsparse.planning.desugar.min_max import as_product
@@ -159,7 +160,7 @@ def _checked(
 ) -> tuple[Statement, Semiring]:
     """Parse and check a statement: all its tensors are given, and only plus_times allows sums and numbers."""
     statement, ring = _parsed(text, sized=True), semiring_named(semiring, text)
-    if shape is None and statement.target.tensor not in tensors and not isinstance(out_format, SparseTensor):
+    if shape is None and statement.target.tensor not in tensors and not is_sparse(out_format):
         statement = _parsed(text, sized=False)
     if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
         raise NotYetSupportedError(
