@@ -183,7 +183,7 @@ class Spec:
 
     @property
     def subscripts(self) -> str:
-        """The subscripts: those of bare patterns, then of factors, with indices in the order in which they are stored."""
+        """The subscripts: of bare patterns, then of factors, with indices in the order in which they are stored."""
         lain_on = {term.on for term in (*self.factors, self.result)}
         bare = [walk.indices for n, walk in enumerate(self.walks) if n not in lain_on]
         terms = [self.access("", term).variables() for term in (*self.factors, self.result)]

@@ -87,7 +87,8 @@ def formats_of(
 ) -> tuple[tuple[str, str], ...]:
     """(access, format) of each operand of a problem, then of its result. `result` is the pattern of an assembled one.
 
-    A pattern on which no tensor lies is an operand, too. An access has the order in which the tensor is stored: a csc matrix is a csr matrix of the transpose.
+    A pattern on which no tensor lies is an operand, too. An access has the order in which the tensor is stored: a csc
+    matrix is a csr matrix of the transpose.
     """
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
     lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
