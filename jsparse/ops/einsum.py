@@ -41,6 +41,7 @@ def einsum(
         y = jsparse.einsum("ij,j->i", A, x)                      # A: SparseTensor of any format
         C = jsparse.einsum("ij,jk->ik", A, B)                    # two SparseTensors give a SparseTensor
         S = jsparse.einsum("ik,jk->ij", X, Y, out_format=A)      # X and Y dense: computed on the pattern of A only
+        Z = jsparse.einsum("ij,jk->ik", A.pattern, X)            # a pattern: the sum of X's rows, unweighted
         y = jsparse.einsum(A, [0, 1], x, [1], [0])               # the first line with lists of indices
 
     The operation is compiled for the operands' formats and sizes, differentiable in every operand (the values of a
@@ -54,9 +55,12 @@ def einsum(
             result's list is last.
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
             as in `jnp.einsum`. BCOO, BCSR and scipy.sparse arrays are converted by `asarray`. An entry that is not
-            stored contributes nothing, even if it meets NaN or Inf.
-        out_format: "dense" for an array; a format for a SparseTensor in that format; a SparseTensor to compute on its
-            pattern only (its values are ignored). By default the result is sparse if (a) no index of some sparse
+            stored contributes nothing, even if it meets NaN or Inf. A Pattern, static or dynamic, is a sparse operand
+            whose entries are all 1 (the semiring's one), without values, and it promotes nothing. A product of patterns
+            alone counts in `jnp.int_`, or bool by "or_and".
+        out_format: "dense" for an array; a format for a SparseTensor in that format; a Pattern, or a SparseTensor, to
+            compute on that pattern only. It may lack dimensions of the result, which dense levels then store, if sizes
+            tell which (docs/results.md). By default the result is sparse if (a) no index of some sparse
             operand is summed, or (b) the result has two indices or more, and sparse operands carry all of them. In case
             (a) with one pattern it has that operand's levels, followed by dense levels for further indices. In case (b)
             and with several patterns it has exactly the entries that the operands' entries reach, in an inferred
@@ -78,7 +82,7 @@ def einsum(
 
     Raises:
         SubscriptError: the subscripts do not follow the notation.
-        ShapeError: ranks or sizes do not agree.
+        ShapeError: ranks or sizes do not agree, or sizes do not tell which dimensions `out_format` lacks.
         DTypeError: the dtype of an operand or the preferred one is not supported, or the preferred one is real for
             complex operands.
         SemiringError: the semiring is unknown, or not defined for the operands' dtype.

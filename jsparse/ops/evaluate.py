@@ -62,12 +62,12 @@ def evaluate(
         text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
             without brackets is a tensor of rank 0. Division is by numbers. `=` writes each element of the target once,
             `+=` adds to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
-        tensors: the tensors by name: SparseTensors, arrays (those of jax.experimental.sparse and scipy.sparse as well)
-            and numbers. A tensor with the target's name is its previous content.
+        tensors: the tensors by name: SparseTensors, Patterns, arrays (those of jax.experimental.sparse and scipy.sparse
+            as well) and numbers. A tensor with the target's name is its previous content.
         shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
             carries it.
-        out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
-            only. By default the result is sparse if every term is, by the rules of `einsum`.
+        out_format: "dense"; a format, for a sparse result in that format; a Pattern or a SparseTensor, to compute on
+            that pattern only. By default the result is sparse if every term is, by the rules of `einsum`.
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
         semiring: a semiring as in `einsum`, for a statement that is one product of tensors.
         schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms with a kernel
