@@ -1,4 +1,7 @@
-"""SparseTensor as a pytree for JAX, Flax and checkpoints. Its leaves are the values and a dynamic pattern's arrays."""
+"""SparseTensor as a pytree for JAX, Flax and checkpoints. Its leaves are the values and a dynamic pattern's arrays.
+
+A static pattern is a pytree without leaves, so that functions of patterns can be jitted, too.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from jsparse.tensor.patterned import Valued
 __all__ = ["register", "register_with_flax"]
 
 _registered_with_flax = False
+
+jax.tree_util.register_static(Pattern)
 
 
 def register(cls: type[Valued]) -> None:
