@@ -1,8 +1,7 @@
-"""Creation of sparse tensors from dense arrays, scipy.sparse, BCOO and BCSR, and coordinates."""
+"""Creation of sparse tensors from dense arrays, scipy.sparse, BCOO and BCSR."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -17,17 +16,14 @@ from jsparse.convert import dynamic_creation
 from jsparse.convert.array_kinds import is_jax_sparse, is_scipy
 from jsparse.convert.jax_sparse import from_jax_sparse
 from jsparse.convert.scipy_sparse import from_scipy
-from jsparse.errors import NotYetSupportedError, PatternError, ShapeError
+from jsparse.errors import NotYetSupportedError, PatternError
 from jsparse.formats import Format, Pattern, default_format
-from jsparse.formats.build import Built
-from jsparse.formats.coordinates import split_coordinates
 from jsparse.formats.levels import COMPRESSED
-from jsparse.formats.shape import sizes_of
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["as_sparse_operand", "asarray", "from_coords"]
+__all__ = ["as_sparse_operand", "asarray"]
 
 _NUMBERS = "an array of numbers to make a SparseTensor from"
 
@@ -122,53 +118,6 @@ def _from_traced(x: Any, format: Format | str | None, dynamic: bool, nse: int | 
     return dynamic_creation.from_traced_dense(x, dynamic_type(x.shape, layout, nse))
 
 
-def from_coords(
-    coords: Any, values: Any, shape: Sequence[int], format: Format | str = "coo", *, nse: int | None = None
-) -> SparseTensor:
-    """Make a tensor from coordinates and values, in any order. Duplicates are summed, explicit zeros are kept.
-
-        >>> A = SparseTensor.from_coords([[0, 2, 2], [1, 0, 0]], [1.0, 2.0, 3.0], shape=(3, 2))
-        >>> A.nse  # the two entries at (2, 0) share a slot
-        2
-
-    Args:
-        coords: integers of any dtype, of shape (ndim, n).
-        values: numbers of shape (n,). They may be traced, and the tensor is differentiable in them.
-        shape: the size of each dimension.
-        format: a format, or its name or notation.
-        nse: the capacity in slots, which makes the pattern dynamic. Traced coordinates make it dynamic, too, with a
-            default capacity for n entries.
-
-    Concrete coordinates without `nse` give a static pattern and have to lie within the shape. In a dynamic pattern,
-    coordinates out of range (negative ones included) are padding. If the entries exceed the capacity, a concrete call
-    raises; a traced call gives float values of NaN, and `overflowed`.
-
-    Raises PatternError (coordinates, capacity), ShapeError (values), FormatError and SubscriptError (format),
-    DTypeError (int64 indices are needed, but x64 is off).
-    """
-    nse = checked_nse(nse, "from_coords")
-    if isinstance(coords, jax.core.Tracer) or nse is not None:
-        return dynamic_creation.from_coords(coords, values, shape, format, nse)
-    values = values if isinstance(values, jax.Array) else host_array(values, _NUMBERS)
-    shape = sizes_of(shape)
-    layout = _resolved(format, len(shape))
-    rows = split_coordinates(coords, shape)
-    count = np.shape(coords)[-1]
-    if values.shape != (count,):
-        raise ShapeError(
-            f"Expected values of shape {(count,)}, one for each column of the coordinates, but got {values.shape}. "
-            f"Pass coordinates of shape (ndim, n) and values of shape (n,)."
-        )
-    check_numbers(values.dtype, _NUMBERS)
-    if not rows:
-        return SparseTensor(values.sum(keepdims=True), Pattern._trusted((), layout, ()))
-    if not isinstance(values, jax.core.Tracer):
-        pattern, summed = Pattern.of_entries(rows, given := np.asarray(values), shape, layout)
-        return SparseTensor(values, pattern) if summed is given else _make(summed, pattern, None, fresh=True)
-    pattern, built = Pattern.from_rows(rows, shape, layout)
-    return SparseTensor(_summed(values, built), pattern)
-
-
 def _resolved(format: Format | str | None, ndim: int) -> Format:
     return default_format(ndim) if format is None else Format.of(format, ndim)
 
@@ -211,8 +160,3 @@ def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False)
         return SparseTensor(jnp.array(values, dtype), pattern)
     shared = jax.device_put(values, may_alias=True)  # nothing else refers to this memory, so jax may share it
     return SparseTensor(shared if dtype is None else shared.astype(dtype), pattern)
-
-
-def _summed(values: Any, built: Built) -> Any:
-    """The sums of the traced values that share a slot, shape (nse,). A slot without values is 0."""
-    return values if built.is_identity else dynamic_creation.scatter_sums(values, built.slots(), (built.nse,))

@@ -11,14 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import same_varying
-from jsparse.base.arrays import is_integer, jax_array
+from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES, unrounded
-from jsparse.errors import PatternError, ShapeError
+from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
 from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
-from jsparse.formats.shape import sizes_of
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
@@ -32,28 +31,13 @@ __all__ = [
     "converted",
     "converted_pattern",
     "from_coordinate_blocks",
-    "from_coords",
     "from_traced_coords",
     "from_traced_dense",
+    "given_coordinates",
+    "index_like",
     "scatter_sums",
     "with_derived",
 ]
-
-
-def from_coords(
-    coords: Any, values: Any, shape: Sequence[int], format: Format | str | None, nse: int | None
-) -> SparseTensor:
-    """Make a dynamic tensor with `values` of shape (n,) at integer `coords` of shape (ndim, n), traced or not.
-
-    The default capacity is n entries. Coordinates out of range, negative ones included, are padding. After an overflow
-    float values are NaN; a concrete call raises PatternError instead.
-    """
-    sizes = sizes_of(shape)
-    layout = Format.of("coo" if format is None else format, len(sizes))
-    values = jax_array(values, "an array of numbers to make a SparseTensor from")
-    if values.ndim != 1:
-        raise ShapeError(f"Expected values of shape (n,), one for each column of coords, but got {values.shape}.")
-    return from_coordinate_blocks(coords, values, sizes, layout, True, nse)
 
 
 def from_coordinate_blocks(
@@ -66,7 +50,7 @@ def from_coordinate_blocks(
     """
     sizes = tuple(shape)
     outer = len(sizes) - (blocks.ndim - 1)
-    coords = _index_like(coords, sizes[:outer], blocks.shape[0])
+    coords = index_like(coords, sizes[:outer], blocks.shape[0])
     inner = prod(sizes[outer:])
     if layout.is_dense:
         coordinates = jnp.where(_inside(coords, sizes[:outer]), jnp.asarray(coords), np.array(sizes[:outer])[:, None])
@@ -77,6 +61,9 @@ def from_coordinate_blocks(
     made: SparseTensor
     if dynamic or isinstance(coords, jax.core.Tracer):
         capacity = coords.shape[1] * _block_slots(layout, sizes, range(outer)) * inner if nse is None else nse
+        if 0 in sizes:  # no entry has a place, whatever the capacity
+            type_ = dynamic_type(sizes, layout, 0)
+            return SparseTensor._unchecked(jnp.zeros(0, blocks.dtype), DynamicPattern.empty(type_))
         direct = natural == layout
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_)
@@ -120,13 +107,27 @@ def _inside(coords: Any, sizes: Sequence[int]) -> Any:
     return ((coords >= 0) & (coords < bounds.astype(dtype))).all(axis=0)
 
 
-def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
+def given_coordinates(coords: Any) -> Any:
+    """Coordinates as an array: numpy's, or a traced one, also where a list holds traced rows.
+
+    Raises PatternError if they are no array.
+    """
+    if isinstance(coords, list | tuple) and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(coords)):
+        try:
+            return jnp.asarray(coords)
+        except (TypeError, ValueError) as error:
+            message = f"Expected an array of coordinates, but jax cannot make one: {shortened(error, 160)}."
+            raise PatternError(message) from error
+    return coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
+
+
+def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any:
     """Convert coordinates to int32 or int64 without wrapping: numbers out of range stay out of range.
 
     Concrete coordinates become a numpy array. Raises PatternError for a wrong shape or dtype, ShapeError if they do not
-    number `n`.
+    number `n`, which None leaves open.
     """
-    coords = coords if isinstance(coords, jax.core.Tracer) else as_coordinates(coords)
+    coords = given_coordinates(coords)
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
         raise PatternError(
             f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "
@@ -134,7 +135,7 @@ def _index_like(coords: Any, sizes: tuple[int, ...], n: int) -> Any:
         )
     if not is_integer(coords.dtype) and coords.shape[1]:
         raise PatternError(f"Expected coordinates of an integer dtype, but got {coords.dtype}. Convert them.")
-    if coords.shape[1] != n:
+    if n is not None and coords.shape[1] != n:
         raise ShapeError(
             f"Expected values for {coords.shape[1]} entries, one for each column of the coordinates, but got {n}."
         )
@@ -163,7 +164,7 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
     """
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
-    coords = jnp.asarray(_index_like(coords, type_.shape[:outer], values.shape[0]))
+    coords = jnp.asarray(index_like(coords, type_.shape[:outer], values.shape[0]))
     core = type_
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])

@@ -10,6 +10,7 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.limits import check_bytes
 from jsparse.errors import FormatError, PatternError, shortened
+from jsparse.formats.build_sorted import build_sorted
 from jsparse.formats.format import Format, dimension_name
 
 __all__ = [
@@ -76,25 +77,30 @@ class Built:
         return gather
 
     def summed(self, values: np.ndarray) -> np.ndarray:
-        """(nse,) the sum of the `values` (count,) of each slot, added in the inputs' order; 0 without an input."""
+        """(nse, ...) the sum of each slot's `values` (count, ...), added in the inputs' order; 0 without an input."""
         if self.is_identity:
             return values
-        check_bytes((self.nse,), values.dtype, "the values of all slots", _COMPRESSED)
+        whole = (self.nse, *values.shape[1:])
+        check_bytes(whole, values.dtype, "the values of all slots", _COMPRESSED)
         wide = _summed_in(values.dtype)
         if self.extra is not None and wide != values.dtype:
             with np.errstate(over="ignore"):
                 return self.summed(values.astype(wide)).astype(values.dtype)  # rounded once
-        sums = values if self.first is None else _native.take(np.ascontiguousarray(values), self.first)
+        sums = values if self.first is None else _taken(values, self.first)
         if self.extra is not None and self.extra_group is not None:
             np.add.at(sums, self.extra_group, values[self.extra])
         if self.group_slots is None:
             return sums
-        slots = np.zeros(self.nse, values.dtype)
+        slots = np.zeros(whole, values.dtype)
         slots[self.group_slots] = sums
         return slots
 
     def _slot_dtype(self) -> np.dtype:
         return index_dtype([], [self.count, self.nse])
+
+
+def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    return values[first] if values.ndim > 1 else _native.take(np.ascontiguousarray(values), first)
 
 
 def _summed_in(dtype: np.dtype) -> np.dtype:
@@ -132,16 +138,19 @@ def build(
 ) -> Built:
     """Build the index arrays of entries. `coords` has one array of n int32 or int64 for each dimension.
 
-    Entries with equal coordinates share a slot. `sorted_by` promises that the entries are distinct, and sorted
-    lexicographically by these dimensions. Work and memory are linear in n and in the sizes of outer dense levels.
-    Raises OutsideError if a coordinate is out of bounds, and FormatError if a unique level above a singleton would have
-    to repeat a coordinate.
+    Entries with equal coordinates share a slot. `sorted_by` promises that the entries are distinct, within the shape,
+    and sorted lexicographically by these dimensions. Work and memory are linear in n and in the sizes of outer dense
+    levels. Raises OutsideError if a coordinate is out of bounds, and FormatError if a unique level above a singleton
+    would have to repeat a coordinate.
     """
     count = len(coords[0]) if coords else 0
     if not coords:
         return Built((), 1, count, None, None, None, None)
     suffix = 0 if sorted_by is None else _sorted_suffix(format, sorted_by)
     try:
+        if suffix == format.ndim and (made := build_sorted(coords, shape, format)) is not None:
+            _check_unique(format, made[0])
+            return Built(tuple(made[0]), made[1], count, None, made[2], None, None)
         found = _native.assemble(list(coords), level_tuples(shape, format), suffix)
     except OverflowError as error:
         check_nse(int(float(str(error))), format, shape)

@@ -131,8 +131,8 @@ class Pattern(Owned):
     ) -> tuple[Self, Built]:
         """Make a pattern as `from_coordinates` does, from one array (n,) for each dimension.
 
-        The second result has the slot of each entry. `sorted_by` promises that the entries are distinct, and sorted
-        lexicographically by these dimensions.
+        The second result has the slot of each entry. `sorted_by` promises that the entries are distinct, within
+        the shape, and sorted lexicographically by these dimensions.
         """
         sizes = checked_shape(shape, format)
         try:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jsparse.convert import conversion, creation, jax_sparse, scipy_sparse
-from jsparse.ops import indexing
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
 from jsparse.ops.looking import picture, text
@@ -18,6 +16,8 @@ from jsparse.ops.reductions import arg, reductions
 from jsparse.ops.surgery.prune import drop_zeros, prune
 from jsparse.ops.surgery.regrow import regrow
 from jsparse.ops.surgery.restrict import restrict
+from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
+from jsparse.ops.indexing import getitem, points
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["METHODS", "install"]
@@ -33,7 +33,7 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[SparseTensor, A
 
 
 METHODS: dict[str, Any] = {
-    "from_coords": staticmethod(creation.from_coords),
+    "from_coords": staticmethod(coordinate_creation.from_coords),
     "asformat": conversion.asformat,
     "dynamic": conversion.dynamic,
     "with_transpose": conversion.with_transpose,
@@ -59,7 +59,10 @@ METHODS: dict[str, Any] = {
     "spy": picture.spy,
     "_repr_html_": picture.as_html,
     "__str__": text.as_text,
-    "__getitem__": indexing.take,
+    "__getitem__": getitem.getitem,
+    "take": getitem.take,
+    "coords": property(points.coords),
+    "at_coords": points.at_coords,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
     "__mul__": operators.multiply,

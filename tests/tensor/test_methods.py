@@ -38,7 +38,8 @@ def test_declared_methods_are_installed():
     for name, want in wanted.items():
         method = inspect.getattr_static(jsparse.SparseTensor, name)
         static = isinstance(method, staticmethod)
-        got = parameters(method.__func__ if static else method, static)
+        function = method.fget if isinstance(method, property) else method
+        got = parameters(method.__func__ if static else function, static)
         if name.startswith("__"):  # operators are called by position, so names of parameters do not matter
             want, got = ([(kind, default) for _, kind, default in each] for each in (want, got))
         assert got == want, name

@@ -1,0 +1,147 @@
+"""Creation of sparse tensors from coordinates and values, `SparseTensor.from_coords`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import check_numbers, host_array, jax_array
+from jsparse.base.limits import check_bytes, checked_nse
+from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates, scatter_sums
+from jsparse.errors import FormatError, PatternError, ShapeError, shortened
+from jsparse.formats import Format, Pattern, default_format
+from jsparse.formats.build import Built
+from jsparse.formats.coordinates import split_coordinates
+from jsparse.formats.shape import sizes_of
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["from_coords"]
+
+_NUMBERS = "an array of numbers to make a SparseTensor from"
+
+
+def from_coords(
+    coords: Any,
+    values: Any = 1,
+    shape: Sequence[int] | None = None,
+    format: Format | str | None = "coo",
+    *,
+    nse: int | None = None,
+) -> SparseTensor:
+    """Make a tensor from coordinates and values, in any order. Duplicates are summed, explicit zeros are kept.
+
+        >>> A = SparseTensor.from_coords([[0, 2, 2], [1, 0, 0]], [1.0, 2.0, 3.0], shape=(3, 2))
+        >>> A.nse  # the two entries at (2, 0) share a slot
+        2
+        >>> SparseTensor.from_coords([[0, 2], [1, 0]], shape=(3, 2))  # ones
+        >>> SparseTensor.from_coords([[0, 2]], jnp.ones((2, 8)), shape=(3, 8))  # rows 0 and 2, each of 8 numbers
+
+    Args:
+        coords: integers of any dtype, of shape (ndim, n).
+        values: numbers of shape (n,), or one number for all entries, of the dtype that `jnp.asarray` gives it. For
+            dense blocks, numbers of shape (n, ...): their further axes are the last dimensions of the shape, dense
+            levels store these, and `coords` have no rows for them. Values may be traced, and the tensor is
+            differentiable in them.
+        shape: the size of each dimension. It is required.
+        format: a format, or its name or notation. By default it is coo, followed by the dense levels of blocks; another
+            format for blocks has to end in these levels.
+        nse: the capacity in slots, which makes the pattern dynamic. Traced coordinates make it dynamic, too, with a
+            default capacity for n entries.
+
+    Concrete coordinates without `nse` give a static pattern and have to lie within the shape. In a dynamic pattern,
+    coordinates out of range (negative ones included) are padding. If the entries exceed the capacity, a concrete call
+    raises; a traced call gives float values of NaN, and `overflowed`.
+
+    Raises PatternError (coordinates, capacity, no shape), ShapeError (values), FormatError and SubscriptError (format),
+    DTypeError (int64 indices are needed, but x64 is off).
+    """
+    nse = checked_nse(nse, "from_coords")
+    if shape is None:
+        raise PatternError(
+            "Expected shape= of from_coords, the size of each dimension, which coordinates do not determine. Write "
+            "SparseTensor.from_coords(coords, values, shape=(m, n))."
+        )
+    sizes = sizes_of(shape)
+    coords = given_coordinates(coords)
+    values = _values(values, coords, sizes)
+    dynamic = isinstance(coords, jax.core.Tracer) or nse is not None
+    layout = _layout(format, len(sizes), values.ndim - 1, dynamic)
+    _check_values(values, values.shape[:1], sizes)
+    if dynamic:
+        return from_coordinate_blocks(coords, jnp.asarray(values), sizes, layout, True, nse)
+    return _static(coords, values, sizes, layout)
+
+
+def _values(values: Any, coords: Any, sizes: tuple[int, ...]) -> Any:
+    """The values of the entries as an array, numpy's unless they are jax's. A number is repeated for all entries."""
+    if not isinstance(values, jax.Array):
+        values = host_array(values, _NUMBERS) if np.ndim(values) else jax_array(values, _NUMBERS)
+    check_numbers(values.dtype, _NUMBERS)
+    if values.ndim:
+        return values
+    rows = coords.shape[0] if coords.ndim == 2 else len(sizes)  # other coordinates are refused later
+    shape = (*coords.shape[-1:], *sizes[rows:])
+    check_bytes(shape, values.dtype, "the values of all entries", "Give coordinates a row for each dimension.")
+    if isinstance(values, jax.core.Tracer):
+        return jnp.broadcast_to(values, shape)
+    return np.full(shape, np.asarray(values))
+
+
+def _layout(format: Format | str | None, ndim: int, inner: int, dynamic: bool) -> Format:
+    """The format, whose last levels are dense levels of the last `inner` dimensions, in their order."""
+    if not 0 < inner < ndim:
+        return default_format(ndim) if format is None and not dynamic else Format.of(format or "coo", ndim)
+    if format in (None, "coo"):
+        return Format.of("coo", ndim - inner).with_dense(inner)
+    layout, outer = Format.of(format, ndim), ndim - inner
+    if layout.trailing_dense < inner or layout.order[outer:] != tuple(range(outer, ndim)):
+        raise FormatError(
+            f"Expected a format that ends in dense levels for the last {inner} dimensions, which the values of each "
+            f"entry have, but got {shortened(layout)}. Leave format= out, or convert the tensor by asformat."
+        )
+    return layout
+
+
+def _check_values(values: Any, count: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    """Raise ShapeError unless values have the shape `count` and, for blocks, the last dimensions of the tensor."""
+    axes = values.ndim - 1
+    fits = axes < max(len(sizes), 1)
+    expected = (*count, *sizes[len(sizes) - axes :]) if fits else f"{shortened(count)} or with fewer axes than {sizes}"
+    if values.shape != expected:
+        raise ShapeError(
+            f"Expected values of shape {expected}, one for each column of the coordinates, but got {values.shape}. "
+            "Pass coordinates of shape (ndim, n) and values of shape (n,), or values of shape (n, ...) whose further "
+            "axes are the last dimensions, which coordinates then lack."
+        )
+
+
+def _static(coords: np.ndarray, values: Any, sizes: tuple[int, ...], layout: Format) -> SparseTensor:
+    """Make a tensor with a static pattern. Coordinates have to lie within the shape."""
+    outer = len(sizes) - (values.ndim - 1)
+    rows = split_coordinates(coords, sizes[:outer])
+    _check_values(values, coords.shape[1:], sizes)
+    if not rows:
+        return SparseTensor(values.sum(keepdims=True), Pattern._trusted((), layout, ()))
+    known = not isinstance(values, jax.core.Tracer)
+    if known and outer == len(sizes):
+        pattern, summed = Pattern.of_entries(rows, given := np.asarray(values), sizes, layout)
+        return SparseTensor(values, pattern) if summed is given else _of_own_values(summed, pattern)
+    core, built = Pattern.from_rows(rows, sizes[:outer], Format(layout.levels[:outer]))
+    whole = core.extended(sizes[outer:]) if outer < len(sizes) else core
+    if known and not built.is_identity:
+        return _of_own_values(built.summed(np.asarray(values)).reshape(-1), whole)
+    return SparseTensor(_summed(values, built).reshape(-1), whole)
+
+
+def _of_own_values(values: np.ndarray, pattern: Pattern) -> SparseTensor:
+    """The tensor of values that nothing else refers to, so that jax may share their memory."""
+    return SparseTensor(jax.device_put(values, may_alias=True), pattern)
+
+
+def _summed(values: Any, built: Built) -> Any:
+    """The sums of the values that share a slot, shape (nse, ...). A slot without values is 0."""
+    return values if built.is_identity else scatter_sums(values, built.slots(), (built.nse,))

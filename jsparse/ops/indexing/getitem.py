@@ -1,0 +1,105 @@
+"""Indexing, `A[...]` and `A.take`, with numpy's meaning."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.limits import checked_nse
+from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.ops.indexing.index import read_index
+from jsparse.ops.indexing.masked import elements_where
+from jsparse.ops.indexing.select import select
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["getitem", "take"]
+
+
+def getitem(self: SparseTensor, index: Any) -> Any:
+    """Index a tensor as numpy does. The result is differentiable in the values.
+
+        >>> A[2:10, ::-2]         # a SparseTensor of the stored entries in the range
+        >>> A[3]                  # a row, as a SparseTensor of rank 1
+        >>> A[3, 4]               # an array of shape ()
+        >>> A[[4, 0, 0]], A[mask] # rows, in any order
+        >>> A[rows, columns]      # an array of the elements at these points, of the shape of the index arrays
+        >>> A[A > 0]              # an array of the elements where a SparseTensor of bools is True
+
+    The result is a SparseTensor if a slice, or one index array alone, selects; it is an array if integers and several
+    index arrays index all dimensions. The remaining dimensions keep their kinds of levels. If no level with coordinates
+    remains, the format becomes coo. A dynamic pattern gives a dynamic one, whose capacity is that of the tensor, at
+    most the size of the result. Traced integers and index arrays select nothing where they are out of range, negative
+    ones included; traced index arrays beside slices need a capacity, see `take`.
+
+    Raises ShapeError (out of range, too many indices, shapes that do not agree), PatternError (a capacity is needed),
+    NotYetSupportedError (other forms).
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    if len(items) == 1 and items[0] is Ellipsis:
+        return self  # Flax reads a variable as `variable[...]`, and its leaves may be anything, so nothing is checked
+    check_leaves(self, "A in A[...]")
+    if len(items) == 1 and isinstance(items[0], SparseTensor):
+        return elements_where(self, items[0])
+    return select(self, read_index(items, self.shape), None)
+
+
+def take(self: SparseTensor, indices: Any, axis: int | None = None, *, nse: int | None = None) -> Any:
+    """Select coordinates of one dimension, as `jnp.take` does. The result is differentiable in the values.
+
+        >>> A.take([4, 0, 0], axis=0)         # rows 4, 0 and 0
+        >>> A.take(rows, axis=0, nse=1000)    # rows that are traced; the result has a dynamic pattern
+        >>> A.take(3, axis=1)                 # a column, as a SparseTensor of rank 1
+
+    Args:
+        indices: integers of any shape. Known ones count from the end if they are negative. Traced ones select nothing
+            where they are out of range, negative ones included: the result has no entries there.
+        axis: the dimension. It may be left out for a tensor of one dimension only: taking from the flattened tensor is
+            `A.at_coords(np.unravel_index(indices, A.shape))`.
+        nse: the capacity of a result with a dynamic pattern. Traced `indices` need it, unless they are one integer;
+            so do indices that repeat, if the tensor has a dynamic pattern. For a static result it is an upper bound,
+            which is checked.
+
+    Returns a SparseTensor in which the dimensions of `indices` replace `axis`; an array if no dimension is left.
+
+    Raises ShapeError (an index or the axis is out of range), DTypeError (no integers), PatternError (more than `nse`
+    entries, or `nse` is needed).
+    """
+    check_leaves(self, "A in A.take")
+    nse = checked_nse(nse, "take")
+    dim = _axis(axis, self.ndim)
+    kept = indices if isinstance(indices, jax.core.Tracer) else _integers(indices)
+    if not jnp.issubdtype(kept.dtype, jnp.integer):
+        raise DTypeError(f"Expected indices of A.take to be integers, but got {kept.dtype}. Index by a mask: A[mask].")
+    item = int(kept) if isinstance(kept, np.ndarray) and not kept.ndim else kept
+    return select(self, read_index((*[slice(None)] * dim, item), self.shape), nse)
+
+
+def _axis(axis: Any, ndim: int) -> int:
+    """The dimension that `axis` of `take` is. Raises ShapeError if it is none."""
+    if axis is None and ndim == 1:
+        return 0
+    if axis is None:
+        raise ShapeError(
+            f"Expected axis= of A.take, a dimension of a tensor that has {ndim}. For elements of the flattened tensor "
+            f"write A.at_coords(np.unravel_index(indices, A.shape))."
+        )
+    try:
+        dim = operator.index(axis)
+    except TypeError as error:
+        raise DTypeError(f"Expected axis= of A.take to be an integer, but got {represented(axis)}.") from error
+    if not -ndim <= dim < ndim:
+        raise ShapeError(f"Expected axis= of A.take from {-ndim} to {ndim - 1}, but got {shortened(dim)}.")
+    return dim % ndim
+
+
+def _integers(indices: Any) -> Any:
+    """Known indices as a numpy array, or an array of traced ones from a list of them."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(indices)):
+        return jnp.asarray(indices)
+    array = np.asarray(indices)
+    return array if array.size else array.astype(np.int64)  # numpy reads an empty list as floats

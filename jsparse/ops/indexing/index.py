@@ -1,0 +1,148 @@
+"""Reads an index as numpy does: integers, slices, `...`, None, and arrays of integers or bools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.ops.indexing.items import Shape, expanded, read_item, unsupported, width
+from jsparse.ops.indexing.selection import Label, Selection
+from jsparse.ops.indexing.selector import Strided
+
+__all__ = ["Index", "read_index"]
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index that was read: what it selects, and the dimensions of the result in their order."""
+
+    selection: Selection
+    labels: tuple[Label, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result."""
+        sizes = dict(zip(self.selection.labels, self.selection.shape, strict=True))
+        return tuple(sizes.get(label, 1) for label in self.labels)
+
+
+def read_index(items: Sequence[Any], shape: Shape) -> Index:
+    """Read the items of `A[items]` for a tensor of that shape.
+
+    Raises ShapeError (out of range, too many indices, shapes that do not agree, traced masks), NotYetSupportedError
+    (other forms).
+    """
+    reader = _Reader(shape)
+    for part in expanded([read_item(item) for item in items], shape):
+        reader.read(part)
+    return reader.index()
+
+
+class _Reader:
+    """Reads the parts of an index one after the other.
+
+    Attributes:
+        labels: the dimensions of the result so far, but for those of index arrays.
+        arrays_at: for each integer and each index array, how many labels and how many separators are before it.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.strided: dict[int, Strided] = {}
+        self.tables: dict[int, Any] = {}
+        self.dropped: set[int] = set()
+        self.labels: list[Label] = []
+        self.arrays_at: list[tuple[int, int]] = []
+        self.dim = self.separators = 0
+
+    def read(self, part: Any) -> None:
+        """Read one part, which may be of several dimensions."""
+        dim = self.dim
+        self.dim += width(part)
+        self.separators += part is None or part is Ellipsis or isinstance(part, slice)
+        if part is None:
+            self.labels.append(("new", len(self.labels)))
+        elif isinstance(part, slice):
+            self.strided[dim] = _strided(part, self.shape[dim])
+            self.labels.append(("slice", dim))
+        elif part is not Ellipsis:
+            self.arrays_at.append((len(self.labels), self.separators))
+            if isinstance(part, int):
+                self.strided[dim] = Strided(_wrapped(part, dim, self.shape), 1, 1, self.shape[dim])
+                self.dropped.add(dim)
+            else:
+                self.tables.update(enumerate(_tables(part, dim, self.shape), dim))
+
+    def index(self) -> Index:
+        """The index of all parts."""
+        tables, table_shape = _broadcast(self.tables)
+        selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
+        # As in numpy, dimensions of index arrays come first if a slice, None or `...` separates the arrays or integers.
+        at = self.arrays_at[0][0] if len(set(self.arrays_at)) == 1 else 0
+        own: list[Label] = [("array", axis) for axis in range(len(table_shape))]
+        return Index(selection, (*self.labels[:at], *own, *self.labels[at:]))
+
+
+def _strided(item: slice, size: int) -> Strided:
+    try:
+        start, stop, step = item.indices(size)
+    except (TypeError, ValueError) as error:
+        raise unsupported(f"the slice {shortened(item)}") from error
+    most = max(size, 1)  # any longer step selects the same: one coordinate at most
+    return Strided(start, min(max(step, -most), most), len(range(start, stop, step)), size)
+
+
+def _wrapped(at: int, dim: int, shape: Shape) -> int:
+    if not -shape[dim] <= at < shape[dim]:
+        raise _outside("an index", dim, shape, at)
+    return at % shape[dim]
+
+
+def _tables(part: Any, dim: int, shape: Shape) -> Sequence[Any]:
+    """The index array of each dimension that an array indexes, within the dimension if it is known."""
+    if isinstance(part, jax.core.Tracer):
+        return [part]
+    if part.dtype == np.bool_:
+        if part.shape != shape[dim : dim + part.ndim]:
+            raise ShapeError(
+                f"Expected a mask of shape {shape[dim : dim + part.ndim]}, the size of each dimension that it indexes "
+                f"in a tensor of shape {shortened(shape)}, but got {part.shape}."
+            )
+        return np.nonzero(part)
+    size = shape[dim]
+    outside = (part < -size) | (part >= size)
+    if outside.any():
+        raise _outside("indices", dim, shape, part[outside][0])
+    signed = part.astype(np.int64)
+    signed[signed < 0] += size
+    return [signed]
+
+
+def _outside(what: str, dim: int, shape: Shape, at: Any) -> ShapeError:
+    size = shape[dim]
+    return ShapeError(
+        f"Expected {what} from {-size} to {size - 1} for dimension {dim} of a tensor of shape {shortened(shape)}, but "
+        f"got {shortened(at)}."
+    )
+
+
+def _broadcast(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
+    """The index arrays in one shape, and that shape."""
+    shapes = [table.shape for table in tables.values()]
+    try:
+        common = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise ShapeError(f"Expected index arrays whose shapes broadcast, but got {shortened(shapes)}.") from error
+    return {dim: _repeated(table, common) for dim, table in tables.items()}, common
+
+
+def _repeated(table: Any, shape: Shape) -> Any:
+    if table.shape == shape:
+        return table
+    return (jnp if isinstance(table, jax.core.Tracer) else np).broadcast_to(table, shape)

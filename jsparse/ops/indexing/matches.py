@@ -1,0 +1,73 @@
+"""Equal numbers in two arrays: which entries have the coordinates, or the tuples of coordinates, that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jsparse import _native
+
+__all__ = ["joint_keys", "matches"]
+
+
+def matches(keys: np.ndarray, wanted: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs (m, n) with `keys[m] == wanted[n]`, sorted by m, then by n. All keys lie in [0, extent)."""
+    order = None if (wanted[1:] >= wanted[:-1]).all() else np.argsort(wanted, kind="stable")
+    ordered = wanted if order is None else wanted[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        entries, offsets = _repeated_matches(keys, ordered, extent)
+    else:
+        entries, offsets = _distinct_matches(keys, ordered, extent)
+    return entries, offsets if order is None else order[offsets]
+
+
+def _distinct_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """`matches` for sorted and distinct numbers."""
+    if _is_small(extent, keys, ordered):
+        offsets = _native.invert(ordered, extent)[keys]
+        entries = np.flatnonzero(offsets >= 0)
+        return entries, offsets[entries]
+    offsets = np.searchsorted(ordered.astype(keys.dtype, copy=False), keys)
+    found = offsets < len(ordered)
+    found[found] = ordered[offsets[found]] == keys[found]
+    entries = np.flatnonzero(found)
+    return entries, offsets[entries]
+
+
+def _repeated_matches(keys: np.ndarray, ordered: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """`matches` for sorted numbers that repeat."""
+    if _is_small(extent, keys, ordered):
+        pointers = _native.compress(np.ascontiguousarray(ordered), extent, np.int64)
+        first, last = pointers[keys], pointers[keys + 1]
+    else:
+        ordered = ordered.astype(keys.dtype, copy=False)
+        first, last = np.searchsorted(ordered, keys, "left"), np.searchsorted(ordered, keys, "right")
+    counts = last - first
+    entries = np.repeat(np.arange(len(keys)), counts)
+    return entries, np.arange(len(entries)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+
+
+def _is_small(extent: int, *arrays: np.ndarray) -> bool:
+    """Whether a table of all keys is no larger than the arrays, up to a factor."""
+    return extent <= 4 * sum(map(len, arrays)) + 64
+
+
+def joint_keys(
+    entries: Sequence[np.ndarray], points: Sequence[np.ndarray], sizes: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """One integer for each tuple of coordinates, equal for equal tuples: (keys of entries, keys of points, extent)."""
+    left, right, extent = entries[0].astype(np.int64), points[0].astype(np.int64), sizes[0]
+    for a, b, size in zip(entries[1:], points[1:], sizes[1:], strict=True):
+        if extent * size >= 2**62:  # numbers of the tuples, and of the coordinates, are small
+            left, right, extent = _numbered(left, right)
+            a, b, size = _numbered(a, b)
+        left, right, extent = left * size + a, right * size + b, extent * size
+    return left, right, extent
+
+
+def _numbered(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Distinct small numbers for distinct elements of two arrays, and a bound on the numbers."""
+    distinct, numbers = np.unique(np.concatenate([left, right]), return_inverse=True)
+    numbers = numbers.reshape(-1)
+    return numbers[: len(left)], numbers[len(left) :], max(len(distinct), 1)

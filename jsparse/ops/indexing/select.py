@@ -1,0 +1,90 @@
+"""What an index that was read selects: on the host, by mapped coordinates, or by an einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.errors import PatternError
+from jsparse.formats import Pattern
+from jsparse.formats.retype import extended_type
+from jsparse.ops.indexing.index import Index
+from jsparse.ops.indexing.mapped import select_mapped
+from jsparse.ops.indexing.points import elements_at
+from jsparse.ops.indexing.selection import Label, Selection
+from jsparse.ops.indexing.static import select_static
+from jsparse.ops.indexing.tables import check_capacity, select_by_tables
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["select"]
+
+
+def select(tensor: SparseTensor, index: Index, nse: int | None) -> Any:
+    """The elements at points, as an array, or the selected entries, as a SparseTensor.
+
+    `nse` is the capacity of a result with a dynamic pattern, and an upper bound for a static one.
+    """
+    selection = index.selection
+    if _selects_points(selection):
+        return _elements(tensor, selection).reshape(index.shape)
+    if tensor.is_dynamic and selection.dropped:
+        selection = selection.without_integers()
+    return _arranged(_selected(tensor, selection, nse), selection.labels, index.labels)
+
+
+def _selects_points(selection: Selection) -> bool:
+    """Whether integers and index arrays index all dimensions, and it is not one array that selects along one."""
+    slices = len(selection.strided) > len(selection.dropped)
+    along_one = len(selection.tables) == 1 and selection.table_shape != ()
+    return bool(selection.extents) and not slices and not along_one
+
+
+def _elements(tensor: SparseTensor, selection: Selection) -> jax.Array:
+    points = [
+        selection.tables[dim].reshape(-1)
+        if dim in selection.tables
+        else np.full(selection.points, selection.strided[dim].start)
+        for dim in range(tensor.ndim)
+    ]
+    return elements_at(tensor, points, selection.points)
+
+
+def _selected(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
+    """The selection, with its dimensions in the order of its labels."""
+    if selection.is_whole:
+        return tensor
+    if isinstance(tensor.pattern, Pattern) and selection.is_known:
+        made = select_static(tensor, tensor.pattern, selection)
+        if nse is not None and made.nse > nse:
+            raise PatternError(
+                f"Expected nse= of at least {made.nse:,}, the slots that are selected from {tensor!r}, but got "
+                f"nse={nse:,}. Pass more, or leave it out."
+            )
+        return made
+    slices, made = selection.of_slices(), tensor
+    if not slices.is_whole:
+        if isinstance(tensor.pattern, Pattern):
+            made = select_static(tensor, tensor.pattern, slices)
+        else:
+            selectors = [slices.strided[dim] for dim in range(tensor.ndim)]
+            made = select_mapped(tensor, selectors, None if selection.tables else nse)
+    if selection.tables:
+        made = select_by_tables(made, selection.of_tables(), nse)
+    check_capacity(made, tensor)
+    return made
+
+
+def _arranged(made: SparseTensor, labels: Sequence[Label], wanted: Sequence[Label]) -> SparseTensor:
+    """The tensor, whose dimensions are `labels`, with those that None adds, in the order `wanted`."""
+    labels = [*labels, *(label for label in wanted if label[0] == "new")]
+    axes = [labels.index(label) for label in wanted]
+    added, pattern = [1] * (len(labels) - made.ndim), made.pattern
+    if not added and axes == sorted(axes):
+        return made
+    if isinstance(pattern, Pattern):
+        return SparseTensor._unchecked(made.values, pattern.extended(added).transposed(axes))
+    extended = pattern.retyped(extended_type(pattern.type, added))
+    return SparseTensor._unchecked(made.values, extended.transposed(axes))

@@ -1,0 +1,101 @@
+"""Selections by index arrays that are traced, or from a dynamic pattern: einsums with index relations.
+
+`A[rows]` is Σ_i S(n, i) · A(i, j) with S(n, rows[n]) = 1: the statement `C[n, j] = A[rows[n], j]`. So derivatives,
+batches and overflow are those of einsums, and an index out of range contributes nothing. The arrays are operands of a
+compiled program, which serves all arrays of their shape.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.errors import PatternError
+from jsparse.formats import Format, Pattern
+from jsparse.ops.evaluate import evaluate
+from jsparse.ops.indexing.left_format import left_format
+from jsparse.ops.indexing.matches import joint_keys
+from jsparse.ops.indexing.selection import Selection
+from jsparse.tensor.dense import dense_levels
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["check_capacity", "select_by_tables"]
+
+
+def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
+    """The selected entries of a tensor, on a dynamic pattern with a capacity of `nse`.
+
+    All dimensions without an index array are whole. Raises PatternError if `nse` is None and nothing bounds the number
+    of entries.
+    """
+    format = left_format(tensor.format, selection.parts, selection.tables)
+    arrays = {f"t{dim}": table if table.ndim else table[None] for dim, table in selection.tables.items()}
+    if format.is_dense:
+        return dense_levels(_taken(tensor, arrays, text=_statement(selection), format="dense", nse=None), format)
+    capacity = _bound(tensor, selection) if nse is None else nse
+    made: SparseTensor = _taken(tensor, arrays, text=_statement(selection), format=format, nse=capacity)
+    return made
+
+
+@partial(jax.jit, static_argnames=("text", "format", "nse"))
+def _taken(tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Format | str, nse: int | None) -> Any:
+    made = evaluate(text, A=tensor, **arrays, out_format=format, nse=nse)
+    if isinstance(made, SparseTensor) and not made.is_dynamic:  # it is known to be empty
+        return made.dynamic(nse)
+    return made
+
+
+def _statement(selection: Selection) -> str:
+    """The statement of a selection. An index array of rank 0 has one axis, which is summed."""
+    axes = ", ".join(f"n{axis}" for axis in range(max(len(selection.table_shape), 1)))
+    source = [f"t{d}[{axes}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
+    target = [f"n{n}" if kind == "array" else f"i{n}" for kind, n in selection.labels]
+    return f"C[{', '.join(target)}] = A[{', '.join(source)}]"
+
+
+def _bound(tensor: SparseTensor, selection: Selection) -> int:
+    """The most slots that can be selected. Raises PatternError if nothing bounds them."""
+    if not selection.strided:
+        return selection.points
+    if selection.points <= 1:
+        return tensor.nse if tensor.is_dynamic else _longest(tensor, selection)
+    if selection.is_known and tensor.is_dynamic and _is_distinct(selection):
+        return tensor.nse
+    why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
+    raise PatternError(
+        f"Expected nse=, the capacity of the result, for a selection from {tensor!r} by index arrays that {why}, since "
+        f"its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
+    )
+
+
+def _is_distinct(selection: Selection) -> bool:
+    """Whether known index arrays select no point twice."""
+    listed = selection.listed()
+    keys = joint_keys(listed, listed, [selection.extents[dim] for dim in sorted(selection.tables)])[0]
+    return len(np.unique(keys)) == len(keys)
+
+
+def _longest(tensor: SparseTensor, selection: Selection) -> int:
+    """The most slots of a static pattern that share a coordinate, in the indexed dimension in which they are fewest."""
+    assert isinstance(tensor.pattern, Pattern)
+    rows, nse = tensor.pattern.rows(), tensor.nse
+    counts = [
+        np.bincount(rows[dim]) if tensor.shape[dim] <= 4 * nse + 64 else np.unique(rows[dim], return_counts=True)[1]
+        for dim in selection.tables
+    ]
+    return min(int(count.max(initial=0)) for count in counts)
+
+
+def check_capacity(made: SparseTensor, source: SparseTensor) -> None:
+    """Raise PatternError if a known result has more entries than its capacity, although its source has not."""
+    overflowed = made.overflowed
+    if isinstance(overflowed, jax.core.Tracer) or not np.any(overflowed) or np.any(source.overflowed):
+        return
+    count = int(np.max(made.nnz))
+    raise PatternError(
+        f"Expected at most nse={made.nse:,} entries in a selection from {source!r}, but there are {count:,}. Pass "
+        f"nse={count} or more."
+    )
