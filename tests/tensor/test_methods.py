@@ -17,7 +17,7 @@ def declared():
     found = {}
     for node in block.body:
         node.returns, node.decorator_list = None, []
-        for argument in [*node.args.args, *node.args.kwonlyargs]:
+        for argument in filter(None, [*node.args.args, node.args.vararg, *node.args.kwonlyargs]):
             argument.annotation = None
         scope = {}
         exec(compile(ast.Module([node], []), "declared", "exec"), scope)
