@@ -170,7 +170,8 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
         blocks = prod(type_.shape[outer:])
         core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
     made = assemble(coords, core)
-    summed = _gather_sums(values.reshape(values.shape[0], -1) if values.ndim > 1 else values, made, core.nse)
+    rest = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
+    summed = _gather_sums(values.reshape(values.shape[0], *rest), made, core.nse)
     return _checked(summed.reshape(-1), DynamicPattern(type_, made.arrays))
 
 

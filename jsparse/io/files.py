@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from jsparse.base.arrays import given_dtype
-from jsparse.convert.creation import from_coords
+from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import DTypeError, FileFormatError, ShapeError, represented
 from jsparse.formats import Format, default_format
 from jsparse.formats.shape import sizes_of

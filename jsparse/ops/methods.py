@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
+from jsparse.ops.building import diagonals
 from jsparse.ops.elementwise import binary, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
+from jsparse.ops.indexing import getitem, points
 from jsparse.ops.looking import picture, text
 from jsparse.ops.reductions import arg, reductions
+from jsparse.ops.shaping import axes, ordering, repeating, reshaping
 from jsparse.ops.surgery.prune import drop_zeros, prune
 from jsparse.ops.surgery.regrow import regrow
 from jsparse.ops.surgery.restrict import restrict
-from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
-from jsparse.ops.indexing import getitem, points
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["METHODS", "install"]
@@ -63,6 +65,15 @@ METHODS: dict[str, Any] = {
     "take": getitem.take,
     "coords": property(points.coords),
     "at_coords": points.at_coords,
+    "reshape": reshaping.reshape_method,
+    "ravel": reshaping.ravel,
+    "flatten": reshaping.ravel,
+    "squeeze": axes.squeeze,
+    "swapaxes": axes.swapaxes,
+    "repeat": repeating.repeat,
+    "nonzero": ordering.nonzero,
+    "diagonal": diagonals.diagonal,
+    "trace": diagonals.trace,
     "__matmul__": operators.matmul,
     "__rmatmul__": _reflected(operators.matmul),
     "__mul__": operators.multiply,

@@ -30,6 +30,7 @@ class ValuesKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not
     def __str__(self) -> str:
         return ".values"
 
+
 jax.tree_util.register_static(Pattern)
 
 

@@ -1,0 +1,1 @@
+"""Functions that build tensors: from nothing, from vectors, and from other tensors."""

@@ -1,0 +1,189 @@
+"""Functions of diagonals and triangles: diag, diagonal, trace, tril, triu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import jax_array
+from jsparse.base.limits import check_bytes
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Format
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import agreed_format, default_in, remaining_format
+from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.tensor.dense import dense_levels
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["diag", "diagonal", "trace", "tril", "triu"]
+
+
+def diag(v: Any, k: int = 0, *, format: Format | str | None = None) -> Any:
+    """Make a matrix with a vector on its diagonal number k, or take that diagonal of a matrix, as jnp.diag does.
+
+        >>> jsparse.diag(jnp.ones(1000)) @ A       # an array of any values: all of them are stored
+        >>> jsparse.diag(A)                        # the diagonal of a matrix is an array
+
+    Args:
+        v: a vector, dense or sparse, or a sparse matrix.
+        k: the diagonal: 0 for the main one, above it positive, below it negative.
+        format: the format of the matrix, by default csr (dcsr if there are many more rows than entries).
+
+    Returns a SparseTensor for a vector, an array for a matrix.
+    Raises ShapeError for other ranks, FormatError for the format, DTypeError unless `v` holds numbers.
+    """
+    given = as_sparse_operand(v, "jsparse.diag")
+    if not isinstance(given, SparseTensor):
+        array = jax_array(given, "a vector of numbers, or a SparseTensor, for jsparse.diag", shared=False)
+        given = dense_levels(array, Format.dense(array.ndim)) if array.ndim == 1 else array
+    if given.ndim == 1:
+        return _matrix_of(as_tensor(given, "diag"), as_integer(k, "the k of jsparse.diag"), format)
+    if given.ndim != 2 or not isinstance(given, SparseTensor):
+        raise ShapeError(
+            f"Expected a vector, or a sparse matrix, for jsparse.diag, but got a {type(given).__name__} of shape "
+            f"{shortened(given.shape)}. Use jnp.diag for dense matrices."
+        )
+    return diagonal(given, k)
+
+
+def _matrix_of(vector: SparseTensor, k: int, format: Format | str | None) -> SparseTensor:
+    size = vector.shape[0] + abs(k)
+    target = agreed_format([vector], format, (size, size), vector.nse)
+    return relocated([vector], Relocation((_OnDiagonal(max(-k, 0), max(k, 0)),), (size, size), target))
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Take a diagonal of two dimensions, as jnp.diagonal does. It becomes the last dimension of the result.
+
+    The diagonal of a matrix is an array. That of a tensor of more dimensions is a SparseTensor.
+
+        >>> jsparse.diagonal(A, 1)
+
+    Args:
+        offset: the diagonal: 0 for the main one, above it positive, below it negative.
+        axis1, axis2: the dimensions of rows and of columns.
+
+    Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    """
+    tensor = as_tensor(a, "diagonal")
+    found = _diagonal(tensor, offset, axis1, axis2, "diagonal")
+    if found.ndim > 1:
+        return found
+    check_bytes(found.shape, found.dtype, "the diagonal as an array", "Use jsparse.tril(jsparse.triu(A)).")
+    return found.todense() if found.is_dynamic else found.values
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """Sum a diagonal of two dimensions, as jnp.trace does.
+
+    The trace of a matrix is an array of shape (), that of other tensors is sparse or dense as in `jsparse.einsum`.
+
+        >>> jsparse.trace(A)
+
+    Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    """
+    tensor = as_tensor(a, "trace")
+    found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=False)
+    dtype = jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), tensor.dtype)).dtype
+    # No kernel sums unsigned integers of this width. Signed ones wrap to the same bits.
+    summed_in = np.dtype(dtype.name.removeprefix("u"))
+    total: Any = einsum(found, list(range(found.ndim)), list(range(found.ndim - 1)), preferred_element_type=summed_in)
+    return total if dtype == summed_in else total.astype(dtype)
+
+
+def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: str, dense: bool = True) -> SparseTensor:
+    """The diagonal as a SparseTensor. That of a static matrix has a dense level if `dense`."""
+    by = as_integer(offset, f"the offset of jsparse.{what}")
+    rows, columns = as_axes((axis1, axis2), tensor.ndim, what)
+    by = max(min(by, tensor.shape[columns]), -tensor.shape[rows])
+    length = max(min(tensor.shape[rows] - max(-by, 0), tensor.shape[columns] - max(by, 0)), 0)
+    others = tuple(dim for dim in range(tensor.ndim) if dim not in (rows, columns))
+    shape = (*(tensor.shape[dim] for dim in others), length)
+    carried = tuple((dim, n) for n, dim in enumerate(others))
+    if others:
+        target = remaining_format(tensor.format, (*others, rows))
+    else:
+        target = Format.dense(1) if dense and not tensor.is_dynamic else default_in(shape, tensor.nse)
+    one = _Diagonal(rows, columns, by, others, length)
+    return relocated([tensor], Relocation((one,), shape, target, carried))
+
+
+def tril(a: Any, k: int = 0) -> SparseTensor:
+    """Keep the entries on and below diagonal number k of the last two dimensions, as jnp.tril does.
+
+    The result has the tensor's format and only the entries that are kept; a dynamic one has the same nse.
+
+        >>> jsparse.tril(A, -1)  # strictly below the main diagonal
+
+    Raises ShapeError below two dimensions.
+    """
+    return _triangle(a, as_integer(k, "the k of jsparse.tril"), True, "tril")
+
+
+def triu(a: Any, k: int = 0) -> SparseTensor:
+    """Keep the entries on and above diagonal number k of the last two dimensions, as jnp.triu does. See `tril`.
+
+    >>> jsparse.triu(A, 1)  # strictly above the main diagonal
+    """
+    return _triangle(a, as_integer(k, "the k of jsparse.triu"), False, "triu")
+
+
+def _triangle(a: Any, k: int, below: bool, what: str) -> SparseTensor:
+    tensor = as_tensor(a, what)
+    if tensor.ndim < 2:
+        raise ShapeError(
+            f"Expected a tensor of two dimensions or more for jsparse.{what}, but got shape {tensor.shape}."
+        )
+    carried = tuple((dim, dim) for dim in range(tensor.ndim - 2))
+    k = max(min(k, tensor.shape[-1]), -tensor.shape[-2])
+    return relocated([tensor], Relocation((_Triangle(k, below),), tensor.shape, tensor.format, carried, tensor.nse))
+
+
+@dataclass(frozen=True)
+class _OnDiagonal(CoordinateMap):
+    """Moves entry i of a vector to (i + below, i + above)."""
+
+    below: int
+    above: int
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        return [rows[0] + self.below, rows[0] + self.above]
+
+
+@dataclass(frozen=True)
+class _Diagonal(CoordinateMap):
+    """Keeps the entries with column - row = offset; the smaller of both becomes the last coordinate."""
+
+    drops: ClassVar[bool] = True
+    row: int
+    column: int
+    offset: int
+    others: tuple[int, ...]
+    length: int
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        at = rows[self.row] - max(-self.offset, 0)
+        on = (at >= 0) & (at < self.length) & (rows[self.column] - max(self.offset, 0) == at)
+        return [*(rows[dim] for dim in self.others), xnp.where(on, at, -1)]
+
+
+@dataclass(frozen=True)
+class _Triangle(CoordinateMap):
+    """Keeps the entries on one side of diagonal number k, which included."""
+
+    drops: ClassVar[bool] = True
+    k: int
+    below: bool
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        *others, row, column = rows
+        number = column - row
+        kept = number <= self.k if self.below else number >= self.k
+        return [*others, xnp.where(kept, row, -1), column]

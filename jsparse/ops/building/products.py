@@ -1,0 +1,125 @@
+"""Tensors that are made of several tensors: block_diag, kron, outer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsparse.base.arrays import jax_array
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Format
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.formats import affordable, agreed_format, default_in
+from jsparse.ops.relocation.operands import as_tensors
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.shaping.axes import expand_dims
+from jsparse.ops.shaping.joining import Offset, as_row, summed_capacity
+from jsparse.ops.shaping.reshaping import ravel, reshaped
+from jsparse.tensor.leaves import with_sound_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["block_diag", "kron", "outer"]
+
+
+def block_diag(mats: Iterable[Any], *, format: Format | str | None = None) -> SparseTensor:
+    """Make the block diagonal matrix of several matrices, as scipy.sparse.block_diag does. Vectors are rows.
+
+        >>> jsparse.block_diag([A, B]).shape
+
+    Args:
+        mats: tensors of at most two dimensions, of any sizes.
+        format: the format of the result, by default that of the matrices if they agree, else the default.
+
+    Raises ShapeError for no matrices and for more dimensions, DTypeError for dense arrays, FormatError for the format.
+    """
+    given = as_tensors(mats, "block_diag")
+    if any(tensor.ndim > 2 for tensor in given):
+        worst = max(given, key=lambda tensor: tensor.ndim)
+        raise ShapeError(
+            f"Expected matrices for jsparse.block_diag, but got a tensor of shape {shortened(worst.shape)}."
+        )
+    blocks = [tensor if tensor.ndim == 2 else as_row(tensor) for tensor in given]
+    starts = [[0, *accumulate(block.shape[dim] for block in blocks)] for dim in (0, 1)]
+    shape = (starts[0].pop(), starts[1].pop())
+    target = agreed_format(blocks, format, shape, entries := sum(block.nse for block in blocks))
+    if format is None and any(level.kind.is_full for level in target.levels[1:]):
+        target = default_in(shape, entries)  # a dense level below another one would store what is between the blocks
+    maps = tuple(Offset(pair) for pair in zip(*starts, strict=True))
+    return relocated(blocks, Relocation(maps, shape, target, (), summed_capacity(blocks, shape, target)))
+
+
+def kron(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
+    """Compute the Kronecker product of two tensors, sparse or dense, as jnp.kron does.
+
+    It is an einsum, reshaped. The result stores the product of each entry of `a` with each of `b` (all elements of a
+    dense one). If both are sparse and one is dynamic, the capacity is the product of both. Two arrays give an array.
+
+        >>> jsparse.kron(A, jsparse.eye(3)).shape
+
+    Args:
+        format: the format of the result, by default that of the operands if they agree, else the default.
+
+    Raises ShapeError if positions exceed int64, DTypeError for operands without numbers, FormatError for the format.
+    """
+    left, right = (_operand(x, "kron") for x in (a, b))
+    if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):
+        return jnp.kron(left, right)
+    ndim = max(left.ndim, right.ndim)
+    left, right = (_with_rank(x, ndim) for x in (left, right))
+    shape = tuple(m * n for m, n in zip(left.shape, right.shape, strict=True))
+    both = [x for x in (left, right) if isinstance(x, SparseTensor)]
+    first, second = [2 * dim for dim in range(ndim)], [2 * dim + 1 for dim in range(ndim)]
+    product: Any = einsum(left, first, right, second, list(range(2 * ndim)), nse=_product_capacity(both))
+    target = agreed_format(both, format, shape, product.nse)
+    if format is not None:
+        return reshaped(product, shape, target)
+    capacity = product.nse if all(x.format == target for x in both) else None
+    return reshaped(product, shape, affordable(target, shape, product.nse), capacity)
+
+
+def outer(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
+    """Compute the outer product of two vectors, sparse or dense, as jnp.outer does. Other tensors are raveled before.
+
+    It is sparse if an operand is: with the product of every two entries, and a dense level for a dense operand. Two
+    arrays give an array. If both are sparse and one is dynamic, the capacity is the product of both.
+
+        >>> jsparse.outer(v, w)
+
+    Args:
+        format: the format of the result, by default inferred as in `jsparse.einsum`.
+
+    Raises DTypeError for operands without numbers, FormatError for the format.
+    """
+    left, right = (_operand(x, "outer") for x in (a, b))
+    if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):
+        return jnp.outer(left, right)
+    left, right = (ravel(x) if isinstance(x, SparseTensor) else x.reshape(-1) for x in (left, right))
+    both = [x for x in (left, right) if isinstance(x, SparseTensor)]
+    found: Any = einsum(left, [0], right, [1], [0, 1], nse=_product_capacity(both))
+    return found if format is None else found.asformat(format)
+
+
+def _product_capacity(tensors: Sequence[SparseTensor]) -> int | None:
+    """The product of the capacities of two sparse factors, if one of them is dynamic."""
+    if len(tensors) < 2 or not any(tensor.is_dynamic for tensor in tensors):
+        return None
+    return tensors[0].nse * tensors[1].nse
+
+
+def _operand(x: Any, what: str) -> Any:
+    given = as_sparse_operand(x, f"jsparse.{what}")
+    if isinstance(given, SparseTensor):
+        return with_sound_leaves(given, lambda: f"an operand of jsparse.{what}")
+    return jax_array(given, f"the operands of jsparse.{what} to be arrays of numbers or SparseTensors")
+
+
+def _with_rank(x: Any, ndim: int) -> Any:
+    """The operand with dimensions of size 1 in front, up to the rank."""
+    missing = ndim - x.ndim
+    if not missing:
+        return x
+    return expand_dims(x, tuple(range(missing))) if isinstance(x, SparseTensor) else x.reshape((1,) * missing + x.shape)

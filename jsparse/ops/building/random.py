@@ -1,0 +1,178 @@
+"""Random sparse tensors, sampled without a dense array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.convert.dynamic_creation import from_coordinate_blocks
+from jsparse.errors import ShapeError, represented, shortened
+from jsparse.formats import Format, Pattern
+from jsparse.formats.dynamic import DynamicType, sufficient_nse
+from jsparse.formats.shape import sizes_of
+from jsparse.ops.building.filled import float_or
+from jsparse.ops.relocation.formats import default_in
+from jsparse.ops.relocation.operands import as_integer
+from jsparse.ops.relocation.values import gathered
+from jsparse.tensor.dynamic_pattern import check_width
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["random"]
+
+Sampler: TypeAlias = Callable[[Any, tuple[int, ...], Any], Any]
+
+CROWDED = 4  # of shapes with at most this many elements per entry, plus SMALL, all elements are shuffled
+SMALL = 64
+
+
+def random(
+    key: Any,
+    shape: int | Sequence[int],
+    *,
+    nse: int | None = None,
+    density: float | None = None,
+    dtype: Any = None,
+    format: Format | str | None = None,
+    sampler: Sampler | None = None,
+) -> SparseTensor:
+    """Make a tensor with entries at random places: every set of `nse` places is equally likely.
+
+    A known key gives a static pattern. A traced one, inside jit or vmap, gives a dynamic pattern with the same entries.
+    Memory is linear in the entries, whatever the shape.
+
+        >>> jsparse.random(jax.random.key(0), (1000, 800), density=0.01)
+        >>> jsparse.random(key, (10**6, 10**6), nse=100, sampler=jax.random.normal)
+
+    Args:
+        key: a key of jax.random.
+        nse: the number of stored entries.
+        density: in place of `nse`, the stored entries relative to all elements, from 0 to 1.
+        dtype: the dtype of the values, by default JAX's float.
+        format: by default csr for matrices (dcsr if there are many rows), else all levels compressed.
+        sampler: a function `sampler(key, (nse,), dtype)` that gives the values. The default samples floats uniformly
+            from [0, 1), complex numbers with such parts, integers from their whole range; bools are True.
+
+    Raises ShapeError for numbers that do not fit, PatternError for the shape, FormatError for the format, DTypeError
+    for the dtype, or if int64 is needed but x64 is off.
+    """
+    sizes = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
+    count, kind = _count(sizes, nse, density), float_or(dtype)
+    layout = default_in(sizes, count) if format is None else Format.of(format, len(sizes))
+    if max((*sizes, count)) >= 2**31:
+        check_width(np.dtype(np.int64), f"a random tensor of shape {shortened(sizes)}")
+    if isinstance(key, jax.core.Tracer):
+        return _random(key, sizes, count, kind, layout, sampler)
+    with jax.ensure_compile_time_eval():
+        return _random(key, sizes, count, kind, layout, sampler)
+
+
+def _random(
+    key: Any, sizes: tuple[int, ...], count: int, dtype: np.dtype, layout: Format, sampler: Sampler | None
+) -> SparseTensor:
+    for_places, for_values = jax.random.split(key)
+    coords = _places(for_places, sizes, count)
+    values = (
+        _default(for_values, count, dtype) if sampler is None else jnp.asarray(sampler(for_values, (count,), dtype))
+    )
+    if values.shape != (count,):
+        raise ShapeError(
+            f"Expected the sampler to give values of shape ({count},), as it was asked, but got {values.shape}."
+        )
+    if not sizes:
+        return SparseTensor(values.astype(dtype) if count else jnp.zeros(1, dtype), Pattern._trusted((), layout, ()))
+    if isinstance(key, jax.core.Tracer):
+        capacity = sufficient_nse(DynamicType(sizes, layout, count), layout)
+        return from_coordinate_blocks(coords, values.astype(dtype), sizes, layout, True, capacity)
+    pattern, built = Pattern.from_rows(list(np.asarray(coords)), sizes, layout)
+    return SparseTensor(gathered([values], None if built.is_identity else built.gather(), 1, dtype), pattern)
+
+
+def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> int:
+    """The number of entries. Raises ShapeError unless exactly one of both arguments says it, in range."""
+    total = prod(sizes)
+    if (nse is None) == (density is None):
+        raise ShapeError(f"Expected either nse= or density= for jsparse.random, but got nse={nse}, density={density}.")
+    if density is not None:
+        try:
+            share = float(density)
+        except (TypeError, ValueError):  # it is traced, or no number
+            share = -1
+        if not 0 <= share <= 1:
+            raise ShapeError(f"Expected a known density= from 0 to 1, but got {represented(density)}.")
+        return round(share * total)
+    count = as_integer(nse, "nse= of jsparse.random")
+    if not 0 <= count <= total:
+        raise ShapeError(
+            f"Expected nse= from 0 to {shortened(total)}, the elements of a tensor of shape {shortened(sizes)}, but "
+            f"got {shortened(count)}."
+        )
+    return count
+
+
+def _default(key: Any, count: int, dtype: np.dtype) -> Any:
+    """Sample more values than necessary, so that few different programs are compiled, and take the first ones."""
+    shape = (_power_of_two(count),)
+    if jnp.issubdtype(dtype, jnp.integer):
+        bits = jax.random.bits(key, shape, np.dtype(f"uint{8 * dtype.itemsize}"))
+        values = jax.lax.bitcast_convert_type(bits, dtype)
+    elif jnp.issubdtype(dtype, jnp.complexfloating):
+        values = jax.lax.complex(*jax.random.uniform(key, (2, *shape), np.dtype(f"float{4 * dtype.itemsize}")))
+    else:
+        values = jnp.ones(shape, dtype) if dtype == np.bool_ else jax.random.uniform(key, shape, dtype)
+    return (values if isinstance(values, jax.core.Tracer) else np.asarray(values))[:count]
+
+
+def _power_of_two(n: int) -> int:
+    """The least power of two that is not less than n, and at least SMALL."""
+    return 1 << max(n - 1, SMALL - 1).bit_length()
+
+
+def _places(key: Any, sizes: tuple[int, ...], count: int) -> Any:
+    """The coordinates of `count` distinct elements, shape (ndim, count).
+
+    Known numbers are sorted by numpy, which gives the same places and compiles no program.
+    """
+    dtype = np.dtype(np.int64 if max((*sizes, 0)) >= 2**31 else np.int32)
+    if not sizes or not count:
+        return np.zeros((len(sizes), count), dtype)
+    total = prod(sizes)
+    if total <= CROWDED * count + SMALL:
+        return _shuffled(_known(jax.random.bits(key, (2, _power_of_two(total)), np.uint32)), sizes, count, dtype)
+    # Drawing with replacement until there are `count` distinct elements makes every set of that size equally likely. Of
+    # less than a quarter of all elements at most one draw in four repeats an earlier one, so 3/2 · count + 64 draws
+    # contain fewer with a probability below 1e-12. Entries that are missing then would be padding.
+    draws = _power_of_two(count + count // 2 + SMALL)
+    return _first_distinct(_known(_drawn(key, np.array(sizes, dtype), draws)), count)
+
+
+@partial(jax.jit, static_argnames="draws", inline=True)
+def _drawn(key: Any, sizes: Any, draws: int) -> Any:
+    return jax.random.randint(key, (sizes.shape[0], draws), 0, sizes[:, None], sizes.dtype)
+
+
+def _known(x: Any) -> Any:
+    return x if isinstance(x, jax.core.Tracer) else np.asarray(x)
+
+
+def _shuffled(bits: Any, sizes: tuple[int, ...], count: int, dtype: np.dtype) -> Any:
+    """The first `count` elements in the order of random bits."""
+    xnp: Any = np if isinstance(bits, np.ndarray) else jnp
+    first = xnp.lexsort(tuple(bits[:, : prod(sizes)]))[:count]
+    return xnp.stack(xnp.unravel_index(first, sizes)).astype(dtype)
+
+
+def _first_distinct(candidates: Any, count: int) -> Any:
+    """The first `count` distinct columns."""
+    xnp: Any = np if isinstance(candidates, np.ndarray) else jnp
+    order = xnp.lexsort(tuple(candidates))  # stable, so of equal columns the first one stays first
+    ordered = candidates[:, order]
+    repeated = xnp.concatenate([xnp.zeros(1, np.bool_), (ordered[:, 1:] == ordered[:, :-1]).all(0)])
+    place = xnp.argsort(order)
+    chosen = xnp.argsort(repeated[place], stable=True)[:count]
+    return xnp.where(repeated[place][chosen], -1, candidates[:, chosen])

@@ -1,0 +1,64 @@
+"""Blocks: the trailing dense levels that a relocation carries along, so that it moves blocks instead of elements.
+
+The *lead* of a tensor is what remains without these levels: its dimensions keep their order. Values then have shape
+(positions of the lead, elements of a block).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from jsparse.formats import DynamicType, Format, Level, Pattern
+
+__all__ = ["Lead", "lead_pattern", "lead_type", "split_format"]
+
+
+@dataclass(frozen=True)
+class Lead:
+    """How a format of some shape splits into its lead and the levels of a block.
+
+    Attributes:
+        dims: the dimensions of the lead.
+        shape: their sizes.
+        format: the format of the lead, with dimensions renumbered.
+        block_dims: the dimensions of a block, in storage order.
+        block: their sizes.
+    """
+
+    dims: tuple[int, ...]
+    shape: tuple[int, ...]
+    format: Format
+    block_dims: tuple[int, ...]
+    block: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """The number of elements in a block."""
+        return prod(self.block)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """For each dimension of the tensor its number after the lead was extended by the block."""
+        order = (*self.dims, *self.block_dims)
+        return tuple(order.index(dim) for dim in range(len(order)))
+
+
+def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
+    """Split off the last `carried` levels, which have to be dense."""
+    levels = format.levels[: format.ndim - carried]
+    block_dims = tuple(level.dim for level in format.levels[format.ndim - carried :])
+    dims = tuple(sorted(level.dim for level in levels))
+    own = Format(tuple(Level(level.kind, dims.index(level.dim), level.unique) for level in levels))
+    return Lead(dims, tuple(shape[d] for d in dims), own, block_dims, tuple(shape[d] for d in block_dims))
+
+
+def lead_pattern(pattern: Pattern, lead: Lead) -> Pattern:
+    """The lead of a static pattern, over the same index arrays."""
+    return Pattern._trusted(lead.shape, lead.format, pattern.arrays, pattern.identity()) if lead.block else pattern
+
+
+def lead_type(type_: DynamicType, lead: Lead) -> DynamicType:
+    """The lead of a dynamic pattern's type. Its index arrays are the same."""
+    return DynamicType(lead.shape, lead.format, type_.nse // lead.elements) if lead.block else type_

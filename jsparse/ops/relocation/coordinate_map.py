@@ -1,0 +1,59 @@
+"""Coordinate maps: functions from the coordinates of an entry to those that it has in the result."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = ["Composed", "CoordinateMap", "Rows"]
+
+Rows = Sequence[Any]
+"""The coordinates of n entries: an integer array (n,) for each dimension, None for a dimension that is carried."""
+
+
+class CoordinateMap(ABC):
+    """A function of coordinates. Maps are immutable and hashable, since compiled programs are cached by them.
+
+    Attributes:
+        drops: whether it gives negative coordinates to entries that the result lacks.
+        reads_values: whether it depends on the values, so that the result's pattern does.
+    """
+
+    drops: ClassVar[bool] = False
+    reads_values: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        """Map the coordinates of n entries.
+
+        Args:
+            rows: the coordinates. Those of padding are out of range, and their results do not matter.
+            values: (n,) the values, if the map reads values.
+            xnp: numpy or jax.numpy, whichever the arrays belong to.
+
+        Returns an array (n,) for each dimension of the result. Arrays (n, c) and (n, 1) make c copies of each entry.
+        """
+
+    @property
+    def largest(self) -> int:
+        """The largest number that occurs on the way, apart from coordinates. It decides on int32 or int64."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Composed(CoordinateMap):
+    """One map after the other, the first one first."""
+
+    maps: tuple[CoordinateMap, ...]
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        for one in self.maps:
+            rows = one(rows, values, xnp)
+        return rows
+
+    @property
+    def largest(self) -> int:
+        """The largest number of any map."""
+        return max(one.largest for one in self.maps)

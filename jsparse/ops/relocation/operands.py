@@ -1,0 +1,71 @@
+"""Checks of what the functions that build and reshape tensors are given: tensors, axes, sizes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.tensor.leaves import with_sound_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["as_axes", "as_axis", "as_integer", "as_tensor", "as_tensors"]
+
+
+def as_tensor(x: Any, what: str) -> SparseTensor:
+    """The operand of the function `what` as a SparseTensor with sound leaves.
+
+    Raises DTypeError for a dense array, LeafError for leaves that do not fit the pattern.
+    """
+    x = as_sparse_operand(x, f"jsparse.{what}")
+    if not isinstance(x, SparseTensor):
+        raise DTypeError(
+            f"Expected a SparseTensor, BCOO, BCSR or scipy.sparse array for jsparse.{what}, but got a "
+            f"{type(x).__name__}. Make one by jsparse.asarray(x), or use jax.numpy for dense arrays."
+        )
+    return with_sound_leaves(x, lambda: f"an operand of jsparse.{what}")
+
+
+def as_tensors(xs: Iterable[Any], what: str) -> list[SparseTensor]:
+    """The operands of a function of several tensors.
+
+    Raises ShapeError if there is none, DTypeError if `xs` is one tensor or one of them is dense.
+    """
+    if isinstance(as_sparse_operand(xs, f"jsparse.{what}"), SparseTensor) or not isinstance(xs, Iterable):
+        raise DTypeError(f"Expected a sequence of tensors for jsparse.{what}, but got a {type(xs).__name__}.")
+    tensors = [as_tensor(x, what) for x in xs]
+    if not tensors:
+        raise ShapeError(f"Expected at least one tensor for jsparse.{what}, but got none.")
+    return tensors
+
+
+def as_integer(x: Any, expected: str) -> int:
+    """Convert to int. Raises ShapeError, with `expected` in its message, unless `x` is a concrete integer."""
+    try:
+        return operator.index(x)
+    except TypeError as error:
+        raise ShapeError(f"Expected {expected} to be a known integer, but got {represented(x)}.") from error
+
+
+def as_axis(axis: Any, ndim: int, what: str) -> int:
+    """An axis, counted from the start. Raises ShapeError if it is out of range."""
+    at = as_integer(axis, f"the axis of jsparse.{what}")
+    if not -ndim <= at < ndim:
+        raise ShapeError(
+            f"Expected an axis of jsparse.{what} from {-ndim} to {ndim - 1}, for {ndim} dimensions, but got "
+            f"{shortened(at)}."
+        )
+    return at % ndim
+
+
+def as_axes(axis: Any, ndim: int, what: str) -> tuple[int, ...]:
+    """One axis or several, counted from the start; all for None. Raises ShapeError unless they differ, in range."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, Sequence) else [axis]
+    axes = tuple(as_axis(one, ndim, what) for one in given)
+    if len(set(axes)) < len(axes):
+        raise ShapeError(f"Expected different axes for jsparse.{what}, but got {shortened(axis)}.")
+    return axes

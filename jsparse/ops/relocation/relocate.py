@@ -1,0 +1,186 @@
+"""Applies coordinate maps to the stored entries of tensors, and makes the tensor of all results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.convert.dynamic_creation import from_traced_coords
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Format, Pattern
+from jsparse.formats.retype import extended_type
+from jsparse.formats.shape import sizes_of
+from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
+from jsparse.ops.relocation.coordinate_map import CoordinateMap
+from jsparse.ops.relocation.values import gathered, is_known
+from jsparse.primitives.routine import expand
+from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Relocation", "relocated"]
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """What to make of some tensors' entries. The result depends on this and on the tensors alone.
+
+    Attributes:
+        maps: the coordinate map of each tensor. No two entries may meet.
+        shape: the shape of the result.
+        format: its format.
+        carried: pairs of a dimension of the tensors and the dimension of the result that it becomes as it is. Maps get
+            None for such a dimension if its level is one of the last, dense levels of all tensors and of the result.
+        capacity: the capacity of a dynamic result, in slots. By default every entry may need a block of its own.
+    """
+
+    maps: tuple[CoordinateMap, ...]
+    shape: tuple[int, ...]
+    format: Format
+    carried: tuple[tuple[int, int], ...] = ()
+    capacity: int | None = None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether coordinates, or numbers on the way to them, need int64."""
+        return max(*self.shape, *(one.largest for one in self.maps), 0) >= 2**31
+
+
+def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> SparseTensor:
+    """Move the entries of tensors: the result has all of them, at the coordinates that the maps say.
+
+    It is static if all tensors are, unless a map reads traced values. It is differentiable in the values, which promote
+    as in jnp. If a dynamic tensor overflowed, the result has.
+
+    Raises ShapeError if coordinates do not fit int64, DTypeError if they need int64 but x64 is off, FormatError and
+    PatternError if the format cannot store the entries.
+    """
+    sizes_of(relocation.shape)
+    _check_largest(relocation)
+    known = all(isinstance(tensor.pattern, Pattern) for tensor in tensors)
+    for one, tensor in zip(relocation.maps, tensors, strict=True):
+        known &= not one.reads_values or is_known(tensor.values)
+    carried = _carried_levels(tensors, relocation)
+    return (_static if known else _dynamic)(tuple(tensors), relocation, carried)
+
+
+def _check_largest(relocation: Relocation) -> None:
+    largest = max(one.largest for one in relocation.maps)
+    if largest >= 2**63:
+        raise ShapeError(
+            f"Expected positions that an int64 counts, but those of shape {shortened(relocation.shape)} reach "
+            f"{float(largest):.3g}. Reshape in steps whose merged dimensions have fewer than 2**63 elements."
+        )
+
+
+def _carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> int:
+    """The number of last levels that are dense, and of carried dimensions, in all tensors and in the result."""
+    formats = [*(tensor.format for tensor in tensors), relocation.format]
+    most = min(min(format.trailing_dense, format.ndim - 1) for format in formats)
+    pairs, count = set(relocation.carried), 0
+    while count < most:
+        *sources, target = (format.levels[format.ndim - 1 - count].dim for format in formats)
+        if not relocation.shape[target] or any((source, target) not in pairs for source in sources):
+            break
+        count += 1
+    return count
+
+
+def _static(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried: int) -> SparseTensor:
+    target = split_format(relocation.format, relocation.shape, carried)
+    found, picks, offset = [], [], 0
+    for tensor, one in zip(tensors, relocation.maps, strict=True):
+        lead = split_format(tensor.format, tensor.shape, carried)
+        assert isinstance(tensor.pattern, Pattern)
+        pattern = lead_pattern(tensor.pattern, lead)
+        rows, picked = _moved_rows(tensor, pattern, lead, one, target, relocation.is_wide)
+        found.append(rows)
+        picks.append(np.arange(offset, offset + pattern.nse) if picked is None else picked + offset)
+        offset += pattern.nse
+    whole = [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in zip(*found, strict=True)]
+    pattern, built = Pattern.from_rows(whole, target.shape, target.format)
+    pick = picks[0] if len(picks) == 1 else np.concatenate(picks)
+    gather = None
+    if not (built.is_identity and len(pick) == offset and bool((pick == np.arange(offset)).all())):
+        slots = built.gather()
+        gather = np.append(pick, -1)[slots]  # a slot without an entry reads the -1 at the end
+    dtype = jnp.result_type(*(tensor.values for tensor in tensors))
+    values = gathered([tensor.values for tensor in tensors], gather, target.elements, dtype)
+    if target.block:
+        pattern = pattern.extended(target.block).transposed(target.axes)
+    return SparseTensor._unchecked(values, pattern)
+
+
+def _moved_rows(
+    tensor: SparseTensor, pattern: Pattern, lead: Lead, one: CoordinateMap, target: Lead, wide: bool
+) -> tuple[list[np.ndarray], np.ndarray | None]:
+    """The new coordinates of entries, for each dimension of the lead, and their old slots; None for all in order."""
+    rows: list[Any] = [None] * tensor.ndim
+    for dim, row in zip(lead.dims, pattern.rows(), strict=True):
+        rows[dim] = row.astype(np.int64) if wide else row
+    moved = one(rows, np.asarray(tensor.values) if one.reads_values else None, np)
+    kept = [moved[dim] for dim in target.dims]
+    copies = np.broadcast_shapes(*(row.shape for row in kept))[1:]
+    flat = [np.broadcast_to(row, (pattern.nse, *copies)).reshape(-1) for row in kept]
+    picked = np.repeat(np.arange(pattern.nse), copies[0]) if copies else None
+    if one.drops:
+        stays = np.flatnonzero(np.logical_and.reduce([row >= 0 for row in flat]))
+        flat = [row[stays] for row in flat]
+        picked = stays if picked is None else picked[stays]
+    return flat, picked
+
+
+@partial(jax.jit, static_argnames=("relocation", "carried"), inline=True)
+def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried: int) -> SparseTensor:
+    target = split_format(relocation.format, relocation.shape, carried)
+    dtype = jnp.result_type(*(tensor.values for tensor in tensors))
+    if relocation.is_wide:
+        reached = max(*relocation.shape, *(one.largest for one in relocation.maps))
+        check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
+    leads = [split_format(tensor.format, tensor.shape, carried) for tensor in tensors]
+    parts = [
+        _moved_entries(tensor, lead, one, target, relocation.is_wide)
+        for tensor, lead, one in zip(tensors, leads, relocation.maps, strict=True)
+    ]
+    wide = np.result_type(*(coords.dtype for coords, _ in parts))
+    coords = jnp.concatenate([coords.astype(wide) for coords, _ in parts], axis=1)
+    blocks = jnp.concatenate([blocks.astype(dtype) for _, blocks in parts])
+    capacity = relocation.capacity
+    if capacity is None:
+        inner = target.format.levels[target.format.ndim - target.format.trailing_dense :]
+        capacity = coords.shape[1] * target.elements * int(np.prod([target.shape[v.dim] for v in inner], dtype=object))
+    type_ = dynamic_type(target.shape, target.format, capacity // max(target.elements, 1))
+    made = from_traced_coords(coords, blocks.reshape(-1, *target.block), extended_type(type_, target.block))
+    pattern, values = made.pattern, made.values
+    assert isinstance(pattern, DynamicPattern)
+    for tensor in tensors:
+        if isinstance(tensor.pattern, DynamicPattern):
+            pattern = pattern.overflowed_with(tensor.pattern)
+    return SparseTensor._unchecked(pattern.poisoned(values), pattern.transposed(target.axes))
+
+
+def _moved_entries(tensor: SparseTensor, lead: Lead, one: CoordinateMap, target: Lead, wide: bool) -> tuple[Any, Any]:
+    """The new coordinates of entries, shape (dimensions of the lead, n), and their blocks, shape (n, elements)."""
+    if isinstance(tensor.pattern, DynamicPattern):
+        coords = expand(tensor.pattern.arrays, lead_type(tensor.pattern.type, lead))
+    else:
+        coords = jnp.asarray(lead_pattern(tensor.pattern, lead).to_coords())
+    coords = coords.astype(np.int64) if wide else coords
+    sizes = np.array(lead.shape, coords.dtype)[:, None]
+    used = ((coords >= 0) & (coords < sizes)).all(axis=0)
+    rows: list[Any] = [None] * tensor.ndim
+    for dim, row, size in zip(lead.dims, coords, lead.shape, strict=True):
+        rows[dim] = jnp.where(used, row, jnp.asarray(size, coords.dtype))
+    values = jax.lax.stop_gradient(tensor.values) if one.reads_values else None
+    moved = one(rows, values, jnp)
+    kept = [moved[dim] for dim in target.dims]
+    shape = np.broadcast_shapes(*(row.shape for row in kept))
+    used = used.reshape(-1, *[1] * (len(shape) - 1))
+    flat = jnp.stack([jnp.broadcast_to(jnp.where(used, row, -1), shape).reshape(-1) for row in kept])
+    blocks = tensor.values.reshape(len(used), lead.elements)
+    return flat, jnp.repeat(blocks, shape[1], axis=0) if len(shape) > 1 else blocks

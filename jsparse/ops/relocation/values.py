@@ -1,0 +1,81 @@
+"""The values of a relocated tensor: a gather from the values of the tensors that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse import _native
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import DTYPES
+from jsparse.ops.evaluate import evaluate
+
+__all__ = ["gathered", "is_known", "on_device"]
+
+_FEWER = "Use a format with fewer dense levels."
+
+
+def is_known(x: Any) -> bool:
+    """Whether an array's elements can be read now: it is not traced, and all of it is in this process."""
+    return not isinstance(x, jax.core.Tracer) and getattr(x, "is_fully_addressable", True)
+
+
+def on_device(x: np.ndarray) -> jax.Array:
+    """The jax array of a numpy array that nothing else refers to. It is known while a program is traced, too."""
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(x, may_alias=True)
+
+
+def gathered(values: Sequence[Any], gather: np.ndarray | None, block: int, dtype: Any) -> jax.Array:
+    """Gather blocks from several arrays of values, which are numbered through.
+
+    Known values are gathered on the host, since XLA would compile a program for every length. Traced values are
+    gathered by an einsum over the index relation of `gather`, whose derivative is the gather in the other direction.
+
+    Args:
+        values: arrays of shape (blocks · block,) that promote to `dtype`.
+        gather: (slots,) the number of the block in each slot, -1 for zeros. None leaves the blocks as they are.
+
+    Returns values of shape (slots · block,).
+    """
+    if gather is None and len(values) == 1 and values[0].dtype == dtype:
+        return values[0] if isinstance(values[0], jax.Array) else jnp.asarray(values[0])
+    if gather is not None:
+        check_bytes((len(gather), block), dtype, "the values of all slots", _FEWER)
+    if all(is_known(x) for x in values):
+        return on_device(_on_host([np.asarray(x).astype(dtype, copy=False) for x in values], gather, block))
+    arrays = [jnp.asarray(x).astype(dtype) for x in values]
+    whole = arrays[0] if len(arrays) == 1 else jnp.concatenate(arrays)
+    if gather is None:
+        return whole
+    if not whole.size or not len(gather):
+        return jnp.zeros(len(gather) * block, dtype)
+    return _by_relation(whole, gather, block)
+
+
+def _on_host(values: Sequence[np.ndarray], gather: np.ndarray | None, block: int) -> np.ndarray:
+    whole = np.ascontiguousarray(values[0]) if len(values) == 1 else np.concatenate(values)
+    if gather is None:
+        return whole.copy() if len(values) == 1 else whole
+    if not whole.size:
+        return np.zeros(len(gather) * block, whole.dtype)
+    if block == 1:
+        return _native.take(whole, gather)
+    blocks = whole.reshape(-1, block)[np.maximum(gather, 0)]
+    blocks[gather < 0] = 0
+    return blocks.reshape(-1)
+
+
+def _by_relation(values: jax.Array, gather: np.ndarray, block: int) -> jax.Array:
+    if values.dtype.name not in DTYPES:  # no kernel has this dtype
+        whole = values.reshape(-1, block)
+        slots = np.where(gather < 0, len(whole), gather)  # out of range, where `get` gives 0
+        return whole.at[slots].get(mode="fill", fill_value=0).reshape(-1)
+    if block == 1:
+        return evaluate("C[q] = V[G[q]]", V=values, G=gather)  # type: ignore[return-value]
+    out: Any = evaluate("C[q, t] = V[G[q], t]", V=values.reshape(-1, block), G=gather)
+    return out.reshape(-1)

@@ -1,0 +1,1 @@
+"""Functions that reshape, join and reorder tensors."""

@@ -1,0 +1,144 @@
+"""Functions that add, drop and permute dimensions. Index arrays are shared wherever the levels allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import DynamicType, Format, Level, Pattern
+from jsparse.formats.retype import extended_type
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import remaining_format
+from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+
+__all__ = ["expand_dims", "moveaxis", "squeeze", "swapaxes"]
+
+
+def expand_dims(a: Any, axis: int | Sequence[int]) -> SparseTensor:
+    """Insert dimensions of size 1, as jnp.expand_dims does. They are dense levels; the index arrays are shared.
+
+        >>> jsparse.expand_dims(A, 0).shape
+        (1, 1000, 800)
+
+    Args:
+        axis: the places of the new dimensions in the result, one or several.
+
+    Raises ShapeError for an axis out of range or given twice.
+    """
+    tensor = as_tensor(a, "expand_dims")
+    count = len(axis) if isinstance(axis, Sequence) else 1
+    ndim = tensor.ndim + count
+    new = as_axes(axis, ndim, "expand_dims")
+    kept, added = iter(range(tensor.ndim)), iter(range(tensor.ndim, ndim))
+    axes = [next(added) if dim in new else next(kept) for dim in range(ndim)]
+    pattern = tensor.pattern
+    if isinstance(pattern, Pattern):
+        return SparseTensor._unchecked(tensor.values, pattern.extended([1] * count).transposed(axes))
+    wider = pattern.retyped(extended_type(pattern.type, [1] * count))
+    return SparseTensor._unchecked(tensor.values, wider.transposed(axes))
+
+
+def squeeze(a: Any, axis: Axis = None) -> Any:
+    """Remove dimensions of size 1, as jnp.squeeze does: those of `axis`, or all (None).
+
+    Dimensions that dense levels store are removed without touching the index arrays; otherwise the pattern is made
+    anew. An array of shape () results if no dimension is left.
+
+        >>> jsparse.squeeze(A[:, None]).shape
+
+    Raises ShapeError for an axis out of range, or of another size than 1.
+    """
+    tensor = as_tensor(a, "squeeze")
+    if axis is None:
+        dims = tuple(dim for dim, size in enumerate(tensor.shape) if size == 1)
+    else:
+        dims = as_axes(axis, tensor.ndim, "squeeze")
+    if any(tensor.shape[dim] != 1 for dim in dims):
+        raise ShapeError(
+            f"Expected axes of size 1 to squeeze, but got axis {shortened(axis)} of a tensor of shape "
+            f"{shortened(tensor.shape)}."
+        )
+    if tensor.ndim and len(dims) == tensor.ndim:
+        return einsum(tensor, list(range(tensor.ndim)), [])
+    full = [level.dim for level in tensor.format.levels if level.dim in dims and level.kind.is_full]
+    tensor = _without_dense(tensor, full)
+    left = [dim - sum(other < dim for other in full) for dim in dims if dim not in full]
+    return _without_sparse(tensor, left) if left else tensor
+
+
+def _without_dense(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
+    """Remove dense levels of size 1. They have one position below each parent, so no index array changes."""
+    if not dims:
+        return tensor
+    kept = [dim for dim in range(tensor.ndim) if dim not in dims]
+    levels = [level for level in tensor.format.levels if level.dim in kept]
+    format = Format(tuple(Level(level.kind, kept.index(level.dim), level.unique) for level in levels))
+    shape = tuple(tensor.shape[dim] for dim in kept)
+    pattern = tensor.pattern
+    if isinstance(pattern, Pattern):
+        return SparseTensor._unchecked(
+            tensor.values, Pattern._trusted(shape, format, pattern.arrays, pattern.identity())
+        )
+    return SparseTensor._unchecked(
+        tensor.values, DynamicPattern(DynamicType(shape, format, pattern.nse), pattern.arrays)
+    )
+
+
+def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
+    """Remove levels of size 1 that store coordinates."""
+    kept = tuple(dim for dim in range(tensor.ndim) if dim not in dims)
+    shape = tuple(tensor.shape[dim] for dim in kept)
+    format = remaining_format(tensor.format, kept)
+    carried = tuple((dim, n) for n, dim in enumerate(kept))
+    return relocated([tensor], Relocation((_Kept(kept),), shape, format, carried, tensor.nse))
+
+
+@dataclass(frozen=True)
+class _Kept(CoordinateMap):
+    """Leaves out all dimensions but `dims`."""
+
+    dims: tuple[int, ...]
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        return [rows[dim] for dim in self.dims]
+
+
+def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> SparseTensor:
+    """Move dimensions to other places, as jnp.moveaxis does. Values and index arrays are shared.
+
+        >>> jsparse.moveaxis(A, 0, -1)
+
+    Raises ShapeError for axes out of range, given twice, or as many sources as destinations are not.
+    """
+    tensor = as_tensor(a, "moveaxis")
+    sources = as_axes([source] if not isinstance(source, Sequence) else source, tensor.ndim, "moveaxis")
+    targets = as_axes([destination] if not isinstance(destination, Sequence) else destination, tensor.ndim, "moveaxis")
+    if len(sources) != len(targets):
+        raise ShapeError(
+            f"Expected as many destinations as sources for jsparse.moveaxis, but got {len(sources)} sources and "
+            f"{len(targets)} destinations."
+        )
+    order = [dim for dim in range(tensor.ndim) if dim not in sources]
+    for target, dim in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, dim)
+    return tensor.transpose(order)
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> SparseTensor:
+    """Exchange two dimensions, as jnp.swapaxes does. Values and index arrays are shared.
+
+        >>> jsparse.swapaxes(A, 0, 1)  # A.T of a matrix
+
+    Raises ShapeError for an axis out of range.
+    """
+    tensor = as_tensor(a, "swapaxes")
+    first, second = as_axis(axis1, tensor.ndim, "swapaxes"), as_axis(axis2, tensor.ndim, "swapaxes")
+    order = list(range(tensor.ndim))
+    order[first], order[second] = second, first
+    return tensor.transpose(order)

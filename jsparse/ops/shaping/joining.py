@@ -1,0 +1,179 @@
+"""Functions that join tensors along a dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Format, Level
+from jsparse.formats.levels import DENSE
+from jsparse.ops.relocation.blocks import split_format
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import agreed_format, default_in
+from jsparse.ops.relocation.operands import as_axis, as_tensor, as_tensors
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.shaping.axes import expand_dims
+from jsparse.ops.shaping.reshaping import ravel
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Offset", "as_row", "concatenate", "hstack", "stack", "summed_capacity", "vstack"]
+
+
+def concatenate(tensors: Iterable[Any], axis: int | None = 0, *, format: Format | str | None = None) -> SparseTensor:
+    """Join tensors along an existing dimension, as jnp.concatenate does.
+
+    The result is dynamic if a tensor is; its capacity is then the sum of all.
+
+        >>> jsparse.concatenate([A, B], axis=1)
+
+    Args:
+        tensors: tensors of one rank whose sizes agree but for that of `axis`.
+        axis: the dimension; None for the concatenation of all tensors' `ravel`.
+        format: the format of the result, by default that of the tensors if they agree, else the default.
+
+    Raises ShapeError for no tensors and for shapes that do not fit, DTypeError for dense arrays, FormatError for the
+    format.
+    """
+    given = as_tensors(tensors, "concatenate")
+    if axis is None:
+        given, axis = [ravel(tensor) for tensor in given], 0
+    first = given[0]
+    at = as_axis(axis, first.ndim, "concatenate")
+    for tensor in given[1:]:
+        if tensor.ndim != first.ndim or any(
+            m != n for dim, (m, n) in enumerate(zip(tensor.shape, first.shape, strict=True)) if dim != at
+        ):
+            raise ShapeError(
+                f"Expected tensors whose shapes agree but for axis {at} to concatenate, but got "
+                f"{shortened(first.shape)} and {shortened(tensor.shape)}."
+            )
+    sizes = [tensor.shape[at] for tensor in given]
+    shape = (*first.shape[:at], sum(sizes), *first.shape[at + 1 :])
+    target = agreed_format(given, format, shape, sum(tensor.nse for tensor in given))
+    if len(given) == 1:
+        return first if target == first.format or format is None else first.asformat(target)
+    maps = tuple(Offset.along(at, first.ndim, start) for start in accumulate([0, *sizes[:-1]]))
+    carried = tuple((dim, dim) for dim in range(first.ndim) if dim != at)
+    return relocated(given, Relocation(maps, shape, target, carried, summed_capacity(given, shape, target)))
+
+
+def summed_capacity(tensors: Sequence[SparseTensor], shape: tuple[int, ...], format: Format) -> int | None:
+    """The capacity of a joined tensor: a block of the result for each block of a tensor. None if formats differ."""
+    if any(tensor.format != format for tensor in tensors):
+        return None
+    blocks = sum(tensor.nse // max(_block(tensor.shape, format), 1) for tensor in tensors)
+    return blocks * _block(shape, format)
+
+
+def _block(shape: tuple[int, ...], format: Format) -> int:
+    """The number of slots in the trailing dense levels."""
+    return split_format(format, shape, format.trailing_dense).elements
+
+
+def stack(tensors: Iterable[Any], axis: int = 0, *, format: Format | str | None = None) -> SparseTensor:
+    """Join tensors of one shape along a new dimension, as jnp.stack does.
+
+    The result is dynamic if a tensor is; its capacity is then the sum of all. The new dimension is stored outermost, by
+    a dense level above the tensors' own levels if these agree (a stack of coo tensors is coo).
+
+        >>> jsparse.stack([A, B]).shape
+        (2, 1000, 800)
+
+    Args:
+        tensors: tensors of one shape.
+        axis: the place of the new dimension in the result.
+        format: the format of the result.
+
+    Raises ShapeError for no tensors and for shapes that differ, DTypeError for dense arrays, FormatError for the
+    format.
+    """
+    given = as_tensors(tensors, "stack")
+    first = given[0]
+    at = as_axis(axis, first.ndim + 1, "stack")
+    for tensor in given[1:]:
+        if tensor.shape != first.shape:
+            raise ShapeError(
+                f"Expected tensors of one shape to stack, but got {shortened(first.shape)} and "
+                f"{shortened(tensor.shape)}."
+            )
+    if not first.ndim:
+        return concatenate([expand_dims(tensor, 0) for tensor in given], format=format)
+    shape = (*first.shape[:at], len(given), *first.shape[at:])
+    target = _stacked_format(given, at, shape) if format is None else Format.of(format, len(shape))
+    maps = tuple(_Inserted(at, n) for n in range(len(given)))
+    carried = tuple((dim, dim + (dim >= at)) for dim in range(first.ndim))
+    return relocated(given, Relocation(maps, shape, target, carried, _stacked_capacity(given, target, at)))
+
+
+def _stacked_format(tensors: Sequence[SparseTensor], at: int, shape: tuple[int, ...]) -> Format:
+    """A dense level above the levels that all tensors have; coo for coo; else the default."""
+    own, entries = tensors[0].format, sum(tensor.nse for tensor in tensors)
+    if any(tensor.format != own for tensor in tensors):
+        return default_in(shape, entries)
+    if own.name == "coo" and own.ndim > 1:
+        return Format.of("coo", len(shape))
+    below = (Level(level.kind, level.dim + (level.dim >= at), level.unique) for level in own.levels)
+    return Format((Level(DENSE, at), *below))
+
+
+def _stacked_capacity(tensors: Sequence[SparseTensor], target: Format, at: int) -> int | None:
+    """The sum of the capacities, if the result's trailing dense levels store what those of the tensors do."""
+    inner = target.order[target.ndim - target.trailing_dense :]
+    for tensor in tensors:
+        own = tensor.format.order[tensor.ndim - tensor.format.trailing_dense :]
+        if own[len(own) - len(inner) :] != tuple(dim - (dim > at) for dim in inner) or at in inner:
+            return None
+    return sum(tensor.nse for tensor in tensors)
+
+
+def vstack(tensors: Iterable[Any], *, format: Format | str | None = None) -> SparseTensor:
+    """Join tensors along the first dimension, as jnp.vstack does; vectors are rows. See `concatenate`.
+
+    >>> jsparse.vstack([A, v])
+    """
+    given = as_tensors(tensors, "vstack")
+    return concatenate([as_row(tensor) if tensor.ndim < 2 else tensor for tensor in given], 0, format=format)
+
+
+def hstack(tensors: Iterable[Any], *, format: Format | str | None = None) -> SparseTensor:
+    """Join tensors along the second dimension, vectors along their only one, as jnp.hstack does. See `concatenate`.
+
+    >>> jsparse.hstack([A, B])
+    """
+    given = as_tensors(tensors, "hstack")
+    return concatenate(given, 0 if given[0].ndim == 1 else 1, format=format)
+
+
+def as_row(vector: SparseTensor) -> SparseTensor:
+    """The matrix of one row with a vector's entries, or of the one element of a tensor without dimensions."""
+    return as_tensor(expand_dims(vector, 0), "vstack").asformat("csr") if vector.ndim else expand_dims(vector, (0, 1))
+
+
+@dataclass(frozen=True)
+class Offset(CoordinateMap):
+    """Adds to the coordinates of each dimension; None leaves a dimension alone, which may be carried."""
+
+    offsets: tuple[int | None, ...]
+
+    @staticmethod
+    def along(axis: int, ndim: int, start: int) -> Offset:
+        """The offset of one dimension."""
+        return Offset(tuple(start if dim == axis else None for dim in range(ndim)))
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        return [row if by is None else row + by for row, by in zip(rows, self.offsets, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Inserted(CoordinateMap):
+    """Inserts a dimension in which all entries have one coordinate."""
+
+    axis: int
+    coordinate: int
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        known = next(row for row in rows if row is not None)
+        return [*rows[: self.axis], known * 0 + self.coordinate, *rows[self.axis :]]

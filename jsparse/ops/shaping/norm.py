@@ -1,0 +1,129 @@
+"""Norms of vectors and matrices. Elements that are not stored count as zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import NotYetSupportedError, ShapeError, represented
+from jsparse.formats import Format, Level
+from jsparse.formats.levels import COMPRESSED
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.operands import as_axes, as_tensor
+from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+
+__all__ = ["norm"]
+
+
+def norm(a: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> jax.Array:
+    """Compute a norm of a vector or a matrix, or of those along `axis`, as jnp.linalg.norm does. It is an array.
+
+        >>> jsparse.norm(A)            # the root of the sum of squares
+        >>> jsparse.norm(A, 1)         # the largest column sum of absolute values
+        >>> jsparse.norm(A, axis=1)    # of each row
+
+    Args:
+        ord: None, 2 or any other positive number, inf, -inf or 0 (the number of nonzeros) for vectors; None, "fro", 1,
+            -1, inf or -inf for matrices.
+        axis: one dimension for norms of vectors, two for norms of matrices. By default the tensor is a vector or a
+            matrix itself, or for `ord=None` of any rank.
+        keepdims: keep the dimensions as ones of size 1.
+
+    Raises NotYetSupportedError for orders that need singular values, ShapeError for axes that do not fit.
+    """
+    tensor = as_tensor(a, "norm")
+    axes = as_axes(axis, tensor.ndim, "norm")
+    if not jnp.issubdtype(tensor.dtype, jnp.inexact):
+        tensor = tensor.astype(float)
+    if ord is None or (len(axes) == 1 and ord == 2) or (len(axes) == 2 and ord == "fro"):
+        found = jnp.sqrt(_summed(_map(_square, tensor), axes))
+    elif len(axes) == 1:
+        found = _of_vectors(tensor, ord, axes[0])
+    elif len(axes) == 2:
+        found = _of_matrices(tensor, ord, axes)
+    else:
+        raise ShapeError(
+            f"Expected one axis or two for jsparse.norm with ord={represented(ord)}, but got {len(axes)} of a tensor "
+            f"of {tensor.ndim} dimensions. Pass axis=."
+        )
+    shape = [1 if dim in axes else size for dim, size in enumerate(tensor.shape)]
+    return found.reshape(shape) if keepdims else found
+
+
+def _of_vectors(tensor: SparseTensor, ord: Any, axis: int) -> jax.Array:
+    if ord in (np.inf, -np.inf):
+        return _extreme(abs(tensor), (axis,), largest=ord > 0)
+    if ord == 0:
+        return _summed(_map(_nonzero, tensor), (axis,))
+    if isinstance(ord, str) or not ord > 0:
+        raise NotYetSupportedError(
+            f"Expected ord of jsparse.norm for vectors to be None, a number >= 0, inf or -inf, but got "
+            f"{represented(ord)}. Use jnp.linalg.norm of a dense vector."
+        )
+    if ord == 1:
+        return _summed(abs(tensor), (axis,))
+    return _summed(_map(_power, abs(tensor), exponent=float(ord)), (axis,)) ** (1 / ord)
+
+
+def _of_matrices(tensor: SparseTensor, ord: Any, axes: Sequence[int]) -> jax.Array:
+    if ord not in (1, -1, np.inf, -np.inf):
+        raise NotYetSupportedError(
+            f"Expected ord of jsparse.norm for matrices to be None, 'fro', 1, -1, inf or -inf, but got "
+            f"{represented(ord)}. The 2-norm is the root of the largest eigenvalue of A.T @ A: iterate with A @ x, or "
+            f"use jnp.linalg.norm(A.todense(), {represented(ord)})."
+        )
+    summed, left = axes if ord in (1, -1) else (axes[1], axes[0])
+    kept = [dim for dim in range(tensor.ndim) if dim != summed]
+    sums = einsum(
+        abs(tensor),
+        list(range(tensor.ndim)),
+        kept,
+        out_format=Format(tuple(Level(COMPRESSED, dim) for dim in range(len(kept)))),
+        nse=tensor.nse if tensor.is_dynamic else None,
+    )
+    assert isinstance(sums, SparseTensor)
+    return _extreme(sums, (kept.index(left),), largest=ord > 0)
+
+
+def _extreme(tensor: SparseTensor, axes: Sequence[int], largest: bool) -> jax.Array:
+    """The maximum or minimum of numbers >= 0 over axes, where what is not stored is 0."""
+    indices = list(range(tensor.ndim))
+    kept = [dim for dim in indices if dim not in axes]
+    found: Any = einsum(tensor, indices, kept, out_format="dense", semiring="max_plus" if largest else "min_plus")
+    if largest:
+        return jnp.maximum(found, 0)
+    ones = _map(_one, tensor)
+    count: Any = einsum(ones, indices, kept, out_format="dense")
+    return jnp.where(count < prod(tensor.shape[dim] for dim in axes), jnp.zeros((), found.dtype), found)
+
+
+def _summed(tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
+    kept = [dim for dim in range(tensor.ndim) if dim not in axes]
+    found: Any = einsum(tensor, list(range(tensor.ndim)), kept, out_format="dense")
+    return found
+
+
+def _map(function: Any, tensor: SparseTensor, **options: Any) -> SparseTensor:
+    return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, **options), tensor.pattern)
+
+
+def _square(x: Any) -> Any:
+    return (x * x.conj()).real
+
+
+def _nonzero(x: Any) -> Any:
+    return (x != 0).astype(x.real.dtype)
+
+
+def _one(x: Any) -> Any:
+    return jnp.ones(x.shape, np.int32)
+
+
+def _power(x: Any, exponent: float) -> Any:
+    return x**exponent

@@ -1,0 +1,147 @@
+"""Functions that depend on the values of entries: sort, top_k, nonzero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.formats import Format
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import default_in, relaxed
+from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.values import is_known
+from jsparse.tensor.dense import dense_array, dense_levels
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["nonzero", "sort", "top_k"]
+
+
+def top_k(a: Any, k: int, axis: int = -1) -> SparseTensor:
+    """Keep the k largest stored entries of each row along `axis`; rows with fewer keep all.
+
+    Of equal entries the first ones are kept, and NaN is the largest number, as in jax.lax.top_k. The result has the
+    tensor's format. It is static if the pattern and the values are known; else its capacity is k entries for each row,
+    or the tensor's nse if that is less. It is differentiable in the values.
+
+        >>> jsparse.top_k(A, 8)  # at most 8 entries in each row
+
+    Raises ShapeError for a negative k or an axis out of range, DTypeError for complex numbers.
+    """
+    tensor = as_tensor(a, "top_k")
+    at, count = _ordered(tensor, axis, "top_k"), as_integer(k, "the k of jsparse.top_k")
+    if count < 0:
+        raise ShapeError(f"Expected k >= 0 for jsparse.top_k, but got {count}.")
+    if tensor.format.is_dense and not is_known(tensor.values):
+        tensor = tensor.asformat(default_in(tensor.shape, tensor.nse))
+    block = _trailing(tensor.format, tensor.shape)
+    rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
+    capacity = min(tensor.nse, rows * count * block)
+    return relocated([tensor], Relocation((_Largest(at, count),), tensor.shape, tensor.format, (), capacity))
+
+
+def sort(a: Any, axis: int = -1) -> SparseTensor:
+    """Sort the elements along `axis`, those that are not stored included, as jnp.sort does.
+
+    In each row the negative entries come first, then the zeros, then the other entries; NaN is last. So there are as
+    many entries as before, in other places. The result is static if the pattern and the values are known; else it is
+    dynamic with the tensor's nse. It is differentiable in the values.
+
+        >>> jsparse.sort(A)
+
+    Raises ShapeError for an axis out of range, DTypeError for complex numbers.
+    """
+    tensor = as_tensor(a, "sort")
+    at = _ordered(tensor, axis, "sort")
+    if tensor.format.is_dense:
+        return dense_levels(jnp.sort(dense_array(tensor), at), tensor.format)
+    one = _Sorted(at, tensor.shape[at])
+    return relocated([tensor], Relocation((one,), tensor.shape, relaxed(tensor.format)))
+
+
+def nonzero(a: Any) -> tuple[np.ndarray, ...]:
+    """The coordinates of the stored entries that are not 0, an integer array for each dimension, as jnp.nonzero does.
+
+    They are in C order. NaN is not 0.
+
+        >>> rows, columns = jsparse.nonzero(A)
+
+    Raises PatternError if the tensor is traced or overflowed: their number is only known outside jit.
+    """
+    tensor = as_tensor(a, "nonzero")
+    if not is_known(tensor.values):
+        raise PatternError(
+            f"Expected values that are known, but those of {tensor!r} are traced, and so is the number of nonzeros. "
+            f"Call nonzero outside jit, or take all stored entries by A.to_coords()."
+        )
+    coords, values = tensor.to_coords()
+    coords = coords[:, np.asarray(values) != 0]
+    return tuple(coords[:, np.lexsort(coords[::-1])]) if len(coords) else ()
+
+
+def _ordered(tensor: SparseTensor, axis: int, what: str) -> int:
+    """The axis, counted from the start. Raises DTypeError for values without an order."""
+    if jnp.issubdtype(tensor.dtype, jnp.complexfloating):
+        raise DTypeError(
+            f"Expected real entries for jsparse.{what}, which needs an order, but they are {tensor.dtype}. Order "
+            f"abs(A), or A.with_values(A.values.real)."
+        )
+    return as_axis(axis, tensor.ndim, what)
+
+
+def _trailing(format: Format, shape: tuple[int, ...]) -> int:
+    return prod(shape[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
+
+
+@dataclass(frozen=True)
+class _Largest(CoordinateMap):
+    """Drops all but the `count` largest entries of each row along `axis`."""
+
+    drops: ClassVar[bool] = True
+    reads_values: ClassVar[bool] = True
+    axis: int
+    count: int
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        rank, size, _ = _ranks(rows, -rows[self.axis], values, self.axis, xnp)
+        return [xnp.where(size - rank <= self.count, row, -1) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Sorted(CoordinateMap):
+    """Moves each entry along `axis`, of that `size`, to its place in the sorted row."""
+
+    reads_values: ClassVar[bool] = True
+    axis: int
+    size: int
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        rank, count, negative = _ranks(rows, rows[self.axis], values, self.axis, xnp)
+        place = xnp.where(rank < negative, rank, rank + (self.size - count))
+        return [place.astype(row.dtype) if dim == self.axis else row for dim, row in enumerate(rows)]
+
+
+def _ranks(rows: Rows, ties: Any, values: Any, axis: int, xnp: Any) -> tuple[Any, Any, Any]:
+    """For each entry its rank among those of its row, their number, and the number of negative ones among them.
+
+    Entries are ordered by value, and equal ones by `ties`. Rows are along `axis`.
+    """
+    if values.dtype.itemsize == 2 and jnp.issubdtype(values.dtype, jnp.floating):
+        values = values.astype(np.float32)  # numpy cannot order narrow floats by several keys
+    others = [row for dim, row in enumerate(rows) if dim != axis]
+    order = xnp.lexsort((ties, values, *others))
+    changed = xnp.zeros(max(len(order) - 1, 0), np.bool_)
+    for row in others:
+        changed = changed | (row[order][1:] != row[order][:-1])
+    group = xnp.concatenate([xnp.zeros(min(len(order), 1), np.int32), xnp.cumsum(changed, dtype=np.int32)])
+    first, end = (xnp.searchsorted(group, group, side=side) for side in ("left", "right"))
+    below = xnp.concatenate([xnp.zeros(1, np.int32), xnp.cumsum(values[order] < 0, dtype=np.int32)])
+    place = xnp.argsort(order)
+    found = (xnp.arange(len(order)) - first, end - first, below[end] - below[first])
+    rank, size, negative = (x[place] for x in found)
+    return rank, size, negative

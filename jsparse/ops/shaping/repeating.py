@@ -1,0 +1,153 @@
+"""Functions that repeat elements: repeat, tile, broadcast_to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.limits import check_bytes
+from jsparse.errors import ShapeError, represented, shortened
+from jsparse.formats import Pattern
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import relaxed
+from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.values import is_known, on_device
+from jsparse.ops.shaping.axes import expand_dims
+from jsparse.ops.shaping.reshaping import ravel
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["broadcast_to", "repeat", "tile"]
+
+
+def repeat(a: Any, repeats: int, axis: int | None = None) -> SparseTensor:
+    """Repeat each element along `axis`, as jnp.repeat does; without an axis along that of `ravel`.
+
+    The result stores every repeated entry.
+
+        >>> jsparse.repeat(A, 2, axis=0)  # each row twice
+
+    Args:
+        repeats: a known integer, the same for all elements.
+
+    Raises ShapeError for another or a negative number, and for an axis out of range.
+    """
+    tensor = as_tensor(a, "repeat")
+    count = as_integer(repeats, "the repeats of jsparse.repeat")
+    if count < 0:
+        raise ShapeError(f"Expected repeats >= 0 for jsparse.repeat, but got {count}.")
+    if axis is None:
+        tensor = ravel(tensor)
+    at = as_axis(0 if axis is None else axis, tensor.ndim, "repeat")
+    return _copied(tensor, [count if dim == at else 1 for dim in range(tensor.ndim)], neighbours=True)
+
+
+def tile(a: Any, reps: int | Sequence[int]) -> SparseTensor:
+    """Repeat the whole tensor along each dimension, as jnp.tile does. The result stores every repeated entry.
+
+    Dimensions that `reps` adds are dense levels, which repeat no index array.
+
+        >>> jsparse.tile(A, (2, 3)).shape
+
+    Args:
+        reps: known integers, for the last dimensions if they are fewer.
+
+    Raises ShapeError for a negative number.
+    """
+    tensor = as_tensor(a, "tile")
+    given = reps if isinstance(reps, Sequence) else (reps,)
+    counts = [as_integer(one, "each number of reps of jsparse.tile") for one in given]
+    if any(count < 0 for count in counts):
+        raise ShapeError(f"Expected reps >= 0 for jsparse.tile, but got {represented(reps)}.")
+    added = len(counts) - tensor.ndim
+    tensor = expand_dims(tensor, tuple(range(added))) if added > 0 else tensor
+    return _copied(tensor, [*[1] * -added, *counts], neighbours=False)
+
+
+def broadcast_to(a: Any, shape: int | Sequence[int]) -> SparseTensor:
+    """Repeat dimensions of size 1, and add dimensions in front, as jnp.broadcast_to does.
+
+    The result stores every repeated entry. Added dimensions are dense levels, which repeat no index array.
+
+        >>> jsparse.broadcast_to(A, (16, *A.shape))
+
+    Raises ShapeError if the tensor does not broadcast to the shape.
+    """
+    tensor = as_tensor(a, "broadcast_to")
+    sizes = tuple(as_integer(n, "each size of a shape") for n in (shape if isinstance(shape, Sequence) else (shape,)))
+    added = len(sizes) - tensor.ndim
+    aligned = zip(tensor.shape, sizes[max(added, 0) :], strict=False)
+    if added < 0 or any(m not in (1, n) for m, n in aligned) or any(n < 0 for n in sizes):
+        raise ShapeError(
+            f"Expected a shape that {shortened(tensor.shape)} broadcasts to, with equal sizes from the right but for "
+            f"1, but got {shortened(sizes)}."
+        )
+    tensor = expand_dims(tensor, tuple(range(added))) if added else tensor
+    return _copied(tensor, [n if m == 1 else 1 for m, n in zip(tensor.shape, sizes, strict=True)], neighbours=False)
+
+
+def _copied(tensor: SparseTensor, counts: Sequence[int], neighbours: bool) -> SparseTensor:
+    """Repeat every dimension as often as `counts` says: elements beside each other, or whole copies one by one."""
+    trailing = {level.dim for level in tensor.format.levels[tensor.ndim - tensor.format.trailing_dense :]}
+    if not tensor.format.is_dense:
+        for dim in trailing:
+            if tensor.shape[dim] == 1 and counts[dim] > 1:
+                tensor = _widened(tensor, dim, counts[dim])
+                counts = [1 if d == dim else count for d, count in enumerate(counts)]
+    moved = tuple(dim for dim, count in enumerate(counts) if count != 1)
+    if not moved:
+        return tensor
+    shape = tuple(size * count for size, count in zip(tensor.shape, counts, strict=True))
+    copies = _Copies(tensor.shape, tuple(counts), neighbours)
+    carried = tuple((dim, dim) for dim in range(tensor.ndim) if dim not in moved)
+    format = relaxed(tensor.format)
+    capacity = tensor.nse * prod(counts) if format == tensor.format else None
+    return relocated([tensor], Relocation((copies,), shape, format, carried, capacity))
+
+
+def _widened(tensor: SparseTensor, dim: int, size: int) -> SparseTensor:
+    """Give a trailing dense level another size than 1. Values are repeated, and index arrays shared."""
+    shape = tuple(size if d == dim else n for d, n in enumerate(tensor.shape))
+    order = tensor.format.order
+    below = prod(tensor.shape[d] for d in order[order.index(dim) + 1 :])
+    above = tensor.nse // below if below else 0
+    check_bytes((above, size, below), tensor.dtype, "the repeated values", "Repeat fewer times.")
+    if is_known(tensor.values):
+        whole = np.broadcast_to(np.asarray(tensor.values).reshape(above, 1, below), (above, size, below))
+        values = on_device(whole.reshape(-1).copy())
+    else:
+        values = jnp.broadcast_to(tensor.values.reshape(above, 1, below), (above, size, below)).reshape(-1)
+    pattern: Any = tensor.pattern
+    if isinstance(pattern, Pattern):
+        wide = Pattern._trusted(shape, pattern.format, pattern.arrays, pattern.identity())
+        return SparseTensor._unchecked(values, wide)
+    return SparseTensor._unchecked(
+        values, DynamicPattern(dynamic_type(shape, pattern.format, pattern.nse * size), pattern.arrays)
+    )
+
+
+@dataclass(frozen=True)
+class _Copies(CoordinateMap):
+    """Copies each entry as often as the product of `counts`."""
+
+    sizes: tuple[int, ...]
+    counts: tuple[int, ...]
+    neighbours: bool
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        number, moved = xnp.arange(prod(self.counts)), []
+        for dim in reversed(range(len(rows))):
+            row, count = rows[dim], self.counts[dim]
+            copy = (number % max(count, 1)).astype(row.dtype if row is not None else np.int32)
+            number = number // max(count, 1)
+            if row is not None:
+                row = row[:, None]
+                row = row if count == 1 else row * count + copy if self.neighbours else row + copy * self.sizes[dim]
+            moved.append(row)
+        return moved[::-1]

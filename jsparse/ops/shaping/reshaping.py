@@ -1,0 +1,205 @@
+"""Reshaping, in C order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.named import NAMES, has_name
+from jsparse.formats.retype import extended_type
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.blocks import lead_pattern, lead_type, split_format
+from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
+from jsparse.ops.relocation.formats import affordable, default_in
+from jsparse.ops.relocation.operands import as_integer, as_tensor
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.shaping.axes import expand_dims, squeeze
+from jsparse.tensor.dense import dense_array, dense_levels
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Reshaped", "ravel", "reshape", "reshaped"]
+
+
+def reshape(a: Any, shape: int | Sequence[int], order: str = "C") -> Any:
+    """Reshape in C order, as jnp.reshape does. One size may be -1, which stands for what is left.
+
+    Every stored entry is kept, and nothing dense is made. A coo stays a coo and a csf a csf, a matrix in another named
+    format keeps it if it stays a matrix, and dense levels for the last dimensions stay dense as far as the shape
+    leaves these dimensions together. All others get the default format (dcsr in place of csr if there are many more
+    rows than entries). Adding and removing dimensions of size 1 shares index arrays as `expand_dims` and `squeeze` do.
+    The shape () gives an array.
+
+        >>> jsparse.reshape(A, (-1, 100))
+
+    Raises ShapeError if the sizes do not fit, or positions that have to be computed exceed int64; NotYetSupportedError
+    for another order; DTypeError if a dynamic tensor needs int64 but x64 is off.
+    """
+    return _reshape(as_tensor(a, "reshape"), shape, order)
+
+
+def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> Any:
+    """Reshape in C order: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`."""
+    return _reshape(as_tensor(self, "reshape"), shape[0] if len(shape) == 1 else shape, order)
+
+
+def ravel(a: Any) -> SparseTensor:
+    """Reshape to one dimension, in C order.
+
+    >>> jsparse.ravel(A).shape
+    """
+    return _reshape(as_tensor(a, "ravel"), (-1,), "C")
+
+
+def _reshape(tensor: SparseTensor, shape: Any, order: str) -> Any:
+    if order != "C":
+        raise NotYetSupportedError(
+            f"Expected order='C' to reshape a SparseTensor, but got {represented(order)}. For Fortran order write "
+            f"A.T.reshape(shape[::-1]).T."
+        )
+    sizes = _completed(shape, tensor.shape)
+    if sizes == tensor.shape:
+        return tensor
+    if not sizes:
+        return einsum(tensor, list(range(tensor.ndim)), [])
+    longer = [size for size in sizes if size != 1]
+    if longer and longer == [size for size in tensor.shape if size != 1]:
+        return expand_dims(squeeze(tensor), [dim for dim, size in enumerate(sizes) if size == 1])
+    return reshaped(tensor, sizes)
+
+
+def _completed(shape: Any, old: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with the size for -1. Raises ShapeError unless it has as many elements as the old one."""
+    given = shape if isinstance(shape, Sequence) else (shape,)
+    sizes = [as_integer(size, "each size of a shape") for size in given]
+    total, unknown = prod(old), [n for n, size in enumerate(sizes) if size == -1]
+    if len(unknown) == 1:
+        others = prod(size for size in sizes if size != -1)
+        if others > 0 and total % others == 0:
+            sizes[unknown[0]] = total // others
+    if any(size < 0 for size in sizes) or prod(sizes) != total:
+        raise ShapeError(
+            f"Expected a shape with the {shortened(total)} elements of {shortened(old)}, and -1 at most once, but got "
+            f"{shortened(tuple(sizes))}."
+        )
+    return tuple(sizes)
+
+
+def reshaped(
+    tensor: SparseTensor, shape: tuple[int, ...], format: Format | None = None, capacity: int | None = None
+) -> SparseTensor:
+    """The tensor in another shape with as many elements, in the format that is given, or else in a similar one.
+
+    `capacity` is that of a dynamic result, by default one that suffices in any format.
+    """
+    if not prod(shape):
+        return _without_entries(tensor, shape, format)
+    if tensor.format.is_dense and format is None:
+        return dense_levels(dense_array(tensor).reshape(shape), Format.dense(len(shape)))
+    tensor, own = _with_block(tensor, shape) if format is None else (tensor, 0)
+    target = format or _similar(tensor, shape, own)
+    carried = tuple((tensor.ndim - 1 - n, len(shape) - 1 - n) for n in range(own))
+    if capacity is None and target.trailing_dense == own:
+        capacity = tensor.nse
+    return relocated([tensor], Relocation((Reshaped(tensor.shape, shape, own),), shape, target, carried, capacity))
+
+
+def _without_entries(tensor: SparseTensor, shape: tuple[int, ...], format: Format | None) -> SparseTensor:
+    """The tensor of a shape without elements. Its values are those of the tensor: none."""
+    target = format or default_in(shape, 0)
+    if isinstance(tensor.pattern, DynamicPattern):
+        return SparseTensor._unchecked(tensor.values[:0], DynamicPattern.empty(dynamic_type(shape, target, 0)))
+    rows = [np.zeros(0, np.int32)] * len(shape)
+    return SparseTensor._unchecked(tensor.values[:0], Pattern.from_rows(rows, shape, target)[0])
+
+
+def _similar(tensor: SparseTensor, shape: tuple[int, ...], own: int) -> Format:
+    """The format of the result: its last `own` dimensions are dense, the others have the name that they had."""
+    outer, lead = len(shape) - own, split_format(tensor.format, tensor.shape, own)
+    entries = tensor.nse // max(lead.elements, 1)
+    name = lead.format.name
+    if lead.format.ndim > 1 and name in NAMES and has_name(name, outer):
+        return affordable(Format.of(name, outer), shape, entries).with_dense(own)
+    return default_in(shape[:outer], entries).with_dense(own)
+
+
+def _with_block(tensor: SparseTensor, shape: tuple[int, ...]) -> tuple[SparseTensor, int]:
+    """The tensor with its trailing dense levels in the sizes of the new shape, and the number of these levels.
+
+    Only dense levels that store the last dimensions in order are kept, and only if the new shape's last sizes have the
+    same product.
+    """
+    order, kept = tensor.format.order, 0
+    while kept < min(tensor.format.trailing_dense, tensor.ndim - 1) and order[-1 - kept] == tensor.ndim - 1 - kept:
+        kept += 1
+    for count in range(kept, 0, -1):
+        block, outer = prod(tensor.shape[tensor.ndim - count :]), len(shape)
+        while outer > 1 and prod(shape[outer:]) < block:
+            outer -= 1
+        if block and prod(shape[outer:]) == block:
+            return _in_blocks(tensor, count, shape[outer:]), len(shape) - outer
+    return tensor, 0
+
+
+def _in_blocks(tensor: SparseTensor, count: int, sizes: tuple[int, ...]) -> SparseTensor:
+    """Replace the last `count` dimensions, of trailing dense levels in order, by dense levels of `sizes`."""
+    lead, pattern = split_format(tensor.format, tensor.shape, count), tensor.pattern
+    if isinstance(pattern, Pattern):
+        return SparseTensor._unchecked(tensor.values, lead_pattern(pattern, lead).extended(sizes))
+    type_: DynamicType = extended_type(lead_type(pattern.type, lead), sizes)
+    return SparseTensor._unchecked(tensor.values, DynamicPattern(type_, pattern.arrays))
+
+
+@dataclass(frozen=True)
+class Reshaped(CoordinateMap):
+    """The same position in C order, in another shape. The last `own` dimensions of both shapes are equal.
+
+    The dimensions are merged and split in groups with equal products, so that no position is computed in more
+    dimensions than necessary: (10⁹, 10⁹, 10⁹) to (10¹⁸, 10⁹) needs no number above 10¹⁸.
+    """
+
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+    own: int = 0
+
+    @cached_property
+    def groups(self) -> list[tuple[range, range]]:
+        """Ranges of old and of new dimensions with equal products."""
+        ends, found = (len(self.old) - self.own, len(self.new) - self.own), []
+        i = j = 0
+        while i < ends[0] or j < ends[1]:
+            a, b = i, j
+            i, j = min(i + 1, ends[0]), min(j + 1, ends[1])
+            while (left := prod(self.old[a:i])) != (right := prod(self.new[b:j])):
+                i, j = (i + 1, j) if left < right else (i, j + 1)
+            found.append((range(a, i), range(b, j)))
+        return found
+
+    @property
+    def largest(self) -> int:
+        """The largest position."""
+        return max((prod(self.old[dim] for dim in old) for old, _ in self.groups), default=0)
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        moved: list[Any] = [None] * (len(self.new) - self.own)
+        for old, new in self.groups:
+            position = _merged([rows[dim] for dim in old], [self.old[dim] for dim in old], rows[0] * 0)
+            for dim in reversed(new):
+                moved[dim] = position if dim == new.start else position % self.new[dim]
+                position = position // self.new[dim]
+        return [*moved, *rows[len(self.old) - self.own :]]
+
+
+def _merged(rows: Sequence[Any], sizes: Sequence[int], zero: Any) -> Any:
+    """The position in C order in a tensor of these sizes."""
+    position = zero
+    for row, size in zip(rows, sizes, strict=True):
+        position = position * size + row
+    return position

@@ -1,0 +1,113 @@
+"""Functions that permute the elements along dimensions: flip and roll."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.ops.relocation.coordinate_map import Composed, CoordinateMap, Rows
+from jsparse.ops.relocation.formats import relaxed
+from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.shaping.reshaping import Reshaped
+from jsparse.tensor.sparse_tensor import Axis, SparseTensor
+
+__all__ = ["flip", "roll"]
+
+
+def flip(a: Any, axis: Axis = None) -> SparseTensor:
+    """Reverse the order of the elements along `axis`, one or several, or all (None), as jnp.flip does.
+
+    The result has the tensor's format and nse.
+
+        >>> jsparse.flip(A, 1)
+
+    Raises ShapeError for an axis out of range or given twice.
+    """
+    tensor = as_tensor(a, "flip")
+    axes = as_axes(axis, tensor.ndim, "flip")
+    flipped = _Flipped(tuple(size if dim in axes else None for dim, size in enumerate(tensor.shape)))
+    return _permuted(tensor, flipped, axes)
+
+
+def roll(a: Any, shift: int | Sequence[int], axis: Axis = None) -> SparseTensor:
+    """Shift the elements along `axis`, as jnp.roll does: those that leave at one end come back at the other.
+
+    Without an axis the tensor is rolled as if it had one dimension. The result has the tensor's format, but compressed
+    levels in place of range levels.
+
+        >>> jsparse.roll(A, (1, -2), axis=(0, 1))
+
+    Args:
+        shift: known integers, one for each axis or one for all of them.
+
+    Raises ShapeError for an axis out of range, and for numbers of shifts and axes that do not fit each other.
+    """
+    tensor = as_tensor(a, "roll")
+    given = shift if isinstance(shift, Sequence) else [shift]
+    shifts = [as_integer(one, "the shift of jsparse.roll") for one in given]
+    if axis is None:
+        return _rolled_flat(tensor, sum(shifts))
+    axes = [as_axes(one, tensor.ndim, "roll")[0] for one in (axis if isinstance(axis, Sequence) else [axis])]
+    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
+        raise ShapeError(
+            f"Expected as many shifts as axes for jsparse.roll, or one, but got {shortened(shifts)} and "
+            f"{shortened(axes)}."
+        )
+    count = max(len(shifts), len(axes))
+    total = [0] * tensor.ndim
+    for n in range(count):
+        total[axes[n % len(axes)]] += shifts[n % len(shifts)]
+    moved = tuple(dim for dim, by in enumerate(total) if tensor.shape[dim] and by % tensor.shape[dim])
+    return _permuted(tensor, _rolled_by(tensor.shape, total), moved)
+
+
+def _rolled_flat(tensor: SparseTensor, shift: int) -> SparseTensor:
+    total = prod(tensor.shape)
+    if not total or not shift % total:
+        return tensor
+    whole = (total,)
+    there, back = Reshaped(tensor.shape, whole), Reshaped(whole, tensor.shape)
+    return _permuted(tensor, Composed((there, _rolled_by(whole, [shift]), back)), tuple(range(tensor.ndim)))
+
+
+def _permuted(tensor: SparseTensor, one: CoordinateMap, moved: Sequence[int]) -> SparseTensor:
+    """Apply a permutation of the elements that moves the dimensions `moved` only."""
+    if not moved:
+        return tensor
+    format = tensor.format if isinstance(one, _Flipped) else relaxed(tensor.format)
+    capacity = tensor.nse if format == tensor.format else None
+    carried = tuple((dim, dim) for dim in range(tensor.ndim) if dim not in moved)
+    return relocated([tensor], Relocation((one,), tensor.shape, format, carried, capacity))
+
+
+@dataclass(frozen=True)
+class _Flipped(CoordinateMap):
+    """Reverses the dimensions that have a size here."""
+
+    sizes: tuple[int | None, ...]
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        return [row if size is None else size - 1 - row for row, size in zip(rows, self.sizes, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Rolled(CoordinateMap):
+    """Adds to coordinates modulo the size: (shift, size) with 0 < shift < size for each dimension that moves."""
+
+    shifts: tuple[tuple[int, int] | None, ...]
+
+    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
+        return [row if by is None else _rolled(row, *by, xnp) for row, by in zip(rows, self.shifts, strict=True)]
+
+
+def _rolled(row: Any, shift: int, size: int, xnp: Any) -> Any:
+    return row + xnp.where(row < size - shift, shift, shift - size).astype(row.dtype)  # never above the size
+
+
+def _rolled_by(shape: Sequence[int], shifts: Sequence[int]) -> _Rolled:
+    pairs = ((by % size if size else 0, size) for by, size in zip(shifts, shape, strict=True))
+    return _Rolled(tuple((by, size) if by else None for by, size in pairs))
