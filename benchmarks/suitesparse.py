@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 __all__ = ["dense_step", "import_graphblas", "masked_step", "sparse_step"]
 
-ADDITIONS = {"plus_times": ("plus", 0.0), "min_plus": ("min", np.inf)}  # the operator ⊕ and its zero
+ADDITIONS = {
+    "plus_times": ("plus", 0.0),
+    "plus_second": ("plus", 0.0),
+    "min_plus": ("min", np.inf),
+}  # the operator ⊕ and its zero
 Operator = Callable[..., Any]
 
 

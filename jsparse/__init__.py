@@ -9,6 +9,7 @@ from jsparse.errors import CacheError as CacheError
 from jsparse.errors import CacheWarning as CacheWarning
 from jsparse.errors import ConfigError as ConfigError
 from jsparse.errors import DTypeError as DTypeError
+from jsparse.errors import FileFormatError as FileFormatError
 from jsparse.errors import FormatError as FormatError
 from jsparse.errors import JsparseError as JsparseError
 from jsparse.errors import LeafError as LeafError
@@ -21,6 +22,8 @@ from jsparse.errors import ShapeError as ShapeError
 from jsparse.errors import SubscriptError as SubscriptError
 from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
+from jsparse.io.files import load as load
+from jsparse.io.files import save as save
 from jsparse.ops.building.diagonals import diag as diag
 from jsparse.ops.building.diagonals import diagonal as diagonal
 from jsparse.ops.building.diagonals import trace as trace

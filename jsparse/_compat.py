@@ -128,6 +128,8 @@ def _transpose_names() -> None:
 def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> Any:
     """The abstract value of a result: replicated over the operands' mesh, and varying over their manual axes.
 
+    Without operands it is that of a constant.
+
     Raises ShapeError if the result is too large for memory.
     """
     check_bytes(
@@ -136,6 +138,8 @@ def output_aval(shape: Sequence[int], dtype: Any, operands: Sequence[Any]) -> An
         "a result, a derivative, or a batch of them",
         "Ask for a sparse result (out_format=), sum over more indices, or map over fewer at a time (jax.lax.map).",
     )
+    if not operands:
+        return jax.core.ShapedArray(tuple(shape), dtype)
     first = operands[0]
     replicated = first.sharding.update(spec=jax.sharding.PartitionSpec(*[None] * len(shape)))
     return first.update(shape=tuple(shape), dtype=dtype, weak_type=False, sharding=replicated)

@@ -7,6 +7,7 @@ __all__ = [
     "CacheWarning",
     "ConfigError",
     "DTypeError",
+    "FileFormatError",
     "FormatError",
     "JsparseError",
     "LeafError",
@@ -88,6 +89,10 @@ class ShapeError(JsparseError, ValueError):
 
 class FormatError(JsparseError, ValueError):
     """A format is unknown or inconsistent, or cannot store the tensor."""
+
+
+class FileFormatError(JsparseError, ValueError):
+    """A file of a tensor is damaged, or does not follow its format. The message names the file, and the line if any."""
 
 
 class PatternError(JsparseError, ValueError):

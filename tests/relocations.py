@@ -41,16 +41,17 @@ def as_dense(x):
     return dense
 
 
-def agree(function, expected, *arrays, formats, jit=True):
+def agree(function, expected, *arrays, formats, jit=True, dynamic=True):
     """Compare `function` of tensors with `expected` of arrays, in all formats.
 
-    Dynamic tensors are made in the first format and in the blocks, and `jit` tests the first format only.
+    Tensors are dynamic, too, in the first format and in those with blocks. `jit` tests the first format only.
     """
     want = expected(*arrays)
     for format in formats:
-        for dynamic in (False, True) if format in (formats[0], BLOCKS, CUBES[-1]) else (False,):
-            tensors = [made(x, format, dynamic) for x in arrays]
+        both = dynamic and format in (formats[0], BLOCKS, CUBES[-1])
+        for is_dynamic in (False, True) if both else (False,):
+            tensors = [made(x, format, is_dynamic) for x in arrays]
             for call in (function, jax.jit(function)) if jit and format == formats[0] else (function,):
                 found = as_dense(call(*tensors))
                 assert found.shape == want.shape
-                np.testing.assert_array_equal(found, want, err_msg=f"{format} dynamic={dynamic}")
+                np.testing.assert_array_equal(found, want, err_msg=f"{format} dynamic={is_dynamic}")

@@ -29,6 +29,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = [
     "assembled",
     "converted",
+    "converted_pattern",
     "from_coordinate_blocks",
     "from_traced_coords",
     "from_traced_dense",
@@ -214,6 +215,12 @@ def assembled(coords: Any, values: Any, type_: DynamicType, already: DynamicPatt
     return _checked(_gather_sums(values, made, type_.nse), DynamicPattern(type_, made.arrays), already)
 
 
+def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
+    """Convert a dynamic pattern to another format or capacity. If it overflowed, the result has, too."""
+    made = assemble(expand(pattern.arrays, pattern.type), type_)
+    return _checked_pattern(DynamicPattern(type_, made.arrays), pattern)
+
+
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     """The pattern with a transposed index, which stores the entries of its core in the reverse order of levels."""
     if pattern.derived:
@@ -248,7 +255,13 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
 
 
 def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:
-    """Make the tensor, with values of NaN if it overflowed, or if the pattern `already` that it is made from did.
+    """Make the tensor, with values of NaN if it overflowed. Raises PatternError if a concrete count says so."""
+    pattern = _checked_pattern(pattern, already)
+    return SparseTensor._unchecked(pattern.poisoned(values), pattern)
+
+
+def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = None) -> DynamicPattern:
+    """The pattern, marked as overflowed if the pattern `already` that it is made from is.
 
     Raises PatternError if a concrete count exceeds the capacity.
     """
@@ -260,5 +273,5 @@ def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | Non
         )
     known = already is None or isinstance(already.overflowed, jax.core.Tracer)
     if already is not None and (known or bool(np.any(already.overflowed))):
-        pattern = pattern.overflowed_with(already)
-    return SparseTensor._unchecked(pattern.poisoned(values), pattern)
+        return pattern.overflowed_with(already)
+    return pattern

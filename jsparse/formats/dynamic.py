@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from itertools import islice
 from math import prod
 
@@ -26,6 +27,11 @@ class DynamicType:
     shape: tuple[int, ...]
     format: Format
     nse: int
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for this type: a tensor can only have index arrays that were saved for a type of this name."""
+        return sha256(f"dynamic {self.shape} {self.format.notation} {self.nse}".encode()).hexdigest()
 
     @cached_property
     def capacities(self) -> tuple[int, ...]:
@@ -102,6 +108,11 @@ class OfDynamicType:
     def nse(self) -> int:
         """The capacity, in slots."""
         return self.type.nse
+
+    @property
+    def digest(self) -> str:
+        """The digest of shape, format and capacity. The index arrays are no part of it."""
+        return self.type.digest
 
     @property
     def index_dtype(self) -> np.dtype:

@@ -16,6 +16,7 @@ from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import shortened
 from jsparse.notation import read_sublists
+from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.operands import as_array
 from jsparse.planning.planned import plan_einsum
@@ -40,6 +41,7 @@ def einsum(
         y = jsparse.einsum("ij,j->i", A, x)                      # A: SparseTensor of any format
         C = jsparse.einsum("ij,jk->ik", A, B)                    # two SparseTensors give a SparseTensor
         S = jsparse.einsum("ik,jk->ij", X, Y, out_format=A)      # X and Y dense: computed on the pattern of A only
+        Z = jsparse.einsum("ij,jk->ik", A.pattern, X)            # a pattern: the sum of X's rows, unweighted
         y = jsparse.einsum(A, [0, 1], x, [1], [0])               # the first line with lists of indices
 
     The operation is compiled for the operands' formats and sizes, differentiable in every operand (the values of a
@@ -53,9 +55,12 @@ def einsum(
             result's list is last.
         operands: any number of SparseTensors and arrays of floats, complex numbers, integers and bools, which promote
             as in `jnp.einsum`. BCOO, BCSR and scipy.sparse arrays are converted by `asarray`. An entry that is not
-            stored contributes nothing, even if it meets NaN or Inf.
-        out_format: "dense" for an array; a format for a SparseTensor in that format; a SparseTensor to compute on its
-            pattern only (its values are ignored). By default the result is sparse if (a) no index of some sparse
+            stored contributes nothing, even if it meets NaN or Inf. A Pattern, static or dynamic, is a sparse operand
+            whose entries are all 1 (the semiring's one), without values, and it promotes nothing. A product of patterns
+            alone counts in `jnp.int_`, or bool by "or_and".
+        out_format: "dense" for an array; a format for a SparseTensor in that format; a Pattern, or a SparseTensor, to
+            compute on that pattern only. It may lack dimensions of the result, which dense levels then store, if sizes
+            tell which (docs/results.md). By default the result is sparse if (a) no index of some sparse
             operand is summed, or (b) the result has two indices or more, and sparse operands carry all of them. In case
             (a) with one pattern it has that operand's levels, followed by dense levels for further indices. In case (b)
             and with several patterns it has exactly the entries that the operands' entries reach, in an inferred
@@ -77,7 +82,7 @@ def einsum(
 
     Raises:
         SubscriptError: the subscripts do not follow the notation.
-        ShapeError: ranks or sizes do not agree.
+        ShapeError: ranks or sizes do not agree, or sizes do not tell which dimensions `out_format` lacks.
         DTypeError: the dtype of an operand or the preferred one is not supported, or the preferred one is real for
             complex operands.
         SemiringError: the semiring is unknown, or not defined for the operands' dtype.
@@ -88,7 +93,7 @@ def einsum(
     shown = f"'{shortened(subscripts)}'" if isinstance(subscripts, str) else "einsum of lists of indices"
     nse = checked_nse(nse, shown)
     subscripts, operands = as_sparse_operand(subscripts, shown), tuple(as_sparse_operand(x, shown) for x in operands)
-    dense = out_format is None and not any(isinstance(x, SparseTensor) for x in (subscripts, *operands))
+    dense = out_format is None and not any(map(is_sparse, (subscripts, *operands)))
     if not (dense or isinstance(subscripts, str)):
         subscripts, operands = read_sublists((subscripts, *operands))
         shown = f"'{shortened(subscripts)}'"

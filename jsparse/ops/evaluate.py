@@ -21,6 +21,7 @@ from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
 from jsparse.ops.powers import with_powers
+from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.desugar.assignment import check_distinct, counting
 from jsparse.planning.desugar.gather_scatter import DesugaredStatement, desugared
 from jsparse.planning.desugar.min_max import as_product
@@ -65,12 +66,12 @@ def evaluate(
             number: both act on the elements of each tensor, of a sparse one on its stored entries. `=` writes each
             element of the target once,
             `+=` adds to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
-        tensors: the tensors by name: SparseTensors, arrays (those of jax.experimental.sparse and scipy.sparse as well)
-            and numbers. A tensor with the target's name is its previous content.
+        tensors: the tensors by name: SparseTensors, Patterns, arrays (those of jax.experimental.sparse and scipy.sparse
+            as well) and numbers. A tensor with the target's name is its previous content.
         shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
             carries it.
-        out_format: "dense"; a format, for a sparse result in that format; a SparseTensor to compute on its pattern
-            only. By default the result is sparse if every term is, by the rules of `einsum`.
+        out_format: "dense"; a format, for a sparse result in that format; a Pattern or a SparseTensor, to compute on
+            that pattern only. By default the result is sparse if every term is, by the rules of `einsum`.
         nse: the capacity, in slots, of a sparse result with a dynamic pattern; by default the operands' bound.
         semiring: a semiring as in `einsum`, for a statement that is one product of tensors.
         schedule: steps that the kernel has to have, as in `einsum`. If the statement has several terms with a kernel
@@ -165,7 +166,7 @@ def _checked(
 ) -> tuple[Statement, Semiring]:
     """Parse and check a statement: all its tensors are given, and only plus_times allows sums and numbers."""
     statement, ring = _parsed(text, sized=True), semiring_named(semiring, text)
-    if shape is None and statement.target.tensor not in tensors and not isinstance(out_format, SparseTensor):
+    if shape is None and statement.target.tensor not in tensors and not is_sparse(out_format):
         statement = _parsed(text, sized=False)
     if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
         raise NotYetSupportedError(

@@ -15,11 +15,11 @@ from jsparse.ops.evaluate import planned_sum
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.program import ProgramExplanation, explained_program
 from jsparse.ops.explanation.statement import Explanation, explained
+from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.dtypes import preferred_dtype
 from jsparse.planning.planned import plan_einsum
 from jsparse.planning.request import OutFormat
 from jsparse.planning.scheduled import as_schedules
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["ExplainedKernel", "Explanation", "ProgramExplanation", "explain"]
 
@@ -93,11 +93,6 @@ def explain(
     if not isinstance(subscripts, str):
         subscripts, operands = read_sublists((subscripts, *operands))
     ring = semiring_named(semiring, subscripts)
-    if (
-        ring.is_linear
-        and out_format is None
-        and not schedules
-        and not any(isinstance(x, SparseTensor) for x in operands)
-    ):
+    if ring.is_linear and out_format is None and not schedules and not any(map(is_sparse, operands)):
         return Explanation(subscripts, ())
     return explained(subscripts, plan_einsum(subscripts, operands, out_format, nse, preferred, ring, schedules))

@@ -7,8 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 
 from jsparse.base.arrays import jax_array
+from jsparse.formats import Pattern
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["with_powers"]
@@ -28,6 +30,8 @@ def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]
 
 
 def _power(x: Any, exponent: float) -> Any:
+    if isinstance(x, Pattern | DynamicPattern):
+        return x  # a tensor of ones
     if not isinstance(x, SparseTensor):
         x = jax_array(x, "the base of a power in evaluate to be an array of numbers")
     if exponent == -1:

@@ -126,7 +126,7 @@ def _sortable(work: TypedProduct, dtypes: Dtypes, on: PatternRef | None) -> Sort
     spec = work.spec(on)
     if spec is None:
         return None
-    names = (part(dtypes.operand_dtype(x.dtype).name) for x in work.operands if not x.is_relation)
+    names = (part(dtypes.operand_dtype(x.dtype).name) for x in work.operands if not x.is_bare)
     problem = problem_of(spec, (part(dtypes.computed.name), *names))
     entries = dict.fromkeys(work.walked(on), 0)
     for n in _dynamic(work):

@@ -62,7 +62,8 @@ class _Item:
         walked: the index variables of its sparse levels; none if it is dense.
         levels: the variables in `walked`, in the order of storage.
         traced: its pattern is dynamic.
-        valued: it has values. An index relation has none, so a step multiplies it with a factor that has.
+        relates: it is an index relation. Two of them are not multiplied, since their product would have values.
+        restricts: it has values, or loops walk it. Else it is a bare pattern that stores every entry.
     """
 
     members: frozenset[int]
@@ -70,7 +71,8 @@ class _Item:
     entries: float
     walked: frozenset[IndexVar]
     traced: bool
-    valued: bool = True
+    relates: bool = False
+    restricts: bool = True
     levels: tuple[IndexVar, ...] = ()
 
     def moved(self, kept: frozenset[IndexVar]) -> float:
@@ -158,7 +160,7 @@ class _Search:
         distinct = tuple(dict.fromkeys(indices))
         core = x.core
         if core is None:
-            return _Item(frozenset({n}), distinct, self._volume(distinct), frozenset(), False)
+            return _Item(frozenset({n}), distinct, self._volume(distinct), frozenset(), False, restricts=not x.is_bare)
         assert x.stored is not None
         levels = [indices[level.dim] for level in x.stored.pattern.format.levels]
         walked, behind = levels[: core.ndim], [v for v in levels[core.ndim :] if v not in levels[: core.ndim]]
@@ -166,7 +168,7 @@ class _Search:
         repeated = self._volume(walked) / max(self._volume(tuple(dict.fromkeys(walked))), 1.0)
         traced = not isinstance(core.pattern, Pattern)
         entries /= max(repeated, 1.0)
-        return _Item(frozenset({n}), distinct, entries, frozenset(walked), traced, not x.is_relation, tuple(walked))
+        return _Item(frozenset({n}), distinct, entries, frozenset(walked), traced, x.is_relation, levels=tuple(walked))
 
     def _volume(self, indices: Sequence[IndexVar] | frozenset[IndexVar]) -> float:
         return float(prod(self.sizes[v] for v in indices))
@@ -195,8 +197,10 @@ class _Search:
         """The cost and the result of multiplying two items first; None if the rules exclude the step."""
         others = {v for item in state if item not in (left, right) for v in item.indices} | self.kept
         every = tuple(dict.fromkeys((*left.indices, *right.indices)))
-        if not set(left.indices) & set(right.indices) or not (left.valued or right.valued):
+        if not set(left.indices) & set(right.indices):
             return None  # an outer product has more entries than both factors, and saves no multiplication
+        if (left.relates and right.relates) or not (left.restricts or right.restricts):
+            return None
         indices = tuple(v for v in every if v in others)
         walked = left.walked | right.walked
         reached = min(self._entries((left, right)), self._volume(indices))
@@ -222,7 +226,7 @@ class _Search:
 
     def _is_stored(self, left: _Item, right: _Item, indices: tuple[IndexVar, ...]) -> bool:
         """Whether the einsum of the two items has a sparse result (see `planning.output.rules`)."""
-        sparse = [item for item in (left, right) if item.walked and item.valued]
+        sparse = [item for item in (left, right) if item.walked and not item.relates]
         if any(set(item.indices) <= set(indices) for item in sparse):
             return True
         return len(indices) >= 2 and set(indices) <= {v for item in sparse for v in item.indices}

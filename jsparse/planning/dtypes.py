@@ -7,6 +7,9 @@
 
 A kernel casts what it loads. So an operand keeps its dtype if the kernel then computes with the same numbers as if the
 operand were promoted first.
+
+Bare patterns have no dtype and promote nothing. A product of bare patterns alone counts, so it has the default dtype of
+integers; bool if it multiplies bit by bit, where the one of integers is -1.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import numpy as np
 
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError
 from jsparse.planning.signature import Signature
 
@@ -75,11 +79,19 @@ class Dtypes:
 
 
 def dtypes_of(
-    text: str, operands: Sequence[Signature], numbers: Sequence[complex] = (), preferred: np.dtype | None = None
+    text: str,
+    operands: Sequence[Signature],
+    numbers: Sequence[complex] = (),
+    preferred: np.dtype | None = None,
+    semiring: Semiring = PLUS_TIMES,
 ) -> Dtypes:
     """The dtypes of a product, or sum, of operands and numbers. Raises DTypeError if one is not supported."""
-    operands = [x for x in operands if not x.is_relation]
-    promoted = _promoted(text, operands, numbers)
+    valued = [x for x in operands if not x.is_bare]
+    if valued or semiring.multiply != "&":
+        operands = valued or operands
+        promoted = _promoted(text, operands, numbers)
+    else:
+        promoted = np.dtype(bool)
     result = promoted if preferred is None else preferred
     _check(text, operands, promoted, promoted)
     if result.name not in DTYPES or (is_complex(promoted) and not is_complex(result)):

@@ -13,15 +13,18 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.compiler.dtypes import as_dtype
+from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.dynamic import sufficient_nse
+from jsparse.planning.bare_pattern import BarePattern, is_bare, pattern_of
 from jsparse.planning.checkpoint_name import with_checkpoint_name
 from jsparse.planning.dense_semiring import dense_product
 from jsparse.planning.dtypes import converted
-from jsparse.planning.index_relation import IndexRelation, is_index_relation, pattern_of
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
     DenseOutput,
+    Ones,
     OnPattern,
     PlannedProduct,
     ProgramPlan,
@@ -32,7 +35,7 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries
 from jsparse.tensor.dense import dense_array, dense_levels
-from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -48,23 +51,31 @@ def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> A
     for instruction in plan.instructions:
         if isinstance(instruction, Convert):
             values.append(in_format(values[instruction.value], instruction.format))
+        elif isinstance(instruction, Ones):
+            values.append(jnp.full(instruction.shape, instruction.one, instruction.dtype))
         else:
             values.append(_sum(instruction, values, out_format))
     return values[-1]
 
 
-def in_format(x: SparseTensor | IndexRelation, format: Format) -> SparseTensor | IndexRelation:
+def in_format(x: SparseTensor | BarePattern, format: Format) -> SparseTensor | BarePattern:
     """Convert a sparse operand to another format."""
     if isinstance(x, SparseTensor):
         return _sorted_anew(x, format)
-    ones = SparseTensor._unchecked(jnp.ones(x.nse, jnp.float32), x.pattern)
-    return IndexRelation(_sorted_anew(ones, format).pattern)
+    assert isinstance(x.pattern, DynamicPattern)
+    return BarePattern(_pattern_sorted_anew(x.pattern, format))
 
 
 @partial(jax.jit, static_argnames="format", inline=True)  # outside jit, one program takes less time than its parts
 def _sorted_anew(x: SparseTensor, format: Format) -> SparseTensor:
     made: SparseTensor = x.asformat(format)
     return made
+
+
+@partial(jax.jit, static_argnames="format", inline=True)
+def _pattern_sorted_anew(pattern: DynamicPattern, format: Format) -> DynamicPattern:
+    type_ = dynamic_type(pattern.shape, format, sufficient_nse(pattern.type, format))
+    return converted_pattern(pattern, type_)
 
 
 def _sum(work: SumOfProducts, values: Sequence[Any], out_format: object) -> Any:
@@ -146,7 +157,7 @@ def _product(work: PlannedProduct, values: Sequence[Any], on: DynamicPattern | N
 def factors_of(work: PlannedProduct, values: Sequence[Any]) -> list[Any]:
     """The factors that have values, in the dtypes and with the prereductions that the primitive expects."""
     operands = (values[n] for n in work.values)
-    return [_factor(work, x, n) for n, x in enumerate(operands) if not is_index_relation(x)]
+    return [_factor(work, x, n) for n, x in enumerate(operands) if not is_bare(x)]
 
 
 def _factor(work: PlannedProduct, x: Any, n: int) -> Any:
@@ -165,11 +176,11 @@ def _factor(work: PlannedProduct, x: Any, n: int) -> Any:
 
 
 def _dense(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
-    """A product without sparse levels, computed by XLA. Index variables that no operand carries are broadcast."""
-    carried = {v for factor in work.assignment.factors for v in factor.variables()}
+    """A product without sparse levels, computed by XLA. Index variables that no array carries are broadcast."""
+    carried = {v for factor in work.factors for v in factor.variables()}
     target = [str(v) for v in work.assignment.target.indices]
     kept = [v for v in target if v in carried]
-    *terms, result = subscripts_of(*(tuple(map(str, f.indices)) for f in work.assignment.factors), kept)
+    *terms, result = subscripts_of(*(tuple(map(str, f.indices)) for f in work.factors), kept)
     text = ",".join(terms) + "->" + result
     out: jax.Array = jnp.einsum(text, *arrays, preferred_element_type=work.dtypes.dense)
     out = converted(out, work.dtype)
@@ -181,7 +192,7 @@ def _dense(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
 
 
 def _dense_by_semiring(work: PlannedProduct, arrays: Sequence[Any]) -> jax.Array:
-    terms = [tuple(map(str, factor.indices)) for factor in work.assignment.factors]
+    terms = [tuple(map(str, factor.indices)) for factor in work.factors]
     kept = work.assignment.target.variables()
     sizes = {v: n for term, x in zip(terms, arrays, strict=True) for v, n in zip(term, x.shape, strict=True)}
     return dense_product(work.semiring, terms, kept, arrays, {**sizes, **dict(zip(kept, work.shape, strict=True))})

@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 
 from jsparse.base.arrays import jax_array
 from jsparse.errors import FormatError, shortened
-from jsparse.formats import Format
-from jsparse.planning.index_relation import IndexRelation, Operand
+from jsparse.formats import Format, Pattern
+from jsparse.planning.bare_pattern import BarePattern
 from jsparse.planning.request import OutFormat, OutputRequest
 from jsparse.planning.signature import PatternRef, Signature, signature, stored_on
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import Name, check_pattern, with_sound_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["as_array", "as_operand", "signatures"]
+__all__ = ["Operand", "as_array", "as_operand", "signatures"]
+
+Operand: TypeAlias = SparseTensor | BarePattern | jax.Array
 
 
 def as_array(x: Any, subscripts: str) -> jax.Array:
     """Convert a dense operand to an array of numbers. Raises DTypeError if it is none."""
-    return jax_array(x, f"the operands of '{shortened(subscripts)}' to be arrays of numbers or SparseTensors")
+    return jax_array(
+        x, f"the operands of '{shortened(subscripts)}' to be arrays of numbers or SparseTensors, or Patterns"
+    )
 
 
 def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
     """Check an operand and convert it to what the primitives take. Messages call it `name`.
 
-    Raises PatternError if the leaves of a SparseTensor are not those of its pattern, DTypeError for anything that is
-    neither a tensor nor an array of numbers.
+    Raises LeafError if the leaves of a SparseTensor or a dynamic pattern are not those of its type, DTypeError for
+    anything that is neither a tensor, nor a pattern, nor an array of numbers.
     """
     if isinstance(x, SparseTensor):
         return with_sound_leaves(x, name)
-    return x if isinstance(x, IndexRelation) else as_array(x, subscripts)
+    if isinstance(x, (Pattern, DynamicPattern)):
+        bare = BarePattern(x)
+        check_pattern(bare, name)
+        return bare
+    return x if isinstance(x, BarePattern) else as_array(x, subscripts)
 
 
 def signatures(
@@ -42,13 +51,14 @@ def signatures(
 
     Raises FormatError if `out_format` is no format.
     """
-    if isinstance(out_format, SparseTensor):
-        check_pattern(out_format, lambda: f"out_format of '{text}'")
+    if isinstance(out_format, (SparseTensor, DynamicPattern)):
+        given = BarePattern(out_format) if isinstance(out_format, DynamicPattern) else out_format
+        check_pattern(given, lambda: f"out_format of '{text}'")
     *stored, requested = stored_on([*operands, out_format])
     out: Any = out_format if requested is None else requested
     if not isinstance(out, str | Format | PatternRef | None):
         raise FormatError(
-            f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor or None, but got "
+            f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor, a Pattern or None, but got "
             f"{type(out).__name__}."
         )
     return tuple(signature(x, on) for x, on in zip(operands, stored, strict=True)), out

@@ -17,7 +17,7 @@ import numpy as np
 from jsparse.compiler.dtypes import part
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.formats import DynamicType, Format, Pattern
-from jsparse.notation import Assignment
+from jsparse.notation import Access, Assignment
 from jsparse.planning.dtypes import Dtypes
 from jsparse.planning.output.pattern import Assembly
 from jsparse.primitives.entries_spec import Entries
@@ -31,6 +31,7 @@ __all__ = [
     "DenseOutput",
     "Instruction",
     "OnPattern",
+    "Ones",
     "Output",
     "PlannedProduct",
     "ProgramPlan",
@@ -50,7 +51,7 @@ class PlannedProduct:
         values: for each factor of the assignment, the number of its value.
         shape: the result's logical shape, dense or sparse.
         dtypes: the dtypes of operands, of the computation and of the result.
-        operand_dtypes: for each factor its dtype before the prereduction; None for an index relation.
+        operand_dtypes: for each factor its dtype before the prereduction; None for a bare pattern.
         prereductions: for each factor the einsum that sums the index variables which it alone carries; None if there
             are none.
         spec: the parameter of the primitive; None if no sparse level is left to walk.
@@ -70,6 +71,12 @@ class PlannedProduct:
     index_sources: tuple[int, ...]
     result: Pattern | DynamicType | None
     semiring: Semiring = PLUS_TIMES
+
+    @property
+    def factors(self) -> tuple[Access, ...]:
+        """The accesses to factors that have values."""
+        pairs = zip(self.assignment.factors, self.operand_dtypes, strict=True)
+        return tuple(factor for factor, dtype in pairs if dtype is not None)
 
     @property
     def dtype(self) -> np.dtype:
@@ -154,6 +161,23 @@ class Convert:
 
 
 @dataclass(frozen=True, slots=True)
+class Ones:
+    """A dense array of a semiring's ones.
+
+    It is a factor where only dense levels of bare patterns carry a summed index variable, so that no loop runs over it.
+
+    Attributes:
+        shape: the shape: no index variable, or one.
+        one: the number.
+        dtype: the dtype.
+    """
+
+    shape: tuple[int, ...]
+    one: float
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
 class SumOfProducts:
     """The sum of all terms, rounded to `dtype`."""
 
@@ -162,7 +186,7 @@ class SumOfProducts:
     dtype: np.dtype
 
 
-Instruction: TypeAlias = Convert | SumOfProducts
+Instruction: TypeAlias = Convert | Ones | SumOfProducts
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +205,5 @@ class ProgramPlan:
 
     @property
     def sums(self) -> tuple[SumOfProducts, ...]:
-        """The instructions that compute, in order, without conversions."""
+        """The instructions that compute, in order."""
         return tuple(x for x in self.instructions if isinstance(x, SumOfProducts))

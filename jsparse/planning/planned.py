@@ -20,7 +20,7 @@ from jsparse.planning.index_relation import is_index_relation
 from jsparse.planning.operands import as_operand, signatures
 from jsparse.planning.plan import ProgramPlan
 from jsparse.planning.planner import plan
-from jsparse.planning.program import Program, ProgramTerm
+from jsparse.planning.program import ONE, Program, ProgramTerm
 from jsparse.planning.request import OutFormat, Request
 from jsparse.planning.scheduled import Schedules
 from jsparse.planning.signature import Signature
@@ -28,7 +28,6 @@ from jsparse.planning.signature import Signature
 __all__ = ["Planned", "plan_einsum", "plan_statement"]
 
 REMEMBERED = 256  # the most plans that are remembered; each keeps its static patterns alive
-ONE = "1"  # the name of a factor for terms that have none; no tensor can have this name
 
 
 class Planned(NamedTuple):

@@ -49,7 +49,7 @@ def planned_product(
     spec = product.spec(on)
     prereductions = tuple(product.prereduction(n)[1] if spec else None for n in range(len(product.operands)))
     operand_dtypes = tuple(
-        None if x.is_relation else dtypes.operand_dtype(x.dtype) if spec else dtypes.promoted for x in product.operands
+        None if x.is_bare else dtypes.operand_dtype(x.dtype) if spec else dtypes.promoted for x in product.operands
     )
     made = PlannedProduct(
         coefficient=coefficient,

@@ -4,6 +4,7 @@ steps        a product of three or more operands may be split into smaller produ
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
 output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
 terms        for each product, the parameter of the primitive that computes it
+ones         factors for index variables that only dense levels of bare patterns carry (`plan.Ones`)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
-from jsparse.notation import Access, Assignment
+from jsparse.notation import Access, Assignment, IndexVar
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.contraction_path import Step, contraction_path
 from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
@@ -28,6 +29,7 @@ from jsparse.planning.plan import (
     Convert,
     DenseOutput,
     Instruction,
+    Ones,
     OnPattern,
     Output,
     PlannedProduct,
@@ -35,7 +37,7 @@ from jsparse.planning.plan import (
     SumOfProducts,
 )
 from jsparse.planning.planned_product import fused, planned_product
-from jsparse.planning.program import Program
+from jsparse.planning.program import ONE, Program
 from jsparse.planning.request import NEW_PATTERN, Request
 from jsparse.planning.scheduled import Schedules, scheduled
 from jsparse.planning.semiring_dtype import check_semiring_dtype
@@ -61,17 +63,18 @@ def plan(text: str, program: Program, operands: Sequence[Signature], request: Re
     Raises ShapeError, DTypeError, FormatError, SemiringError or PatternError if operands do not fit the program, each
     other or the request, or if a result exceeds its capacity.
     """
-    products = program.products(text, operands, request)
+    products, requested = program.products(text, operands, request)
     coefficients = [term.coefficient for term in program.terms]
     numbers = [number for number in coefficients if not (isinstance(number, int) and abs(number) == 1)]
-    dtypes = dtypes_of(text, operands, numbers, request.dtype)
+    dtypes = dtypes_of(text, operands, numbers, request.dtype, program.semiring)
     check_semiring_dtype(text, program.semiring, dtypes.promoted)
     check_coefficients(text, coefficients, dtypes.promoted)
     terms = [
         _Term(term.coefficient, product, term.operands) for term, product in zip(program.terms, products, strict=True)
     ]
     planner = _Planner(text, operands, request.schedules)
-    planner.compute(terms, dtypes, resolve_output(text, products, request.output, request.nse), request.nse)
+    output = resolve_output(text, products, requested, request.nse)
+    planner.compute([planner.with_ones(term, dtypes.promoted) for term in terms], dtypes, output, request.nse)
     made = ProgramPlan(text, tuple(planner.instructions))
     return scheduled(made, request.schedules) if request.schedules else made
 
@@ -89,6 +92,24 @@ class _Planner:
         self.instructions.append(instruction)
         self.values.append(signature)
         return len(self.values) - 1
+
+    def with_ones(self, term: _Term, dtype: np.dtype) -> _Term:
+        """The term with a factor of ones for each summed index variable that no loop would run over.
+
+        A term without values and without loops has at least the factor 1.
+        """
+        product = term.product
+        added: list[tuple[IndexVar, ...]] = [(v,) for v in product.unread]
+        if not added and product.is_bare and not product.walks:
+            added = [()]
+        accesses, values = list(product.assignment.factors), list(term.values)
+        for indices in added:
+            shape = tuple(product.sizes[v] for v in indices)
+            ones = Ones(shape, product.semiring.one(dtype.name), dtype)
+            values.append(self.add(ones, Signature(shape, dtype, False, None)))
+            accesses.append(Access(ONE, indices))
+        whole = self._selected(product, product.assignment.target, accesses, values, range(len(values)))
+        return replace(term, product=whole, values=tuple(values)) if added else term
 
     def compute(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None) -> int:
         """Append the instructions for a sum of terms, after those for its steps and conversions.
@@ -126,9 +147,9 @@ class _Planner:
 
     def _dense_term(self, term: _Term, dtypes: Dtypes) -> tuple[_Term, Dtypes]:
         """Split a term of a dense sum if it carries all index variables of the result and promotes as the sum does."""
-        own = dtypes_of(self.text, term.product.operands, preferred=dtypes.of_term.result)
+        own = self._dtypes(term.product, dtypes.of_term.result)
         carried = {v for indices in term.product.indices for v in indices}
-        if set(term.product.kept) <= carried and own.promoted == dtypes.promoted:
+        if set(term.product.kept) <= carried and (own.promoted == dtypes.promoted or term.product.is_bare):
             return self._last_step(term, own, False)
         return term, dtypes.of_term
 
@@ -148,7 +169,7 @@ class _Planner:
         used = {n for step in steps for n in step.operands}
         left = [n for n in range(len(values)) if n not in used]
         last = self._selected(term.product, term.product.assignment.target, accesses, values, left)
-        last_dtypes = dtypes_of(self.text, last.operands, preferred=dtypes.result)
+        last_dtypes = self._dtypes(last, dtypes.result)
         return _Term(term.coefficient, last, tuple(values[n] for n in left)), last_dtypes
 
     def _step(
@@ -156,8 +177,11 @@ class _Planner:
     ) -> int:
         taken = self._selected(product, accesses[-1], accesses, values, step.operands)
         output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
-        dtypes = dtypes_of(self.text, taken.operands, preferred=dtype)
+        dtypes = self._dtypes(taken, dtype)
         return self.compute([_Term(1, taken, tuple(values[n] for n in step.operands))], dtypes, output, None)
+
+    def _dtypes(self, product: TypedProduct, result: np.dtype) -> Dtypes:
+        return dtypes_of(self.text, product.operands, preferred=result, semiring=product.semiring)
 
     def _selected(
         self,

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import ShapeError
 from jsparse.notation import Access, Assignment
-from jsparse.planning.request import Request
+from jsparse.planning.output.given_pattern import extended_to
+from jsparse.planning.request import OutputRequest, Request
 from jsparse.planning.signature import PatternRef, Signature
 from jsparse.planning.typed_product import TypedProduct, checked_sizes
 
-__all__ = ["Program", "ProgramTerm"]
+__all__ = ["ONE", "Program", "ProgramTerm"]
+
+ONE = "1"  # the name of a factor that no operand is; no tensor can have this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +45,34 @@ class Program:
         numbers = tuple(range(len(assignment.factors)))
         return Program(assignment.target, (ProgramTerm(1, assignment.factors, numbers),), semiring)
 
-    def products(self, text: str, operands: Sequence[Signature], request: Request) -> list[TypedProduct]:
-        """The terms with the signatures of their operands. Raises ShapeError if ranks or sizes do not agree."""
+    def products(
+        self, text: str, operands: Sequence[Signature], request: Request
+    ) -> tuple[list[TypedProduct], OutputRequest]:
+        """The terms with the signatures of their operands, and the request for the output.
+
+        A pattern as output has all dimensions of the result. Raises ShapeError if ranks or sizes do not agree.
+        """
         accesses = [
             (access, operands[n]) for term in self.terms for access, n in zip(term.factors, term.operands, strict=True)
         ]
         for access, operand in accesses:
             _check_rank(text, access, operand)
-        output = request.output
-        pattern = (self.target, output.pattern.shape) if isinstance(output, PatternRef) else None
+        output, pattern = request.output, None
+        shapes = [(access, operand.shape) for access, operand in accesses]
         given_shape = None if request.shape is None else (self.target, request.shape)
-        sizes = checked_sizes(text, [(access, operand.shape) for access, operand in accesses], pattern, given_shape)
-        return [
+        if isinstance(output, PatternRef):
+            if len(output.pattern.shape) < len(self.target.indices):
+                known = checked_sizes(text, shapes, None, given_shape)
+                output = extended_to(text, self.target, output, known)
+            pattern = self.target, output.pattern.shape
+        sizes = checked_sizes(text, shapes, pattern, given_shape)
+        products = [
             TypedProduct(
                 Assignment(self.target, term.factors), tuple(operands[n] for n in term.operands), sizes, self.semiring
             )
             for term in self.terms
         ]
+        return products, output
 
 
 def _check_rank(text: str, access: Access, operand: Signature) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.lazy import lazy
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.pattern import core_of
 from jsparse.formats.retype import core_type, extended_type, transposed_type
-from jsparse.planning.index_relation import is_index_relation, pattern_of
+from jsparse.planning.bare_pattern import is_bare, pattern_of
+from jsparse.planning.index_relation import is_index_relation
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -25,16 +27,18 @@ class Signature:
 
     Attributes:
         shape: the logical shape.
-        dtype: the dtype of the values.
+        dtype: the dtype of the values; of a bare pattern that of a product of bare patterns alone.
         weak: the dtype is weak, as in jax's promotion.
         stored: the pattern that it is stored on; None for a dense array.
-        is_relation: it is an index relation: it has no values, and never makes a result sparse.
+        is_bare: it is a bare pattern: it has no values, and multiplies nothing.
+        is_relation: it is an index relation: a bare pattern that makes no result sparse.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype
     weak: bool
     stored: PatternRef | None
+    is_bare: bool = False
     is_relation: bool = False
 
     @property
@@ -114,7 +118,7 @@ def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
 
 def signature(x: Any, on: PatternRef | None) -> Signature:
     """The signature of an operand that is stored on the pattern `on`, or is dense."""
-    if is_index_relation(x):
-        return Signature(x.shape, np.dtype(bool), False, on, True)  # bool promotes to any other dtype
+    if is_bare(x):
+        return Signature(x.shape, np.dtype(jnp.result_type(int)), True, on, True, is_index_relation(x))
     array = x.values if isinstance(x, SparseTensor) else x
     return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)

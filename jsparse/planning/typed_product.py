@@ -100,11 +100,31 @@ class TypedProduct:
         carries: Σ a·b = a·Σ b.
         """
         names = self.indices[operand_index]
-        if self.operands[operand_index].core is not None or not self.sums_apart:
+        own = self.operands[operand_index]
+        if own.is_bare or own.core is not None or not self.sums_apart:
             return names, None
-        others = {v for n, other in enumerate(self.indices) if n != operand_index for v in other} | set(self.kept)
+        others = {v for n in range(len(self.operands)) if n != operand_index for v in self._looped(n)} | set(self.kept)
         left = tuple(v for v in dict.fromkeys(names) if v in others)
-        return left, None if left == names else "->".join(subscripts_of(names, left))
+        if left == names or any(self.sizes[v] == 0 for v in names if v not in left):
+            return names, None  # an empty sum contributes nothing, but 0 times NaN is NaN
+        return left, "->".join(subscripts_of(names, left))
+
+    def _looped(self, operand_index: int) -> tuple[IndexVar, ...]:
+        """The index variables of an operand that loops run over: of a bare pattern those of its core."""
+        if not self.operands[operand_index].is_bare:
+            return self.indices[operand_index]
+        return tuple(v for walk in self._walks_of(operand_index).values() for v in walk.indices)
+
+    @cached_property
+    def unread(self) -> tuple[IndexVar, ...]:
+        """The summed index variables that no loop runs over: only dense levels of bare patterns carry them."""
+        looped = {v for n in range(len(self.operands)) for v in self._looped(n)} | set(self.kept)
+        return tuple(v for v in dict.fromkeys(v for names in self.indices for v in names) if v not in looped)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether no operand has values."""
+        return all(x.is_bare for x in self.operands)
 
     def spec(self, result: PatternRef | None) -> Spec | None:
         """The parameter of the primitive, for a dense result or one on a pattern; None if no pattern is walked."""
@@ -120,7 +140,7 @@ class TypedProduct:
             core, levels = on
             return Term((), numbers[core.pattern, core.group, levels[: core.ndim]], levels[core.ndim :])
 
-        valued = [n for n, x in enumerate(self.operands) if not x.is_relation]
+        valued = [n for n, x in enumerate(self.operands) if not x.is_bare]
         factors = tuple(term(self.prereduction(n)[0], on_core[n]) for n in valued)
         sizes = tuple((v, self.sizes[v]) for v in self.assignment.variables())
         stored = term(self.kept, _levels(result, self.kept))

@@ -91,11 +91,11 @@ class Spec:
     """An einsum: its terms, the patterns that some of them lie on, and the size of every index variable.
 
     Attributes:
-        factors: the term of each factor.
+        factors: the term of each factor. There may be none: then the number of stored entries is summed.
         result: the term of the result.
         walks: the patterns, in the numbering of `Term.on`.
         sizes: the size of each index variable.
-        dtype: the result's dtype; None if it is that of all factors.
+        dtype: the result's dtype; None if it is that of all factors, of which there is one at least.
         semiring: the semiring of the product.
         mask: the condition on the first factors under which the product of the others counts.
         schedule: steps that the kernel has to have; None if the scheduler decides everything.
@@ -121,7 +121,8 @@ class Spec:
 
     def with_dtype(self, result: Any, factors: Sequence[Any]) -> Spec:
         """The spec with the result's dtype `result`, for factors of the dtypes `factors`."""
-        return replace(self, dtype=None if all(dtype == result for dtype in factors) else np.dtype(result).name)
+        is_theirs = len(factors) > 0 and all(dtype == result for dtype in factors)
+        return replace(self, dtype=None if is_theirs else np.dtype(result).name)
 
     def shape(self, term: Term) -> tuple[int, ...]:
         """The shape of a term's array."""
@@ -182,9 +183,11 @@ class Spec:
 
     @property
     def subscripts(self) -> str:
-        """The subscripts, with the indices of each tensor in the order in which it is stored."""
+        """The subscripts: of bare patterns, then of factors, with indices in the order in which they are stored."""
+        lain_on = {term.on for term in (*self.factors, self.result)}
+        bare = [walk.indices for n, walk in enumerate(self.walks) if n not in lain_on]
         terms = [self.access("", term).variables() for term in (*self.factors, self.result)]
-        *factors, result = ("".join(names) for names in terms)
+        *factors, result = ("".join(names) for names in (*bare, *terms))
         return f"{','.join(factors)}->{result}"
 
     def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], list[Sequence[Any]]]:

@@ -16,7 +16,7 @@ from jsparse.base.limits import check_bytes
 from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, ShapeError
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, pad, trim
-from jsparse.formats.retype import core_type, transposed_type
+from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.primitives.padding import Padding, in_use, poisoned, settled
 from jsparse.tensor.pickled_arrays import packed, unpacked
 
@@ -164,6 +164,10 @@ class DynamicPattern(OfDynamicType):
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
         """The pattern of the logically transposed tensor, with the same index arrays."""
         return self.retyped(transposed_type(self.type, tuple(axes)))
+
+    def extended(self, sizes: Sequence[int]) -> DynamicPattern:
+        """The pattern with dense levels of `sizes` appended for further dimensions, with the same index arrays."""
+        return self.retyped(extended_type(self.type, tuple(sizes)))
 
     def to_static(self) -> Pattern:
         """The static pattern of the entries in use. The arrays have to be concrete.

@@ -23,7 +23,7 @@ from jsparse.formats import Pattern
 from jsparse.formats.dynamic import index_operands
 from jsparse.formats.pattern import hash_arrays
 from jsparse.tensor.dynamic_pattern import DynamicPattern
-from jsparse.tensor.patterned import Valued
+from jsparse.tensor.patterned import Patterned, Valued
 
 __all__ = ["Name", "check_batched_leaves", "check_leaves", "check_pattern", "checksum", "with_sound_leaves"]
 
@@ -76,12 +76,12 @@ def checksum(tensor: Valued) -> str | None:
     return digest.hexdigest()
 
 
-def check_pattern(tensor: Valued, name: Name) -> None:
-    """Check the leaves of a tensor's pattern only, for operations that read no values."""
+def check_pattern(tensor: Patterned, name: Name) -> None:
+    """Check the leaves of a pattern only, for operations that read no values."""
     _check_arrays(tensor, name, ())
 
 
-def _check_arrays(tensor: Valued, name: Name, lead: tuple[int, ...]) -> None:
+def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...]) -> None:
     pattern: object = tensor.pattern
     if isinstance(pattern, Pattern):
         return
@@ -127,7 +127,7 @@ def _text(name: Name) -> str:
     return name if isinstance(name, str) else name()
 
 
-def _misfit(tensor: Valued, name: Name, what: str, leaf: Any, shape: tuple[int, ...], dtype: str) -> str:
+def _misfit(tensor: Patterned, name: Name, what: str, leaf: Any, shape: tuple[int, ...], dtype: str) -> str:
     kind = "None" if leaf is None else type(leaf).__name__
     if _is_array(leaf):
         kind = f"{leaf.dtype} of shape {leaf.shape}"

@@ -1,4 +1,7 @@
-"""SparseTensor as a pytree for JAX, Flax and checkpoints. Its leaves are the values and a dynamic pattern's arrays."""
+"""SparseTensor as a pytree for JAX, Flax and checkpoints. Its leaves are the values and a dynamic pattern's arrays.
+
+A static pattern is a pytree without leaves, so that functions of patterns can be jitted, too.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,26 @@ from typing import Any
 import jax
 
 from jsparse.formats import Pattern
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.flax_state import from_state, to_state
 from jsparse.tensor.patterned import Valued
 
-__all__ = ["register", "register_with_flax"]
+__all__ = ["ValuesKey", "register", "register_with_flax"]
 
-_registered_with_flax = False
+
+class ValuesKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
+    """The key of a tensor's values in the paths of a pytree.
+
+    Checkpoints file leaves by the names of keys, and restore them by name into a tensor that the caller has. So the
+    name contains a digest of the tensor's metadata, `values@3bddd2d59fc4`: values of one pattern are not found by a
+    tensor on another one. The text of the key, which messages show, is that of the attribute, `.values`.
+    """
+
+    def __str__(self) -> str:
+        return ".values"
+
+
+jax.tree_util.register_static(Pattern)
 
 
 def register(cls: type[Valued]) -> None:
@@ -28,17 +46,35 @@ def register(cls: type[Valued]) -> None:
 
 
 def register_with_flax(cls: type[Valued]) -> None:
-    """Let Flax NNX modules have SparseTensors as attributes, once flax is imported. Repeated calls are cheap."""
-    global _registered_with_flax
-    if not _registered_with_flax and hasattr(nnx := sys.modules.get("flax.nnx"), "register_data_type"):
-        nnx.register_data_type(cls)  # type: ignore[union-attr]
-        _registered_with_flax = True
+    """Let Flax know SparseTensors once its modules are imported: as attributes of NNX modules, and in state dicts.
+
+    Repeated calls are cheap.
+    """
+    for name in tuple(_flax_modules):
+        module = sys.modules.get(name)
+        function = getattr(module, _flax_modules[name][0], None)  # None while the module is being imported
+        if function is not None:
+            _, *arguments = _flax_modules.pop(name)
+            function(cls, *arguments)
+
+
+_flax_modules: dict[str, tuple[Any, ...]] = {
+    "flax.nnx": ("register_data_type",),
+    "flax.serialization": ("register_serialization_state", to_state, from_state, True),
+}
+"""By module the name of the function to call with the class, and further arguments, until it was called."""
 
 
 def _flatten_with_keys(tensor: Valued) -> tuple[tuple[tuple[Any, Any], ...], Pattern | None]:
     children, static = _flatten(tensor)
-    keys = (jax.tree_util.GetAttrKey(name) for name in ("values", "pattern"))
+    keys = (_values_key(tensor.pattern), jax.tree_util.GetAttrKey("pattern"))
     return tuple(zip(keys, children, strict=False)), static
+
+
+def _values_key(pattern: object) -> ValuesKey:
+    if isinstance(pattern, Pattern | DynamicPattern):
+        return ValuesKey(f"values@{pattern.digest[:12]}")
+    return ValuesKey("values")  # a transformation replaced the pattern
 
 
 def _flatten(tensor: Valued) -> tuple[tuple[Any, ...], Pattern | None]:

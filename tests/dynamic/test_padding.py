@@ -82,7 +82,9 @@ OPERATORS = {
     "A.asformat": lambda A, _: A.asformat("csc"),
     "A.dynamic": lambda A, _: (2 * A).dynamic(16) if A.is_dynamic else 2 * A,
     **{
-        f"A.{name}({axis})": lambda A, _, name=name, axis=axis: getattr(A, name)(axis)
+        f"A.{name}({axis})": lambda A, _, name=name, axis=axis: getattr(A, name)(
+            axis, **({} if name == "sum" else {"stored": True})
+        )
         for name, axis in (("sum", 1), ("min", 1), ("max", 0), ("prod", None), ("prod", 1), ("mean", None), ("mean", 1))
     },
 }

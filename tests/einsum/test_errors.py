@@ -62,7 +62,8 @@ def test_ranks(text, operands, parts):
                                          "7 in dimension 1 of out_format of shape (5, 7)"]),
         ("ii->", (A,), False, ["'i'", "5 in dimension 0 of operand A", "7 in dimension 1 of operand A"]),
         ("ij,j->i", (A, x[:1]), False, ["7 in dimension 1 of operand A", "1 in dimension 0 of operand B"]),
-        ("ik,jk->ijk", (Y, X), True, ["out_format of 'ik,jk->ijk'", "rank 3", "shape (5, 7)"]),
+        ("ik,jk->jik", (Y, X), True, ["out_format of 'ik,jk->jik'", "shape (5, 7)", "sizes j: 7, i: 5, k: 2"]),
+        ("ij,j->i", (A, x), True, ["out_format of 'ij,j->i'", "rank 1", "shape (5, 7)"]),
     ],
 )  # fmt: skip
 def test_sizes(text, operands, sampled, parts):
@@ -138,7 +139,7 @@ def test_a_real_result_of_complex_operands():
         ("abc", ("builtins.str", "jsparse.asarray")),
         (None, ("NoneType", "jsparse.asarray")),
         (object(), ("builtins.object", "jsparse.asarray")),
-        (A.pattern, ("Pattern", "jsparse.asarray")),
+        ([A.pattern], ("builtins.list", "Pattern", "jsparse.asarray")),
         (np.array([["a"]]), ("dtype <U1", "Convert to numbers")),
     ],
 )

@@ -17,7 +17,8 @@ def declared():
     found = {}
     for node in block.body:
         node.returns, node.decorator_list = None, []
-        for argument in [*node.args.args, *node.args.kwonlyargs]:
+        starred = [argument for argument in (node.args.vararg, node.args.kwarg) if argument]
+        for argument in [*node.args.args, *node.args.kwonlyargs, *starred]:
             argument.annotation = None
         scope = {}
         exec(compile(ast.Module([node], []), "declared", "exec"), scope)

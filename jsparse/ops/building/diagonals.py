@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.base.arrays import jax_array
 from jsparse.base.limits import check_bytes
@@ -91,7 +92,10 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     tensor = as_tensor(a, "trace")
     found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=False)
     dtype = jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), tensor.dtype)).dtype
-    return einsum(found, list(range(found.ndim)), list(range(found.ndim - 1)), preferred_element_type=dtype)
+    # No kernel sums unsigned integers of this width. Signed ones wrap to the same bits.
+    summed_in = np.dtype(dtype.name.removeprefix("u"))
+    total: Any = einsum(found, list(range(found.ndim)), list(range(found.ndim - 1)), preferred_element_type=summed_in)
+    return total if dtype == summed_in else total.astype(dtype)
 
 
 def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: str, dense: bool = True) -> SparseTensor:

@@ -71,7 +71,8 @@ def _constant(
     pattern, built = Pattern.from_rows(rows, shape, layout)
     check_bytes((pattern.nse,), kind, "the values of all slots", "Use a format with fewer dense levels.")
     if isinstance(jnp.zeros(()), jax.core.Tracer) and entries in (0, pattern.nse):
-        return SparseTensor(jnp.full(pattern.nse, value, kind), pattern)  # a program computes it, and stores nothing
+        # The program computes the values, so they are no constant in it.
+        return SparseTensor(jnp.full(pattern.nse, value if entries else 0, kind), pattern)
     return SparseTensor(on_device(_filled(value, pattern.nse, built, kind)), pattern)
 
 
@@ -84,4 +85,4 @@ def _filled(value: int, nse: int, built: Built, dtype: np.dtype) -> np.ndarray:
 def float_or(dtype: Any) -> np.dtype:
     """The dtype that was asked for, as JAX has it, or JAX's default float. Raises DTypeError unless it is numeric."""
     found = given_dtype(float if dtype is None else dtype, "a dtype of numbers")
-    return np.dtype(jax.dtypes.canonicalize_dtype(found))
+    return np.dtype(jnp.empty((), found).dtype)  # it warns about a dtype that needs x64

@@ -101,7 +101,7 @@ def _count(sizes: tuple[int, ...], nse: int | None, density: float | None) -> in
     if density is not None:
         try:
             share = float(density)
-        except TypeError:  # it is traced, or no number
+        except (TypeError, ValueError):  # it is traced, or no number
             share = -1
         if not 0 <= share <= 1:
             raise ShapeError(f"Expected a known density= from 0 to 1, but got {represented(density)}.")

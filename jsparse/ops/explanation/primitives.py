@@ -87,10 +87,13 @@ def formats_of(
 ) -> tuple[tuple[str, str], ...]:
     """(access, format) of each operand of a problem, then of its result. `result` is the pattern of an assembled one.
 
-    An access has the order in which the tensor is stored: a csc matrix is a csr matrix of the transpose.
+    A pattern on which no tensor lies is an operand, too. An access has the order in which the tensor is stored: a csc
+    matrix is a csr matrix of the transpose.
     """
     accesses = dict.fromkeys((*(access for s in problem.statements for access in s.reads), problem.target))
-    found = []
+    lain_on = {type_.positions.pattern for type_ in problem.tensors if type_.positions is not None}
+    bare = (n for n in range(len(walks)) if n not in lain_on)
+    found = [(f"P{n}[{', '.join(problem.level_variables[n])}]", walks[n].pattern.format.name) for n in bare]
     for access in accesses:
         on = problem.type_of[access.tensor].positions
         stored = result if on is None and access == problem.target else None

@@ -16,11 +16,11 @@ from jsparse.notation import Assignment
 from jsparse.ops.explanation import html
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
+from jsparse.planning.bare_pattern import pattern_of
 from jsparse.planning.index_relation import is_index_relation
-from jsparse.planning.plan import AssembledPattern, Convert, Instruction, OnPattern, PlannedProduct, SumOfProducts
+from jsparse.planning.plan import AssembledPattern, Convert, Instruction, Ones, OnPattern, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import Planned
 from jsparse.primitives.parts import real_products
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Explanation", "explained"]
 
@@ -107,11 +107,11 @@ def explained(text: str, planned: Planned) -> Explanation:
 
 def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
     values: list[Any] = list(planned.operands)
-    formats = [x.format.name if isinstance(x, SparseTensor) else "dense" for x in values]
+    formats = [_format_of(x) for x in values]
     for instruction in planned.plan.instructions:
         if isinstance(instruction, SumOfProducts):
             yield from _of_sum(instruction, values, formats)
-        else:
+        elif isinstance(instruction, Convert):
             yield _of_conversion(instruction, formats[instruction.value], _access(planned, len(values)))
         values.append(None)  # the only question about values is which are index relations, and results are none
         formats.append(_result_format(instruction))
@@ -129,9 +129,16 @@ def _of_conversion(work: Convert, given: str, access: str) -> ExplainedKernel:
     return ExplainedKernel(title, None, formats=((access, given), (access, work.format.name)), price=work.cost)
 
 
+def _format_of(x: Any) -> str:
+    pattern = pattern_of(x)
+    return "dense" if pattern is None else pattern.format.name
+
+
 def _result_format(instruction: Instruction) -> str:
     if isinstance(instruction, Convert):
         return instruction.format.name
+    if isinstance(instruction, Ones):
+        return "dense"
     output = instruction.output
     return output.pattern.format.name if isinstance(output, AssembledPattern | OnPattern) else "dense"
 

@@ -28,9 +28,9 @@ from jsparse.formats.levels import COMPRESSED, DENSE, SINGLETON
 from jsparse.notation import Access, IndexVar
 from jsparse.notation.assignment import Index
 from jsparse.notation.statement import Statement
+from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.index_relation import IndexRelation
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
-from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["DesugaredStatement", "desugared", "relation", "traced_relation"]
 
@@ -123,10 +123,10 @@ class _Relations:
     def array(self, access: Access) -> Any:
         """The index table of an access, as a numpy array unless it is traced."""
         x = self.tensors[access.tensor]
-        if isinstance(x, SparseTensor) or np.ndim(x) == 0:
+        if is_sparse(x) or np.ndim(x) == 0:
             raise DTypeError(
-                f"Expected an array of integers to index by in '{self.text}', but {access.tensor} is "
-                f"{'a SparseTensor' if isinstance(x, SparseTensor) else 'a number'}. Pass a dense array."
+                f"Expected an array of integers to index by in '{self.text}', but {access.tensor} is a "
+                f"{type(x).__name__ if is_sparse(x) else 'number'}. Pass a dense array."
             )
         array = x if isinstance(x, jax.core.Tracer) else np.asarray(x)
         if not is_integer(array.dtype):

@@ -4,7 +4,8 @@ A sum of terms is a product of the semiring whose multiplication is addition (Ke
 
     D[i] min= L[p] + d[j]        is        D[i] = ⊕ L[p] ⊗ d[j]     by min and +.
 
-A single term is a product of the semiring by min (max) and ·. Numbers are factors like any other. If there are several
+A single term is a product of the semiring by min (max) and ·. Numbers are factors like any other. Patterns without
+values only restrict the points: a term of patterns alone is the number 1 at them. If there are several
 terms, a term of several factors is multiplied out first, with all of its own index variables.
 """
 
@@ -15,9 +16,11 @@ from dataclasses import replace
 from typing import Any
 
 from jsparse.compiler.semiring import Add, Semiring
+from jsparse.formats import Pattern
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
-from jsparse.planning.index_relation import is_index_relation
+from jsparse.planning.bare_pattern import is_bare
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 __all__ = ["as_product"]
 
@@ -29,15 +32,19 @@ def as_product(
     add: Add = "min" if statement.operator == "min=" else "max"
     terms, more = [], dict[str, Any]()
     for number, term in enumerate(statement.terms):
-        factors = [factor for factor in term.factors if not is_index_relation(tensors[factor.tensor])]
+        factors = [factor for factor in term.factors if not _is_pattern(tensors[factor.tensor])]
         terms.append(_Term(number, term.coefficient, factors))
-    related = [f for term in statement.terms for f in term.factors if is_index_relation(tensors[f.tensor])]
+    related = [f for term in statement.terms for f in term.factors if _is_pattern(tensors[f.tensor])]
     if len(terms) == 1:
         factors = terms[0].with_number(more)
     else:
         factors = [term.as_factor(tensors, more, multiplied) for term in terms]
     product = Product(1, (*factors, *dict.fromkeys(related)))
     return replace(statement, terms=(product,)), more, Semiring(add, "*" if len(terms) == 1 else "+")
+
+
+def _is_pattern(x: Any) -> bool:
+    return is_bare(x) or isinstance(x, (Pattern, DynamicPattern))
 
 
 class _Term:

@@ -1,0 +1,1 @@
+"""Tensors in files: NumPy archives, Matrix Market, and FROSTT."""

@@ -1,0 +1,176 @@
+"""Matrix Market files: a header, and a row for each entry, or the columns of a dense matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats.shape import LARGEST_SIZE
+from jsparse.io.text import Text, read_text, write_table
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["read_matrix_market", "write_matrix_market"]
+
+BANNER = "%%matrixmarket"
+FIELDS: dict[str, list[type]] = {"real": [float], "integer": [int], "complex": [float, float], "pattern": []}
+SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The header of a file. `entries` is the number of rows of the table, `line` that of the line with the sizes."""
+
+    layout: str
+    field: str
+    symmetry: str
+    shape: tuple[int, int]
+    entries: int
+    line: int
+
+
+def read_matrix_market(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """The coordinates (2, n), the values (n,) and the shape of a matrix, with the other triangle of a symmetric one.
+
+    Raises FileFormatError with the line of a fault.
+    """
+    text = read_text(path, "%")
+    header = _header(text)
+    body = text.behind(header.line)
+    if header.entries * 2 > len(body.content) + 1:  # before an array of that size is allocated
+        body.fail(header.line, f"expected {header.entries:,} rows, but the file is too short for them")
+    kinds = [*([int, int] if header.layout == "coordinate" else []), *FIELDS[header.field]]
+    columns = body.table(kinds)
+    if len(columns[0]) != header.entries:
+        at = body.line_of(min(len(columns[0]), header.entries))
+        body.fail(at, f"expected {header.entries:,} rows, but got {len(columns[0]):,}")
+    if header.layout == "coordinate":
+        coords = _checked(body, header, columns[:2])
+    else:
+        coords = _dense_coordinates(header)
+    values = _values(header, columns[len(kinds) - len(FIELDS[header.field]) :])
+    coords, values = _mirrored(body, header, coords, values)
+    return coords, values, header.shape
+
+
+def write_matrix_market(path: Path, tensor: SparseTensor) -> None:
+    """Write the stored entries of a matrix in storage order. Raises ShapeError for other ranks."""
+    if tensor.ndim != 2:
+        raise ShapeError(
+            f"Expected a matrix for a Matrix Market file, but got a tensor of shape {shortened(tensor.shape)}. Save it "
+            f"as .npz or .tns."
+        )
+    coords, values = tensor.to_coords()
+    host = np.asarray(values)
+    complex_ = host.dtype.kind == "c"
+    field = "complex" if complex_ else "integer" if host.dtype.kind in "iub" else "real"
+    sizes = f"{tensor.shape[0]} {tensor.shape[1]} {coords.shape[1]}"
+    header = f"%%MatrixMarket matrix coordinate {field} general\n{sizes}\n"
+    write_table(path, header, coords, [host.real, host.imag] if complex_ else [host])
+
+
+def _header(text: Text) -> _Header:
+    first = text.content.partition("\n")[0]
+    words = first.lower().split()
+    if len(words) != 5 or words[:2] != [BANNER, "matrix"]:
+        text.fail(
+            1,
+            f"expected '%%MatrixMarket matrix', coordinate or array, a field and a symmetry, but got "
+            f"{shortened(first.strip())!r}",
+        )
+    layout, field, symmetry = words[2:]
+    for word, known in ((layout, ("coordinate", "array")), (field, tuple(FIELDS)), (symmetry, SYMMETRIES)):
+        if word not in known:
+            text.fail(1, f"expected one of {', '.join(known)}, but got {shortened(word)!r}")
+    pairs = {("array", "pattern"), ("pattern", "skew-symmetric"), ("pattern", "hermitian")}
+    pairs |= {("real", "hermitian"), ("integer", "hermitian")}
+    for pair in ((layout, field), (field, symmetry)):
+        if pair in pairs:
+            text.fail(1, f"expected a header that the format defines, but it has no {' '.join(pair)} matrices")
+    line, shape, entries = _sizes(text, layout, symmetry)
+    return _Header(layout, field, symmetry, shape, entries, line)
+
+
+def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int], int]:
+    """The number of the line of sizes, the shape, and the number of rows of the table."""
+    number, line = next(text.lines(), (max(text.content.count("\n"), 1), ""))
+    count = 3 if layout == "coordinate" else 2
+    words = line.split()
+    if len(words) != count or not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
+        expected = "rows, columns and entries" if count == 3 else "rows and columns"
+        text.fail(number, f"expected the numbers of {expected}, but got {shortened(line)!r}")
+    sizes = [int(word) for word in words]
+    m, n = sizes[:2]
+    if max(m, n) > LARGEST_SIZE:
+        text.fail(number, f"expected sizes of at most 2**62, but got {line!r}")
+    if symmetry != "general" and m != n:
+        text.fail(number, f"expected a {symmetry} matrix to be square, but got {m} rows and {n} columns")
+    if count == 3:
+        return number, (m, n), sizes[2]
+    triangle = {"general": m * n, "skew-symmetric": n * (n - 1) // 2}.get(symmetry, n * (n + 1) // 2)
+    return number, (m, n), triangle
+
+
+def _checked(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
+    """The coordinates from 0, which have to lie in the matrix. A symmetric one has one of two mirrored entries."""
+    coords = np.stack([column.astype(np.int64, copy=False) - 1 for column in columns])
+    faults = [(((coords < 0) | (coords >= np.array(header.shape)[:, None])).any(axis=0), f"from 1 to {header.shape}")]
+    if header.symmetry != "general":
+        faults.append((_given_twice(coords), f"of one triangle of a {header.symmetry} matrix"))
+    if header.symmetry == "skew-symmetric":
+        faults.append((coords[0] == coords[1], "off the diagonal of a skew-symmetric matrix"))
+    for fault, where in faults:
+        if fault.any():
+            row = int(np.argmax(fault))
+            got = tuple((coords[:, row] + 1).tolist())
+            body.fail(body.line_of(row), f"expected coordinates {where}, but got {got}")
+    return coords
+
+
+def _given_twice(coords: np.ndarray) -> np.ndarray:
+    """The mask of the entries above the diagonal whose mirrored entries are there, too."""
+    twice = coords[0] < coords[1]
+    below = coords[0] > coords[1]
+    if not twice.any() or not below.any():  # nearly every file
+        return np.zeros_like(twice)
+    mirrored, given = (np.ascontiguousarray(x.T).view("i8,i8").ravel() for x in (coords[::-1, twice], coords[:, below]))
+    twice[twice] = np.isin(mirrored, given)
+    return twice
+
+
+def _dense_coordinates(header: _Header) -> np.ndarray:
+    """The coordinates of the elements of a dense matrix, column by column; of a symmetric one, the lower triangle."""
+    m, n = header.shape
+    if header.symmetry == "general":
+        return np.stack([np.tile(np.arange(m), n), np.repeat(np.arange(n), m)])
+    columns, rows = np.triu_indices(n, int(header.symmetry == "skew-symmetric"))
+    return np.stack([rows, columns])
+
+
+def _values(header: _Header, columns: list[np.ndarray]) -> np.ndarray:
+    if header.field != "complex":
+        return columns[0] if columns else np.ones(header.entries)
+    values = np.empty(len(columns[0]), np.complex128)
+    values.real, values.imag = columns  # not a sum of products: infinite parts would become NaN
+    return values
+
+
+def _mirrored(body: Text, header: _Header, coords: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All entries of the matrix. Zeros of a dense one are dropped."""
+    if header.symmetry == "hermitian":
+        fault = (coords[0] == coords[1]) & (values.imag != 0)
+        if fault.any():
+            row = int(np.argmax(fault))
+            body.fail(body.line_of(row), f"expected a real diagonal of a hermitian matrix, but got {values[row]}")
+    if header.layout == "array":
+        coords, values = coords[:, values != 0], values[values != 0]
+    if header.symmetry == "general":
+        return coords, values
+    if header.symmetry == "skew-symmetric" and values.dtype.kind == "u":
+        body.fail(None, "expected integers of 64 bits with a sign in a skew-symmetric matrix, but got larger ones")
+    off = coords[0] != coords[1]
+    other = values[off]
+    other = {"hermitian": np.conj, "skew-symmetric": np.negative}.get(header.symmetry, np.asarray)(other)
+    return np.concatenate([coords, coords[::-1, off]], axis=1), np.concatenate([values, other])

@@ -1,0 +1,104 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse
+from relocations import BLOCKS, MATRICES, agree, as_dense, integers, made
+
+import jsparse
+from jsparse.errors import DTypeError, FormatError, ShapeError
+
+
+def test_block_diag(dense):
+    other = integers(2, 3, seed=2)
+    agree(
+        lambda A, B: jsparse.block_diag([A, B, A]),
+        lambda x, y: scipy.linalg.block_diag(x, y, x),
+        dense,
+        other,
+        formats=MATRICES,
+    )
+
+
+def test_block_diag_of_vectors_and_of_other_libraries(dense):
+    given = [
+        scipy.sparse.coo_array(dense),
+        jsparse.asarray(dense[0]),
+        jsparse.zeros((0, 3)),
+        jsparse.asarray(np.float32(2)),
+    ]
+    expected = scipy.sparse.block_diag([dense, dense[:1], np.zeros((0, 3)), [[2]]]).toarray()
+    for found in (jsparse.block_diag(given), jsparse.block_diag(given, format="csc")):
+        np.testing.assert_array_equal(as_dense(found), expected)
+    A = made(dense, "coo", dynamic=True)
+    assert jsparse.block_diag([A, A]).nse == 2 * A.nse
+    assert jsparse.block_diag([A, A]).format.name == "coo"
+    assert jsparse.block_diag([made(dense, BLOCKS)] * 2).format.name == "csr"
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", BLOCKS])
+def test_kron(format):
+    x, y = integers(3, 4), integers(2, 3, seed=1)
+    expected = np.kron(x, y)
+    agree(lambda A, B: jsparse.kron(A, B), np.kron, x, y, formats=[format], jit=format == "csr")
+    found = jsparse.kron(scipy.sparse.csr_array(x), jsparse.asarray(y, format), format="coo")
+    assert found.format.name == "coo"
+    np.testing.assert_array_equal(as_dense(found), expected)
+    assert made(x, format).format == jsparse.kron(made(x, format), made(y, format)).format
+    A, B = made(x, format, dynamic=True), made(y, format)
+    assert jsparse.kron(A, B).nse == A.nse * B.nse
+
+
+def test_kron_of_other_operands():
+    x, y = integers(3, 4), integers(2, 3, seed=1)
+    expected = np.kron(x, y)
+    for a, b in [(jsparse.asarray(x), y), (x, jsparse.asarray(y)), (x, jnp.asarray(y))]:
+        np.testing.assert_array_equal(as_dense(jsparse.kron(a, b)), expected)
+    z = integers(2, 2, 3, seed=3)
+    for a, b in [(z, y), (y[0], z), (z[0, 0], z[0, 1])]:
+        np.testing.assert_array_equal(as_dense(jsparse.kron(jsparse.asarray(a), jsparse.asarray(b))), np.kron(a, b))
+
+
+def test_outer(dense):
+    v, w = dense[0], dense[1]
+    agree(jsparse.outer, np.outer, v, w, formats=["coo"])
+    found = jsparse.outer(jsparse.asarray(dense[:2]), jsparse.asarray(v))
+    np.testing.assert_array_equal(as_dense(found), np.outer(dense[:2], v))
+    for a, b in [(jsparse.asarray(v), w), (v, jsparse.asarray(w)), (v, w)]:
+        np.testing.assert_array_equal(as_dense(jsparse.outer(a, b)), np.outer(v, w))
+    assert jsparse.outer(jsparse.asarray(v), jsparse.asarray(w), format="csc").format.name == "csc"
+
+
+def test_derivatives():
+    x, y = integers(2, 3), integers(2, 2, seed=1)
+    for A, B in [(made(x, "csr", d), made(y, "csr", d)) for d in (False, True)]:
+        found = jsparse.grad(lambda A, B: (jsparse.kron(A, B).todense() ** 2).sum(), (0, 1))(A, B)
+        np.testing.assert_allclose(as_dense(found[0]), 2 * x * (y**2).sum())
+        np.testing.assert_allclose(as_dense(found[1]), 2 * y * (x**2).sum())
+
+
+def test_large_dimensions():
+    size = 10**9
+    A = jsparse.SparseTensor.from_coords([[3, size - 1], [5, 0]], np.ones(2, np.float32), (size, size))
+    B = jsparse.kron(A, A)
+    assert B.shape == (size**2, size**2)
+    assert B.format.name == "coo"
+    assert B.to_coords()[0][0].tolist() == [3 * size + 3, 4 * size - 1, (size - 1) * size + 3, size**2 - 1]
+    assert jsparse.block_diag([A, A, A]).to_coords()[0].max() == 3 * size - 1
+    assert jsparse.outer(A[:2], A[:, :3]).shape == (2 * size, 3 * size)
+    with pytest.raises(DTypeError, match="int64"):
+        jsparse.kron(A.dynamic(), A)
+
+
+def test_refusals(dense, cube):
+    A = jsparse.asarray(dense)
+    with pytest.raises(ShapeError, match=r"Expected matrices for jsparse.block_diag, .* \(3, 4, 5\)"):
+        jsparse.block_diag([A, jsparse.asarray(cube)])
+    with pytest.raises(DTypeError, match="a sequence of tensors for jsparse.block_diag"):
+        jsparse.block_diag(A)
+    with pytest.raises(DTypeError, match="for jsparse.block_diag, but got a ndarray"):
+        jsparse.block_diag([A, dense])
+    with pytest.raises(DTypeError, match="the operands of jsparse.kron"):
+        jsparse.kron(A, "x")
+    with pytest.raises(FormatError):
+        jsparse.kron(A, A, format="bad")

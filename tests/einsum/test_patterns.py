@@ -1,0 +1,324 @@
+"""Patterns as operands of einsum: tensors of ones without values, compared with dense matrices of zeros and ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from stored import closure
+
+import jsparse
+from jsparse import Format, Pattern, SparseTensor
+from jsparse.errors import DTypeError, FormatError, LeafError, SemiringError, ShapeError
+from jsparse.planning.planned import plan_einsum
+
+pytestmark = pytest.mark.semantics
+
+RNG = np.random.default_rng(0)
+RANGE = "(i, j) -> (i : dense, j : range)"
+ROWS = "(i, j) -> (i : compressed, j : dense)"
+BLOCKS = "(i, j, a, b) -> (i : dense, j : compressed, a : dense, b : dense)"
+FORMATS = ["csr", "csc", "coo", "dcsr", RANGE, ROWS, "dense"]
+
+
+def pattern(*shape, format="csr", density=0.4):
+    """A pattern, and the dense integers that it stands for: 1 where it stores an entry, fill included."""
+    format = Format.of(format, len(shape))
+    mask = RNG.random(shape) < density
+    mask = mask & mask.any(tuple(range(2, mask.ndim)), keepdims=True)
+    made = jsparse.asarray(mask.astype(np.int8), format)
+    return made.pattern, closure(mask, format).astype(np.int32)
+
+
+def integers(*shape):
+    return RNG.integers(-4, 5, shape).astype(np.int32)
+
+
+def whole(x):
+    return np.asarray(x.todense() if isinstance(x, SparseTensor) else x)
+
+
+# A pattern (5, 6), then further operands. Results are dense, on the pattern, or on a new one.
+CASES = [
+    ("ij,jk->ik", (6, 3)),
+    ("ij,j->i", (6,)),
+    ("ij,i->j", (5,)),
+    ("ij->i",),
+    ("ij->j",),
+    ("ij->",),
+    ("ij->ij",),
+    ("ij->ji",),
+    ("ij,i->ij", (5,)),
+    ("ij,k->ikj", (3,)),
+    ("ij,k->i", (3,)),
+    ("ij,ij->ij", (5, 6)),
+    ("ij,ik,jk->ij", (5, 2), (6, 2)),
+    ("ij,ik,jk->", (5, 2), (6, 2)),
+    ("...j,j->...", (6,)),
+]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_one_pattern(format):
+    P, ones = pattern(5, 6, format=format)
+    for text, *shapes in CASES:
+        others = [integers(*shape) for shape in shapes]
+        found = jsparse.einsum(text, P, *others)
+        np.testing.assert_array_equal(whole(found), np.einsum(text, ones, *others), err_msg=text)
+        assert found.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "formats", [("csr", "csr"), ("csc", "csr"), ("coo", RANGE), ("dense", "dcsr"), ("dense", "dense")]
+)
+def test_two_patterns_count(formats):
+    (P, p), (Q, q) = pattern(5, 6, format=formats[0]), pattern(6, 5, format=formats[1])
+    S = jsparse.asarray(integers(6, 5) * (RNG.random((6, 5)) < 0.5).astype(np.int32))
+    for text in ("ij,jk->ik", "ij,jk->", "ij,jk->k", "ij,ji->ij", "ij,jk->ijk"):
+        for other, dense in ((Q, q), (S, np.asarray(S.todense()))):
+            found = jsparse.einsum(text, P, other)
+            np.testing.assert_array_equal(whole(found), np.einsum(text, p, dense), err_msg=text)
+            assert found.dtype == np.int32
+    for out in ("dense", "csc", "coo"):
+        np.testing.assert_array_equal(whole(jsparse.einsum("ij,jk->ik", P, Q, out_format=out)), p @ q)
+
+
+def test_a_product_of_patterns_stores_what_it_reaches():
+    (P, p), (Q, q) = pattern(20, 30, density=0.1), pattern(30, 20, density=0.1)
+    found = jsparse.einsum("ij,jk->ik", P, Q)
+    assert found.format == Format.of("csr", 2)
+    assert found.nse == np.count_nonzero(p @ q)
+    np.testing.assert_array_equal(found.todense(), p @ q)
+
+
+def test_diagonals_and_repeated_operands():
+    P, p = pattern(6, 6)
+    x = integers(6)
+    for text, operands, dense in [
+        ("ii->i", (P,), (p,)),
+        ("ii,i->", (P, x), (p, x)),
+        ("ij,ij->ij", (P, P), (p, p)),
+        ("ij,ji->ij", (P, P), (p, p)),
+        ("ij,jk,ik->", (P, P, P), (p, p, p)),
+    ]:
+        np.testing.assert_array_equal(whole(jsparse.einsum(text, *operands)), np.einsum(text, *dense), err_msg=text)
+
+
+@pytest.mark.parametrize("format", ["csf", "coo", "(i, j, k) -> (j : dense, i : compressed, k : dense)"])
+def test_rank_three(format):
+    P, p = pattern(4, 5, 3, format=format, density=0.2)
+    B, C = integers(5, 2), integers(3, 2)
+    for text, *others in [("ijk,jr,kr->ir", B, C), ("ijk,kr->ijr", C), ("ijk->ik",), ("ijk->k",), ("ijk,kr->r", C)]:
+        np.testing.assert_array_equal(
+            whole(jsparse.einsum(text, P, *others)), np.einsum(text, p, *others), err_msg=text
+        )
+
+
+def test_the_fill_of_blocks_is_stored():
+    P, p = pattern(4, 5, 2, 3, format=BLOCKS, density=0.2)
+    assert p.sum() == P.nse == 6 * np.count_nonzero(p.any((2, 3)))
+    X, y = integers(5, 3), integers(5)
+    for text, *others in [
+        ("ijab,jb->ia", X), ("ijab,j->i", y), ("ijab,j->ia", y), ("ijab,j,b->i", y, X[0]), ("ijab->ij",),
+        ("ijab->",), ("ijab->ab",), ("ijab->b",), ("ijab->abij",),
+    ]:  # fmt: skip
+        np.testing.assert_array_equal(
+            whole(jsparse.einsum(text, P, *others)), np.einsum(text, p, *others), err_msg=text
+        )
+    np.testing.assert_array_equal(whole(jsparse.einsum("ijab,kjab->ik", P, P)), np.einsum("ijab,kjab->ik", p, p))
+    least = jsparse.einsum("ijab,j->i", P, y, semiring="min_plus")
+    np.testing.assert_array_equal(least, np.where(p.any((2, 3)), y, 2**31 - 1).min(1))
+
+
+def test_scalars_and_empty_dimensions():
+    one = jsparse.asarray(np.ones((), np.float32)).pattern
+    assert whole(jsparse.einsum("->", one)) == 1
+    np.testing.assert_array_equal(whole(jsparse.einsum(",i->i", one, [1, 2])), [1, 2])
+    P = jsparse.asarray(np.zeros((3, 2, 0), np.float32), "(i, j, k) -> (i : dense, j : compressed, k : dense)").pattern
+    stored = Pattern.from_coordinates([[0, 1], [1, 1]], (3, 2))[0].extended((0,))
+    for Q in (P, stored, Pattern((3, 2, 0), "dense", [])):
+        assert jsparse.einsum("ijk->i", Q).tolist() == [0, 0, 0]
+        assert jsparse.einsum("ijk,i->i", Q, jnp.full(3, jnp.nan), out_format="dense").tolist() == [0, 0, 0]
+        assert jsparse.einsum("ijk->", Q, semiring="max_plus") == -(2**31)
+
+
+SEMIRINGS = {
+    "min_plus": (lambda at, x: np.where(at, x, 2**31 - 1).min(1)),
+    "max_plus": (lambda at, x: np.where(at, x, -(2**31)).max(1)),
+    "max_times": (lambda at, x: np.where(at, x, -(2**31)).max(1)),
+    "or_and": (lambda at, x: np.bitwise_or.reduce(np.where(at, x, 0), 1)),
+}
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@pytest.mark.parametrize("format", ["csr", "coo", "dense"])
+def test_an_entry_is_the_one_of_the_semiring(semiring, format):
+    P, p = pattern(8, 6, format=format)
+    x = integers(6)
+    found = jsparse.einsum("ij,j->i", P, x, semiring=semiring)
+    np.testing.assert_array_equal(found, SEMIRINGS[semiring](p != 0, x))
+    D = jsparse.asarray(np.diag(x))
+    found = jsparse.einsum("ij,jk->ik", P, D, semiring=semiring)
+    at = (p != 0) & (x != 0)
+    assert found.nse == at.sum()
+    np.testing.assert_array_equal(np.sort(found.values), np.sort(np.broadcast_to(x, at.shape)[at]))
+
+
+def test_semirings_of_patterns_alone():
+    (P, p), (Q, q) = pattern(5, 6), pattern(6, 5)
+    reached = jsparse.einsum("ij,jk->ik", P, Q, semiring="or_and")
+    assert reached.dtype == bool
+    np.testing.assert_array_equal(reached.todense(), (p @ q) != 0)
+    hops = jsparse.einsum("ij,jk->ik", P, Q, semiring="min_plus", out_format="dense")
+    np.testing.assert_array_equal(hops, np.where(p @ q, 0, 2**31 - 1))
+    with pytest.raises(SemiringError, match="to be bool or integers"):
+        jsparse.einsum("ij,j->i", P, np.ones(6, np.float32), semiring="or_and")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int8", "uint8", "bool", "complex64"])
+def test_a_pattern_promotes_nothing(dtype):
+    P, p = pattern(5, 6)
+    x = jnp.asarray(RNG.integers(0, 3, 6)).astype(dtype)
+    found = jsparse.einsum("ij,j->i", P, x)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, jnp.asarray(p @ np.asarray(x.real).astype(np.int32)).astype(dtype))
+    assert jsparse.einsum("ij,j->ij", P, x).dtype == dtype
+
+
+def test_dtypes_of_counts():
+    P, p = pattern(5, 6)
+    for dtype in ("float32", "bfloat16", "int8", "complex64"):
+        found = jsparse.einsum("ij->i", P, preferred_element_type=dtype)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, jnp.asarray(p.sum(1)).astype(dtype))
+    weak = jnp.asarray(1.0) * 2  # weakly typed, as Python's numbers are
+    assert jsparse.einsum("ij,->i", P, weak).dtype == np.float32
+    with jax.enable_x64(True):
+        assert jsparse.einsum("ij->i", P).dtype == np.int64
+    assert jsparse.einsum("ij->i", P).dtype == np.int32
+
+
+def test_products_in_steps():
+    (P, p), (Q, q), (R, r) = (pattern(*shape, density=0.05) for shape in ((100, 90), (90, 100), (100, 100)))
+    X, W = integers(100, 16), integers(16, 16)
+    A, a = jsparse.asarray((r * 3).astype(np.int32)), 3 * r
+    for text, operands, dense, before in [
+        ("ij,jk,kl->il", (P, Q, R), (p, q, r), 1),
+        ("ij,jk,kl->il", (P, Q, A), (p, q, a), 1),
+        ("ij,jk,kl->il", (R, X, W), (r, X, W), 1),
+        ("ij,jk,kl->il", (P, Q, X), (p, q, X), None),
+        ("ij,jk,ik->", (P, Q, R), (p, q, r), 0),
+    ]:
+        found = jsparse.einsum(text, *operands)
+        np.testing.assert_array_equal(whole(found), np.einsum(text, *dense, optimize=True), err_msg=text)
+        assert before in (None, len(plan_einsum(text, operands, None).plan.sums) - 1)
+    reached = jsparse.einsum("ij,jk,kl->il", P, Q, R, semiring="min_plus")
+    assert reached.nse == np.count_nonzero(p @ q @ r)
+    assert not reached.values.any()
+
+
+def test_transformations():
+    P, p = pattern(5, 6)
+    X = RNG.normal(size=(6, 3)).astype(np.float32)
+    Y = RNG.normal(size=(5, 3)).astype(np.float32)
+
+    def loss(X, Y):
+        return (jsparse.einsum("ij,jk->ik", P, X) * Y).sum() + (
+            jsparse.einsum("ij,jk,ik->ij", P, X, Y).values ** 2
+        ).sum()
+
+    def expected(X, Y):
+        return ((p @ X) * Y).sum() + ((p * (Y @ X.T)) ** 2).sum()
+
+    for found, by in zip(jax.grad(loss, (0, 1))(X, Y), jax.grad(expected, (0, 1))(X, Y), strict=True):
+        np.testing.assert_allclose(found, by, rtol=1e-4)
+    tangents = (X[::-1].copy(), Y[::-1].copy())
+    np.testing.assert_allclose(jax.jvp(loss, (X, Y), tangents)[1], jax.jvp(expected, (X, Y), tangents)[1], rtol=1e-4)
+    batch = np.stack([X, 2 * X, X - 1])
+    found = jax.vmap(lambda P, X: jsparse.einsum("ij,jk->ik", P, X), (None, 0))(P, batch)
+    np.testing.assert_allclose(found, p @ batch, rtol=1e-5)
+    found = jax.vmap(lambda x: jsparse.einsum("ij,j->ij", P, x).values, 1, 1)(X)
+    np.testing.assert_array_equal(found, X[P.rows()[1]])
+
+
+def test_gradients_of_a_minimum_go_to_the_stored_entries():
+    P, p = pattern(6, 5)
+    x = np.array([3.0, 1.0, 4.0, 1.0, 5.0], np.float32)
+
+    def least(x):
+        return jsparse.einsum("ij,j->i", P, x, semiring="min_plus")
+
+    np.testing.assert_array_equal(least(x), np.where(p, x, np.inf).min(1))
+    attained = (p != 0) & (x == np.where(p, x, np.inf).min(1)[:, None])
+    shares = attained / np.maximum(attained.sum(1, keepdims=True), 1)
+    np.testing.assert_allclose(jax.grad(lambda x: jnp.where(p.any(1), least(x), 0).sum())(x), shares.sum(0))
+
+
+def test_a_pattern_is_an_argument_of_jitted_functions():
+    traces = []
+
+    @jax.jit
+    def count(P, x):
+        traces.append(P)
+        return jsparse.einsum("ij,j->i", P, x)
+
+    (P, p), (Q, q) = pattern(5, 6), pattern(5, 6)
+    x = integers(6)
+    for R, r in ((P, p), (Q, q), (Pattern(P.shape, P.format, P.arrays), p)):
+        np.testing.assert_array_equal(count(R, x), r @ x)
+    assert traces == [P, Q]
+
+
+def test_no_values_are_read():
+    P, _ = pattern(5, 6)
+    X = np.ones((6, 8), np.float32)
+    for text, operands, read in (("ij,jk->ik", (P, X), 4 * X.size), ("ij->i", (P,), 0)):
+        (kernel,) = jsparse.explain(text, *operands).kernels
+        assert sum(size for _, size in kernel.traffic.operands) <= read
+        assert kernel.formats[0] == ("A[i, j]", "csr")
+    jaxpr = jax.make_jaxpr(lambda: jsparse.einsum("ij->i", P))()
+    assert not jaxpr.consts
+    (kernel,) = jsparse.explain(lambda X: jsparse.einsum("ij,jk->ik", P, X))(X).kernels
+    assert kernel.title == "einsum 'ij,jk->ik', a dense result"
+    assert kernel.formats[0] == ("P0[i, j]", "csr")
+
+
+def test_schedules_and_lists_of_indices():
+    P, p = pattern(5, 6)
+    X = integers(6, 3)
+    schedule = jsparse.Schedule().reorder("j i k")
+    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", P, X, schedule=schedule), p @ X)
+    np.testing.assert_array_equal(jsparse.einsum(P, [0, 1], X, [1, 2], [0, 2]), p @ X)
+    assert jsparse.explain("ij,jk->ik", P, X, schedule=schedule).schedule.steps[: len(schedule.steps)]
+    assert jsparse.einsum("ij,jk->ik", P, P.transposed((1, 0)), nse=25).nse <= 25
+
+
+def test_large_dimensions():
+    side = 10**9
+    coords = RNG.integers(0, side, (2, 50))
+    P = Pattern.from_coordinates(coords, (side, side), "dcsr")[0]
+    found = jsparse.einsum("ij,ij->ij", P, P)
+    assert found.pattern is P
+    assert found.values.tolist() == [1] * 50
+    np.testing.assert_array_equal(jsparse.einsum("ij->", P), 50)
+    two = jsparse.einsum("ij,kj->ik", P, P)
+    assert int(two.values.sum()) == 50
+
+
+def test_errors():
+    P, _ = pattern(5, 6)
+    x = np.ones(6, np.float32)
+    with pytest.raises(DTypeError, match="arrays of numbers or SparseTensors, or Patterns, but got a builtins.list"):
+        jsparse.einsum("ij,j->i", [P, P], x)
+    with pytest.raises(ShapeError, match="operand A of 'ijk,j->i' to have rank 3"):
+        jsparse.einsum("ijk,j->i", P, x)
+    with pytest.raises(ShapeError, match="index 'j' of 'ij,j->i' to have one size"):
+        jsparse.einsum("ij,j->i", P, x[:5])
+    with pytest.raises(FormatError, match="a SparseTensor, a Pattern or None, but got list"):
+        jsparse.einsum("ij,j->i", P, x, out_format=[P])
+    dynamic = jsparse.SparseTensor(np.ones(P.nse), P).dynamic().pattern
+    with pytest.raises(LeafError, match="pointers of level 1 of operand 0 of 'ij,j->i', a 5x6 tensor in csr"):
+        jsparse.einsum("ij,j->i", jax.tree.map(lambda leaf: leaf[:2], dynamic), x)
+    with pytest.raises(LeafError, match="of out_format of 'i,j->ij'"):
+        jsparse.einsum("i,j->ij", x[:5], x, out_format=jax.tree.map(lambda leaf: leaf[:2], dynamic))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        P @ jnp.asarray(x)

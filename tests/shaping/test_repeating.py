@@ -1,0 +1,86 @@
+import jax
+import numpy as np
+import pytest
+from relocations import BLOCKS, MATRICES, agree, made
+
+import jsparse
+from jsparse.errors import ShapeError
+
+
+@pytest.mark.parametrize("repeats, axis", [(2, 0), (3, 1), (2, None), (0, 0), (1, 1)], ids=str)
+def test_repeat(dense, repeats, axis):
+    agree(
+        lambda A: jsparse.repeat(A, repeats, axis),
+        lambda x: np.repeat(x, repeats, axis),
+        dense,
+        formats=MATRICES,
+        jit=repeats in (0, 2),
+    )
+
+
+@pytest.mark.parametrize("reps", [2, (2, 3), (1, 2), (2, 1, 3), (3, 1, 1), (0, 2)], ids=str)
+def test_tile(dense, reps):
+    formats = MATRICES
+    agree(lambda A: jsparse.tile(A, reps), lambda x: np.tile(x, reps), dense, formats=formats, jit=reps == (2, 1, 3))
+
+
+@pytest.mark.parametrize(
+    "old, new", [((5, 6), (3, 5, 6)), ((5, 1, 6), (5, 4, 6)), ((1, 5, 1, 6), (2, 5, 3, 6))], ids=str
+)
+def test_broadcast_to(dense, old, new):
+    agree(
+        lambda A: jsparse.broadcast_to(A.reshape(old), new),
+        lambda x: np.broadcast_to(x.reshape(old), new),
+        dense,
+        formats=MATRICES,
+        jit=old == (5, 1, 6),
+    )
+
+
+def test_broadcast_of_stored_dimensions_of_size_1(dense):
+    row = dense[:1]
+    for format in ("csr", "csc", "coo", BLOCKS):
+        agree(lambda A: jsparse.broadcast_to(A, (4, 6)), lambda x: np.broadcast_to(x, (4, 6)), row, formats=[format])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_added_dimensions_share_index_arrays(dense, dynamic):
+    A = made(dense, "csr", dynamic)
+    for found in (jsparse.broadcast_to(A, (3, 5, 6)), jsparse.tile(A, (3, 1, 1))):
+        assert all(x is y for x, y in zip(found.pattern.arrays, A.pattern.arrays, strict=True))
+        assert found.nse == 3 * A.nse
+    assert jsparse.repeat(A, 2, 0).nse == jsparse.tile(A, (1, 2)).nse == 2 * A.nse
+    assert jsparse.broadcast_to(A, (5, 6)) is jsparse.tile(A, 1) is jsparse.repeat(A, 1, 0) is A
+
+
+def test_derivatives(dense):
+    weights = np.arange(60.0).reshape(10, 6)
+    for A in (made(dense, "csr"), made(dense, "csr", dynamic=True)):
+        found = jsparse.grad(lambda A: (jsparse.tile(A, (2, 1)).todense() * weights).sum())(A)
+        np.testing.assert_array_equal(found.todense(), np.where(dense, weights[:5] + weights[5:], 0))
+        found = jsparse.grad(lambda A: (jsparse.broadcast_to(A, (2, 5, 6)).todense() ** 2).sum())(A)
+        np.testing.assert_array_equal(found.todense(), 4 * dense)
+        batch = jax.numpy.stack([A.values, 3 * A.values])
+        both = jax.vmap(lambda v, A=A: jsparse.repeat(A.with_values(v), 2, 1).todense())(batch)
+        np.testing.assert_array_equal(both, [np.repeat(dense, 2, 1), 3 * np.repeat(dense, 2, 1)])
+
+
+def test_large_dimensions():
+    size = 10**9
+    A = jsparse.SparseTensor.from_coords([[3, size - 1], [5, 0]], np.ones(2, np.float32), (size, size))
+    np.testing.assert_array_equal(jsparse.repeat(A, 2, 0).to_coords()[0][0], [6, 7, 2 * size - 2, 2 * size - 1])
+    np.testing.assert_array_equal(jsparse.tile(A, (3, 1)).to_coords()[0][0, -2:], [2 * size + 3, 3 * size - 1])
+    assert jsparse.broadcast_to(A, (2, size, size)).nse == 4
+
+
+def test_refusals(dense):
+    A = jsparse.asarray(dense)
+    with pytest.raises(ShapeError, match="repeats >= 0"):
+        jsparse.repeat(A, -1, 0)
+    with pytest.raises(ShapeError, match="the repeats of jsparse.repeat to be a known integer"):
+        jsparse.repeat(A, [1, 2, 3, 4, 5], 0)
+    with pytest.raises(ShapeError, match="reps >= 0"):
+        jsparse.tile(A, (1, -2))
+    for shape in [(5, 7), (6,), (2, 5, 7), -1]:
+        with pytest.raises(ShapeError, match=r"a shape that \(5, 6\) broadcasts to"):
+            jsparse.broadcast_to(A, shape)

@@ -1,0 +1,122 @@
+"""Checkpoints: leaves come back into tensors with the same metadata, and into no others."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import SparseTensor
+
+DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4
+MIRRORED = DENSE[:, ::-1].copy()  # as many entries, elsewhere
+KINDS = {
+    "static": lambda x: jsparse.asarray(x),
+    "dynamic": lambda x: jsparse.asarray(x).dynamic(25),
+    "transposed": lambda x: jsparse.asarray(x, "coo").dynamic(25).with_transpose(),
+}
+SQUARE = np.arange(16, dtype=np.float32).reshape(4, 4) % 3
+OTHERS = {  # pairs of tensors whose leaves have the same shapes, but whose metadata differ
+    "static entries": (jsparse.asarray(DENSE), jsparse.asarray(MIRRORED)),
+    "static format": (jsparse.asarray(SQUARE), jsparse.asarray(SQUARE).T),
+    "dynamic format": (jsparse.asarray(SQUARE).dynamic(), jsparse.asarray(SQUARE).dynamic().T),
+    "dynamic shape": (jsparse.asarray(DENSE).dynamic(25), jsparse.asarray(np.pad(DENSE, ((0, 0), (0, 2)))).dynamic(25)),
+}
+
+
+def same(got, want):
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+
+
+def state_of(A):
+    return {"layers": [A, {"bias": jnp.ones(3)}], "moments": 2 * A}
+
+
+def abstract(tree):
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
+
+
+# Orbax warns of shardings that are not given, and of its own deprecations.
+@pytest.mark.filterwarnings("ignore")
+class TestOrbax:
+    @pytest.fixture(params=["StandardCheckpointer", "PyTreeCheckpointer"])
+    def checkpointer(self, request):
+        return getattr(pytest.importorskip("orbax.checkpoint"), request.param)()
+
+    def save(self, checkpointer, path, tree):
+        checkpointer.save(path, tree)
+        getattr(checkpointer, "wait_until_finished", lambda: None)()
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_round_trip(self, checkpointer, tmp_path, kind):
+        state = state_of(KINDS[kind](DENSE))
+        self.save(checkpointer, tmp_path / "state", state)
+        same(checkpointer.restore(tmp_path / "state", abstract(state)), state)
+        raw = checkpointer.restore(tmp_path / "state")  # without a target: dicts by the names of keys
+        assert f"values@{state['moments'].pattern.digest[:12]}" in raw["moments"]
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_other_metadata(self, checkpointer, tmp_path, name):
+        saved, other = OTHERS[name]
+        assert [x.shape for x in jax.tree.leaves(saved)] == [x.shape for x in jax.tree.leaves(other)]
+        self.save(checkpointer, tmp_path / "state", {"A": saved})
+        with pytest.raises(ValueError, match="structures do not match|Structure mismatch") as caught:
+            checkpointer.restore(tmp_path / "state", abstract({"A": other}))
+        for tensor in (saved, other):
+            assert f"values@{tensor.pattern.digest[:12]}" in str(caught.value)
+
+
+class TestFlax:
+    @pytest.fixture
+    def serialization(self):
+        return pytest.importorskip("flax.serialization")
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_round_trip(self, serialization, kind):
+        state = state_of(KINDS[kind](DENSE).astype(jnp.bfloat16))
+        written = serialization.to_bytes(state)
+        target = jax.tree.map(jnp.zeros_like, state)
+        restored = serialization.from_bytes(target, written)
+        same(restored, state)
+        np.testing.assert_array_equal(restored["moments"].todense(), 2 * DENSE)
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_other_metadata(self, serialization, name):
+        saved, other = OTHERS[name]
+        written = serialization.to_bytes({"A": saved})
+        with pytest.raises(jsparse.PatternError, match="it was saved on another pattern") as caught:
+            serialization.from_bytes({"A": other}, written)
+        assert f"digest {other.pattern.digest[:12]}" in str(caught.value)
+
+    def test_other_states(self, serialization):
+        A = KINDS["static"](DENSE)
+        with pytest.raises(jsparse.PatternError, match="a dict of pattern, values, but got"):
+            serialization.from_state_dict(A, serialization.to_state_dict(A.dynamic()))
+        with pytest.raises(jsparse.PatternError, match="a dict of arrays, pattern, values, but got"):
+            serialization.from_state_dict(A.dynamic(), np.ones(3))
+        D = A.dynamic()
+        with pytest.raises(jsparse.PatternError, match="saved on another pattern"):
+            serialization.from_state_dict(D.with_transpose(), serialization.to_state_dict(D))
+        state = serialization.to_state_dict(A)
+        with pytest.raises(jsparse.LeafError, match="values of the restored tensor"):
+            serialization.from_state_dict(A, {**state, "values": np.ones(3)})
+
+
+def test_names_of_keys():
+    """`name` is what checkpoints use; the text, which messages show, is that of the attribute."""
+    A = KINDS["static"](DENSE)
+    [(path, _)] = jax.tree_util.tree_leaves_with_path(A)
+    assert jax.tree_util.keystr(path) == ".values"
+    assert jax.tree_util.keystr(path, simple=True) == path[0].name == f"values@{A.pattern.digest[:12]}"
+    assert repr(A.pattern).endswith(f"{path[0].name[7:13]})")
+    replaced = SparseTensor._unchecked(A.values, object())
+    assert jax.tree_util.tree_leaves_with_path(replaced)[0][0][0].name == "values"
+
+
+def test_names_stay():
+    """A version that named leaves otherwise could not read the checkpoints of earlier ones."""
+    A = jsparse.asarray(np.eye(2, dtype=np.float32))
+    assert A.pattern.digest[:12] == "7a3837f22ed8"
+    assert A.dynamic(3).pattern.digest[:12] == "15abd65440a7"
