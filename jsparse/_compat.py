@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 import jax
+import numpy as np
 from jax._src import source_info_util
 from jax._src.core import eval_jaxpr, jaxprs_in_params, set_current_trace
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
@@ -36,6 +37,7 @@ __all__ = [
     "is_undefined",
     "jaxprs_in",
     "keep_alive",
+    "literal",
     "live_jaxpr",
     "make_context",
     "make_primitive",
@@ -218,6 +220,11 @@ def equation_results(jaxpr: Any, equation: Any, operands: Sequence[Any]) -> list
 def closed(jaxpr: Any) -> Any:
     """A closed jaxpr as it is, or a jaxpr without constants as a closed one."""
     return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
+
+
+def literal(v: Any) -> Any:
+    """The number of a literal, as a numpy scalar or array of its dtype."""
+    return np.asarray(v.val, v.aval.dtype)[()]
 
 
 def source_line(equation: Any) -> str:

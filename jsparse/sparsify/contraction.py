@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jsparse.errors import PatternError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.sparsify.deferred import Deferred, dense
@@ -27,7 +28,15 @@ def product(equation: Equation, lhs: Any, rhs: Any) -> Any:
     if set(left + right) != set(terms[0][1] + terms[1][1]):  # both repeat their elements along a dimension
         terms = [_term(equation, _unrepeated(x), own) for x, own in ((lhs, left), (rhs, right))]
     (a, left), (b, right) = terms
-    return plain(einsum(f"{left},{right}->{out}", a, b, preferred_element_type=equation.dtype))
+    subscripts = f"{left},{right}->{out}"
+    try:
+        return plain(einsum(subscripts, a, b, preferred_element_type=equation.dtype))
+    except PatternError as error:
+        if not any(isinstance(x, SparseTensor) and x.is_dynamic for x in (a, b)):
+            raise
+        if equation.nse is None:
+            raise _without_capacity(equation) from error
+        return plain(einsum(subscripts, a, b, nse=equation.nse, preferred_element_type=equation.dtype))
 
 
 @deferred_rule("dot_general")
@@ -44,6 +53,13 @@ def product_of_arrays(equation: Equation, lhs: Any, rhs: Any) -> Any:
         return found.values
 
     return Deferred(equation.shape, equation.dtype, lambda: equation.results(arrays)[0], sample)
+
+
+def _without_capacity(equation: Equation) -> PatternError:
+    return PatternError(
+        f"{equation} multiplies SparseTensors into one whose pattern is only known at run time. Pass the capacity of "
+        f"such products in entries, jsparse.sparsify(fn, nse=...), or multiply by a dense array first, A @ (B @ x)."
+    )
 
 
 def _unrepeated(x: Any) -> Any:

@@ -74,7 +74,7 @@ def branches(equation: Equation, which: Any, *inputs: Any) -> list[Any]:
     results = [jax.eval_shape(function, *opened.leaves) for function in functions]
     for other in results[1:]:
         for n, (x, y) in enumerate(zip(results[0], other, strict=True)):
-            if jax.tree.structure(x) != jax.tree.structure(y):
+            if _structure(x) != _structure(y):
                 raise _different(equation, f"result {n} of all branches", _shown(x), _shown(y))
     found: list[Any] = jax.lax.switch(dense(which), functions, *opened.leaves)
     return found
@@ -85,9 +85,13 @@ def _same_carry(equation: Equation, before: Sequence[Any], after: Sequence[Any])
     for n, (x, y) in enumerate(zip(before, after, strict=True)):
         if isinstance(y, SparseValue):
             check_background(y, equation)
-        if jax.tree.structure(x) != jax.tree.structure(y):
+        if _structure(x) != _structure(y):
             raise _different(equation, f"carry {n} before and after a step", _shown(x), _shown(y))
     return list(after)
+
+
+def _structure(x: Any) -> Any:
+    return jax.tree.structure(x)
 
 
 def _different(equation: Equation, what: str, one: str, other: str) -> NotYetSupportedError:

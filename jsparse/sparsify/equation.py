@@ -19,12 +19,16 @@ class Equation:
     Attributes:
         source: JAX's equation.
         jaxpr: the jaxpr that it belongs to.
-        interpret: `interpret(closed jaxpr, inputs) -> results`, by the rules of sparse values.
+        evaluate: the interpreter.
+        nse: the capacity of a product whose pattern is only known at run time, if it is given.
+        called_from: the line of the equation whose jaxpr this one is in.
     """
 
     source: Any
     jaxpr: Any
-    interpret: Callable[[Any, Sequence[Any]], list[Any]]
+    evaluate: Callable[[Any, Sequence[Any], int | None, str], list[Any]]
+    nse: int | None = None
+    called_from: str = ""
 
     @property
     def name(self) -> str:
@@ -58,6 +62,10 @@ class Equation:
         """The dtype of the first result."""
         return self.out_avals[0].dtype
 
+    def interpret(self, closed: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The results of a closed jaxpr among the parameters, by the rules of sparse values."""
+        return self.evaluate(closed, inputs, self.nse, self.line)
+
     def bind(self, *operands: Any) -> Any:
         """Apply the primitive, one without functions as parameters, to arrays of any shape that it accepts."""
         return self.source.primitive.bind(*operands, **self.params)
@@ -66,8 +74,13 @@ class Equation:
         """The results for arrays of the shapes of `in_avals`."""
         return _compat.equation_results(self.jaxpr, self.source, operands)
 
+    @property
+    def line(self) -> str:
+        """The user's line: file, line and function. Equations of jitted functions of JAX have that of the call."""
+        return _compat.source_line(self.source) or self.called_from
+
     def __str__(self) -> str:
-        return f"'{self.name}' in {_compat.source_line(self.source)}"
+        return f"'{self.name}' in {self.line}"
 
     def unsupported(self, why: str, instead: str) -> NotYetSupportedError:
         """The error for an equation without a meaning for sparse tensors."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
-import numpy as np
+import jax
 
 from jsparse import _compat
-from jsparse.errors import JsparseError, NotYetSupportedError
+from jsparse.errors import JsparseError
 from jsparse.sparsify.deferred import dense
 from jsparse.sparsify.equation import Equation
 from jsparse.sparsify.rules import DEFERRED, SPARSE, unsupported
@@ -16,19 +17,25 @@ from jsparse.sparsify.sparse_value import SparseValue
 
 __all__ = ["interpret"]
 
+FOLDED = 1 << 16  # the most elements of an array that is computed while tracing
 
-def interpret(closed: Any, inputs: Sequence[Any]) -> list[Any]:
-    """The results of a closed jaxpr for values that are arrays, deferred arrays or sparse values."""
+
+def interpret(closed: Any, inputs: Sequence[Any], nse: int | None = None, called_from: str = "") -> list[Any]:
+    """The results of a closed jaxpr for values that are arrays, deferred arrays or sparse values.
+
+    `nse` is the capacity of products whose pattern is only known at run time, `called_from` the line that calls.
+    """
     live = _compat.without_dead_equations(closed)
-    jaxpr, known = live.jaxpr, {}
+    jaxpr: Any = live.jaxpr
+    known: dict[Any, Any] = {}
 
     def read(v: Any) -> Any:
-        return np.asarray(v.val, v.aval.dtype)[()] if isinstance(v, _compat.Literal) else known[v]
+        return _compat.literal(v) if isinstance(v, _compat.Literal) else known[v]
 
     known.update(zip(jaxpr.constvars, live.consts, strict=True))
     known.update(zip(jaxpr.invars, inputs, strict=True))
     for source in jaxpr.eqns:
-        equation = Equation(source, jaxpr, interpret)
+        equation = Equation(source, jaxpr, interpret, nse, called_from)
         known.update(zip(source.outvars, _results(equation, [read(v) for v in source.invars]), strict=True))
     return [read(v) for v in jaxpr.outvars]
 
@@ -38,10 +45,17 @@ def _results(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
     rule = SPARSE.get(equation.name, unsupported) if is_sparse else DEFERRED.get(equation.name)
     try:
         found = NotImplemented if rule is None else rule(equation, *inputs)
-    except NotYetSupportedError:
-        raise
     except JsparseError as error:
-        raise equation.located(error) from error
+        raise error if equation.line in str(error) else equation.located(error) from error
     if found is NotImplemented:
-        return equation.results([dense(x) for x in inputs])
+        return _of_arrays(equation, [dense(x) for x in inputs])
     return found if isinstance(found, list) else [found]
+
+
+def _of_arrays(equation: Equation, arrays: Sequence[Any]) -> list[Any]:
+    """Apply JAX's primitive. Small arrays of known integers (indices) are computed at once, so that they stay known."""
+    known = not any(isinstance(x, jax.core.Tracer) for x in arrays) and not equation.source.effects
+    if known and all(x.dtype.kind in "iub" and prod(x.shape) <= FOLDED for x in equation.out_avals):
+        with jax.ensure_compile_time_eval():
+            return equation.results(arrays)
+    return equation.results(arrays)

@@ -68,8 +68,8 @@ def taken(equation: Equation, x: Any, indices: Any) -> Any:
         raise equation.unsupported(
             "indexes a SparseTensor by several arrays", "Write A[rows, columns] outside of jsparse.sparsify."
         )
-    rows = dense(indices)[..., 0]
-    return moved(equation, x, lambda tensor: tensor.take(_known(rows), axis))
+    rows = _known(dense(indices))[..., 0]
+    return moved(equation, x, lambda tensor: tensor.take(rows, axis))
 
 
 def _known(indices: Any) -> Any:

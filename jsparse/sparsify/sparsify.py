@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.sparsify import calls, contraction, control_flow, elementwise, reductions, selections, shapes
 from jsparse.sparsify.deferred import dense
@@ -23,7 +24,7 @@ RULES = (calls, contraction, control_flow, elementwise, reductions, selections, 
 """The modules that register rules when they are imported."""
 
 
-def sparsify(fn: Callable[..., Any]) -> Callable[..., Any]:
+def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[..., Any]:
     """Apply a function that is written for dense arrays, with jax.numpy, to SparseTensors.
 
         >>> @jsparse.sparsify
@@ -34,6 +35,7 @@ def sparsify(fn: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         fn: a function of pytrees. Its array arguments are traced; other arguments (numbers, strings, functions) are
             passed as they are.
+        nse: the capacity in entries of each product of two tensors whose pattern is only known at run time.
 
     Returns a function of the same arguments, in which SparseTensors may stand for arrays. Results that have the entries
     of tensors are SparseTensors, all others arrays. It works under jit, grad and vmap; without a SparseTensor among the
@@ -42,6 +44,8 @@ def sparsify(fn: Callable[..., Any]) -> Callable[..., Any]:
     Raises NotYetSupportedError, with the line of `fn`, where the result would be dense or an operation has no rule;
     further errors of the operations of jsparse that compute it.
     """
+
+    capacity = checked_nse(nse, "jsparse.sparsify")
 
     @wraps(fn)
     def sparse(*args: Any, **kwargs: Any) -> Any:
@@ -60,7 +64,7 @@ def sparsify(fn: Callable[..., Any]) -> Callable[..., Any]:
 
         avals = [_aval(leaves[n]) for n in traced]
         closed, out = jax.make_jaxpr(of_arrays, return_shape=True)(*avals)
-        found = interpret(closed, [plain(leaves[n]) for n in traced])
+        found = interpret(closed, [plain(leaves[n]) for n in traced], capacity)
         return jax.tree.unflatten(jax.tree.structure(out), [_result(x) for x in found])
 
     return sparse
