@@ -213,7 +213,7 @@ def without_dead_equations(closed: Any) -> Any:
 def equation_results(jaxpr: Any, equation: Any, operands: Sequence[Any]) -> list[Any]:
     """The results of one equation of a jaxpr for these operands. Functions with derivatives of their own keep them."""
     given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
-    alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation], debug_info=None)
+    alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
     return eval_jaxpr(alone, (), *given.values())
 
 

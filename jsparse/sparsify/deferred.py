@@ -7,19 +7,20 @@ the interpreter defers what makes arrays larger than its operands, and elementwi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
+__all__ = ["Deferred", "dense", "fresh", "iota", "known_number", "repeated", "values_at"]
 
 
 @dataclass(eq=False)
@@ -50,7 +51,8 @@ class Deferred:
         return self._once(tensor.pattern, lambda: self.sample(tensor))
 
     def full(self) -> Any:
-        """All elements, as an array."""
+        """All elements, as an array. Raises ShapeError if it is too large for memory."""
+        check_bytes(self.shape, self.dtype, "an array of all elements", "Multiply it by a SparseTensor, or sum first.")
         return self._once(None, self.compute)
 
     def transposed(self, axes: Sequence[int]) -> Deferred:
@@ -70,6 +72,11 @@ class Deferred:
         result = compute()
         self._found.append((key, result))
         return result
+
+
+def fresh(values: Sequence[Any]) -> list[Any]:
+    """The values for use inside another trace: what a deferred array computes there must not be used outside."""
+    return [replace(x, _found=[]) if isinstance(x, Deferred) else x for x in values]
 
 
 def dense(x: Any) -> Any:

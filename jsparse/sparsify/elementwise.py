@@ -30,14 +30,14 @@ SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtrac
 
 @deferred_rule(*NAMES)
 def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
-    """Compute numbers that are known while tracing, and defer functions of deferred arrays."""
+    """Compute numbers that are known while tracing; defer functions of deferred arrays, and those that broadcast."""
     numbers = [known_number(x) for x in inputs]
     if all(x is not None for x in numbers):
         found = evaluated(equation, numbers)
         return repeated(found, equation.shape, ()) if equation.shape else found
-    if not any(isinstance(x, Deferred) for x in inputs):
-        return NotImplemented
     shape = equation.shape
+    if not any(isinstance(x, Deferred) for x in inputs) and any(np.shape(x) == shape for x in inputs):
+        return NotImplemented
 
     def sample(tensor: SparseTensor) -> Any:
         return _map(equation, tensor, [values_at(x, shape, tensor) for x in inputs]).values

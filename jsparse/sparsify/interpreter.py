@@ -34,10 +34,25 @@ def interpret(closed: Any, inputs: Sequence[Any], nse: int | None = None, called
 
     known.update(zip(jaxpr.constvars, live.consts, strict=True))
     known.update(zip(jaxpr.invars, inputs, strict=True))
-    for source in jaxpr.eqns:
+    last = _last_uses(jaxpr)
+    for n, source in enumerate(jaxpr.eqns):
         equation = Equation(source, jaxpr, interpret, nse, called_from)
         known.update(zip(source.outvars, _results(equation, [read(v) for v in source.invars]), strict=True))
+        for v in last.get(n, ()):  # its memory may be used again
+            del known[v]
     return [read(v) for v in jaxpr.outvars]
+
+
+def _last_uses(jaxpr: Any) -> dict[int, list[Any]]:
+    """The variables that each equation is the last one to use, by its number."""
+    last = {v: n for n, source in enumerate(jaxpr.eqns) for v in source.invars if not isinstance(v, _compat.Literal)}
+    for v in jaxpr.outvars:
+        if not isinstance(v, _compat.Literal):
+            last.pop(v, None)
+    found: dict[int, list[Any]] = {}
+    for v, n in last.items():
+        found.setdefault(n, []).append(v)
+    return found
 
 
 def _results(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
@@ -46,7 +61,9 @@ def _results(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
     try:
         found = NotImplemented if rule is None else rule(equation, *inputs)
     except JsparseError as error:
-        raise error if equation.line in str(error) else equation.located(error) from error
+        if equation.line in str(error):
+            raise
+        raise equation.located(error) from error
     if found is NotImplemented:
         return _of_arrays(equation, [dense(x) for x in inputs])
     return found if isinstance(found, list) else [found]

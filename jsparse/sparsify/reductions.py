@@ -35,6 +35,8 @@ NEUTRAL = {"reduce_max": -np.inf, "reduce_min": np.inf, "reduce_prod": 1, "reduc
 @sparse_rule(*METHODS)
 def extremes(equation: Equation, x: SparseValue) -> Any:
     """Reduce stored entries, and the background where a part does not store all of its elements."""
+    if equation.name in ("reduce_or", "reduce_and") and x.dtype != bool:
+        raise equation.unsupported("combines bits of integers", "Pass A.todense() there.")
     tensor, axes, name = whole(x).tensor, equation.params["axes"], equation.name
     method = getattr(tensor, METHODS[name])
     if x.background.is_zero:

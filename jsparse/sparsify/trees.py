@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.sparsify.deferred import dense, known_number, values_at
+from jsparse.ops.elementwise.map import on_one_pattern
+from jsparse.sparsify.deferred import dense, fresh, known_number, values_at
 from jsparse.sparsify.sparse_value import ZERO, SparseValue, check_background, tensor_of, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -41,7 +42,7 @@ class Opened:
     def closed(self, leaves: Sequence[Any]) -> list[Any]:
         """The values with other leaves."""
         rest = iter(jax.tree.unflatten(self.structure, leaves))
-        return [self.known[n] if n in self.known else next(rest) for n in range(self.count)]
+        return fresh([self.known[n] if n in self.known else next(rest) for n in range(self.count)])
 
 
 def entries(x: Any) -> Any:
@@ -61,6 +62,8 @@ def conforming(change: Any, x: Any) -> Any:
     if not isinstance(x, SparseValue):
         return tensor_of(change).todense() if isinstance(change, SparseValue) else jnp.asarray(dense(change))
     if isinstance(change, SparseValue):
+        if on_one_pattern(change.tensor, x.tensor):
+            return change.tensor.values
         check_background(change, None)
         return whole(change).tensor.restrict(whole(x).tensor).values
     tensor = whole(x).tensor
