@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import jax
 import numpy as np
 from jax._src import source_info_util
-from jax._src.core import eval_jaxpr, jaxprs_in_params, set_current_trace
+from jax._src.core import eval_jaxpr, get_opaque_trace_state, jaxprs_in_params, set_current_trace
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax._src.util import weakref_cache_key_types
 from jax.ad_checkpoint import checkpoint_name
@@ -52,6 +52,7 @@ __all__ = [
     "run_directly",
     "same_varying",
     "source_line",
+    "trace_state",
     "with_checkpoint_name",
     "without_constants",
     "without_dead_equations",
@@ -225,6 +226,11 @@ def closed(jaxpr: Any) -> Any:
 def literal(v: Any) -> Any:
     """The number of a literal, as a numpy scalar or array of its dtype."""
     return np.asarray(v.val, v.aval.dtype)[()]
+
+
+def trace_state() -> Any:
+    """The trace that operations belong to at the moment, to compare with that of another moment."""
+    return get_opaque_trace_state(convention="flax")
 
 
 def source_line(equation: Any) -> str:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import NotYetSupportedError
-from jsparse.sparsify.deferred import dense, fresh
+from jsparse.sparsify.deferred import dense
 from jsparse.sparsify.equation import Equation
 from jsparse.sparsify.rules import sparse_rule
 from jsparse.sparsify.sparse_value import SparseValue, check_background
@@ -32,7 +32,7 @@ def scan(equation: Equation, *inputs: Any) -> list[Any]:
             )
 
     def body(carry: Sequence[Any], items: Sequence[Any]) -> Any:
-        found = settled(equation.interpret(params["jaxpr"], [*fresh(consts), *carry, *items]))
+        found = settled(equation.interpret(params["jaxpr"], [*consts, *carry, *items]))
         out, collected = found[: len(carry)], found[len(carry) :]
         for x in collected:
             if isinstance(x, SparseValue):
@@ -52,13 +52,11 @@ def loop(equation: Equation, *inputs: Any) -> list[Any]:
     of_condition, of_body, begin = inputs[:first], inputs[first:end], settled(inputs[end:])
 
     def condition(carry: Sequence[Any]) -> Any:
-        (found,) = equation.interpret(params["cond_jaxpr"], [*fresh(of_condition), *carry])
+        (found,) = equation.interpret(params["cond_jaxpr"], [*of_condition, *carry])
         return dense(found)
 
     def body(carry: Sequence[Any]) -> Any:
-        return _same_carry(
-            equation, carry, settled(equation.interpret(params["body_jaxpr"], [*fresh(of_body), *carry]))
-        )
+        return _same_carry(equation, carry, settled(equation.interpret(params["body_jaxpr"], [*of_body, *carry])))
 
     found: list[Any] = jax.lax.while_loop(condition, body, _strong(begin))
     return found

@@ -7,20 +7,21 @@ the interpreter defers what makes arrays larger than its operands, and elementwi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse import _compat
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Deferred", "dense", "fresh", "iota", "known_number", "repeated", "values_at"]
+__all__ = ["Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
 
 
 @dataclass(eq=False)
@@ -39,7 +40,7 @@ class Deferred:
     compute: Callable[[], Any]
     sample: Callable[[SparseTensor], Any]
     repeats: tuple[Any, tuple[int, ...]] | None = None
-    _found: list[tuple[Any, Any]] = field(default_factory=list, repr=False)
+    _found: list[tuple[tuple[Any, Any], Any]] = field(default_factory=list, repr=False)
 
     @property
     def ndim(self) -> int:
@@ -65,18 +66,15 @@ class Deferred:
             lambda tensor: self.at(tensor.transpose(inverse)),
         )
 
-    def _once(self, key: Any, compute: Callable[[], Any]) -> Any:
+    def _once(self, pattern: Any, compute: Callable[[], Any]) -> Any:
+        """Compute something once for a pattern, in each trace: arrays of a loop's body are unknown outside."""
+        trace = _compat.trace_state()
         for known, result in self._found:
-            if known is key:
+            if known[0] is pattern and known[1] == trace:
                 return result
         result = compute()
-        self._found.append((key, result))
+        self._found.append(((pattern, trace), result))
         return result
-
-
-def fresh(values: Sequence[Any]) -> list[Any]:
-    """The values for use inside another trace: what a deferred array computes there must not be used outside."""
-    return [replace(x, _found=[]) if isinstance(x, Deferred) else x for x in values]
 
 
 def dense(x: Any) -> Any:

@@ -127,6 +127,9 @@ def _sum(equation: Equation, addends: Sequence[Any]) -> Any:
 
 def _target(equation: Equation, operands: Sequence[Any], background: Background) -> SparseTensor:
     """A tensor with the entries of the result."""
+    if equation.name == "select_n" and isinstance(operands[0], SparseValue):
+        which = operands[0].background.value  # where the condition stores nothing, the other cases play no part
+        operands = operands if which is None else [operands[0], operands[1 + int(which)]]
     given = [x for x in operands if isinstance(x, SparseValue)]
     first = given[0].tensor
     if all(on_one_pattern(first, x.tensor) for x in given[1:]):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.ops.elementwise.map import on_one_pattern
-from jsparse.sparsify.deferred import dense, fresh, known_number, values_at
+from jsparse.sparsify.deferred import dense, known_number, values_at
 from jsparse.sparsify.sparse_value import ZERO, SparseValue, check_background, tensor_of, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -42,7 +42,7 @@ class Opened:
     def closed(self, leaves: Sequence[Any]) -> list[Any]:
         """The values with other leaves."""
         rest = iter(jax.tree.unflatten(self.structure, leaves))
-        return fresh([self.known[n] if n in self.known else next(rest) for n in range(self.count)])
+        return [self.known[n] if n in self.known else next(rest) for n in range(self.count)]
 
 
 def entries(x: Any) -> Any:
