@@ -11,6 +11,7 @@ from jsparse.sparsify.custom_derivatives import with_pull, with_push
 from jsparse.sparsify.deferred import Deferred
 from jsparse.sparsify.equation import Equation
 from jsparse.sparsify.rules import deferred_rule, sparse_rule
+from jsparse.sparsify.sparse_value import SparseValue
 from jsparse.sparsify.trees import Opened, settled
 
 __all__: list[str] = []
@@ -46,6 +47,30 @@ def checkpointed(equation: Equation, *inputs: Any) -> Any:
 
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
     return jax.checkpoint(function, **options)(*opened.leaves)
+
+
+@sparse_rule("custom_linear_solve")
+def solved(equation: Equation, *inputs: Any) -> Any:
+    """Interpret the functions of a linear solver: its derivatives are solutions of linear systems."""
+    jaxprs, rest, consts = equation.params["jaxprs"], list(inputs), {}
+    for name, length in equation.params["const_lengths"]._asdict().items():
+        consts[name], rest = rest[:length], rest[length:]
+
+    def function(name: str) -> Any:
+        closed = getattr(jaxprs, name)
+        return lambda x: equation.interpret(closed, [*consts[name], *x])
+
+    def solver(name: str) -> Any:
+        return (lambda _, b: function(name)(b)) if getattr(jaxprs, name) is not None else None
+
+    right = settled(rest)
+    has_aux = len(equation.out_avals) > len(right)
+    if has_aux or any(isinstance(x, SparseValue) for x in right):
+        raise equation.unsupported(
+            "has further results, or a SparseTensor on the right side", "Pass A.todense() there."
+        )
+    found: Any = jax.lax.custom_linear_solve(function("matvec"), right, solver("solve"), solver("transpose_solve"))
+    return found
 
 
 @sparse_rule("custom_jvp_call")

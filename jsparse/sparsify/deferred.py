@@ -119,6 +119,8 @@ def known_number(x: Any) -> Any:
     array = x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
     if isinstance(array, Deferred | jax.core.Tracer) or np.shape(array):
         return None
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):  # a key of random numbers
+        return None
     return np.asarray(array)[()]
 
 

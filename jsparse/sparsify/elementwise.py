@@ -51,6 +51,8 @@ def elementwise(equation: Equation, *inputs: Any) -> Any:
     shape = equation.shape
     dims = tuple(range(len(shape)))
     operands = [broadcast(x, shape, dims) if isinstance(x, SparseValue) and x.shape != shape else x for x in inputs]
+    if not any(isinstance(x, SparseValue) for x in operands):
+        return elementwise_of_arrays(equation, *operands)
     background = background_of(equation, operands)
     first = next(x for x in operands if isinstance(x, SparseValue))
     if all(_agrees(x, first) for x in operands):

@@ -72,7 +72,9 @@ def _results(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
 def _of_arrays(equation: Equation, arrays: Sequence[Any]) -> list[Any]:
     """Apply JAX's primitive. Small arrays of known integers (indices) are computed at once, so that they stay known."""
     known = not any(isinstance(x, jax.core.Tracer) for x in arrays) and not equation.source.effects
-    if known and all(x.dtype.kind in "iub" and prod(x.shape) <= FOLDED for x in equation.out_avals):
+    if known and all(
+        getattr(x.dtype, "kind", "") in tuple("iub") and prod(x.shape) <= FOLDED for x in equation.out_avals
+    ):
         with jax.ensure_compile_time_eval():
             return equation.results(arrays)
     return equation.results(arrays)

@@ -27,6 +27,17 @@ def sliced(equation: Equation, x: SparseValue) -> Any:
     return moved(equation, x, lambda tensor: tensor[index])
 
 
+@sparse_rule("split")
+def split(equation: Equation, x: SparseValue) -> list[Any]:
+    """Cut into consecutive ranges of a dimension."""
+    axis, end, parts = equation.params["axis"], 0, []
+    for size in equation.params["sizes"]:
+        index = (*[slice(None)] * axis, slice(end, end + size))
+        parts.append(moved(equation, x, lambda tensor, index=index: tensor[index]))
+        end += size
+    return parts
+
+
 @sparse_rule("dynamic_slice")
 def sliced_at(equation: Equation, x: Any, *starts: Any) -> Any:
     """Take a range of each dimension: where the start is not known, one coordinate or all of them."""
@@ -58,18 +69,22 @@ def sliced_at(equation: Equation, x: Any, *starts: Any) -> Any:
 
 @sparse_rule("gather")
 def taken(equation: Equation, x: Any, indices: Any) -> Any:
-    """Take rows, columns, … at an array of indices, as jnp's `A[rows]` does."""
-    numbers = equation.params["dimension_numbers"]
-    (axis, *further), count = numbers.start_index_map, np.ndim(indices) - 1
-    sizes = [1 if dim == axis else size for dim, size in enumerate(np.shape(x))]
-    rest = tuple(dim if dim < axis else dim + count - 1 for dim in range(np.ndim(x)) if dim != axis)
-    along_one = not further and tuple(numbers.collapsed_slice_dims) == (axis,) and tuple(numbers.offset_dims) == rest
-    if not isinstance(x, SparseValue) or not along_one or list(equation.params["slice_sizes"]) != sizes:
-        raise equation.unsupported(
-            "indexes a SparseTensor by several arrays", "Write A[rows, columns] outside of jsparse.sparsify."
-        )
-    rows = _known(dense(indices))[..., 0]
-    return moved(equation, x, lambda tensor: tensor.take(rows, axis))
+    """Take rows or columns at an array of indices, or elements at points: `A[rows]` and `A[rows, columns]`."""
+    if isinstance(x, SparseValue):
+        numbers, ndim = equation.params["dimension_numbers"], x.ndim
+        axes, collapsed = tuple(numbers.start_index_map), tuple(numbers.collapsed_slice_dims)
+        sizes = tuple(1 if dim in axes else size for dim, size in enumerate(x.shape))
+        count = np.ndim(indices) - 1
+        rest = tuple(dim if dim < axes[0] else dim + count - 1 for dim in range(ndim) if dim not in axes)
+        if axes == collapsed and tuple(equation.params["slice_sizes"]) == sizes:
+            points = _known(dense(indices))
+            if axes == tuple(range(ndim)):
+                return moved(equation, x, lambda tensor: tensor[tuple(points[..., dim] for dim in axes)])
+            if len(axes) == 1 and tuple(numbers.offset_dims) == rest:
+                return moved(equation, x, lambda tensor: tensor.take(points[..., 0], axes[0]))
+    raise equation.unsupported(
+        "indexes a SparseTensor by slices at several arrays", "Write A[rows, columns] outside of jsparse.sparsify."
+    )
 
 
 def _known(indices: Any) -> Any:

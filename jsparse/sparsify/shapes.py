@@ -13,6 +13,7 @@ from jsparse.errors import NotYetSupportedError
 from jsparse.ops.building.filled import zeros
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.joining import concatenate, stack
+from jsparse.ops.shaping.repeating import tile
 from jsparse.ops.shaping.reshaping import reshape
 from jsparse.ops.shaping.rolling import flip
 from jsparse.sparsify.deferred import Deferred, iota, known_number, repeated
@@ -89,10 +90,16 @@ def reversed_(equation: Equation, x: SparseValue) -> Any:
     return moved(equation, x, lambda tensor: flip(tensor, equation.params["dimensions"]))
 
 
-@sparse_rule("copy", "copy_p", "optimization_barrier")
+@sparse_rule("optimization_barrier")
 def same(equation: Equation, *inputs: Any) -> Any:
     """Return the operands."""
     return list(inputs)
+
+
+@sparse_rule("tile")
+def tiled(equation: Equation, x: SparseValue) -> Any:
+    """Repeat the whole tensor."""
+    return moved(equation, x, lambda tensor: tile(tensor, equation.params["reps"]))
 
 
 @sparse_rule("concatenate", "stack")

@@ -11,6 +11,7 @@ import jax
 from jsparse.errors import NotYetSupportedError
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
+from jsparse.sparsify.deferred import repeated
 from jsparse.sparsify.equation import Equation
 from jsparse.tensor.dense import dense_array
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -83,20 +84,17 @@ def plain(x: Any) -> Any:
     return SparseValue(x, tuple(x.shape), tuple(range(x.ndim))) if x.ndim else dense_array(x)
 
 
-def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> SparseValue:
-    """Broadcast to `shape`, where the array's dimensions become `dims`. Entries are not repeated."""
+def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """Broadcast to `shape`, where the array's dimensions become `dims`. Entries are not repeated.
+
+    A tensor of one element, repeated in all dimensions that it has, becomes a deferred array.
+    """
     stretched = [n for n, dim in enumerate(x.dims) if x.shape[dim] != shape[dims[dim]]]
-    tensor = squeeze(x.tensor, stretched) if len(stretched) < len(x.dims) and stretched else x.tensor
-    if stretched and len(stretched) == len(x.dims):  # a tensor without dimensions stores nothing
-        return broadcast(whole(x), shape, dims) if x.is_repeated else _of_one(x, shape, dims)
+    if stretched and len(stretched) == len(x.dims):
+        check_background(x, None)
+        return repeated(x.tensor.todense().reshape(()), shape, ())
     kept = tuple(dims[dim] for n, dim in enumerate(x.dims) if n not in stretched)
-    return SparseValue(tensor, shape, kept, x.background)
-
-
-def _of_one(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> SparseValue:
-    """Broadcast a tensor of size 1 in all dimensions that it has."""
-    repeated = broadcast_to(x.tensor, tuple(shape[dim] for dim in dims))
-    return SparseValue(repeated, shape, dims, x.background)
+    return SparseValue(squeeze(x.tensor, stretched) if stretched else x.tensor, shape, kept, x.background)
 
 
 def whole(x: SparseValue) -> SparseValue:

@@ -39,7 +39,11 @@ def jitted(A):
     return jax.jit(lambda A, v: jnp.dot(A, v))(A, x)
 
 
-CASES = [constant_of_scan, carry_of_scan, branch, several_branches, checkpointed, jitted]
+def solved(A):
+    return jax.scipy.sparse.linalg.cg(lambda v: A.T @ (A @ v) + 9 * v, x, maxiter=30)[0]
+
+
+CASES = [solved, constant_of_scan, carry_of_scan, branch, several_branches, checkpointed, jitted]
 
 
 @pytest.mark.parametrize("function", [*CASES, loop])

@@ -24,6 +24,11 @@ ELEMENTWISE = {
     "scaled": (lambda A: A * x + A / y[:, None] * jnp.ones((6, 1)), "s"),
     "of two patterns": (lambda A: (A + A[::-1], A * A[::-1], jnp.maximum(A, A[::-1]), A - 2 * A), "ssss"),
     "with dense": (lambda A: (A + DENSE, DENSE - A, A * DENSE), "dds"),
+    "logical": (lambda A: ((A > 0) & (A[::-1] > 0), (A > 0) | (A[::-1] > 0)), "ss"),
+    "rows and columns": (lambda A: A[:, :1] * A + A[:1] * A, "s"),
+    "one element": (lambda A: A[2:3, :1] * A, "s"),
+    "complex": (lambda A: jnp.conj(A * (1 + 1j)), "s"),
+    "dropout": (lambda A: jnp.where(jax.random.bernoulli(jax.random.key(0), 0.5, A.shape), 2 * A, 0), "s"),
     "mask of a product": (lambda A: jnp.outer(y, x) * (A != 0), "s"),
 }
 PRODUCTS = {
@@ -39,6 +44,7 @@ PRODUCTS = {
         "d",
     ),
     "vmap inside": (lambda A: jax.vmap(lambda v: A @ v, 1, 1)(W), "d"),
+    "rows inside vmap": (lambda A: jax.vmap(lambda row: jax.nn.relu(row) @ x)(A), "d"),
     "grad inside": (lambda A: jax.grad(lambda v: (A @ v) @ y)(x), "d"),
 }
 REDUCTIONS = {
@@ -56,6 +62,9 @@ SHAPES = {
     "element": (lambda A: A[1, 2], "d"),
     "rows": (lambda A: (A[np.array([0, 3, 0])], jax.lax.dynamic_slice(A, (1, 2), (2, 2))), "ss"),
     "joined": (lambda A: (jnp.concatenate([A, A], 1), jnp.hstack([A, jnp.zeros((6, 2))]), jnp.stack([A, A])), "sss"),
+    "points": (lambda A: (A[jnp.array([0, 1]), jnp.array([2, 3])], jnp.diagonal(A)), "dd"),
+    "split": (lambda A: jnp.split(A, 3), "sss"),
+    "tiled": (lambda A: (jnp.tile(A, (2, 3)), jnp.repeat(A, 2, 0), jnp.roll(A, 1, 0), jnp.tril(A)), "ssss"),
     "padded": (lambda A: jnp.pad(A, ((1, 2), (0, 3))), "s"),
     "repeated": (lambda A: jnp.broadcast_to(A, (2, 6, 5)) * jnp.arange(2.0)[:, None, None], "s"),
 }

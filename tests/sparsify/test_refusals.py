@@ -24,7 +24,7 @@ CASES = {
     "update": (lambda A: A.at[0, 0].set(1), "'scatter'"),
     "joined with dense": (lambda A: jnp.concatenate([A, DENSE]), "'concatenate'.*jsparse.asarray"),
     "padded by ones": (lambda A: jnp.pad(A, 1, constant_values=1), "'pad'"),
-    "points": (lambda A: A[jnp.array([0, 1]), jnp.array([2, 3])], "'gather'.*outside"),
+    "points": (lambda A: A.reshape(2, 3, 5)[jnp.array([0, 1]), jnp.array([2, 1])], "'gather'.*outside"),
     "other pattern of a carry": (lambda A: jax.lax.fori_loop(0, 3, lambda n, B: B + A[::-1], A), "carry 0.*alike"),
     "dense carry": (
         lambda A: jax.lax.while_loop(lambda B: B.sum() < 9, lambda B: A * 2, DENSE),
