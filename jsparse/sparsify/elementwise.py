@@ -8,16 +8,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.notation.ellipsis import letters_of
-from jsparse.ops.einsum import einsum
-from jsparse.ops.elementwise import operators
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.sparsify.background import apply, background_of, evaluated
 from jsparse.sparsify.deferred import Deferred, dense, known_number, repeated, values_at
 from jsparse.sparsify.equation import Equation
 from jsparse.sparsify.rules import deferred_rule, sparse_rule
-from jsparse.sparsify.sparse_value import Background, SparseValue, broadcast, check_background, plain, whole
+from jsparse.sparsify.sparse_value import Background, SparseValue, broadcast, check_background, whole
+from jsparse.sparsify.sums_and_products import SUMS, is_addend, is_factor, product_of, sum_of
 from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -25,7 +23,6 @@ __all__: list[str] = []
 
 OF_SHAPES = {"broadcast_in_dim", "reshape", "squeeze", "optimization_barrier"}  # these move elements of arrays
 NAMES = sorted((ELEMENTWISE - OF_SHAPES) | {"add_any"})
-SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtract}
 
 
 @deferred_rule(*NAMES)
@@ -58,10 +55,10 @@ def elementwise(equation: Equation, *inputs: Any) -> Any:
     if all(_agrees(x, first) for x in operands):
         values = [x.tensor.values if isinstance(x, SparseValue) else _scalar(x) for x in operands]
         return first.with_tensor(_map(equation, first.tensor, values), background)
-    if equation.name == "mul" and all(_is_factor(x) for x in operands):
-        return _product(equation, operands)
-    if equation.name in SUMS and all(_is_addend(x, shape) for x in operands):
-        return _sum(equation, operands)
+    if equation.name == "mul" and all(is_factor(x) for x in operands):
+        return product_of(equation, operands)
+    if equation.name in SUMS and all(is_addend(x, shape) for x in operands):
+        return sum_of(equation, operands)
     operands = [whole(x) if isinstance(x, SparseValue) else x for x in operands]
     target = _target(equation, operands, background)
     values = [_aligned(equation, x, target) for x in operands]
@@ -89,42 +86,6 @@ def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Any]) -> Spa
 
     of_entries.__name__ = equation.name
     return SparseTensor._unchecked(mapped(of_entries, tensor.pattern, *values), tensor.pattern)
-
-
-def _is_factor(x: Any) -> bool:
-    """Whether an operand of a product is a tensor, or an array that is repeated along dimensions it lacks."""
-    if isinstance(x, SparseValue):
-        return x.background.is_zero
-    return bool(np.ndim(x)) if not isinstance(x, Deferred) else x.repeats is not None and x.repeats[0].ndim > 0
-
-
-def _product(equation: Equation, factors: Sequence[Any]) -> SparseValue:
-    """A product on the entries of all sparse factors. It is repeated along the dimensions that no factor has."""
-    shape, terms = equation.shape, []
-    for x in factors:
-        if isinstance(x, SparseValue):
-            terms.append((x.tensor, x.dims))
-        else:
-            leaf = x if isinstance(x, Deferred) else repeated(x, shape, range(len(shape) - x.ndim, len(shape)))
-            assert leaf.repeats is not None
-            terms.append(leaf.repeats)
-    dims = tuple(sorted({dim for _, own in terms for dim in own}))
-    letters = letters_of(len(shape))
-    inputs = ",".join("".join(letters[dim] for dim in own) for _, own in terms)
-    found: Any = einsum(f"{inputs}->{''.join(letters[dim] for dim in dims)}", *(x for x, _ in terms))
-    return SparseValue(found.astype(equation.dtype) if found.dtype != equation.dtype else found, shape, dims)
-
-
-def _is_addend(x: Any, shape: tuple[int, ...]) -> bool:
-    """Whether an operand of a sum is a tensor, or an array of all elements of the result."""
-    if isinstance(x, SparseValue):
-        return x.background.is_zero
-    return not isinstance(x, Deferred) and np.shape(x) == shape
-
-
-def _sum(equation: Equation, addends: Sequence[Any]) -> Any:
-    lhs, rhs = (whole(x).tensor if isinstance(x, SparseValue) else x for x in addends)
-    return plain(SUMS[equation.name](lhs, rhs))
 
 
 def _target(equation: Equation, operands: Sequence[Any], background: Background) -> SparseTensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ def sliced(equation: Equation, x: SparseValue) -> Any:
     starts, limits = equation.params["start_indices"], equation.params["limit_indices"]
     strides = equation.params["strides"] or [1] * x.ndim
     index = tuple(slice(*bounds) for bounds in zip(starts, limits, strides, strict=True))
-    return moved(equation, x, lambda tensor: tensor[index])
+    return moved(equation, x, operator.itemgetter(index))
 
 
 @sparse_rule("split")
@@ -33,7 +34,7 @@ def split(equation: Equation, x: SparseValue) -> list[Any]:
     axis, end, parts = equation.params["axis"], 0, []
     for size in equation.params["sizes"]:
         index = (*[slice(None)] * axis, slice(end, end + size))
-        parts.append(moved(equation, x, lambda tensor, index=index: tensor[index]))
+        parts.append(moved(equation, x, operator.itemgetter(index)))
         end += size
     return parts
 

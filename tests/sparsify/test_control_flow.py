@@ -49,6 +49,10 @@ CASES = [solved, constant_of_scan, carry_of_scan, branch, several_branches, chec
 @pytest.mark.parametrize("function", [*CASES, loop])
 def test_values(function):
     check(function, tensor())
+
+
+@pytest.mark.parametrize("function", [constant_of_scan, carry_of_scan, loop])
+def test_values_on_dynamic_patterns(function):
     check(function, tensor("csc", is_dynamic=True), jit=True)
 
 
@@ -56,8 +60,9 @@ def squares(function):
     return lambda A: sum((leaf**2).sum() for leaf in jax.tree.leaves(function(A)))
 
 
-@pytest.mark.parametrize("function", CASES)
-@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("function", "is_dynamic"), [*((case, False) for case in CASES), (carry_of_scan, True), (branch, True)]
+)
 def test_gradients(function, is_dynamic):
     gradient = jax.jit(jsparse.grad(jsparse.sparsify(squares(function))))(tensor("coo", is_dynamic))
     expected = jnp.where(DENSE != 0, jax.grad(squares(function))(DENSE), 0)
