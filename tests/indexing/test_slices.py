@@ -1,9 +1,12 @@
+"""Integers, slices and None as indices of static matrices and tensors."""
+
 import jax
 import numpy as np
 import pytest
+from indexing.cases import as_dense
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.errors import LeafError, NotYetSupportedError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 MATRIX_FORMATS = ["csr", "csc", "coo", "dcsr", "dcsc", "dense", "(i, j) -> (i : compressed, j : dense)"]
@@ -15,6 +18,8 @@ INDICES = [
     slice(None),
     slice(9, 2),
     slice(-3, None, 2),
+    slice(None, None, -1),
+    (slice(4, None, -2), slice(None, 1, -3)),
     (1, 2),
     (0, slice(None)),
     (slice(None), 3),
@@ -35,10 +40,7 @@ INDICES = [
 def test_matrices(dense, format, index):
     found = asarray(dense, format)[index]
     assert found.shape == dense[index].shape
-    if isinstance(found, SparseTensor):
-        found.validate()
-        found = found.todense()
-    np.testing.assert_array_equal(found, dense[index])
+    np.testing.assert_array_equal(as_dense(found), dense[index])
 
 
 @pytest.mark.parametrize("format", ["coo", "csf", "(i, j, k) -> (i : compressed(nonunique), j : singleton, k : dense)"])
@@ -48,7 +50,7 @@ def test_matrices(dense, format, index):
 def test_tensors_of_three_dimensions(format, index):
     x = np.random.default_rng(0).integers(0, 3, (3, 4, 5)).astype(np.float32)
     found = asarray(x, format)[index]
-    np.testing.assert_array_equal(found.todense() if isinstance(found, SparseTensor) else found, x[index])
+    np.testing.assert_array_equal(as_dense(found), x[index])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_the_whole_tensor_is_itself(dense):
 
 
 @pytest.mark.parametrize(
-    "index", [slice(None, None, -1), [1, 2], np.array([1, 2]), True, "a", 1.5, slice("a", 2), np.ones((5, 7), bool)]
+    "index", [True, np.array(True), "a", 1.5, slice("a", 2), np.ones(5), [1, [2]], [None], np.array(["a"])], ids=str
 )
 def test_other_forms_are_refused(dense, index):
     with pytest.raises(
@@ -99,7 +101,22 @@ def test_refusals(dense):
         A[1, 2, 3]
     with pytest.raises(ShapeError, match="and one '...'"):
         A[..., ...]
-    with pytest.raises(NotYetSupportedError, match="dynamic pattern is not supported yet"):
-        A.dynamic()[0]
     with pytest.raises(NotYetSupportedError, match="Tracer"):
-        jax.jit(lambda n: A[n].values)(1)
+        jax.jit(lambda n: A[:n].values)(1)
+    with pytest.raises(NotYetSupportedError, match="Tracer"):
+        jax.jit(lambda x: A[x].values)(1.5)
+    with pytest.raises(LeafError, match=r"values of A in A\[\.\.\.\], a 5x7 tensor"):
+        SparseTensor._unchecked(None, A.pattern)[1:]
+
+
+def test_slices_of_equal_patterns_share_theirs(dense):
+    A = asarray(dense)
+    first, second = A[1:4], A[1:4, :]
+    assert first.pattern is second.pattern
+
+
+def test_results_share_no_memory_with_the_tensor():
+    A = asarray(np.eye(200, dtype=np.float32))
+    row = A[100:150]
+    assert all(array.base is None for array in row.pattern.arrays)
+    assert row.values.unsafe_buffer_pointer() != A.values.unsafe_buffer_pointer()

@@ -1,0 +1,132 @@
+"""Index tables and masks: of one dimension, of several, and beside slices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from indexing.cases import as_dense
+
+import jsparse
+from jsparse.errors import DTypeError, PatternError, ShapeError
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+ROWS, COLUMNS = np.array([3, 0, 0, -1]), [1, -7, 2]
+MASK = np.array([True, False, True, True, False])
+KEPT = [  # the result is a SparseTensor
+    ROWS,
+    MASK,
+    [],
+    (slice(None), COLUMNS),
+    (slice(3, None, -1), COLUMNS),
+    (ROWS, 2),
+    (2, COLUMNS),
+    (ROWS, None),
+    (None, 2, COLUMNS),
+    ROWS.reshape(2, 2),
+    ROWS[::-2],
+    (slice(None), np.zeros((0, 2), int)),
+]
+READ = [  # the result is an array
+    (ROWS, ROWS),
+    (ROWS[:, None], COLUMNS),
+    np.ix_([0, 2], [3, 1, 1]),
+    (MASK, [0, 1, 2]),
+    (ROWS, None, ROWS),
+    ([0], ROWS),
+]
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "(i, j) -> (i : compressed, j : dense)"])
+@pytest.mark.parametrize("index", KEPT + READ, ids=str)
+def test_matrices(dense, format, index):
+    found = jsparse.asarray(dense, format)[index]
+    assert isinstance(found, SparseTensor) == any(index is one for one in KEPT)
+    np.testing.assert_array_equal(as_dense(found), dense[index])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ([1, 1, 0], slice(None), [2, 0, 4]),
+        (slice(1, None), [1, 1, 0], [2, 0, 4]),
+        ([[1], [2]], [0, 3], slice(None, None, -2)),
+        (0, slice(None), [2, 0, 4]),
+        (np.ones((3, 4), bool), slice(2)),
+        (np.arange(60).reshape(3, 4, 5) % 3 == 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("format", ["csf", "(i, j, k) -> (k : dense, i : compressed, j : dense)"])
+def test_several_arrays_beside_slices(index, format):
+    x = np.random.default_rng(1).integers(0, 3, (3, 4, 5)).astype(np.float32)
+    np.testing.assert_array_equal(as_dense(jsparse.asarray(x, format)[index]), x[index])
+
+
+def test_rows_keep_their_levels(dense):
+    A = jsparse.asarray(dense)
+    assert A[ROWS].format.name == "csr"
+    assert A[ROWS.reshape(2, 2)].format.notation == "(i, j, k) -> (i : dense, j : dense, k : compressed)"
+    assert A.asformat("coo")[ROWS.reshape(2, 2)].format.name == "coo"
+    assert A[[0, 0]].nse == 2 * A[0].nse
+
+
+def test_vectors_and_masks():
+    x = np.array([0, 3, 0, 5, 7], np.float32)
+    v = jsparse.asarray(x)
+    np.testing.assert_array_equal(v[[3, 3, -1]].todense(), [5, 5, 7])
+    np.testing.assert_array_equal(v[x > 3].todense(), [5, 7])
+    assert v[[3, 0]].nse == 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_whole_masks(dense, dynamic):
+    A = jsparse.asarray(dense, dynamic=dynamic)
+    np.testing.assert_array_equal(A[dense > 3], dense[dense > 3])
+    np.testing.assert_array_equal(A[jnp.asarray(dense == 0)], np.zeros((dense == 0).sum()))
+    large = A.with_values(A.values > 3)
+    np.testing.assert_array_equal(A[large], dense[dense > 3])
+    columns = jsparse.asarray(dense, "csc")
+    np.testing.assert_array_equal(A[columns.with_values(columns.values > 3)], dense[dense > 3])
+    gradient = jax.grad(lambda v: (A.with_values(v)[large] ** 2).sum())(A.values)
+    np.testing.assert_array_equal(A.with_values(gradient).todense(), np.where(dense > 3, 2 * dense, 0))
+
+
+def test_nothing_is_proportional_to_a_dimension():
+    coords = np.array([[3, 10**9 - 1, 5], [5, 10**8, 5], [1, 2**40, 3]])
+    A = SparseTensor.from_coords(coords, np.array([1, 2, 3], np.float32), (10**9, 10**9, 2**61))
+    points = A[[5, 3, -1], :, [3, 1, 2**40]]
+    np.testing.assert_array_equal(points[[0, 1, 2], [5, 5, 10**8]], [3, 1, 2])
+    assert A[[5, 5, 4]].nse == A[::-1].nse - 1 == 2
+    assert A[::-1][-6].nse == A[:, :, [2**40, 7]].nse == 1
+    B = A[:, :, 1].dynamic(4)
+    assert int(B[[7, 3]].nnz) == int(B[3].nnz) == B[:, 5::-1][3, 0] == B[[3, 4], [5, 5]].sum() == 1
+
+
+REFUSED = [
+    (np.ones(3, bool), ShapeError, r"a mask of shape \(5,\), .* but got \(3,\)"),
+    (np.ones((5, 6), bool), ShapeError, r"a mask of shape \(5, 7\), .* but got \(5, 6\)"),
+    ([0, 9], ShapeError, r"indices from -5 to 4 for dimension 0 of a tensor of shape \(5, 7\), but got 9"),
+    ((slice(None), [0, -8]), ShapeError, "indices from -7 to 6 for dimension 1 .* but got -8"),
+    (np.array([2**64 - 1], np.uint64), ShapeError, "but got 18446744073709551615"),
+    (([0, 1], [0, 1, 2]), ShapeError, r"shapes broadcast, but got \[\(2,\), \(3,\)\]"),
+    (([0], [0], [0]), ShapeError, "at most 2 indices"),
+]
+
+
+@pytest.mark.parametrize("index, error, message", REFUSED, ids=str)
+def test_refusals(dense, index, error, message):
+    for A in (jsparse.asarray(dense), jsparse.asarray(dense, dynamic=True)):
+        with pytest.raises(error, match=message):
+            A[index]
+
+
+def test_refused_masks(dense):
+    A = jsparse.asarray(dense)
+    with pytest.raises(ShapeError, match="a mask that is known"):
+        jax.jit(lambda mask: A[mask].values)(np.ones(5, bool))
+    with pytest.raises(PatternError, match="a mask that is known"):
+        jax.jit(lambda M: A[M])(A.astype(bool))
+    with pytest.raises(DTypeError, match="to hold bools, but got float32"):
+        A[A]
+    with pytest.raises(ShapeError, match=r"a mask of the shape \(5, 7\) .* but got \(2, 2\)"):
+        A[jsparse.asarray(np.ones((2, 2), bool))]
