@@ -6,7 +6,7 @@ A static pattern is a pytree without leaves, so that functions of patterns can b
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -46,23 +46,32 @@ def register(cls: type[Valued]) -> None:
 
 
 def register_with_flax(cls: type[Valued]) -> None:
-    """Let Flax know SparseTensors once its modules are imported: as attributes of NNX modules, and in state dicts.
-
-    Repeated calls are cheap.
-    """
+    """Let Flax know SparseTensors once its modules are imported. Repeated calls are cheap."""
     for name in tuple(_flax_modules):
-        module = sys.modules.get(name)
-        function = getattr(module, _flax_modules[name][0], None)  # None while the module is being imported
-        if function is not None:
-            _, *arguments = _flax_modules.pop(name)
-            function(cls, *arguments)
+        attribute, introduce = _flax_modules[name]
+        found = getattr(sys.modules.get(name), attribute, None)  # None also while the module is being imported
+        if found is not None:
+            del _flax_modules[name]
+            introduce(found, cls)
 
 
-_flax_modules: dict[str, tuple[Any, ...]] = {
-    "flax.nnx": ("register_data_type",),
-    "flax.serialization": ("register_serialization_state", to_state, from_state, True),
+_flax_modules: dict[str, tuple[str, Callable[[Any, type[Valued]], object]]] = {
+    # attributes of NNX modules
+    "flax.nnx": ("register_data_type", lambda register, cls: register(cls)),
+    # state dicts
+    "flax.serialization": (
+        "register_serialization_state",
+        lambda register, cls: register(cls, to_state, from_state, override=True),
+    ),
+    # tables of Linen modules: the leaves of a pytree are texts there, and PyYAML writes the tree
+    "flax.linen.summary": ("yaml", lambda yaml, cls: yaml.SafeDumper.add_representer(cls, _as_yaml)),
 }
-"""By module the name of the function to call with the class, and further arguments, until it was called."""
+"""By module an attribute of it, and the function to call with that and the class. Removed once it was called."""
+
+
+def _as_yaml(dumper: Any, tensor: Valued) -> Any:
+    text = f"{tensor.values} on {'x'.join(map(str, tensor.shape)) or '()'} {tensor.format.name}"
+    return dumper.represent_str(text + (", dynamic" if isinstance(tensor.pattern, DynamicPattern) else ""))
 
 
 def _flatten_with_keys(tensor: Valued) -> tuple[tuple[tuple[Any, Any], ...], Pattern | None]:
