@@ -26,6 +26,9 @@ from jsparse.io.files import load as load
 from jsparse.io.files import save as save
 from jsparse.ops.caches import clear_cache as clear_cache
 from jsparse.ops.einsum import einsum as einsum
+from jsparse.ops.elementwise_nse import add as add
+from jsparse.ops.elementwise_nse import multiply as multiply
+from jsparse.ops.elementwise_nse import subtract as subtract
 from jsparse.ops.evaluate import evaluate as evaluate
 from jsparse.ops.explain import explain as explain
 from jsparse.ops.gradients import grad as grad

@@ -16,6 +16,9 @@ from jsparse.formats.shape import sizes_of
 
 __all__ = ["pattern_bytes", "read_pattern", "read_type", "type_bytes"]
 
+_FAULTS = (JsparseError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError, zlib.error)
+"""What damaged bytes may raise."""
+
 
 def pattern_bytes(pattern: Pattern) -> bytes:
     """A pattern as bytes, with its digest."""
@@ -45,7 +48,7 @@ def read_pattern(data: bytes) -> Pattern:
         pattern = Pattern.of_arrays(shape, Format.of(header["format"], len(shape)), arrays)
         if pattern.digest != header["digest"]:
             raise PatternError("the index arrays are not those of the digest")
-    except (JsparseError, KeyError, TypeError, ValueError, zlib.error) as error:
+    except _FAULTS as error:
         raise _damaged(error) from error
     return pattern
 
@@ -61,7 +64,7 @@ def read_type(data: bytes) -> DynamicType:
         header = json.loads(data)
         shape = sizes_of(header["shape"])
         return DynamicType(shape, Format.of(header["format"], len(shape)), int(header["nse"]))
-    except (JsparseError, KeyError, TypeError, ValueError) as error:
+    except _FAULTS as error:
         raise _damaged(error) from error
 
 
