@@ -97,6 +97,9 @@ from jsparse.ops.elementwise.functions import square as square
 from jsparse.ops.elementwise.functions import tan as tan
 from jsparse.ops.elementwise.functions import tanh as tanh
 from jsparse.ops.elementwise.functions import trunc as trunc
+from jsparse.ops.elementwise_nse import add as add
+from jsparse.ops.elementwise_nse import multiply as multiply
+from jsparse.ops.elementwise_nse import subtract as subtract
 from jsparse.ops.evaluate import evaluate as evaluate
 from jsparse.ops.explain import explain as explain
 from jsparse.ops.gradients import grad as grad

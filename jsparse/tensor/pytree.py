@@ -13,22 +13,12 @@ import jax
 
 from jsparse.formats import Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.export import register_for_export
 from jsparse.tensor.flax_state import from_state, to_state
+from jsparse.tensor.keys import DigestKey
 from jsparse.tensor.patterned import Valued
 
-__all__ = ["ValuesKey", "register", "register_with_flax"]
-
-
-class ValuesKey(jax.tree_util.GetAttrKey):  # type: ignore[misc]  # jax does not type it
-    """The key of a tensor's values in the paths of a pytree.
-
-    Checkpoints file leaves by the names of keys, and restore them by name into a tensor that the caller has. So the
-    name contains a digest of the tensor's metadata, `values@3bddd2d59fc4`: values of one pattern are not found by a
-    tensor on another one. The text of the key, which messages show, is that of the attribute, `.values`.
-    """
-
-    def __str__(self) -> str:
-        return ".values"
+__all__ = ["register", "register_with_flax"]
 
 
 jax.tree_util.register_static(Pattern)
@@ -42,6 +32,7 @@ def register(cls: type[Valued]) -> None:
         return cls._unchecked(values, pattern[0] if static is None else static)
 
     jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, unflatten, _flatten)
+    register_for_export(cls)
     register_with_flax(cls)
 
 
@@ -76,14 +67,9 @@ def _as_yaml(dumper: Any, tensor: Valued) -> Any:
 
 def _flatten_with_keys(tensor: Valued) -> tuple[tuple[tuple[Any, Any], ...], Pattern | None]:
     children, static = _flatten(tensor)
-    keys = (_values_key(tensor.pattern), jax.tree_util.GetAttrKey("pattern"))
-    return tuple(zip(keys, children, strict=False)), static
-
-
-def _values_key(pattern: object) -> ValuesKey:
-    if isinstance(pattern, Pattern | DynamicPattern):
-        return ValuesKey(f"values@{pattern.digest[:12]}")
-    return ValuesKey("values")  # a transformation replaced the pattern
+    # Nodes of equal metadata must have equal keys, so the keys of a dynamic pattern itself name its type.
+    values = jax.tree_util.GetAttrKey("values") if static is None else DigestKey.of("values", static.digest)
+    return tuple(zip((values, jax.tree_util.GetAttrKey("pattern")), children, strict=False)), static
 
 
 def _flatten(tensor: Valued) -> tuple[tuple[Any, ...], Pattern | None]:
