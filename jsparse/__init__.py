@@ -42,6 +42,9 @@ from jsparse.ops.elementwise.binary import maximum as maximum
 from jsparse.ops.elementwise.binary import minimum as minimum
 from jsparse.ops.elementwise.binary import power as power
 from jsparse.ops.elementwise.binary import where as where
+from jsparse.ops.elementwise.bounded import add as add
+from jsparse.ops.elementwise.bounded import multiply as multiply
+from jsparse.ops.elementwise.bounded import subtract as subtract
 from jsparse.ops.elementwise.comparisons import equal as equal
 from jsparse.ops.elementwise.comparisons import greater as greater
 from jsparse.ops.elementwise.comparisons import greater_equal as greater_equal
@@ -97,9 +100,6 @@ from jsparse.ops.elementwise.functions import square as square
 from jsparse.ops.elementwise.functions import tan as tan
 from jsparse.ops.elementwise.functions import tanh as tanh
 from jsparse.ops.elementwise.functions import trunc as trunc
-from jsparse.ops.elementwise_nse import add as add
-from jsparse.ops.elementwise_nse import multiply as multiply
-from jsparse.ops.elementwise_nse import subtract as subtract
 from jsparse.ops.evaluate import evaluate as evaluate
 from jsparse.ops.explain import explain as explain
 from jsparse.ops.gradients import grad as grad
