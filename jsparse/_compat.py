@@ -9,11 +9,13 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 import jax
-from jax._src.core import eval_jaxpr, jaxprs_in_params, set_current_trace
+import numpy as np
+from jax._src import source_info_util
+from jax._src.core import eval_jaxpr, get_opaque_trace_state, jaxprs_in_params, set_current_trace
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax._src.util import weakref_cache_key_types
 from jax.ad_checkpoint import checkpoint_name
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Literal, Primitive
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jsparse.base.limits import check_bytes
@@ -21,17 +23,21 @@ from jsparse.base.memo import remembered
 
 __all__ = [
     "Context",
+    "Literal",
     "Primitive",
     "Zero",
     "add_tangents",
     "apply_compiled",
     "cache_weakly",
+    "closed",
+    "equation_results",
     "evaluated",
     "is_for_export",
     "is_in_jax_numpy",
     "is_undefined",
     "jaxprs_in",
     "keep_alive",
+    "literal",
     "live_jaxpr",
     "make_context",
     "make_primitive",
@@ -45,8 +51,11 @@ __all__ = [
     "replace_cpu_lowering",
     "run_directly",
     "same_varying",
+    "source_line",
+    "trace_state",
     "with_checkpoint_name",
     "without_constants",
+    "without_dead_equations",
 ]
 
 Zero = ad.Zero
@@ -194,6 +203,39 @@ def live_jaxpr(closed: Any) -> Any:
     """The jaxpr of a closed jaxpr, without equations that no result depends on. XLA does not run them either."""
     live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return live
+
+
+def without_dead_equations(closed: Any) -> Any:
+    """The closed jaxpr without equations that no result depends on."""
+    live, _ = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
+    return closed.replace(jaxpr=live)
+
+
+def equation_results(jaxpr: Any, equation: Any, operands: Sequence[Any]) -> list[Any]:
+    """The results of one equation of a jaxpr for these operands. Functions with derivatives of their own keep them."""
+    given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}
+    alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
+    return eval_jaxpr(alone, (), *given.values())
+
+
+def closed(jaxpr: Any) -> Any:
+    """A closed jaxpr as it is, or a jaxpr without constants as a closed one."""
+    return jaxpr if hasattr(jaxpr, "consts") else ClosedJaxpr(jaxpr, ())
+
+
+def literal(v: Any) -> Any:
+    """The number of a literal, as a numpy scalar or array of its dtype."""
+    return np.asarray(v.val, v.aval.dtype)[()]
+
+
+def trace_state() -> Any:
+    """The trace that operations belong to at the moment, to compare with that of another moment."""
+    return get_opaque_trace_state(convention="flax")
+
+
+def source_line(equation: Any) -> str:
+    """File, line and function of the user's code that an equation comes from."""
+    return source_info_util.summarize(equation.source_info)
 
 
 def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:

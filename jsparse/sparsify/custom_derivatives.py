@@ -1,0 +1,123 @@
+"""Functions with derivatives of their own (`jax.custom_jvp`, `jax.custom_vjp`) of sparse values.
+
+The derivative is traced for dense arrays, as the function is, and interpreted when it is needed. The background is
+constant, so only stored entries have derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.sparsify.equation import Equation
+from jsparse.sparsify.sparse_value import SparseValue, whole
+from jsparse.sparsify.trees import Opened, conforming, entries, settled, tangent_tree, with_entries
+
+__all__ = ["with_pull", "with_push"]
+
+
+def with_push(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Interpret a function whose forward derivative is its own."""
+    opened, active, function = _opened(equation, called, inputs)
+
+    @jax.custom_jvp
+    def call(*leaves: Any) -> list[Any]:
+        return function(leaves)
+
+    def push(primals: Sequence[Any], changes: Sequence[Any]) -> Any:
+        values, moves = opened.closed(primals), opened.closed(changes)
+        given = [with_entries(values[n], entries(moves[n])) for n in active]
+        found = iter(equation.interpret(_push(equation, active), [*values, *given]))
+        out = call(*primals)
+        return out, [tangent_tree(x, conforming(next(found), x) if _has_derivative(x) else None) for x in out]
+
+    call.defjvp(push)
+    results: list[Any] = call(*opened.leaves)
+    return results
+
+
+def with_pull(equation: Equation, called: Any, inputs: Sequence[Any]) -> list[Any]:
+    """Interpret a function whose reverse derivative is its own."""
+    opened, active, function = _opened(equation, called, inputs)
+
+    @jax.custom_vjp
+    def call(*leaves: Any) -> list[Any]:
+        return function(leaves)
+
+    def forward(*leaves: Any) -> Any:
+        out = function(leaves)
+        return out, (leaves, out)
+
+    def pull(kept: Any, changes: Sequence[Any]) -> Any:
+        leaves, out = kept
+        values = opened.closed(leaves)
+        pairs = [(x, change) for x, change in zip(out, changes, strict=True) if _has_derivative(x)]
+        given = [with_entries(x, entries(change)) for x, change in pairs]
+        found = equation.interpret(_pull(equation, active), [*values, *given])
+        owners = [(entries(values[n]), conforming(x, values[n])) for n, x in zip(active, found, strict=True)]
+        return tuple(next((change for own, change in owners if own is leaf), None) for leaf in leaves)
+
+    call.defvjp(forward, pull)
+    results: list[Any] = call(*opened.leaves)
+    return results
+
+
+def _opened(
+    equation: Equation, called: Any, inputs: Sequence[Any]
+) -> tuple[Opened, list[int], Callable[[Sequence[Any]], list[Any]]]:
+    """The inputs, the numbers of those that have derivatives, and the function of their leaves."""
+    given = [whole(x) if isinstance(x, SparseValue) else x for x in inputs]
+    opened = Opened.of(given)
+    active = [n for n, x in enumerate(given) if n not in opened.known and _has_derivative(x)]
+
+    def function(leaves: Sequence[Any]) -> list[Any]:
+        found = settled(equation.interpret(called, opened.closed(leaves)))
+        return [whole(x) if isinstance(x, SparseValue) else x for x in found]
+
+    return opened, active, function
+
+
+def _has_derivative(x: Any) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jnp.inexact))
+
+
+def _push(equation: Equation, active: Sequence[int]) -> Any:
+    """The jaxpr (operands, tangents of the active ones) ↦ tangents of the results that are no integers."""
+
+    def push(operands: Sequence[Any], changes: Sequence[Any]) -> list[Any]:
+        primals = [operands[n] for n in active]
+        out, found = jax.jvp(_of_active(equation, operands, active), primals, list(changes))
+        return [change for x, change in zip(out, found, strict=True) if _has_derivative(x)]
+
+    avals = _structs(equation.in_avals)
+    return jax.make_jaxpr(push)(avals, [avals[n] for n in active])
+
+
+def _pull(equation: Equation, active: Sequence[int]) -> Any:
+    """The jaxpr (operands, cotangents of the results that are no integers) ↦ cotangents of the active operands."""
+
+    def pull(operands: Sequence[Any], changes: Sequence[Any]) -> Any:
+        out, pulled = jax.vjp(_of_active(equation, operands, active), *(operands[n] for n in active))
+        rest = iter(changes)
+        return pulled([next(rest) if _has_derivative(x) else np.zeros(x.shape, jax.dtypes.float0) for x in out])
+
+    avals = _structs(equation.in_avals)
+    return jax.make_jaxpr(pull)(avals, [x for x in _structs(equation.out_avals) if _has_derivative(x)])
+
+
+def _of_active(equation: Equation, operands: Sequence[Any], active: Sequence[int]) -> Callable[..., list[Any]]:
+    def function(*chosen: Any) -> list[Any]:
+        given = list(operands)
+        for n, x in zip(active, chosen, strict=True):
+            given[n] = x
+        return equation.results(given)
+
+    return function
+
+
+def _structs(avals: Sequence[Any]) -> list[Any]:
+    return [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]

@@ -1,0 +1,135 @@
+"""Arrays whose elements are computed where they are needed: at the entries of a sparse tensor, or all of them.
+
+`jnp.where(mask, Q @ K.T, 0)` needs the product at the entries of the mask only, and `A * x[:, None]` no repeated x. So
+the interpreter defers what makes arrays larger than its operands, and elementwise functions of such arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse import _compat
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import DTYPES
+from jsparse.notation.ellipsis import letters_of
+from jsparse.ops.einsum import einsum
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
+
+
+@dataclass(eq=False)
+class Deferred:
+    """An array of which no element is computed yet.
+
+    Attributes:
+        shape, dtype: those of the array.
+        compute: computes all elements.
+        sample: computes those at the slots of a tensor of this shape: an array (nse,), or a scalar if all are equal.
+        repeats: an array and its dimensions in this one, if this one only repeats it.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    compute: Callable[[], Any]
+    sample: Callable[[SparseTensor], Any]
+    repeats: tuple[Any, tuple[int, ...]] | None = None
+    _found: list[tuple[tuple[Any, Any], Any]] = field(default_factory=list, repr=False)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def at(self, tensor: SparseTensor) -> Any:
+        """The elements at the slots of a tensor."""
+        return self._once(tensor.pattern, lambda: self.sample(tensor))
+
+    def full(self) -> Any:
+        """All elements, as an array. Raises ShapeError if it is too large for memory."""
+        check_bytes(self.shape, self.dtype, "an array of all elements", "Multiply it by a SparseTensor, or sum first.")
+        return self._once(None, self.compute)
+
+    def transposed(self, axes: Sequence[int]) -> Deferred:
+        """The array with its dimensions permuted."""
+        inverse = tuple(int(n) for n in np.argsort(axes))
+        return Deferred(
+            tuple(self.shape[n] for n in axes),
+            self.dtype,
+            lambda: jnp.transpose(self.full(), axes),
+            lambda tensor: self.at(tensor.transpose(inverse)),
+        )
+
+    def _once(self, pattern: Any, compute: Callable[[], Any]) -> Any:
+        """Compute something once for a pattern, in each trace: arrays of a loop's body are unknown outside."""
+        trace = _compat.trace_state()
+        for known, result in self._found:
+            if known[0] is pattern and known[1] == trace:
+                return result
+        result = compute()
+        self._found.append(((pattern, trace), result))
+        return result
+
+
+def dense(x: Any) -> Any:
+    """The array that a value stands for, all of its elements computed."""
+    return x.full() if isinstance(x, Deferred) else x
+
+
+def repeated(x: Any, shape: tuple[int, ...], dims: Sequence[int]) -> Deferred:
+    """An array of `shape` that repeats `x`, whose dimensions become `dims`."""
+    kept = [n for n, dim in enumerate(dims) if x.shape[n] == shape[dim]]
+    array = x if len(kept) == len(x.shape) else x.reshape([x.shape[n] for n in kept])
+    found = tuple(dims[n] for n in kept)
+    return Deferred(
+        shape,
+        x.dtype,
+        lambda: jax.lax.broadcast_in_dim(array, shape, found),
+        lambda tensor: _sampled(array, found, tensor),
+        (array, found),
+    )
+
+
+def iota(shape: tuple[int, ...], dtype: Any, dimension: int) -> Deferred:
+    """An array of the coordinates in one dimension."""
+    return Deferred(
+        shape,
+        dtype,
+        lambda: jax.lax.broadcasted_iota(dtype, shape, dimension),
+        lambda tensor: jnp.asarray(tensor.coords[dimension]).astype(dtype),
+    )
+
+
+def values_at(x: Any, shape: tuple[int, ...], tensor: SparseTensor) -> Any:
+    """The elements of an array that broadcasts to `shape`, at the slots of a tensor of that shape."""
+    if isinstance(x, Deferred) and x.shape == shape:
+        return x.at(tensor)
+    array = dense(x)
+    return repeated(array, shape, range(len(shape) - array.ndim, len(shape))).at(tensor) if array.ndim else array
+
+
+def known_number(x: Any) -> Any:
+    """The number that all elements of an array are, as a numpy scalar, if that is known while tracing; else None."""
+    array = x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
+    if isinstance(array, Deferred | jax.core.Tracer) or np.shape(array):
+        return None
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):  # a key of random numbers
+        return None
+    return np.asarray(array)[()]
+
+
+def _sampled(array: Any, dims: Sequence[int], tensor: SparseTensor) -> Any:
+    if not array.ndim:
+        return array
+    if array.dtype.name not in DTYPES:  # einsum has no kernels for it
+        return array.at[tuple(jnp.asarray(tensor.coords[dim]) for dim in dims)].get(mode="fill", fill_value=0)
+    letters = letters_of(tensor.ndim)
+    ones = tensor.with_values(jnp.ones(tensor.nse, array.dtype))
+    subscripts = f"{letters},{''.join(letters[dim] for dim in dims)}->{letters}"
+    return einsum(subscripts, ones, array, out_format=tensor).values  # type: ignore[union-attr]

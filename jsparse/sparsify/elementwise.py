@@ -1,0 +1,164 @@
+"""Rules of elementwise primitives: a map of stored entries and of the background."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.notation.ellipsis import letters_of
+from jsparse.ops.einsum import einsum
+from jsparse.ops.elementwise import operators
+from jsparse.ops.elementwise.map import on_one_pattern
+from jsparse.primitives.elementwise_function import ELEMENTWISE
+from jsparse.sparsify.background import apply, background_of, evaluated
+from jsparse.sparsify.deferred import Deferred, dense, known_number, repeated, values_at
+from jsparse.sparsify.equation import Equation
+from jsparse.sparsify.rules import deferred_rule, sparse_rule
+from jsparse.sparsify.sparse_value import Background, SparseValue, broadcast, check_background, plain, whole
+from jsparse.tensor.entrywise import mapped
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__: list[str] = []
+
+OF_SHAPES = {"broadcast_in_dim", "reshape", "squeeze", "optimization_barrier"}  # these move elements of arrays
+NAMES = sorted((ELEMENTWISE - OF_SHAPES) | {"add_any"})
+SUMS = {"add": operators.add, "add_any": operators.add, "sub": operators.subtract}
+
+
+@deferred_rule(*NAMES)
+def elementwise_of_arrays(equation: Equation, *inputs: Any) -> Any:
+    """Compute numbers that are known while tracing; defer functions of deferred arrays, and those that broadcast."""
+    numbers = [known_number(x) for x in inputs]
+    if all(x is not None for x in numbers):
+        found = evaluated(equation, numbers)
+        return repeated(found, equation.shape, ()) if equation.shape else found
+    shape = equation.shape
+    if not any(isinstance(x, Deferred) for x in inputs) and any(np.shape(x) == shape for x in inputs):
+        return NotImplemented
+
+    def sample(tensor: SparseTensor) -> Any:
+        return _map(equation, tensor, [values_at(x, shape, tensor) for x in inputs]).values
+
+    return Deferred(shape, equation.dtype, lambda: equation.results([dense(x) for x in inputs])[0], sample)
+
+
+@sparse_rule(*NAMES)
+def elementwise(equation: Equation, *inputs: Any) -> Any:
+    """Map stored entries, and arrays at these entries."""
+    shape = equation.shape
+    dims = tuple(range(len(shape)))
+    operands = [broadcast(x, shape, dims) if isinstance(x, SparseValue) and x.shape != shape else x for x in inputs]
+    if not any(isinstance(x, SparseValue) for x in operands):
+        return elementwise_of_arrays(equation, *operands)
+    background = background_of(equation, operands)
+    first = next(x for x in operands if isinstance(x, SparseValue))
+    if all(_agrees(x, first) for x in operands):
+        values = [x.tensor.values if isinstance(x, SparseValue) else _scalar(x) for x in operands]
+        return first.with_tensor(_map(equation, first.tensor, values), background)
+    if equation.name == "mul" and all(_is_factor(x) for x in operands):
+        return _product(equation, operands)
+    if equation.name in SUMS and all(_is_addend(x, shape) for x in operands):
+        return _sum(equation, operands)
+    operands = [whole(x) if isinstance(x, SparseValue) else x for x in operands]
+    target = _target(equation, operands, background)
+    values = [_aligned(equation, x, target) for x in operands]
+    return SparseValue(_map(equation, target, values), shape, dims, background)
+
+
+def _agrees(x: Any, first: SparseValue) -> bool:
+    """Whether an operand has the entries of the first tensor, or is one number."""
+    if isinstance(x, SparseValue):
+        return x is first or (x.dims == first.dims and on_one_pattern(x.tensor, first.tensor))
+    return not np.ndim(_scalar(x))
+
+
+def _scalar(x: Any) -> Any:
+    """The array that a deferred one repeats: a scalar, say."""
+    return x.repeats[0] if isinstance(x, Deferred) and x.repeats else x
+
+
+def _map(equation: Equation, tensor: SparseTensor, values: Sequence[Any]) -> SparseTensor:
+    function = apply(equation)
+
+    def of_entries(*given: Any) -> Any:
+        shape = np.broadcast_shapes(*(x.shape for x in given))
+        return function(*(x if x.shape == shape else jnp.broadcast_to(x, shape) for x in given))
+
+    of_entries.__name__ = equation.name
+    return SparseTensor._unchecked(mapped(of_entries, tensor.pattern, *values), tensor.pattern)
+
+
+def _is_factor(x: Any) -> bool:
+    """Whether an operand of a product is a tensor, or an array that is repeated along dimensions it lacks."""
+    if isinstance(x, SparseValue):
+        return x.background.is_zero
+    return bool(np.ndim(x)) if not isinstance(x, Deferred) else x.repeats is not None and x.repeats[0].ndim > 0
+
+
+def _product(equation: Equation, factors: Sequence[Any]) -> SparseValue:
+    """A product on the entries of all sparse factors. It is repeated along the dimensions that no factor has."""
+    shape, terms = equation.shape, []
+    for x in factors:
+        if isinstance(x, SparseValue):
+            terms.append((x.tensor, x.dims))
+        else:
+            leaf = x if isinstance(x, Deferred) else repeated(x, shape, range(len(shape) - x.ndim, len(shape)))
+            assert leaf.repeats is not None
+            terms.append(leaf.repeats)
+    dims = tuple(sorted({dim for _, own in terms for dim in own}))
+    letters = letters_of(len(shape))
+    inputs = ",".join("".join(letters[dim] for dim in own) for _, own in terms)
+    found: Any = einsum(f"{inputs}->{''.join(letters[dim] for dim in dims)}", *(x for x, _ in terms))
+    return SparseValue(found.astype(equation.dtype) if found.dtype != equation.dtype else found, shape, dims)
+
+
+def _is_addend(x: Any, shape: tuple[int, ...]) -> bool:
+    """Whether an operand of a sum is a tensor, or an array of all elements of the result."""
+    if isinstance(x, SparseValue):
+        return x.background.is_zero
+    return not isinstance(x, Deferred) and np.shape(x) == shape
+
+
+def _sum(equation: Equation, addends: Sequence[Any]) -> Any:
+    lhs, rhs = (whole(x).tensor if isinstance(x, SparseValue) else x for x in addends)
+    return plain(SUMS[equation.name](lhs, rhs))
+
+
+def _target(equation: Equation, operands: Sequence[Any], background: Background) -> SparseTensor:
+    """A tensor with the entries of the result."""
+    if equation.name == "select_n" and isinstance(operands[0], SparseValue):
+        which = operands[0].background.value  # where the condition stores nothing, the other cases play no part
+        operands = operands if which is None else [operands[0], operands[1 + int(which)]]
+    given = [x for x in operands if isinstance(x, SparseValue)]
+    first = given[0].tensor
+    if all(on_one_pattern(first, x.tensor) for x in given[1:]):
+        return first
+    if equation.name in ("mul", "and") and background.is_zero:  # where one of them is 0 everywhere else
+        return next(x.tensor for x in given if x.background.is_zero)
+    union: Any = _ones(first)
+    for x in given[1:]:
+        if not on_one_pattern(union, x.tensor):
+            union = union + _ones(x.tensor)
+    return union
+
+
+def _ones(tensor: SparseTensor) -> SparseTensor:
+    return tensor.with_values(jnp.ones(tensor.nse, jnp.float32))
+
+
+def _aligned(equation: Equation, x: Any, target: SparseTensor) -> Any:
+    """The elements of an operand at the slots of `target`."""
+    if not isinstance(x, SparseValue):
+        return values_at(x, equation.shape, target)
+    if on_one_pattern(x.tensor, target):
+        return x.tensor.values
+    values = x.tensor.restrict(target).values
+    if x.background.is_zero:
+        return values
+    if x.background.value is None:
+        check_background(x, equation)
+    stored = _ones(x.tensor).restrict(target).values
+    return jnp.where(stored != 0, values, jnp.asarray(x.background.value, values.dtype))

@@ -1,0 +1,125 @@
+"""Sparse tensors as values of the interpreter: with a background, and repeated along further dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+
+from jsparse.errors import NotYetSupportedError
+from jsparse.ops.shaping.axes import expand_dims, squeeze
+from jsparse.ops.shaping.repeating import broadcast_to
+from jsparse.sparsify.deferred import repeated
+from jsparse.sparsify.equation import Equation
+from jsparse.tensor.dense import dense_array
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["ZERO", "Background", "SparseValue", "broadcast", "plain", "tensor_of", "whole"]
+
+
+@dataclass(frozen=True)
+class Background:
+    """The elements that a tensor does not store.
+
+    Attributes:
+        value: the number that all of them are; None if they differ or are not known while tracing.
+        cause: the equation that made them so, for messages.
+    """
+
+    value: Any
+    cause: str = field(default="", compare=False)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the tensor is 0 where it stores nothing, as SparseTensors are."""
+        return self.value is not None and bool(self.value == 0)
+
+
+ZERO = Background(0)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["tensor"], meta_fields=["shape", "dims", "background"])
+@dataclass(frozen=True)
+class SparseValue:
+    """A tensor that stands for an array of `shape`.
+
+    Attributes:
+        tensor: the stored entries.
+        dims: the dimension of the array that each dimension of the tensor is, ascending. The array repeats the tensor
+            along all others.
+        background: what the array has where the tensor stores nothing.
+    """
+
+    tensor: SparseTensor
+    shape: tuple[int, ...]
+    dims: tuple[int, ...]
+    background: Background = ZERO
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.tensor.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of the array."""
+        return len(self.shape)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the array has dimensions that the tensor lacks."""
+        return len(self.dims) != len(self.shape)
+
+    def with_tensor(self, tensor: SparseTensor, background: Background) -> SparseValue:
+        """Other entries on the same dimensions."""
+        return replace(self, tensor=tensor, background=background)
+
+
+def plain(x: Any) -> Any:
+    """The value of a result of an operation: a SparseTensor, which is 0 where it stores nothing, or an array."""
+    if not isinstance(x, SparseTensor):
+        return x
+    return SparseValue(x, tuple(x.shape), tuple(range(x.ndim))) if x.ndim else dense_array(x)
+
+
+def broadcast(x: SparseValue, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """Broadcast to `shape`, where the array's dimensions become `dims`. Entries are not repeated.
+
+    A tensor of one element, repeated in all dimensions that it has, becomes a deferred array.
+    """
+    stretched = [n for n, dim in enumerate(x.dims) if x.shape[dim] != shape[dims[dim]]]
+    if stretched and len(stretched) == len(x.dims):
+        check_background(x, None)
+        return repeated(x.tensor.todense().reshape(()), shape, ())
+    kept = tuple(dims[dim] for n, dim in enumerate(x.dims) if n not in stretched)
+    return SparseValue(squeeze(x.tensor, stretched) if stretched else x.tensor, shape, kept, x.background)
+
+
+def whole(x: SparseValue) -> SparseValue:
+    """The value with its entries repeated along all dimensions of the array."""
+    if not x.is_repeated:
+        return x
+    missing = tuple(dim for dim in range(x.ndim) if dim not in x.dims)
+    repeated = broadcast_to(expand_dims(x.tensor, missing), x.shape)
+    return SparseValue(repeated, x.shape, tuple(range(x.ndim)), x.background)
+
+
+def tensor_of(x: SparseValue, equation: Equation | None = None) -> SparseTensor:
+    """The SparseTensor of a value, with repeated entries. Raises NotYetSupportedError if it is not 0 elsewhere."""
+    check_background(x, equation)
+    return whole(x).tensor
+
+
+def check_background(x: SparseValue, equation: Equation | None) -> None:
+    """Raise NotYetSupportedError unless the array is 0 where the tensor stores nothing."""
+    if x.background.is_zero:
+        return
+    value = x.background.value
+    found = "other numbers" if value is None else f"{value}"
+    user = f"{equation} would" if equation else "the result of jsparse.sparsify would"
+    raise NotYetSupportedError(
+        f"Where the SparseTensor stores nothing, {x.background.cause} gives {found} instead of 0, so {user} need a "
+        f"dense array. For stored entries only write jnp.where(A != 0, f(A), 0) there, or pass A.todense()."
+    )
