@@ -42,6 +42,9 @@ from jsparse.ops.elementwise.binary import maximum as maximum
 from jsparse.ops.elementwise.binary import minimum as minimum
 from jsparse.ops.elementwise.binary import power as power
 from jsparse.ops.elementwise.binary import where as where
+from jsparse.ops.elementwise.bounded import add as add
+from jsparse.ops.elementwise.bounded import multiply as multiply
+from jsparse.ops.elementwise.bounded import subtract as subtract
 from jsparse.ops.elementwise.comparisons import equal as equal
 from jsparse.ops.elementwise.comparisons import greater as greater
 from jsparse.ops.elementwise.comparisons import greater_equal as greater_equal

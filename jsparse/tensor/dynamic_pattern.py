@@ -18,6 +18,7 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.primitives.padding import Padding, in_use, poisoned, settled
+from jsparse.tensor.keys import DigestKey
 from jsparse.tensor.pickled_arrays import packed, unpacked
 
 __all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries"]
@@ -54,7 +55,6 @@ def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, 
     return Derived(type_, tuple(map(unpacked, arrays)), unpacked(gather), unpacked(scatter))
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["arrays", "derived"], meta_fields=["type"])
 @dataclass(frozen=True, eq=False)
 class DynamicPattern(OfDynamicType):
     """A pattern as a pytree: shape, format and capacity are static, the index arrays are leaves.
@@ -200,6 +200,20 @@ class DynamicPattern(OfDynamicType):
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
         return f"DynamicPattern({self.format.name}, {shape}, nse={self.nse:,})"
+
+
+def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], DynamicType]:
+    return (pattern.arrays, pattern.derived), pattern.type
+
+
+def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], ...], DynamicType]:
+    arrays = DigestKey.of("arrays", pattern.type.digest)
+    return ((arrays, pattern.arrays), (jax.tree_util.GetAttrKey("derived"), pattern.derived)), pattern.type
+
+
+jax.tree_util.register_pytree_with_keys(
+    DynamicPattern, _flatten_with_keys, lambda type_, children: DynamicPattern(type_, *children), _flatten
+)
 
 
 def _restored_pattern(type_: DynamicType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:

@@ -26,7 +26,10 @@ class UnsupportedOperations:
             "S, write jsparse.asarray(S) @ A."
         )
 
-    def __len__(self) -> Never:
+    def __len__(self) -> int:
+        # Summaries of Flax replace the leaves of a pytree by descriptions, and ask whether its length is 0.
+        if not isinstance(getattr(self, "values", None), jax.Array | np.ndarray):
+            return 1
         raise DTypeError("len(A) of a SparseTensor is ambiguous: write A.shape[0], or A.nse for its stored entries.")
 
     def __bool__(self) -> Never:

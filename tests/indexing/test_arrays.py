@@ -1,4 +1,4 @@
-"""Index arrays and masks: of one dimension, of several, and beside slices."""
+"""Index tables and masks: of one dimension, of several, and beside slices."""
 
 import jax
 import jax.numpy as jnp

@@ -80,7 +80,7 @@ def test_overflow_is_kept(index):
 
 def test_repeats_need_a_capacity(dense):
     A = jsparse.asarray(dense, dynamic=True)
-    with pytest.raises(PatternError, match=r"arrays that repeat coordinates.*A.take\(indices, axis, nse="):
+    with pytest.raises(PatternError, match=r"arrays of indices that repeat coordinates.*A.take\(indices, axis, nse="):
         A[[0, 0]]
 
 

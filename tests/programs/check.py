@@ -28,6 +28,7 @@ from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.dtypes import is_complex, part
 from jsparse.compiler.scalar import as_stored
 from jsparse.compiler.semiring import PLUS_TIMES, EqualityMask
+from jsparse.planning.bare_pattern import is_bare
 from jsparse.planning.plan import AssembledPattern, DenseOutput, PlannedProduct, SumOfProducts
 from jsparse.planning.planned import plan_einsum
 from jsparse.primitives.parts import complex_as_real
@@ -202,6 +203,8 @@ class _Stages:
         largest = min(_largest(case.arrays), _exact_magnitude(case))
         if name == "candidate":
             return case.varied(self.rng)
+        if not case.arrays:  # nothing is linear, compared or batched
+            return case
         if name == "transpose":
             number = int(self.rng.integers(len(case.spec.factors)))
             return case.transposed(number, self.rng, largest).varied(self.rng, 0.5)
@@ -288,12 +291,13 @@ def _pattern(work: SumOfProducts) -> Pattern | None:
 def _arrays(
     operands: Sequence[SparseOperand | DenseOperand | None], work: PlannedProduct, taken: Sequence[object]
 ) -> tuple[np.ndarray, ...]:
-    """The factors as the primitive takes them, made by numpy from the operands. An operand None has no values."""
+    """The factors as the primitive takes them, made by numpy from the operands. An operand None has no values, nor
+    has a pattern."""
     found = []
     dtypes = iter(work.factor_dtypes)
     for number, alone in zip(work.values, work.prereductions, strict=True):
         operand, tensor = operands[number], taken[number]
-        if operand is None:
+        if operand is None or is_bare(tensor):
             continue
         dtype = next(dtypes)
         stored = isinstance(tensor, jsparse.SparseTensor) and not tensor.format.is_dense

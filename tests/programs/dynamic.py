@@ -133,10 +133,12 @@ def stacked_of(programs: list[Program | Evaluation], how: Dynamic) -> list[objec
 
 
 def _made(x: SparseOperand | DenseOperand, how: Dynamic, number: int) -> object:
-    if how.capacities[number] is None:
+    if isinstance(x, DenseOperand):
         return x.tensor()
+    if how.capacities[number] is None:
+        return x.taken(x.tensor())
     tensor = x.tensor().dynamic(how.capacities[number])
-    return tensor.with_transpose() if how.transposed[number] else tensor
+    return x.taken(tensor.with_transpose() if how.transposed[number] else tensor)
 
 
 def function_of(programs: list[Program | Evaluation], how: Dynamic):

@@ -71,6 +71,10 @@ class SparseOperand:
         coords = np.array(self.coords, np.int64).reshape(len(self.shape), -1)
         return jsparse.SparseTensor.from_coords(coords, np.array(self.values, self.dtype), self.shape, self.format)
 
+    def taken(self, tensor: jsparse.SparseTensor) -> object:
+        """What the program takes in place of the tensor: the tensor itself, unless it takes its pattern alone."""
+        return tensor
+
     def source(self) -> str:
         """The Python expression that makes the operand."""
         coords = f"np.array({[list(row) for row in self.coords]}, int)"
@@ -173,7 +177,7 @@ class Program:
     def arguments(self, array=np.asarray) -> tuple[list[object], object]:
         """The operands and `out_format`; `array` makes the dense ones."""
         out = self.out_format.tensor() if isinstance(self.out_format, SparseOperand) else self.out_format
-        made = [x.tensor() if isinstance(x, SparseOperand) else array(x.tensor()) for x in self.operands]
+        made = [x.taken(x.tensor()) if isinstance(x, SparseOperand) else array(x.tensor()) for x in self.operands]
         return made, out
 
     def run(self) -> object:

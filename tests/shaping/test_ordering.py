@@ -27,7 +27,7 @@ def test_top_k(k, axis):
         lambda x: largest(x, k, axis),
         x,
         formats=["csr", "csc", "coo", "dcsr"],
-        jit=k in (1, 2),
+        jit=k == 1,
     )
 
 
@@ -64,12 +64,12 @@ def test_top_k_capacity(dense):
 
 @pytest.mark.parametrize("axis", [-1, 0])
 def test_sort(dense, axis):
-    agree(lambda A: jsparse.sort(A, axis), lambda x: np.sort(x, axis), dense, formats=MATRICES)
+    agree(lambda A: jsparse.sort(A, axis), lambda x: np.sort(x, axis), dense, formats=MATRICES, jit=axis == 0)
 
 
 def test_sort_of_other_ranks(cube):
     agree(lambda A: jsparse.sort(A, 1), lambda x: np.sort(x, 1), cube, formats=CUBES, jit=False)
-    agree(jsparse.sort, np.sort, cube.reshape(-1), formats=["coo"])
+    agree(jsparse.sort, np.sort, cube.reshape(-1), formats=["coo"], jit=False)
 
 
 def test_sort_of_other_dtypes(dense):
@@ -77,7 +77,7 @@ def test_sort_of_other_dtypes(dense):
         x = dense.astype(dtype)
         agree(jsparse.sort, lambda x: np.sort(x, -1), x, formats=["csr"], jit=False, dynamic=False)
     x = np.where(dense > 5, np.nan, dense)
-    agree(jsparse.sort, np.sort, x, formats=["csr"])
+    agree(jsparse.sort, np.sort, x, formats=["csr"], jit=False)
 
 
 def test_sort_of_a_large_dimension():
@@ -97,11 +97,11 @@ def test_derivatives(dense):
         top = jnp.where(largest(dense, 2, -1) != 0, x, 0)
         return (jnp.sort(x) * weights).sum() + (top**2).sum()
 
-    wanted = np.where(dense, jax.grad(expected)(jnp.asarray(dense)), 0)
+    wanted = np.where(dense, jax.jit(jax.grad(expected))(jnp.asarray(dense)), 0)
     rows = [set(row[row != 0]) for row in dense]
     distinct = [len(kept) == np.count_nonzero(row) for kept, row in zip(rows, dense, strict=True)]
     for A in (made(dense, "csr"), made(dense, "csr", dynamic=True)):
-        found = np.asarray(jsparse.grad(loss)(A).todense())
+        found = as_dense(jax.jit(jsparse.grad(loss))(A))
         np.testing.assert_array_equal(found[distinct], wanted[distinct])  # ties may be ordered in any way
 
 

@@ -38,6 +38,11 @@ def abstract(tree):
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
 
 
+def named(A):
+    """The name of the leaves that only tensors with the metadata of A have."""
+    return f"{'arrays' if A.is_dynamic else 'values'}@{A.pattern.digest[:12]}"
+
+
 # Orbax warns of shardings that are not given, and of its own deprecations.
 @pytest.mark.filterwarnings("ignore")
 class TestOrbax:
@@ -55,7 +60,7 @@ class TestOrbax:
         self.save(checkpointer, tmp_path / "state", state)
         same(checkpointer.restore(tmp_path / "state", abstract(state)), state)
         raw = checkpointer.restore(tmp_path / "state")  # without a target: dicts by the names of keys
-        assert f"values@{state['moments'].pattern.digest[:12]}" in raw["moments"]
+        assert named(state["moments"]) in str(raw["moments"])
 
     @pytest.mark.parametrize("name", OTHERS)
     def test_other_metadata(self, checkpointer, tmp_path, name):
@@ -65,7 +70,7 @@ class TestOrbax:
         with pytest.raises(ValueError, match="structures do not match|Structure mismatch") as caught:
             checkpointer.restore(tmp_path / "state", abstract({"A": other}))
         for tensor in (saved, other):
-            assert f"values@{tensor.pattern.digest[:12]}" in str(caught.value)
+            assert named(tensor) in str(caught.value)
 
 
 class TestFlax:
@@ -104,15 +109,28 @@ class TestFlax:
             serialization.from_state_dict(A, {**state, "values": np.ones(3)})
 
 
-def test_names_of_keys():
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_of_keys(kind):
     """`name` is what checkpoints use; the text, which messages show, is that of the attribute."""
-    A = KINDS["static"](DENSE)
-    [(path, _)] = jax.tree_util.tree_leaves_with_path(A)
-    assert jax.tree_util.keystr(path) == ".values"
-    assert jax.tree_util.keystr(path, simple=True) == path[0].name == f"values@{A.pattern.digest[:12]}"
-    assert repr(A.pattern).endswith(f"{path[0].name[7:13]})")
-    replaced = SparseTensor._unchecked(A.values, object())
-    assert jax.tree_util.tree_leaves_with_path(replaced)[0][0][0].name == "values"
+    A = KINDS[kind](DENSE)
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(A)]
+    texts = [jax.tree_util.keystr(path) for path in paths]
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path in paths]
+    if not A.is_dynamic:
+        assert (texts, names) == ([".values"], [named(A)])
+        assert repr(A.pattern).endswith(f"{names[0][7:13]})")
+        return
+    assert texts[:3] == [".values", ".pattern.arrays[0]", ".pattern.arrays[1]"]
+    assert names[:3] == ["values", f"pattern.{named(A)}.0", f"pattern.{named(A)}.1"]
+
+
+def test_messages_about_trees():
+    """JAX compares keys of nodes to find out where two trees differ."""
+    for saved, other in OTHERS.values():
+        with pytest.raises(TypeError, match="must have the same pytree structure"):
+            jax.lax.cond(True, lambda: saved, lambda: other)  # noqa: B023
+    replaced = SparseTensor._unchecked(np.ones(3), object())
+    assert jax.tree_util.keystr(jax.tree_util.tree_leaves_with_path(replaced)[0][0]) == ".values"
 
 
 def test_names_stay():

@@ -27,14 +27,14 @@ def getitem(self: SparseTensor, index: Any) -> Any:
         >>> A[3]                  # a row, as a SparseTensor of rank 1
         >>> A[3, 4]               # an array of shape ()
         >>> A[[4, 0, 0]], A[mask] # rows, in any order
-        >>> A[rows, columns]      # an array of the elements at these points, of the shape of the index arrays
-        >>> A[A > 0]              # an array of the elements where a SparseTensor of bools is True
+        >>> A[rows, columns]      # an array of the elements at these points, of the arrays' shape
+        >>> A[M]                  # an array of the elements where M, a SparseTensor of bools, is True
 
-    The result is a SparseTensor if a slice, or one index array alone, selects; it is an array if integers and several
-    index arrays index all dimensions. The remaining dimensions keep their kinds of levels. If no level with coordinates
-    remains, the format becomes coo. A dynamic pattern gives a dynamic one, whose capacity is that of the tensor, at
-    most the size of the result. Traced integers and index arrays select nothing where they are out of range, negative
-    ones included; traced index arrays beside slices need a capacity, see `take`.
+    The result is a SparseTensor, unless integers and several arrays index all dimensions: then it is an array. The
+    remaining dimensions keep their kinds of levels. If no level with coordinates remains, the format becomes coo. A
+    dynamic pattern gives a dynamic one, whose capacity is that of the tensor, at most the size of the result. Traced
+    indices select nothing where they are out of range, negative ones included. Traced arrays beside slices need a
+    capacity, see `take`.
 
     Raises ShapeError (out of range, too many indices, shapes that do not agree), PatternError (a capacity is needed),
     NotYetSupportedError (other forms).

@@ -48,8 +48,8 @@ class _Reader:
     """Reads the parts of an index one after the other.
 
     Attributes:
-        labels: the dimensions of the result so far, but for those of index arrays.
-        arrays_at: for each integer and each index array, how many labels and how many separators are before it.
+        labels: the dimensions of the result so far, but for those of index tables.
+        arrays_at: for each integer and each index table, how many labels and how many separators are before it.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -83,9 +83,9 @@ class _Reader:
         """The index of all parts."""
         tables, table_shape = _broadcast(self.tables)
         selection = Selection(self.shape, self.strided, frozenset(self.dropped), tables, table_shape)
-        # As in numpy, dimensions of index arrays come first if a slice, None or `...` separates the arrays or integers.
+        # As in numpy, the dimensions of index tables come first if a slice, None or `...` separates tables or integers.
         at = self.arrays_at[0][0] if len(set(self.arrays_at)) == 1 else 0
-        own: list[Label] = [("array", axis) for axis in range(len(table_shape))]
+        own: list[Label] = [("table", axis) for axis in range(len(table_shape))]
         return Index(selection, (*self.labels[:at], *own, *self.labels[at:]))
 
 
@@ -105,7 +105,7 @@ def _wrapped(at: int, dim: int, shape: Shape) -> int:
 
 
 def _tables(part: Any, dim: int, shape: Shape) -> Sequence[Any]:
-    """The index array of each dimension that an array indexes, within the dimension if it is known."""
+    """The index table of each dimension that an array indexes, within the dimension if it is known."""
     if isinstance(part, jax.core.Tracer):
         return [part]
     if part.dtype == np.bool_:
@@ -133,12 +133,12 @@ def _outside(what: str, dim: int, shape: Shape, at: Any) -> ShapeError:
 
 
 def _broadcast(tables: dict[int, Any]) -> tuple[dict[int, Any], Shape]:
-    """The index arrays in one shape, and that shape."""
+    """The index tables in one shape, and that shape."""
     shapes = [table.shape for table in tables.values()]
     try:
         common = np.broadcast_shapes(*shapes)
     except ValueError as error:
-        raise ShapeError(f"Expected index arrays whose shapes broadcast, but got {shortened(shapes)}.") from error
+        raise ShapeError(f"Expected arrays of indices whose shapes broadcast, but got {shortened(shapes)}.") from error
     return {dim: _repeated(table, common) for dim, table in tables.items()}, common
 
 

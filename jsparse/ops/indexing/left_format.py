@@ -15,7 +15,7 @@ def left_format(format: Format, parts: Sequence[int], listed: Collection[int] = 
     """The format after dimension d became `parts[d]` dimensions: none, one, or several, one behind the other.
 
     Args:
-        listed: the dimensions that index arrays select from, in any order and with repeats.
+        listed: the dimensions that index tables select from, in any order and with repeats.
 
     If no level with coordinates is left, the format is coo, unless all levels were dense. Levels with gaps become
     compressed where they would store other entries than those that are selected.

@@ -36,7 +36,7 @@ def select(tensor: SparseTensor, index: Index, nse: int | None) -> Any:
 
 
 def _selects_points(selection: Selection) -> bool:
-    """Whether integers and index arrays index all dimensions, and it is not one array that selects along one."""
+    """Whether integers and index tables index all dimensions, and it is not one array that selects along one."""
     slices = len(selection.strided) > len(selection.dropped)
     along_one = len(selection.tables) == 1 and selection.table_shape != ()
     return bool(selection.extents) and not slices and not along_one

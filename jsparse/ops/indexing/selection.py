@@ -1,4 +1,4 @@
-"""What an index selects from a tensor: slices and integers of some dimensions, index arrays of the others."""
+"""What an index selects from a tensor: slices and integers of some dimensions, index tables of the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsparse.ops.indexing.selector import Strided
 __all__ = ["Label", "Selection"]
 
 Label: TypeAlias = tuple[str, int]
-"""A dimension of a result: ("slice", dimension of the tensor), ("array", axis of the index arrays), or ("new", n)."""
+"""A dimension of a result: ("slice", dimension of the tensor), ("table", axis of the index tables), or ("new", n)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Selection:
         extents: the tensor's shape.
         strided: the selector of each dimension that a slice or an integer indexes.
         dropped: the dimensions that integers index; the result lacks them.
-        tables: the index array of each other dimension. All have one shape, and known ones are numpy arrays of int64
+        tables: the index table of each other dimension. All have one shape, and known ones are numpy arrays of int64
             within the dimension. They select points of their dimensions together.
         table_shape: their shape.
     """
@@ -40,11 +40,11 @@ class Selection:
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
-        """The dimensions of the result: those of index arrays are where the first of these indexes."""
+        """The dimensions of the result: those of index tables are where the first of these indexes."""
         found: list[Label] = []
         for dim in range(len(self.extents)):
             if dim == self.first_table:
-                found += [("array", axis) for axis in range(len(self.table_shape))]
+                found += [("table", axis) for axis in range(len(self.table_shape))]
             elif dim in self.strided and dim not in self.dropped:
                 found.append(("slice", dim))
         return tuple(found)
@@ -52,7 +52,7 @@ class Selection:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of the result."""
-        return tuple(self.table_shape[n] if kind == "array" else self.strided[n].size for kind, n in self.labels)
+        return tuple(self.table_shape[n] if kind == "table" else self.strided[n].size for kind, n in self.labels)
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
@@ -64,17 +64,17 @@ class Selection:
 
     @property
     def first_table(self) -> int | None:
-        """The first dimension that an index array indexes."""
+        """The first dimension that an index table indexes."""
         return min(self.tables, default=None)
 
     @property
     def points(self) -> int:
-        """The number of elements of an index array."""
+        """The number of elements of an index table."""
         return prod(self.table_shape)
 
     @property
     def is_known(self) -> bool:
-        """Whether no index array is traced."""
+        """Whether no index table is traced."""
         return not any(isinstance(table, jax.core.Tracer) for table in self.tables.values())
 
     @property
@@ -84,18 +84,18 @@ class Selection:
         return whole and not self.dropped and not self.tables
 
     def without_integers(self) -> Selection:
-        """The same selection, with index arrays in place of integers."""
+        """The same selection, with index tables in place of integers."""
         strided = {dim: selector for dim, selector in self.strided.items() if dim not in self.dropped}
         arrays = {dim: np.full(self.table_shape, self.strided[dim].start) for dim in self.dropped}
         return replace(self, strided=strided, dropped=frozenset(), tables={**self.tables, **arrays})
 
     def of_slices(self) -> Selection:
-        """The part of slices (and integers): dimensions with index arrays stay whole."""
+        """The part of slices (and integers): dimensions with index tables stay whole."""
         whole = {dim: Strided.whole(self.extents[dim]) for dim in self.tables}
         return replace(self, strided={**self.strided, **whole}, tables={}, table_shape=())
 
     def of_tables(self) -> Selection:
-        """The part of index arrays, of the result of `of_slices`."""
+        """The part of index tables, of the result of `of_slices`."""
         kept = [dim for dim in range(len(self.extents)) if dim not in self.dropped]
         sizes = {dim: self.extents[dim] if dim in self.tables else self.strided[dim].size for dim in kept}
         strided = {n: Strided.whole(sizes[dim]) for n, dim in enumerate(kept) if dim not in self.tables}
@@ -103,5 +103,5 @@ class Selection:
         return Selection(tuple(sizes.values()), strided, frozenset(), tables, self.table_shape)
 
     def listed(self) -> list[np.ndarray]:
-        """Known index arrays as vectors."""
+        """Known index tables as vectors."""
         return [np.ascontiguousarray(table).reshape(-1) for _, table in sorted(self.tables.items())]

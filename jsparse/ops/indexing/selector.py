@@ -70,7 +70,7 @@ class Strided:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """The coordinates that an index array lists; the offset in the array is the new coordinate.
+    """The coordinates that an index table lists; the offset in the array is the new coordinate.
 
     Attributes:
         listed: (size,) int64, from 0 to `extent - 1`, in any order, with repeats.

@@ -1,4 +1,4 @@
-"""Selections from a static pattern by slices, integers and known index arrays. Their pattern is made on the host."""
+"""Selections from a static pattern by slices, integers and known index tables. Their pattern is made on the host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def select_static(tensor: SparseTensor, pattern: Pattern, selection: Selection) 
 
 
 def _entries(pattern: Pattern, selection: Selection) -> Entries:
-    """The selected entries. The new coordinate of index arrays is an offset in them, in row-major order."""
+    """The selected entries. The new coordinate of index tables is an offset in them, in row-major order."""
     selectors: dict[int, Selector] = {**selection.strided}
     if len(selection.tables) == 1:
         (dim,), (listed,) = selection.tables, selection.listed()
@@ -42,7 +42,7 @@ def _entries(pattern: Pattern, selection: Selection) -> Entries:
 
 
 def _joined(entries: Entries, selection: Selection) -> Entries:
-    """Keep the entries at the points that several index arrays list, as often as they list them."""
+    """Keep the entries at the points that several index tables list, as often as they list them."""
     dims = sorted(selection.tables)
     own = [entries.rows[dim] for dim in dims]
     kept, new = matches(*joint_keys(own, selection.listed(), [selection.extents[dim] for dim in dims]))

@@ -1,4 +1,4 @@
-"""Selections by index arrays that are traced, or from a dynamic pattern: einsums with index relations.
+"""Selections by index tables that are traced, or from a dynamic pattern: einsums with index relations.
 
 `A[rows]` is Σ_i S(n, i) · A(i, j) with S(n, rows[n]) = 1: the statement `C[n, j] = A[rows[n], j]`. So derivatives,
 batches and overflow are those of einsums, and an index out of range contributes nothing. The arrays are operands of a
@@ -28,7 +28,7 @@ __all__ = ["check_capacity", "select_by_tables"]
 def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None) -> SparseTensor:
     """The selected entries of a tensor, on a dynamic pattern with a capacity of `nse`.
 
-    All dimensions without an index array are whole. Raises PatternError if `nse` is None and nothing bounds the number
+    All dimensions without an index table are whole. Raises PatternError if `nse` is None and nothing bounds the number
     of entries.
     """
     format = left_format(tensor.format, selection.parts, selection.tables)
@@ -49,10 +49,10 @@ def _taken(tensor: SparseTensor, arrays: dict[str, Any], text: str, format: Form
 
 
 def _statement(selection: Selection) -> str:
-    """The statement of a selection. An index array of rank 0 has one axis, which is summed."""
+    """The statement of a selection. An index table of rank 0 has one axis, which is summed."""
     axes = ", ".join(f"n{axis}" for axis in range(max(len(selection.table_shape), 1)))
     source = [f"t{d}[{axes}]" if d in selection.tables else f"i{d}" for d in range(len(selection.extents))]
-    target = [f"n{n}" if kind == "array" else f"i{n}" for kind, n in selection.labels]
+    target = [f"n{n}" if kind == "table" else f"i{n}" for kind, n in selection.labels]
     return f"C[{', '.join(target)}] = A[{', '.join(source)}]"
 
 
@@ -66,13 +66,13 @@ def _bound(tensor: SparseTensor, selection: Selection) -> int:
         return tensor.nse
     why = "are traced" if not selection.is_known else "repeat coordinates of a tensor with a dynamic pattern"
     raise PatternError(
-        f"Expected nse=, the capacity of the result, for a selection from {tensor!r} by index arrays that {why}, since "
-        f"its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
+        f"Expected nse=, the capacity of the result, for a selection from {tensor!r} by arrays of indices that {why}, "
+        f"since its number of entries is known at run time only. Write A.take(indices, axis, nse=...)."
     )
 
 
 def _is_distinct(selection: Selection) -> bool:
-    """Whether known index arrays select no point twice."""
+    """Whether known index tables select no point twice."""
     listed = selection.listed()
     keys = joint_keys(listed, listed, [selection.extents[dim] for dim in sorted(selection.tables)])[0]
     return len(np.unique(keys)) == len(keys)

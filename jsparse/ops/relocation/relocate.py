@@ -66,7 +66,9 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     for one, tensor in zip(relocation.maps, tensors, strict=True):
         known &= not one.reads_values or is_known(tensor.values)
     carried = _carried_levels(tensors, relocation)
-    return (_static if known else _dynamic)(tuple(tensors), relocation, carried)
+    if known:
+        return _static(tensors, relocation, carried)
+    return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
 
 
 def _check_largest(relocation: Relocation) -> None:
@@ -91,7 +93,15 @@ def _carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> 
     return count
 
 
-def _static(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried: int) -> SparseTensor:
+def _with_leaves(tensor: SparseTensor) -> SparseTensor:
+    """The tensor with index arrays as leaves, so that one program serves all patterns of its type."""
+    if isinstance(tensor.pattern, DynamicPattern) or tensor.format.is_dense:
+        return tensor
+    pattern = DynamicPattern.padded(tensor.pattern, dynamic_type(tensor.shape, tensor.format, tensor.nse))
+    return SparseTensor._unchecked(tensor.values, pattern)
+
+
+def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> SparseTensor:
     target = split_format(relocation.format, relocation.shape, carried)
     found, picks, offset = [], [], 0
     for tensor, one in zip(tensors, relocation.maps, strict=True):

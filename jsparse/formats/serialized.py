@@ -1,0 +1,74 @@
+"""Static patterns, and types of dynamic ones, as bytes: a JSON header and compressed index arrays, but no code."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from jsparse.errors import JsparseError, PatternError, shortened
+from jsparse.formats.dynamic import DynamicType
+from jsparse.formats.format import Format
+from jsparse.formats.pattern import Pattern
+from jsparse.formats.shape import sizes_of
+
+__all__ = ["pattern_bytes", "read_pattern", "read_type", "type_bytes"]
+
+_FAULTS = (JsparseError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError, zlib.error)
+"""What damaged bytes may raise."""
+
+
+def pattern_bytes(pattern: Pattern) -> bytes:
+    """A pattern as bytes, with its digest."""
+    header = {
+        "shape": pattern.shape,
+        "format": pattern.format.notation,
+        "dtype": pattern.index_dtype.name,
+        "lengths": [len(array) for array in pattern.arrays],
+        "digest": pattern.digest,
+    }
+    arrays = b"".join(array.astype(array.dtype.newbyteorder("<")).tobytes() for array in pattern.arrays)
+    return json.dumps(header).encode() + b"\n" + zlib.compress(arrays)
+
+
+def read_pattern(data: bytes) -> Pattern:
+    """The pattern of bytes that `pattern_bytes` wrote. Its arrays are checked in full.
+
+    Raises PatternError if the bytes are damaged.
+    """
+    try:
+        head, _, rest = data.partition(b"\n")
+        header = json.loads(head)
+        shape = sizes_of(header["shape"])
+        given = np.frombuffer(zlib.decompress(rest), np.dtype(header["dtype"]).newbyteorder("<"))
+        bounds = [0, *accumulate(header["lengths"])]
+        arrays = [given[start:end].astype(header["dtype"]) for start, end in pairwise(bounds)]
+        pattern = Pattern.of_arrays(shape, Format.of(header["format"], len(shape)), arrays)
+        if pattern.digest != header["digest"]:
+            raise PatternError("the index arrays are not those of the digest")
+    except _FAULTS as error:
+        raise _damaged(error) from error
+    return pattern
+
+
+def type_bytes(type_: DynamicType) -> bytes:
+    """A type of dynamic patterns as bytes."""
+    return json.dumps({"shape": type_.shape, "format": type_.format.notation, "nse": type_.nse}).encode()
+
+
+def read_type(data: bytes) -> DynamicType:
+    """The type of bytes that `type_bytes` wrote. Raises PatternError if the bytes are damaged."""
+    try:
+        header = json.loads(data)
+        shape = sizes_of(header["shape"])
+        return DynamicType(shape, Format.of(header["format"], len(shape)), int(header["nse"]))
+    except _FAULTS as error:
+        raise _damaged(error) from error
+
+
+def _damaged(error: Exception) -> PatternError:
+    return PatternError(
+        f"Expected a pattern that jsparse wrote, but these bytes are damaged: {shortened(error)}. Serialize it again."
+    )

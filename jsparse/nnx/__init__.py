@@ -1,0 +1,13 @@
+"""SparseTensors in Flax NNX modules. It needs the extra `jsparse[flax]`, and no other package of jsparse imports it."""
+
+try:
+    from flax import nnx as _nnx  # noqa: F401  an error that says what to install
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"Expected the package flax for jsparse.nnx, but there is no {error.name}. Install it: pip install "
+        "'jsparse[flax]'.",
+        name=error.name,
+    ) from error
+
+from jsparse.nnx.param import SparseIndex as SparseIndex
+from jsparse.nnx.param import SparseParam as SparseParam

@@ -1,0 +1,97 @@
+"""A trainable sparse tensor for NNX modules, whose values alone are parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flax import nnx
+
+from jsparse.errors import DTypeError, PatternError
+from jsparse.formats import Pattern
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.leaves import check_leaves
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["SparseIndex", "SparseParam"]
+
+PREFIX = "values@"
+
+
+class SparseIndex(nnx.Variable):
+    """The index arrays of a dynamic pattern: state that is no parameter."""
+
+
+class SparseParam(nnx.Module):
+    """A SparseTensor whose values are an `nnx.Param`, and whose index arrays are not.
+
+        >>> class Layer(nnx.Module):
+        ...     def __init__(self, A):
+        ...         self.weight = jsparse.nnx.SparseParam(A)
+        ...
+        ...     def __call__(self, x):
+        ...         return self.weight.tensor @ x
+
+    So `nnx.grad`, `nnx.Optimizer` and any Optax transformation work with it, for static and dynamic patterns. The
+    parameter's name contains a digest of the pattern (of a dynamic one: of shape, format and nse): the state of
+    another pattern is refused when it is restored.
+
+    Args:
+        tensor: a SparseTensor.
+
+    Raises DTypeError if it is none.
+    """
+
+    def __init__(self, tensor: SparseTensor) -> None:
+        if not isinstance(tensor, SparseTensor):
+            raise DTypeError(f"Expected a SparseTensor for a SparseParam, but got a {type(tensor).__name__}.")
+        check_leaves(tensor, "the tensor of a SparseParam")
+        static = isinstance(tensor.pattern, Pattern)
+        self.pattern: Any = tensor.pattern if static else SparseIndex(tensor.pattern)
+        setattr(self, _name(tensor.pattern), nnx.Param(tensor.values))
+
+    @property
+    def tensor(self) -> SparseTensor:
+        """The tensor with the present values."""
+        pattern = self._pattern()
+        return SparseTensor._unchecked(getattr(self, _name(pattern))[...], pattern)
+
+    def replace(self, tensor: SparseTensor) -> None:
+        """Take the values and the pattern of another tensor.
+
+            >>> layer.weight.replace(layer.weight.tensor.prune(keep=n).regrow(scores, k))
+
+        A static pattern has to stay; a dynamic one may change, but not its shape, format and nse. So the parameter and
+        the state of its optimizer keep their names and shapes.
+
+        Raises PatternError for a tensor that differs in these.
+        """
+        pattern = self._pattern()
+        check_leaves(tensor, "the tensor of a SparseParam")
+        if type(tensor.pattern) is not type(pattern) or tensor.pattern.digest != pattern.digest:
+            raise PatternError(
+                f"Expected a tensor on {pattern!r}, or if that is dynamic, of the same shape, format and nse, but got "
+                f"{tensor!r}. Make a new SparseParam, and a new optimizer."
+            )
+        if isinstance(tensor.pattern, DynamicPattern):
+            self.pattern.set_value(tensor.pattern)
+        getattr(self, _name(pattern))[...] = tensor.values
+
+    def _pattern(self) -> Pattern | DynamicPattern:
+        found: Pattern | DynamicPattern = (
+            self.pattern if isinstance(self.pattern, Pattern) else self.pattern.get_value()
+        )
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse values of another pattern: `nnx.update` would add them as a new attribute, and keep the old ones."""
+        pattern = vars(self).get("pattern")
+        if name.startswith(PREFIX) and pattern is not None and name != _name(self._pattern()):
+            raise PatternError(
+                f"Expected a state with the parameter {_name(self._pattern())}, whose digest is that of "
+                f"{self._pattern()!r}, but got {name}: the state belongs to another pattern."
+            )
+        super().__setattr__(name, value)
+
+
+def _name(pattern: Pattern | DynamicPattern) -> str:
+    return f"{PREFIX}{pattern.digest[:12]}"

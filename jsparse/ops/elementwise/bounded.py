@@ -1,0 +1,99 @@
+"""`jsparse.add`, `subtract` and `multiply`: the operators +, - and *, with a capacity for their result."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+from jsparse.base.limits import checked_nse
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import PatternError
+from jsparse.formats import Pattern
+from jsparse.notation import Access
+from jsparse.notation.statement import Product, Statement
+from jsparse.planning.planned import plan_statement
+from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["add", "multiply", "subtract"]
+
+
+def add(a: Any, b: Any, *, nse: int | None = None) -> Any:
+    """Compute `a + b` with numpy's broadcasting.
+
+        >>> total, _ = jax.lax.scan(lambda C, A: (jsparse.add(C, A, nse=C.nse), None), C, stacked)
+
+    The sum of two SparseTensors lies on the union of their patterns. With `nse` it keeps their format, if that is the
+    same, and has a transposed index if `a` has one: a loop that adds to its carry with `nse=C.nse` keeps its type.
+
+    Args:
+        a, b: SparseTensors, arrays and numbers.
+        nse: the capacity of a dynamic result, by default the sum of the operands' capacities. If there are more
+            entries, the result overflows. For a static result it is an upper bound that is checked.
+
+    Raises ShapeError if they do not broadcast, PatternError if a known number of entries exceeds `nse`, or if the
+    result is dense and `nse` is given.
+    """
+    return _combined("+", operator.add, a, b, nse)
+
+
+def subtract(a: Any, b: Any, *, nse: int | None = None) -> Any:
+    """Compute `a - b`, by the rules of `add`."""
+    return _combined("-", operator.sub, a, b, nse)
+
+
+def multiply(a: Any, b: Any, *, nse: int | None = None) -> Any:
+    """Compute `a * b`, by the rules of `add`, but on the intersection of the patterns.
+
+    The default capacity is that of the smaller pattern. Times an array or a number, the result lies on the pattern of
+    the tensor.
+    """
+    return _combined("*", operator.mul, a, b, nse)
+
+
+def _combined(symbol: str, combine: Callable[[Any, Any], Any], a: Any, b: Any, nse: int | None) -> Any:
+    a, b = (as_sparse_operand(x, f"a {symbol} b") for x in (a, b))
+    nse = checked_nse(nse, f"a {symbol} b")
+    if nse is None:
+        return combine(a, b)
+    if isinstance(a, SparseTensor) and isinstance(b, SparseTensor) and a.shape == b.shape and _is_new(a, b):
+        result = _on_new_pattern(symbol, a, b, nse)
+    else:
+        result = combine(a, b)
+        if not isinstance(result, SparseTensor):
+            raise PatternError(
+                f"Expected a sparse result of a {symbol} b for nse=, which is a capacity, but it is dense. Leave nse= "
+                f"out."
+            )
+    return _with_capacity(result, a, nse)
+
+
+def _is_new(a: SparseTensor, b: SparseTensor) -> bool:
+    """Whether a result has a pattern of its own."""
+    if not a.ndim or (isinstance(a.pattern, Pattern) and isinstance(b.pattern, Pattern)):
+        return False
+    return not (a.format == b.format and same_entries(a.pattern, b.pattern))
+
+
+def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> SparseTensor:
+    """The result for tensors of equal shapes, assembled at once with that capacity."""
+    names = tuple(f"i{n}" for n in range(a.ndim))
+    left, right = Access("A", names), Access("B", names)
+    products = {
+        "+": (Product(1, (left,)), Product(1, (right,))),
+        "-": (Product(1, (left,)), Product(-1, (right,))),
+        "*": (Product(1, (left, right)),),
+    }
+    statement = Statement(Access("C", names), products[symbol])
+    format = a.format if a.format == b.format else None
+    planned = plan_statement(f"a {symbol} b", statement, {"A": a, "B": b}, format, nse)
+    return cast(SparseTensor, planned.run())
+
+
+def _with_capacity(result: SparseTensor, a: Any, nse: int) -> SparseTensor:
+    if isinstance(result.pattern, Pattern):
+        return result.asformat(result.format, nse=nse)  # checks the bound
+    result = result.dynamic(nse)
+    derived = isinstance(a, SparseTensor) and isinstance(a.pattern, DynamicPattern) and a.pattern.derived
+    return result.with_transpose() if derived else result
