@@ -134,7 +134,7 @@ from jsparse.ops.trees import values as values
 from jsparse.ops.trees import with_values as with_values
 from jsparse.planning.checkpoint_name import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.settings import config as config
-from jsparse.sparsify.sparsify import sparsify as sparsify
+from jsparse.sparsification.sparsify import sparsify as sparsify
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor
 
 EXPORT_CALLS = ["jsparse_kernel"]

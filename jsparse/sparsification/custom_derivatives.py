@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.sparse_value import SparseValue, whole
-from jsparse.sparsify.trees import Opened, conforming, entries, settled, tangent_tree, with_entries
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.sparse_value import SparseValue, whole
+from jsparse.sparsification.trees import Opened, conforming, entries, settled, tangent_tree, with_entries
 
 __all__ = ["with_pull", "with_push"]
 

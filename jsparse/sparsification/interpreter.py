@@ -10,10 +10,10 @@ import jax
 
 from jsparse import _compat
 from jsparse.errors import JsparseError
-from jsparse.sparsify.deferred import dense
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import DEFERRED, SPARSE, unsupported
-from jsparse.sparsify.sparse_value import SparseValue
+from jsparse.sparsification.deferred import dense
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import DEFERRED, SPARSE, unsupported
+from jsparse.sparsification.sparse_value import SparseValue
 
 __all__ = ["interpret"]
 

@@ -10,9 +10,9 @@ import numpy as np
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise import operators
-from jsparse.sparsify.deferred import Deferred, repeated
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.sparse_value import SparseValue, plain, whole
+from jsparse.sparsification.deferred import Deferred, repeated
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.sparse_value import SparseValue, plain, whole
 
 __all__ = ["SUMS", "is_addend", "is_factor", "product_of", "sum_of"]
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.ops.shaping.axes import expand_dims
-from jsparse.sparsify.deferred import dense, known_number
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import sparse_rule
-from jsparse.sparsify.shapes import moved
-from jsparse.sparsify.sparse_value import SparseValue
+from jsparse.sparsification.deferred import dense, known_number
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
+from jsparse.sparsification.shapes import moved
+from jsparse.sparsification.sparse_value import SparseValue
 
 __all__: list[str] = []
 

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import NotYetSupportedError
-from jsparse.sparsify.deferred import dense
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import sparse_rule
-from jsparse.sparsify.sparse_value import SparseValue, check_background
-from jsparse.sparsify.trees import Opened, settled
+from jsparse.sparsification.deferred import dense
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
+from jsparse.sparsification.sparse_value import SparseValue, check_background
+from jsparse.sparsification.trees import Opened, settled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []

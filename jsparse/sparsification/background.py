@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.sparsify.deferred import known_number
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.sparse_value import Background, SparseValue
+from jsparse.sparsification.deferred import known_number
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.sparse_value import Background, SparseValue
 
 __all__ = ["background_of", "evaluated"]
 

@@ -16,10 +16,10 @@ from jsparse.ops.shaping.joining import concatenate, stack
 from jsparse.ops.shaping.repeating import tile
 from jsparse.ops.shaping.reshaping import reshape
 from jsparse.ops.shaping.rolling import flip
-from jsparse.sparsify.deferred import Deferred, iota, known_number, repeated
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import deferred_rule, sparse_rule
-from jsparse.sparsify.sparse_value import SparseValue, broadcast, check_background, plain, tensor_of, whole
+from jsparse.sparsification.deferred import Deferred, iota, known_number, repeated
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.sparse_value import SparseValue, broadcast, check_background, plain, tensor_of, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["moved"]

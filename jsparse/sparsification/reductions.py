@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.ops.reductions.fullness import counts
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import sparse_rule
-from jsparse.sparsify.sparse_value import SparseValue, check_background, plain, whole
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import sparse_rule
+from jsparse.sparsification.sparse_value import SparseValue, check_background, plain, whole
 
 __all__: list[str] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jsparse.sparsify.equation import Equation
+from jsparse.sparsification.equation import Equation
 
 __all__ = ["DEFERRED", "SPARSE", "Rule", "deferred_rule", "sparse_rule"]
 

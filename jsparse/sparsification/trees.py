@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.ops.elementwise.map import on_one_pattern
-from jsparse.sparsify.deferred import dense, known_number, values_at
-from jsparse.sparsify.sparse_value import ZERO, SparseValue, check_background, tensor_of, whole
+from jsparse.sparsification.deferred import dense, known_number, values_at
+from jsparse.sparsification.sparse_value import ZERO, SparseValue, check_background, tensor_of, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Opened", "conforming", "entries", "settled", "tangent_tree", "with_entries"]

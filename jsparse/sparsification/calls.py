@@ -7,12 +7,12 @@ from typing import Any
 import jax
 
 from jsparse import _compat
-from jsparse.sparsify.custom_derivatives import with_pull, with_push
-from jsparse.sparsify.deferred import Deferred
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import deferred_rule, sparse_rule
-from jsparse.sparsify.sparse_value import SparseValue
-from jsparse.sparsify.trees import Opened, settled
+from jsparse.sparsification.custom_derivatives import with_pull, with_push
+from jsparse.sparsification.deferred import Deferred
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.sparse_value import SparseValue
+from jsparse.sparsification.trees import Opened, settled
 
 __all__: list[str] = []
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from jsparse.ops.elementwise.map import on_one_pattern
 from jsparse.primitives.elementwise_function import ELEMENTWISE
-from jsparse.sparsify.background import apply, background_of, evaluated
-from jsparse.sparsify.deferred import Deferred, dense, known_number, repeated, values_at
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import deferred_rule, sparse_rule
-from jsparse.sparsify.sparse_value import Background, SparseValue, broadcast, check_background, whole
-from jsparse.sparsify.sums_and_products import SUMS, is_addend, is_factor, product_of, sum_of
+from jsparse.sparsification.background import apply, background_of, evaluated
+from jsparse.sparsification.deferred import Deferred, dense, known_number, repeated, values_at
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.sparse_value import Background, SparseValue, broadcast, check_background, whole
+from jsparse.sparsification.sums_and_products import SUMS, is_addend, is_factor, product_of, sum_of
 from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.sparse_tensor import SparseTensor
 

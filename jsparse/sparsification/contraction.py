@@ -11,10 +11,10 @@ import numpy as np
 from jsparse.errors import PatternError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
-from jsparse.sparsify.deferred import Deferred, dense
-from jsparse.sparsify.equation import Equation
-from jsparse.sparsify.rules import deferred_rule, sparse_rule
-from jsparse.sparsify.sparse_value import SparseValue, check_background, plain, whole
+from jsparse.sparsification.deferred import Deferred, dense
+from jsparse.sparsification.equation import Equation
+from jsparse.sparsification.rules import deferred_rule, sparse_rule
+from jsparse.sparsification.sparse_value import SparseValue, check_background, plain, whole
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__: list[str] = []

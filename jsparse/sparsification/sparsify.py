@@ -11,10 +11,10 @@ import numpy as np
 
 from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.sparsify import calls, contraction, control_flow, elementwise, reductions, selections, shapes
-from jsparse.sparsify.deferred import dense
-from jsparse.sparsify.interpreter import interpret
-from jsparse.sparsify.sparse_value import SparseValue, plain, tensor_of
+from jsparse.sparsification import calls, contraction, control_flow, elementwise, reductions, selections, shapes
+from jsparse.sparsification.deferred import dense
+from jsparse.sparsification.interpreter import interpret
+from jsparse.sparsification.sparse_value import SparseValue, plain, tensor_of
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 

@@ -11,8 +11,8 @@ import jax
 from jsparse.errors import NotYetSupportedError
 from jsparse.ops.shaping.axes import expand_dims, squeeze
 from jsparse.ops.shaping.repeating import broadcast_to
-from jsparse.sparsify.deferred import repeated
-from jsparse.sparsify.equation import Equation
+from jsparse.sparsification.deferred import repeated
+from jsparse.sparsification.equation import Equation
 from jsparse.tensor.dense import dense_array
 from jsparse.tensor.sparse_tensor import SparseTensor
 
