@@ -33,9 +33,9 @@ def _case(name: str, width: int) -> Case:
         candidates={
             "jsparse, a pattern": lambda: _of_pattern(width),
             "jsparse, ones": lambda: _of_ones(width),
-            "scipy, ones": lambda: lambda: _ones() @ _rows(width),
             "GraphBLAS, plus_second": lambda: _graphblas(width),
             "jax gather and segment_sum": lambda: _gathered(width),
+            "scipy, ones": lambda: lambda: _ones() @ _rows(width),
         },
         expected=lambda: _ones() @ _rows(width),
     )
