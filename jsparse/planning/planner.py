@@ -4,7 +4,7 @@ steps        a product of three or more operands may be split into smaller produ
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
 output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
 terms        for each product, the parameter of the primitive that computes it
-ones         factors for index variables that only dense levels of bare patterns carry (`plan.Ones`)
+ones         factors for index variables that only dense levels of bare patterns carry (`ones`)
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import numpy as np
 
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
-from jsparse.notation import Access, Assignment, IndexVar
+from jsparse.notation import Access, Assignment
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.contraction_path import Step, contraction_path
 from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
+from jsparse.planning.ones import needed_ones
 from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
 from jsparse.planning.output.resolve import resolve_output
 from jsparse.planning.output.rules import Stored
@@ -29,7 +30,6 @@ from jsparse.planning.plan import (
     Convert,
     DenseOutput,
     Instruction,
-    Ones,
     OnPattern,
     Output,
     PlannedProduct,
@@ -37,7 +37,7 @@ from jsparse.planning.plan import (
     SumOfProducts,
 )
 from jsparse.planning.planned_product import fused, planned_product
-from jsparse.planning.program import ONE, Program
+from jsparse.planning.program import Program
 from jsparse.planning.request import NEW_PATTERN, Request
 from jsparse.planning.scheduled import Schedules, scheduled
 from jsparse.planning.semiring_dtype import check_semiring_dtype
@@ -94,22 +94,15 @@ class _Planner:
         return len(self.values) - 1
 
     def with_ones(self, term: _Term, dtype: np.dtype) -> _Term:
-        """The term with a factor of ones for each summed index variable that no loop would run over.
-
-        A term without values and without loops has at least the factor 1.
-        """
-        product = term.product
-        added: list[tuple[IndexVar, ...]] = [(v,) for v in product.unread]
-        if not added and product.is_bare and not product.walks:
-            added = [()]
-        accesses, values = list(product.assignment.factors), list(term.values)
-        for indices in added:
-            shape = tuple(product.sizes[v] for v in indices)
-            ones = Ones(shape, product.semiring.one(dtype.name), dtype)
-            values.append(self.add(ones, Signature(shape, dtype, False, None)))
-            accesses.append(Access(ONE, indices))
+        """The term with the factors of ones that it needs. `dtype` is theirs."""
+        product, needed = term.product, needed_ones(term.product, dtype)
+        if not needed:
+            return term
+        made = (self.add(ones, Signature(ones.shape, dtype, False, None)) for _, ones in needed)
+        values = (*term.values, *made)
+        accesses = (*product.assignment.factors, *(access for access, _ in needed))
         whole = self._selected(product, product.assignment.target, accesses, values, range(len(values)))
-        return replace(term, product=whole, values=tuple(values)) if added else term
+        return replace(term, product=whole, values=values)
 
     def compute(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None) -> int:
         """Append the instructions for a sum of terms, after those for its steps and conversions.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from jsparse.base.lazy import lazy
@@ -119,6 +119,6 @@ def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
 def signature(x: Any, on: PatternRef | None) -> Signature:
     """The signature of an operand that is stored on the pattern `on`, or is dense."""
     if is_bare(x):
-        return Signature(x.shape, np.dtype(jnp.result_type(int)), True, on, True, is_index_relation(x))
+        return Signature(x.shape, np.dtype(jax.dtypes.canonicalize_dtype(int)), True, on, True, is_index_relation(x))
     array = x.values if isinstance(x, SparseTensor) else x
     return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)

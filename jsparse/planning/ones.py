@@ -1,0 +1,29 @@
+"""Factors of ones, where only dense levels of bare patterns carry a summed index variable.
+
+Loops walk the core of a pattern, and run over the dense axes of arrays. A dense level below the core is neither, if no
+values lie on it: `ijab,j->i` of blocks without values has to add each product once for every a and b. Ones over a and
+over b make it a product of arrays like any other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jsparse.notation import Access, IndexVar
+from jsparse.planning.plan import Ones
+from jsparse.planning.program import ONE
+from jsparse.planning.typed_product import TypedProduct
+
+__all__ = ["needed_ones"]
+
+
+def needed_ones(product: TypedProduct, dtype: np.dtype) -> list[tuple[Access, Ones]]:
+    """The factors that a product needs, in that dtype: one for each summed index variable that no loop runs over.
+
+    A product without values and without loops has at least the factor 1.
+    """
+    added: list[tuple[IndexVar, ...]] = [(v,) for v in product.unread]
+    if not added and product.is_bare and not product.walks:
+        added = [()]
+    one = product.semiring.one(dtype.name)
+    return [(Access(ONE, indices), Ones(tuple(product.sizes[v] for v in indices), one, dtype)) for indices in added]
