@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pytest
 
 import jsparse
 from jsparse import SparseTensor
@@ -55,3 +56,15 @@ def agree(function, expected, *arrays, formats, jit=True, dynamic=True):
                 found = as_dense(call(*tensors))
                 assert found.shape == want.shape
                 np.testing.assert_array_equal(found, want, err_msg=f"{format} dynamic={is_dynamic}")
+
+
+@pytest.fixture
+def dense():
+    """A matrix (5, 6) of small integers."""
+    return integers(5, 6)
+
+
+@pytest.fixture
+def cube():
+    """A tensor (3, 4, 5) of small integers."""
+    return integers(3, 4, 5, seed=1)

@@ -103,7 +103,7 @@ def _transpose(cotangent: Any, *operands: Any, function: ElementwiseFunction, pa
 
 
 def _with_one_unknown(function: ElementwiseFunction, arguments: Sequence[Any], n: int) -> ElementwiseFunction:
-    """The transpose in argument n of a function that is linear in several arguments, the others of which are 0."""
+    """The transpose in argument n. The function is linear in several arguments, and all but n are set to 0."""
     others = tuple(m for m, x in enumerate(arguments) if m != n and _compat.is_undefined(x))
     restricted = function.without(others) if others else function
     return restricted.transposed(n - sum(m < n for m in others))

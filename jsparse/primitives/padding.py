@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Padding", "in_use", "poisoned", "settled"]
+from jsparse.formats import DynamicType
+
+__all__ = ["Padding", "in_use", "padding_of", "poisoned", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,14 @@ class Padding:
 
     capacity: int
     below: int
+
+
+def padding_of(type_: DynamicType, inner: int = 1) -> Padding | None:
+    """The padding of a dynamic pattern with `inner` elements in each slot; None if all slots are always in use."""
+    if type_.limit is None:
+        return None
+    last, capacity = type_.limit
+    return Padding(capacity, type_.slots_below(last) * inner)
 
 
 @partial(jax.jit, static_argnames=("padding", "other"), inline=True)

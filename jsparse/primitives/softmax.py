@@ -27,7 +27,7 @@ from jsparse.formats import DynamicType
 from jsparse.notation import IndexVar
 from jsparse.primitives.batch import batched
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.padding import Padding, in_use
+from jsparse.primitives.padding import in_use, padding_of
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["compute_logsumexp", "compute_softmax", "kept_variables", "logsumexp_p", "softmax_p"]
@@ -66,12 +66,11 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
     pattern = spec.walks[0].pattern
     if not isinstance(pattern, DynamicType) or pattern.limit is None:
         return values
-    last, capacity = pattern.limit
-    pointers, lead = index[last], spec.walks[0].lead
+    padding = padding_of(pattern, spec.slot_size(term))
+    pointers, lead = index[pattern.limit[0]], spec.walks[0].lead
     sizes = [size for size, v in zip(values.shape, term.before, strict=False) if v in lead]
     placed = iter(sizes)
     shape = [next(placed) if v in lead else 1 for v in term.before]
-    padding = Padding(capacity, pattern.slots_below(last) * spec.slot_size(term))
     return in_use(values, pointers.reshape(*shape, pointers.shape[-1]), padding=padding, other=0)
 
 

@@ -95,7 +95,7 @@ class Spec:
         result: the term of the result.
         walks: the patterns, in the numbering of `Term.on`.
         sizes: the size of each index variable.
-        dtype: the result's dtype; None if it is that of all factors, of which there is one at least.
+        dtype: the result's dtype; None if all factors have it. Without factors it is never None.
         semiring: the semiring of the product.
         mask: the condition on the first factors under which the product of the others counts.
         schedule: steps that the kernel has to have; None if the scheduler decides everything.

@@ -26,7 +26,7 @@ __all__ = ["Deferred", "dense", "iota", "known_number", "repeated", "values_at"]
 
 @dataclass(eq=False)
 class Deferred:
-    """An array of which no element is computed yet.
+    """An array whose elements are not computed yet.
 
     Attributes:
         shape, dtype: those of the array.

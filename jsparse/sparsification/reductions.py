@@ -18,7 +18,7 @@ __all__: list[str] = []
 
 @sparse_rule("reduce_sum")
 def sums(equation: Equation, x: SparseValue) -> Any:
-    """Sum entries, those of repeated tensors as often as they are repeated."""
+    """Sum the entries. An entry of a repeated tensor is counted once for each repeat."""
     check_background(x, equation)
     axes = equation.params["axes"]
     times = prod(x.shape[dim] for dim in axes if dim not in x.dims)

@@ -17,7 +17,7 @@ from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, Shape
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, extended_type, transposed_type
-from jsparse.primitives.padding import Padding, in_use, poisoned, settled
+from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled
 from jsparse.tensor.keys import DigestKey
 from jsparse.tensor.pickled_arrays import packed, unpacked
 
@@ -127,10 +127,7 @@ class DynamicPattern(OfDynamicType):
     @property
     def padding(self) -> Padding | None:
         """How the slots in use are counted; None if all slots are always in use."""
-        if self.type.limit is None:
-            return None
-        last, capacity = self.type.limit
-        return Padding(capacity, self.type.slots_below(last))
+        return padding_of(self.type)
 
     @property
     def last_pointers(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -67,25 +68,28 @@ def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> 
     return isinstance(pattern, Pattern) and not any(isinstance(x, jax.core.Tracer) for x in arrays)
 
 
-_elementwise: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
+_elementwise: dict[int, weakref.ref[Any]] = {}  # id of a checked function or code → a reference to it
 
 
 def _is_elementwise(function: Callable[..., Any], arrays: Sequence[Any]) -> bool:
-    """Check a function once. A function without a closure is known by its code, since a lambda is made anew each time.
+    """Check a function once. One without closure and defaults is known by its code: a lambda is made anew each time.
 
     Returns False if the function refers to traced values.
     """
-    own = getattr(function, "__code__", None)
-    key = own if own is not None and getattr(function, "__closure__", None) is None else function
-    try:
-        if key in _elementwise:
-            return True
-    except TypeError:  # neither hashable nor weakly referenced
-        key = None
+    state = [getattr(function, name, None) for name in ("__closure__", "__defaults__", "__kwdefaults__")]
+    key = getattr(function, "__code__", function) if not any(state) else function
+    number = id(key)
+    known = _elementwise.get(number)
+    if known is not None and known() is key:
+        return True
     _, constants = traced(function, [_scalar(x) for x in arrays])
-    if key is not None:
-        _elementwise[key] = None
+    with suppress(TypeError):  # not every callable can be referenced weakly
+        _elementwise[number] = weakref.ref(key, partial(_forget, number))
     return not any(isinstance(x, jax.core.Tracer) for x in constants)
+
+
+def _forget(number: int, _: Any) -> None:
+    _elementwise.pop(number, None)
 
 
 def _full(values: Any, pattern: Pattern | DynamicPattern) -> Any:

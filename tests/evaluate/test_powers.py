@@ -31,8 +31,13 @@ def given(text, **operands):
     return {name: x for name, x in operands.items() if f"{name}[" in text}
 
 
-@pytest.mark.parametrize("text", CASES)
-@pytest.mark.parametrize("format", ["csr", "csc", None])
+# The dense array has zeros, whose negative powers are infinite.
+WITH_DENSE = [text for text in CASES if "A[i,j] ** -1" not in text]
+
+
+@pytest.mark.parametrize(
+    ("text", "format"), [*((t, f) for t in CASES for f in ("csr", "csc")), *((t, None) for t in WITH_DENSE)]
+)
 def test_values(text, format):
     if CASES[text] is None:
         operands = given(text, A=X, s=S, t=T)
@@ -40,8 +45,6 @@ def test_values(text, format):
         want = S**2 + 2 * S * (X @ T) + X**2 @ T**2
     else:
         operands, want = given(text, A=X, s=S, t=T), CASES[text](X)
-    if format is None and text.endswith("-1"):
-        return  # a dense array is infinite where it is 0
     operands["A"] = X if format is None else jsparse.asarray(X, format=format)
     for run in (jsparse.evaluate, jax.jit(jsparse.evaluate, static_argnums=0)):
         found = run(text, **operands)

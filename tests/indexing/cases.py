@@ -28,7 +28,7 @@ FORMATS = {
 
 
 def random_dense(rng, shape):
-    """Small integers, of which a part that is itself random is nonzero."""
+    """Small integers and zeros. The share of zeros is random, too."""
     return (rng.integers(1, 9, shape) * (rng.random(shape) < rng.choice([0, 0.3, 0.8]))).astype(np.float32)
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trees.cases import DENSE, KINDS, X
 
 import jsparse
 
@@ -16,14 +17,6 @@ linen = pytest.importorskip("flax.linen")
 optax = pytest.importorskip("optax")
 SparseParam = pytest.importorskip("jsparse.nnx").SparseParam
 values_only = pytest.importorskip("jsparse.optax").values_only
-
-DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4
-KINDS = {
-    "static": lambda: jsparse.asarray(DENSE),
-    "dynamic": lambda: jsparse.asarray(DENSE).dynamic(25),
-    "transposed": lambda: jsparse.asarray(DENSE).dynamic(25).with_transpose(),
-}
-X = jnp.linspace(-1, 1, 6)
 
 
 class Layer(nnx.Module):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trees.cases import DENSE, KINDS, X
 
 import jsparse
 
@@ -14,13 +15,6 @@ optax = pytest.importorskip("optax")
 values_only = pytest.importorskip("jsparse.optax").values_only
 restrict_state = pytest.importorskip("jsparse.optax").restrict_state
 
-DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4
-KINDS = {
-    "static": lambda: jsparse.asarray(DENSE),
-    "dynamic": lambda: jsparse.asarray(DENSE).dynamic(25),
-    "transposed": lambda: jsparse.asarray(DENSE).dynamic(25).with_transpose(),
-}
-X = jnp.linspace(-1, 1, 6)
 OPTIMIZERS = {
     "sgd": optax.sgd(0.1),
     "adam": optax.adam(0.1),

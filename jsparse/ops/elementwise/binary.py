@@ -12,7 +12,7 @@ import numpy as np
 
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError, ShapeError
-from jsparse.ops.elementwise.map import on_one_pattern, value_operands
+from jsparse.ops.elementwise.map import on_both_patterns, value_operands
 from jsparse.tensor.entrywise import compiled, mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -80,7 +80,7 @@ def where(condition: SparseTensor, x: Any, y: Any) -> SparseTensor:
             )
         return jnp.where(*operands)  # type: ignore[return-value]
     values = value_operands("jsparse.where", *operands)
-    return SparseTensor._unchecked(compiled(_where, first.pattern, *map(_array, values)), first.pattern)
+    return SparseTensor._unchecked(compiled(jnp.where, first.pattern, *map(_array, values)), first.pattern)
 
 
 def power(tensor: Any, exponent: Any) -> Any:
@@ -110,10 +110,6 @@ def power(tensor: Any, exponent: Any) -> Any:
     return SparseTensor._unchecked(raised, tensor.pattern)
 
 
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return jnp.where(condition, x, y)
-
-
 def _array(x: Any) -> Any:
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
@@ -131,9 +127,8 @@ def _extreme(name: str, function: Callable[[Any, Any], Any], lhs: Any, rhs: Any)
             f"Expected SparseTensors of one shape in jsparse.{name}, but got {lhs.shape} and {rhs.shape}. Bring "
             f"them to one shape before."
         )
-    elif not on_one_pattern(lhs, rhs):
-        both = lhs + rhs
-        lhs, rhs = lhs.restrict(both), rhs.restrict(both)
+    else:
+        lhs, rhs = on_both_patterns(lhs, rhs)
     values = value_operands(f"jsparse.{name}", lhs, rhs)
     return SparseTensor._unchecked(compiled(function, lhs.pattern, *map(_array, values)), lhs.pattern)
 

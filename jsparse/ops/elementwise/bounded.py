@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from jsparse.base.limits import checked_nse
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError
 from jsparse.formats import Pattern
-from jsparse.notation import Access
-from jsparse.notation.statement import Product, Statement
-from jsparse.planning.planned import plan_statement
-from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.ops.elementwise.broadcast import multiplied, summed
+from jsparse.ops.elementwise.map import on_one_pattern
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["add", "multiply", "subtract"]
@@ -70,25 +69,14 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], a: Any, b: Any, n
 
 
 def _is_new(a: SparseTensor, b: SparseTensor) -> bool:
-    """Whether a result has a pattern of its own."""
-    if not a.ndim or (isinstance(a.pattern, Pattern) and isinstance(b.pattern, Pattern)):
-        return False
-    return not (a.format == b.format and same_entries(a.pattern, b.pattern))
+    """Whether a result has a pattern of its own that is dynamic."""
+    return bool(a.ndim) and (a.is_dynamic or b.is_dynamic) and not on_one_pattern(a, b)
 
 
-def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> SparseTensor:
+def _on_new_pattern(symbol: str, a: SparseTensor, b: SparseTensor, nse: int) -> Any:
     """The result for tensors of equal shapes, assembled at once with that capacity."""
-    names = tuple(f"i{n}" for n in range(a.ndim))
-    left, right = Access("A", names), Access("B", names)
-    products = {
-        "+": (Product(1, (left,)), Product(1, (right,))),
-        "-": (Product(1, (left,)), Product(-1, (right,))),
-        "*": (Product(1, (left, right)),),
-    }
-    statement = Statement(Access("C", names), products[symbol])
     format = a.format if a.format == b.format else None
-    planned = plan_statement(f"a {symbol} b", statement, {"A": a, "B": b}, format, nse)
-    return cast(SparseTensor, planned.run())
+    return multiplied(a, b, format, nse) if symbol == "*" else summed(symbol, a, b, format, nse)
 
 
 def _with_capacity(result: SparseTensor, a: Any, nse: int) -> SparseTensor:

@@ -8,6 +8,7 @@ from operator import truediv
 from typing import Any
 
 from jsparse.errors import DTypeError, ShapeError, shortened
+from jsparse.formats import Format
 from jsparse.notation import Access
 from jsparse.notation.statement import Product, Statement
 from jsparse.planning.planned import plan_statement
@@ -17,23 +18,29 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["divided", "multiplied", "summed"]
 
 
-def multiplied(lhs: Any, rhs: Any) -> Any:
-    """Compute `lhs * rhs`. The result is sparse if both are, or if broadcasting does not repeat the one that is."""
+def multiplied(lhs: Any, rhs: Any, out_format: Format | None = None, nse: int | None = None) -> Any:
+    """Compute `lhs * rhs`. The result is sparse if both are, or if broadcasting does not repeat the one that is.
+
+    `out_format` and `nse` are the format and the capacity of a result with a new pattern, as in `jsparse.einsum`.
+    """
     both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
     if not both and not any(_is_sparse("*", x, lhs, rhs) for x in (lhs, rhs)):
         _check_size("*", lhs, rhs)
     target, (a, b), tensors = _aligned("*", lhs, rhs)
-    return plan_statement("A * B", Statement(target, (Product(1, (a, b)),)), tensors, None, None).run()
+    return plan_statement("A * B", Statement(target, (Product(1, (a, b)),)), tensors, out_format, nse).run()
 
 
-def summed(symbol: str, lhs: Any, rhs: Any) -> Any:
-    """Compute `lhs + rhs` or `lhs - rhs`. It is sparse if both are sparse and broadcasting repeats neither."""
+def summed(symbol: str, lhs: Any, rhs: Any, out_format: Format | None = None, nse: int | None = None) -> Any:
+    """Compute `lhs + rhs` or `lhs - rhs`. It is sparse if both are sparse and broadcasting repeats neither.
+
+    See `multiplied` for `out_format` and `nse`.
+    """
     if not all(_is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
         _check_size(symbol, lhs, rhs)
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     sign = 1 if symbol == "+" else -1
     statement = Statement(target, (Product(1, (a,)), Product(sign, (b,))))
-    return plan_statement(f"A {symbol} B", statement, tensors, None, None).run()
+    return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse).run()
 
 
 def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> SparseTensor:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
-from jsparse.ops.elementwise.map import on_one_pattern, value_operands
+from jsparse.ops.elementwise.map import on_both_patterns, value_operands
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -102,9 +102,7 @@ def _of_tensors(name: str, lhs: SparseTensor, rhs: SparseTensor) -> SparseTensor
             f"A {symbol} B is True wherever neither tensor stores an entry, so it would be dense. Compute the "
             f"complement, jsparse.{COMPLEMENTS[name]}(A, B), which is False there, or A.todense() {symbol} B.todense()."
         )
-    if not on_one_pattern(lhs, rhs):
-        both = lhs + rhs
-        lhs, rhs = lhs.restrict(both), rhs.restrict(both)
+    lhs, rhs = on_both_patterns(lhs, rhs)
     values = value_operands(f"A {symbol} B", lhs, rhs)
     return SparseTensor._unchecked(compiled(COMPARE[name], lhs.pattern, *values), lhs.pattern)
 

@@ -47,9 +47,10 @@ def _inside(pattern: DynamicPattern) -> Any:
 
 
 def capacity_for(entries: int, pattern: Pattern | DynamicPattern) -> int | None:
-    """A capacity for so many entries in the format of a pattern, each in a block of its own, if it has blocks.
+    """The capacity that is enough for `entries` entries at any coordinates, in the format of a pattern.
 
-    None if entries do not bound it, since runs store the gaps between entries.
+    In a format of blocks each entry may need its own block. The result is None for a format of runs: these store the
+    gaps between entries, so the number of entries does not bound their slots.
     """
     if any(level.kind.has_gaps and not level.kind.is_full for level in pattern.format.levels):
         return None
