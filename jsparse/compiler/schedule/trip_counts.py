@@ -3,18 +3,20 @@
 If several patterns have a level of a variable, the loop walks the leader's entries. They are looked up in the others,
 by searches or in maps of segments, and the leader is the one for which that costs least. Each other pattern is assumed
 to store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored
-entries are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes.
+entries are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes. Segments
+are as long as they are on average where the entries of another static pattern select them (`skew.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import log2
 from operator import mul
 
 from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.skew import skew
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.notation.assignment import IndexVar
 
@@ -64,15 +66,16 @@ def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[Inde
 def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> TripCounts:
     """The trip counts of loops in the order `walk`."""
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
-    known = [1.0] * len(left)  # the positions of the level above that each pattern's next level is read below
+    selection = _Selection(problem.level_variables, patterns)
+    below = [fans[0].count if fans else 1.0 for fans in left]  # the entries of each pattern's next level, read once
     bound: set[IndexVar] = set()
     iterations, entries, merge_leaders, scattered = [], [], [], list[tuple[int, int]]()
     count = 1.0
     for var in walk:
         met = [n for n, fans in enumerate(left) if fans and fans[0].var == var]
         size = max(problem.size[var] or UNKNOWN, 1)
-        sparse = [(left[n][0], n) for n in met if not left[n][0].is_full]
-        meeting = _met(count, sparse, known) or _Meeting(count * size, float(size), met[0] if met else 0, ())
+        sparse = [(selection.longer(left[n][0], n), n) for n in met if not left[n][0].is_full]
+        meeting = _met(count, sparse, below) or _Meeting(count * size, float(size), met[0] if met else 0, ())
         here = meeting.cost
         scattered += meeting.scattered
         count *= meeting.fan
@@ -80,18 +83,18 @@ def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[S
             if n != meeting.leader:
                 count *= min(other.count / size, 1.0)
         bound.add(var)
-        for n, fans in enumerate(left):
-            if n in met:
-                del fans[0]
-                known[n] = count
+        if sparse:
+            selection.narrow(meeting.leader, bound)
+        for n in met:
+            fans = left[n]
+            del fans[0]
             while fans and fans[0].var in bound:  # a diagonal, or a level whose variable another pattern has bound
-                fan = fans.pop(0)
+                fan = selection.longer(fans.pop(0), n)
                 if not fan.is_full:
-                    cost, in_map = _lookup(fan, count, known[n])
-                    here += cost
-                    scattered += [(n, fan.level)] if in_map else []
+                    here += _search(fan, count)
                     count *= min(fan.count / max(problem.size[fan.var] or UNKNOWN, 1), 1.0)
-                known[n] = count
+            if fans:
+                below[n] = count * selection.longer(fans[0], n).count
         iterations.append(here)
         entries.append(count)
         if len(sparse) > 1:
@@ -101,14 +104,36 @@ def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[S
 
 @dataclass(frozen=True, slots=True)
 class _Fan:
-    """A level in the order walked: its entries per position of the level above, if it is full, and if it has segments
-    that can be scattered."""
+    """A level in the order walked: its variable and that of the level above, its entries per position of that level, if
+    it is full, and if it has segments that can be scattered."""
 
     var: IndexVar
+    above: IndexVar | None
     level: int
     count: float
     is_full: bool
     has_segments: bool
+
+
+class _Selection:
+    """Which pattern's entries select the coordinates of each variable that is bound."""
+
+    def __init__(self, names: Sequence[Sequence[IndexVar]], patterns: Sequence[Stored]) -> None:
+        self.levels = [{var: level for level, var in enumerate(of_one)} for of_one in names]
+        self.patterns = patterns
+        self.by: dict[IndexVar, int] = {}
+
+    def narrow(self, leader: int, bound: set[IndexVar]) -> None:
+        """Register that a loop has walked entries of a pattern, down to the variables that are bound."""
+        self.by |= dict.fromkeys(self.levels[leader].keys() & bound, leader)
+
+    def longer(self, fan: _Fan, number: int) -> _Fan:
+        """A pattern's level with segments as long as those that are selected."""
+        leader = None if fan.above is None else self.by.get(fan.above)
+        if fan.above is None or leader in (None, number):
+            return fan
+        both = [(self.patterns[n], self.levels[n][fan.above]) for n in (leader, number)]
+        return replace(fan, count=fan.count * skew(*both[0], *both[1]))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -121,29 +146,36 @@ class _Meeting:
     scattered: tuple[tuple[int, int], ...]
 
 
-def _met(count: float, sparse: Sequence[tuple[_Fan, int]], known: Sequence[float]) -> _Meeting | None:
+def _met(count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
     """The cheapest loop over the levels that meet at a variable, `count` times; None if there are none."""
-    return min((_led(fan, n, count, sparse, known) for fan, n in sparse), default=None)
+    return min((_led(fan, n, count, sparse, below) for fan, n in sparse), default=None)
 
 
 def _led(
-    leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], known: Sequence[float]
+    leader: _Fan, number: int, count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]
 ) -> _Meeting:
     """The loop over the entries of one level, which are looked up in the others."""
     cost, scattered = count * leader.count, list[tuple[int, int]]()
     for other, n in sparse:
         if n != number:
-            found, in_map = _lookup(other, count * leader.count, known[n])
+            found, in_map = _lookup(other, count * leader.count, below[n])
             cost += found
             scattered += [(n, other.level)] if in_map else []
     return _Meeting(cost, leader.count, number, tuple(scattered))
 
 
-def _lookup(fan: _Fan, times: float, segments: float) -> tuple[float, bool]:
-    """The cost of looking up a coordinate a number of times, and whether segments are scattered into maps for it."""
-    search = times * SEARCH * log2(1 + fan.count)
-    in_map = LOOKUP * times + SCATTER * segments * fan.count
+def _lookup(fan: _Fan, times: float, stored: float) -> tuple[float, bool]:
+    """The cost of looking up a coordinate a number of times, and whether segments are scattered into maps for it.
+
+    Over all loops the segments have `stored` entries.
+    """
+    search = _search(fan, times)
+    in_map = LOOKUP * times + SCATTER * stored
     return (in_map, True) if fan.has_segments and in_map < search else (search, False)
+
+
+def _search(fan: _Fan, times: float) -> float:
+    return times * SEARCH * log2(1 + fan.count)
 
 
 def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar], pattern: Stored) -> list[_Fan]:
@@ -160,5 +192,5 @@ def _fans(problem: Problem, names: Sequence[IndexVar], walk: Sequence[IndexVar],
         counts = [min(float(pattern.nse), product) for product in accumulate(sizes, mul)]
         counts[0] = sizes[0] if dense_outermost else counts[0]
     above = [1.0, *counts]
-    both = zip(order, counts, above, kinds, strict=False)
-    return [_Fan(v, level, c / max(a, 1.0), *kind) for level, (v, c, a, kind) in enumerate(both)]
+    both = zip(order, [None, *order], counts, above, kinds, strict=False)
+    return [_Fan(var, parent, level, c / max(a, 1.0), *kind) for level, (var, parent, c, a, kind) in enumerate(both)]
