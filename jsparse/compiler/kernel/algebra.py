@@ -104,6 +104,8 @@ def sub(left: Expr, right: Expr) -> Expr:
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return Const(a - b, left.type)
+    if isinstance(left, Ramp) and not right.type.lanes:
+        return Ramp(sub(left.first, right), left.lanes)
     return left if b == 0 else Binary("-", *_alike(left, right))
 
 

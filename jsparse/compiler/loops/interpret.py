@@ -30,6 +30,7 @@ from jsparse.compiler.loops.lane_sums import LaneSums
 from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
+    ArrayWorkspace,
     Assign,
     Clear,
     Forall,
@@ -112,7 +113,7 @@ class _Machine:
 
     def run(self, stmt: Stmt) -> None:
         match stmt:
-            case Forall(domain=LevelIteration(lanes=lanes) as domain) if lanes:
+            case Forall(domain=LevelIteration(lanes=lanes) as domain, body=Assign(accumulate=True)) if lanes:
                 self.sum_in_lanes(stmt, domain)
             case Forall(var=var, domain=domain, body=body, run=run):
                 for _ in self.in_run(var, domain) if run else self.visit(var, domain):
@@ -146,6 +147,10 @@ class _Machine:
                 size = () if workspace.var is None else (self.size(workspace.var),)
                 self.arrays[workspace.name] = np.full(size, workspace.monoid.zero, workspace.dtype)
                 self.empty = self.empty | {workspace.name} if workspace.checked else self.empty - {workspace.name}
+                self.run(producer)
+                self.run(consumer)
+            case Where(workspace=ArrayWorkspace(target=Access(tensor=name)), producer=producer, consumer=consumer):
+                self.arrays[name] = np.full_like(self.arrays[name], poison(self.arrays[name].dtype))
                 self.run(producer)
                 self.run(consumer)
             case Clear(target=target, monoid=monoid):
@@ -296,7 +301,7 @@ class _Machine:
         whole = self.arrays[source.tensor]
         dims = [cast(Dense, axis).dim for axis in self.nest.problem.type_of[source.tensor].axes]
         whole = whole.transpose([dims.index(n) for n in range(whole.ndim)])
-        copy = np.full_like(whole, np.nan if np.issubdtype(whole.dtype, np.floating) else 111)
+        copy = np.full_like(whole, poison(whole.dtype))
         part = tuple(
             slice(*self.tiles[v]) if v in self.tiles else slice(self.panels[v].start, self.panels[v].stop)
             for v in map(str, source.indices)
@@ -407,3 +412,8 @@ class _Machine:
             inner = self.address(index)
             return -1 if inner is None else int(self.arrays[index.tensor][inner])
         return self.env[index]
+
+
+def poison(dtype: np.dtype) -> float:
+    """What memory holds that nothing was written to."""
+    return float("nan") if np.issubdtype(dtype, np.inexact) else 111

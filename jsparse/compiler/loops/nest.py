@@ -47,6 +47,7 @@ from jsparse.notation.assignment import Access, IndexVar
 __all__ = [
     "AppendCoord",
     "AppendEdges",
+    "ArrayWorkspace",
     "Assign",
     "Clear",
     "Forall",
@@ -119,6 +120,37 @@ class SparseWorkspace:
     def access(self) -> Access:
         """The notation of its use."""
         return Access(self.name, () if self.var is None else (self.var,))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayWorkspace:
+    """The part of a temporary that one iteration of the loops around needs, in memory of one thread.
+
+    Its elements are undefined at first. The producer writes those that the consumer reads.
+
+    Attributes:
+        access: the temporary, as its statement writes it. Inside it is accessed as before.
+        dtype: the temporary's dtype.
+        axes: the numbers of its storage axes that the loops around do not fix.
+        below: the level whose present position the elements lie below; None for those of all positions.
+    """
+
+    target: Access
+    dtype: str
+    axes: tuple[int, ...]
+    below: LevelIteration | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the temporary."""
+        return self.target.tensor
+
+    def access(self) -> Access:
+        """The notation of its use."""
+        return self.target
+
+    def __str__(self) -> str:
+        return f"array {self.target}{'' if self.below is None else f' below {self.below}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +348,10 @@ class TermGuard:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The producer fills the workspace from zero, then the consumer reads it: a sparse scalar only if written."""
+    """The producer fills the workspace from zero, then the consumer reads it: a sparse scalar only if written. An array
+    starts without values."""
 
-    workspace: Workspace | SparseWorkspace
+    workspace: Workspace | SparseWorkspace | ArrayWorkspace
     producer: Stmt
     consumer: Stmt
 
@@ -418,6 +451,11 @@ def _lines(stmt: Stmt, indent: str, problem: Problem) -> Iterator[str]:
 
 def _where_lines(where: Where, indent: str, problem: Problem) -> Iterator[str]:
     workspace = where.workspace
+    if isinstance(workspace, ArrayWorkspace):
+        yield f"{indent}{workspace}"
+        yield from _lines(where.producer, indent, problem)
+        yield from _lines(where.consumer, indent, problem)
+        return
     zero = workspace.monoid.zero if workspace.dtype else 0
     wide = f" ({workspace.dtype})" if workspace.dtype not in ("", problem.accumulator) else ""
     yield f"{indent}{workspace.access()} = {zero}{wide}"

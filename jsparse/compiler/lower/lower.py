@@ -22,6 +22,7 @@ from jsparse.compiler.kernel.nodes import (
     Let,
     Load,
     Parallel,
+    Ramp,
     Select,
     Set,
     Stmt,
@@ -48,6 +49,7 @@ from jsparse.compiler.loops.domain import (
 from jsparse.compiler.loops.nest import (
     AppendCoord,
     AppendEdges,
+    ArrayWorkspace,
     Assign,
     Clear,
     Forall,
@@ -61,8 +63,10 @@ from jsparse.compiler.loops.nest import (
     Where,
     Widened,
     Workspace,
+    assignments,
 )
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.arrays import address_in, array_names, array_where, clear_array
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
@@ -99,9 +103,12 @@ def lower(nest: LoopNest) -> Kernel:
         body = listing(nest, storage, lowerer)
     else:
         body = lowerer.stmt(nest.body, Scope(storage))
-    if has_maps(nest.body):
+    arrays, named = array_names(nest.body), {a.target.tensor for a in assignments(nest.body)}
+    if has_maps(nest.body) or arrays:
         body = with_hoisted_memory(body)
     for name in nest.problem.temporaries:
+        if name in arrays or name not in named:
+            continue
         access = next(s.target for s in nest.problem.statements if s.target.tensor == name)
         body = Borrow(storage.by_name[name], storage.size_of(access), body)
     return Kernel(storage.buffers, body)
@@ -113,6 +120,8 @@ class _Lowerer:
 
     def clear(self, clear: Clear, scope: Scope) -> Stmt:
         """Set the target to zero, in parallel when it is large."""
+        if clear.target.tensor in scope.arrays:
+            return clear_array(clear, scope)
         buffer = scope.storage.by_name[clear.target.tensor]
         zero = cast(Const(clear.monoid.zero, Type(accumulator(buffer.type.dtype))), buffer.type.dtype)
 
@@ -162,6 +171,8 @@ class _Lowerer:
                 return If(scope.present[term], inner) if term in scope.present else inner
             case Where(workspace=SparseWorkspace() as row):
                 return sparse_where(stmt, row, scope, self.stmt)
+            case Where(workspace=ArrayWorkspace() as array):
+                return array_where(stmt, array, scope, self.stmt)
             case Where(producer=Forall(domain=Runs())):
                 return total_where(stmt, scope, self)
             case Forall(domain=Runs()):
@@ -334,6 +345,7 @@ class _Lowerer:
         if register is None:
             buffer = scope.storage.by_name[assign.target.tensor]
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
+            address = address.first if isinstance(address, Ramp) else address
             if not same and assign.accumulate and assign.target.tensor in scope.storage.wide:
                 return Store(buffer, address, cast(value, buffer.type.dtype), True, operation)
             if same or not assign.accumulate:
@@ -404,7 +416,13 @@ class _Lowerer:
 
     def address(self, access: Access, scope: Scope) -> Expr:
         axes = self.problem.type_of[access.tensor].axes
-        return scope.storage.address(access, [self.coordinate(access, axis, scope) for axis in axes])
+        coordinates = [self.coordinate(access, axis, scope) for axis in axes]
+        array = scope.arrays.get(access.tensor)
+        if array is None:
+            return scope.storage.address(access, coordinates)
+        positions = self.problem.type_of[access.tensor].positions
+        dynamic = positions is not None and self.problem.patterns[positions.pattern].dynamic
+        return address_in(array, coordinates, dynamic)
 
     def coordinate(self, access: Access, axis: Dense | Positions, scope: Scope) -> Expr:
         if isinstance(axis, Positions):

@@ -1,6 +1,6 @@
-"""Loops over positions in lanes: consecutive positions are worked on together, and each lane has an accumulator.
+"""Loops over positions in lanes: consecutive positions are worked on together.
 
-With 8 lanes, the terms at the positions from `first` to `stop` are added to `acc` by
+A body that adds to a scalar has an accumulator for each lane. With 8 lanes, the terms at the positions from `first` to `stop` are added to `acc` by
 
     p = first
     if p + 8 <= stop:
@@ -11,13 +11,21 @@ With 8 lanes, the terms at the positions from `first` to `stop` are added to `ac
 
 So what remains of a segment needs no masks, nothing is read outside of it, and a segment with fewer positions than
 lanes is summed by a scalar loop.
+
+A body that stores an element at each position may do so twice, so what remains is the last 8 positions of the segment:
+
+    if first + 8 <= stop:
+        for p in first, first + 8, …, as long as p + 8 <= stop:    store at p, …, p + 7
+        if positions remain:    store at stop - 8, …, stop - 1
+    else:
+        for p in first, …, stop - 1:    store at p
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from jsparse.compiler.kernel.algebra import add, at_most, block, const, less, minimum, ramp
+from jsparse.compiler.kernel.algebra import add, at_most, block, const, less, minimum, ramp, sub
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Const,
@@ -53,6 +61,8 @@ def position_lanes(scope: Scope, domain: LevelIteration, loop: Forall, body: Bod
     stop = lanes.stop(found.first, found.stop)
 
     def positions(first: Expr, end: Expr) -> Stmt:
+        if lanes.target is None:
+            return lanes.stored(first, end)
         return in_run(scope, run, first, end, lanes.summed)
 
     if loop.parallel is None:
@@ -67,7 +77,7 @@ class _Lanes:
         self.scope, self.walk, self.body = scope, walk, body
         self.lanes, self.monoid = loop.domain.lanes, loop.body.monoid
         self.name = loop.body.target.tensor
-        self.target = scope.registers[self.name]
+        self.target = scope.registers.get(self.name)  # None if the body stores to memory
 
     def stop(self, first: Expr, stop: Expr) -> Expr:
         """The end of a segment. A segment of a dynamic pattern is empty if its dimension is: then no coordinate is in
@@ -76,8 +86,18 @@ class _Lanes:
         known = not self.walk.type.dynamic or (isinstance(some, Const) and some.value)
         return stop if known else Select(some, stop, first)
 
+    def stored(self, first: Expr, stop: Expr) -> Stmt:
+        """Store the elements at all positions from `first` to `stop`."""
+        p, q = self.scope.fresh("p"), self.scope.fresh("p")
+        after = add(p, const(self.lanes))
+        many = While(at_most(after, stop), block(self.at(self.scope, p), Set(p, after)))
+        rest = If(less(p, stop), self.at(self.scope, sub(stop, const(self.lanes))))
+        one = For(q, p, stop, self.walk.one(q, lambda entry: self.body(self.scope, entry)))
+        return block(Declare(p, first), If(at_most(after, stop), block(many, rest), one))
+
     def summed(self, first: Expr, stop: Expr) -> Stmt:
         """Add the terms at all positions from `first` to `stop` to the target."""
+        assert self.target is not None
         p, q, operation = self.scope.fresh("p"), self.scope.fresh("p"), self.monoid.add
         lanes, whole, rest = self.register("lanes", self.lanes), self.register("whole"), self.register("rest")
         after = add(p, const(self.lanes))
@@ -95,6 +115,7 @@ class _Lanes:
 
     def register(self, name: str, lanes: int = 0) -> Var:
         """A name for accumulators in lanes, or for a scalar one."""
+        assert self.target is not None
         return self.scope.fresh(name, self.target.type.widened(lanes))
 
     def empty(self, total: Var) -> Stmt:
@@ -103,7 +124,11 @@ class _Lanes:
 
     def together(self, total: Var, p: Var) -> Stmt:
         """Add the terms at as many positions as there are lanes."""
-        scope, positions = self.scope.with_register(self.name, total), ramp(p, self.lanes)
+        return self.at(self.scope.with_register(self.name, total), p)
+
+    def at(self, scope: Scope, p: Expr) -> Stmt:
+        """The body at as many positions as there are lanes, from `p` on."""
+        positions = ramp(p, self.lanes)
         coordinate = self.walk.coordinate(positions)
         if not self.walk.type.dynamic:
             return self.body(scope.with_lanes_of(self.lanes, None), Entry(coordinate, PositionRange(positions)))

@@ -17,7 +17,7 @@ from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CarryIn", "Map", "Panel", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
+__all__ = ["Array", "CarryIn", "Map", "Panel", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,19 @@ class Map:
         if self.marks.type == I64:
             return bit_of(self.marks, coordinate)
         return cast(Load(self.marks, coordinate), I64.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """The memory of an array workspace: element (x₁, …, xₙ) of the kept storage axes is at Σ (xₖ - firstₖ) · strideₖ.
+
+    Attributes:
+        axes: for each kept axis its number, its first coordinate and its stride.
+        length: the number of elements.
+    """
+
+    axes: tuple[tuple[int, Expr, Expr], ...]
+    length: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +123,7 @@ class Scope:
     carry_in: CarryIn | None = None
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
     packs: Mapping[str, Buffer] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)  # of temporaries, in memory of one iteration
     maps: Mapping[tuple[int, int], Map] = field(default_factory=dict)  # of levels that are looked up
     runs: Mapping[IndexVar, Run] = field(default_factory=dict)  # of loops that are cut
     together: int = 0  # the number of positions that are worked on at a time, in lanes
@@ -167,6 +181,10 @@ class Scope:
     def with_pack(self, name: str, copy: Buffer) -> Scope:
         """Where rows of the panel lie in `copy`."""
         return replace(self, packs={**self.packs, name: copy})
+
+    def with_array(self, name: str, array: Array) -> Scope:
+        """Where the elements of a temporary that one iteration needs lie in `array`."""
+        return replace(self, arrays={**self.arrays, name: array})
 
     def with_map(self, domain: LevelIteration, map_: Map) -> Scope:
         """Where the present segment of a level is scattered in a map."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from jsparse.compiler.loops.assemble import assembly_nest, canonical_assembly, with_upper_bounds
 from jsparse.compiler.loops.blocked_sums import blocked_sums
 from jsparse.compiler.loops.canonical import canonical_nest, completed
-from jsparse.compiler.loops.nest import LoopNest, Sequence, Stmt
+from jsparse.compiler.loops.fusion import FusionError, contracted, fused
+from jsparse.compiler.loops.nest import LoopNest, Stmt
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.summary import Summary
@@ -18,8 +19,8 @@ __all__ = ["build_loops", "check_step", "transformed"]
 def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
     """The loop nest that the schedules describe: one for each statement, or one for an assembly.
 
-    The nests of several statements follow each other. The last pass cuts long sums of float32 into blocks
-    (`loops.blocked_sums`).
+    The nests of several statements follow each other, or share loops (`loops.fusion`). Long sums of float32 are cut into
+    blocks before (`loops.blocked_sums`).
 
     Raises ScheduleError for a step that is illegal, and ValueError for another number of schedules.
     """
@@ -30,7 +31,14 @@ def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
         _in_blocks(transformed(problem, schedule, number), schedule)
         for number, (_, schedule) in enumerate(zip(problem.statements, schedules, strict=True))
     ]
-    return LoopNest(problem, parts[0] if len(parts) == 1 else Sequence(tuple(parts)))
+    if len(parts) == 1:
+        return LoopNest(problem, parts[0])
+    steps = [schedule.found("compute_at") for schedule in schedules]
+    try:
+        body = fused(problem, parts, [None if step is None else step.loop for step in steps])
+    except FusionError as error:
+        raise ScheduleError(f"The statements cannot share loops: {error}. Leave the step 'compute_at' out.") from None
+    return LoopNest(problem, contracted(problem, body))
 
 
 def transformed(problem: Problem, schedule: Schedule, number: int = 0) -> LoopNest:

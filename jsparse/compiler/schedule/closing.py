@@ -35,22 +35,24 @@ from jsparse.compiler.schedule.trip_counts import TripCounts
 __all__ = ["closed"]
 
 
-def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts) -> Summary:
+def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
     """The nest after all steps. Steps that a user has given stay as they are.
 
     Args:
         nest: the nest over the problem that is compiled, on `patterns`.
         cost: the estimated cost.
         walked: the trip counts of its loops over patterns.
+        alone: whether no other statement shares its loops. Else their threads and targets are common to all.
     """
     nest = _with(nest, _leading(nest, walked))
     if nest.first("promote") is None and not nest.problem.is_assembly and nest.reduces_innermost:
         nest = _with(nest, [Promote()])
     nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
     nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
-    if nest.scatters and not nest.panel and scatters_many(nest.problem, patterns):
+    if alone and nest.scatters and not nest.panel and scatters_many(nest.problem, patterns):
         nest = _with(nest, [Widen()])
-    nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
+    if alone:
+        nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
     nest = _with(nest, _prefetching(nest, patterns))
     lanes = position_lanes(nest, patterns)
     return nest if lanes is None else nest.then(lanes)

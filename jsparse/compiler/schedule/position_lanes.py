@@ -41,6 +41,8 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     assert walked is not None
     number, level = walked.pattern, len(walked.above)
     steps, segments = _steps(nest.problem, patterns[number], number, level)
+    if loop in nest.free_vars:
+        return step if steps > segments else None
     saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
     return step if saved > LEAST * patterns[number].nse else None
 

@@ -53,6 +53,7 @@ def candidates(
     as_stored: bool = False,
     given: Summary | None = None,
     orders: Sequence[tuple[IndexVar, ...] | None] = (),
+    outer: tuple[IndexVar, ...] = (),
 ) -> Iterator[Summary]:
     """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns.
 
@@ -60,15 +61,19 @@ def candidates(
         as_stored: whether patterns and dense tensors stay in their storage orders.
         given: the nest after steps that are fixed. Candidates have these and further ones.
         orders: for each pattern the order of its variables that loops have to agree with; None if it is open.
+        outer: the variables of the outermost loops, which run over single coordinates.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
-    vectors, probes = _vectors(start), dict[IndexVar | None, Summary]()
+    vectors, probes = _vectors(start, outer), dict[IndexVar | None, Summary]()
     for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
-        if any(order is not None and walked_as(order, walk) != order for order in orders):
+        first = tuple(v for v in outer if v in walk)
+        if walk[: len(first)] != first or any(
+            order is not None and walked_as(order, walk) != order for order in orders
+        ):
             continue
         for vector in vectors:
             probe = probes[vector] = _probe(start, walk, vector, probes.get(vector))
-            for steps in _alternatives(probe, patterns):
+            for steps in _alternatives(probe, patterns, outer):
                 found = _extended(start, steps, probe)
                 if found is not None:
                     yield found
@@ -84,13 +89,13 @@ def _walks(start: Summary, patterns: Sequence[Stored], as_stored: bool) -> Itera
         yield from stored_orders(start.problem) if as_stored else legal_orders(start.problem, patterns)
 
 
-def _vectors(start: Summary) -> list[IndexVar | None]:
+def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]:
     """The variables that may run in lanes; None stands for no lanes, and is left out if lanes are never worse."""
     if start.vector is not None:
         return [start.vector]
     problem = start.problem
     named = () if problem.is_assembly else problem.assignment.variables()
-    found = [v for v in named if _vectorizes(start, v)]
+    found = [v for v in named if v not in outer and _vectorizes(start, v)]
     return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
 
 
@@ -156,26 +161,28 @@ def _is_panel(start: Summary, var: IndexVar) -> bool:
     return var in start.pattern_vars and var not in start.positions
 
 
-def _alternatives(probe: Summary, patterns: Sequence[Stored]) -> Iterator[Steps]:
+def _alternatives(probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...]) -> Iterator[Steps]:
     """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes."""
     summed = summed_first(probe)
     sums_all = bool(summed) and summed == probe.tail
-    base = (*_placed(probe, sums_all, _lanes(probe, REGISTER_BYTES)), *([Precompute(summed)] if summed else []))
+    base = (*_placed(probe, sums_all, _lanes(probe, REGISTER_BYTES), outer), *([Precompute(summed)] if summed else []))
     saves_in_lanes = not summed and probe.saves_in_lanes
     yield base
     if saves_in_lanes:
-        yield (*_placed(probe, False, _lanes(probe, REGISTER_BYTES)), Precompute(probe.tail[-1:]))
+        yield (*_placed(probe, False, _lanes(probe, REGISTER_BYTES), outer), Precompute(probe.tail[-1:]))
+    if outer:
+        return
     jammed = _jammed(probe) if not summed else None
     if jammed is not None:
         lanes = _lanes(probe, JAM_TILE_BYTES)
-        yield (*_placed(probe, False, lanes), UnrollAndJam(jammed, _copies(probe, jammed, lanes)))
+        yield (*_placed(probe, False, lanes, ()), UnrollAndJam(jammed, _copies(probe, jammed, lanes)))
     if not summed and _can_panel(probe) and _has_segments(probe, patterns):
         yield from (_in_panels(probe, size) for size in PANELS if _few_panels(probe, size))
     if _writes_out(probe, patterns):
         yield _written_out(probe)
 
 
-def _placed(probe: Summary, sums_all: bool, lanes: int) -> Steps:
+def _placed(probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...]) -> Steps:
     """The order of the loops, with register tiles.
 
     The loop over tiles goes around the reductions if the target carries the lanes, and outermost if threads own tiles
@@ -187,11 +194,12 @@ def _placed(probe: Summary, sums_all: bool, lanes: int) -> Steps:
     else:
         order = (*probe.batch, *probe.head, *probe.free_dense_vars, *probe.tail, *probe.contracted)
     order = problem.without_derived(order) if problem.derived else order
+    order = (*outer, *(v for v in order if v not in outer))
     if vector is None:
         return (Reorder(order),)
     inner = len(probe.contracted) + (0 if sums_all else len(probe.tail))
     tile = len(order) - (inner if vector in probe.free_vars else 0)
-    tile = len(probe.batch) if owns_tiles(probe) else tile
+    tile = max(len(probe.batch) if owns_tiles(probe) else tile, len(outer))
     return (Reorder((*order[:tile], vector, *order[tile:])), Split(vector, lanes), Vectorize(vector))
 
 

@@ -19,6 +19,7 @@ from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_levels
 from jsparse.errors import NotYetSupportedError, ScheduleError
+from jsparse.notation.assignment import IndexVar
 
 __all__ = ["candidate_name", "plan", "plan_as"]
 
@@ -26,7 +27,11 @@ NOTHING = Schedule()
 
 
 def plan(
-    problem: Problem, patterns: Sequence[Stored], as_stored: bool = False, schedule: Schedule | None = None
+    problem: Problem,
+    patterns: Sequence[Stored],
+    as_stored: bool = False,
+    schedule: Schedule | None = None,
+    outer: tuple[IndexVar, ...] = (),
 ) -> Plan:
     """The cheapest plan for `problem` on these patterns.
 
@@ -34,6 +39,7 @@ def plan(
         as_stored: whether the plan walks patterns and dense tensors in the order in which they are stored, so that its
             problem is the given one.
         schedule: steps that the plan has to have; others complete them.
+        outer: the variables of the outermost loops, which other statements share. They are not divided over threads.
 
     Raises NotYetSupportedError if no loop order is concordant with all patterns, because dynamic patterns store shared
     index variables in contradicting orders. Callers check `legality.has_legal_order` first and convert a pattern.
@@ -45,7 +51,7 @@ def plan(
     orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
     prices = Prices(known)
     priced: list[tuple[Cost, int, Summary]] = []
-    for n, c in enumerate(candidates(problem, known, as_stored, start, orders)):
+    for n, c in enumerate(candidates(problem, known, as_stored, start, orders, outer)):
         if as_stored and (c.unrolled or c.moved_dense):
             continue
         priced.append((prices.of(c), n, c))
@@ -55,7 +61,7 @@ def plan(
     names = tuple((candidate_name(c), cost) for cost, _, c in priced)
     if asked is NOTHING:
         cost, _, chosen = priced[0]
-        return plan_as(chosen, cost, known, names[1:], as_stored, prices.walked(chosen))
+        return plan_as(chosen, cost, known, names[1:], as_stored, prices.walked(chosen), not outer)
     return _legal(priced, known, names, as_stored)
 
 
@@ -126,9 +132,10 @@ def plan_as(
     rejected: tuple[tuple[str, Cost], ...],
     as_stored: bool = False,
     walked: TripCounts | None = None,
+    alone: bool = True,
 ) -> Plan:
     """The plan of one candidate on these patterns. `rejected` is as in `Plan`, `as_stored` as in `plan`, `walked` are
-    the trip counts of the candidate, if they are known."""
+    the trip counts of the candidate, if they are known; without `alone`, other statements share its outer loops."""
     given = candidate.problem
     names = given.level_variables
     moves = [tuple(range(len(own))) if as_stored else walked_levels(own, candidate.walk) for own in names]
@@ -137,5 +144,5 @@ def plan_as(
         problem = with_innermost(problem, candidate.moved_dense, candidate.vector)
     problem = with_constants(problem, used, candidate)
     walked = walked or trip_counts(given, candidate.walk, patterns)
-    finished = closed(candidate.on(problem), cost, used, walked)
+    finished = closed(candidate.on(problem), cost, used, walked, alone)
     return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, rejected)

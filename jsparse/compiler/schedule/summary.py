@@ -441,6 +441,11 @@ class Summary:
         return any(reducing[: placing[-1] + 1]) if placing else False
 
     @lazy
+    def stores_once(self) -> bool:
+        """Whether no loop reduces, so that each element of the target is stored once."""
+        return all(self.free_vars.issuperset(self.variables_of(name)) for name in self.loops) and not self.vector
+
+    @lazy
     def copies(self) -> int:
         """The number of iterations that run at a time."""
         step = self.first("unroll_and_jam")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
+from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.fuse import Fuse
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize
@@ -44,6 +45,7 @@ TRANSFORMATIONS: dict[str, Any] = {
         Parallelize,
         Prefetch,
         Widen,
+        ComputeAt,
     )
 }
 """The classes of transformations by the first word of their lines."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 from jsparse.compiler.loops.chain import chain, nested, with_loop
 from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
+from jsparse.compiler.loops.position_lanes import lies_innermost
 from jsparse.compiler.schedule.machine import LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary, Walked
 from jsparse.compiler.schedule.text import line
@@ -25,8 +26,8 @@ class Vectorize(Step):
     All loops inside are executed by all lanes together, so lanes stand innermost wherever the loop stood, and the loop
     over panels becomes one over register tiles.
 
-    With `lanes`, the loop walks stored entries and adds to a scalar in registers: that many positions are worked on at
-    a time, each with an accumulator of its own (`loops.position_lanes`).
+    With `lanes`, the loop walks stored entries and adds to a scalar in registers, or stores values at its positions:
+    that many positions are worked on at a time, each with an accumulator of its own (`loops.position_lanes`).
 
     Attributes:
         loop: the name of the inner loop of a split, or of a loop over stored entries.
@@ -73,7 +74,10 @@ class Vectorize(Step):
         names = nest.summed if inside else nest.loops
         if walked is None or names[-1] != self.loop or (inside and nest.sums_in_lanes):
             return f"{self.loop} is no innermost loop over stored entries"
-        if self.loop in nest.free_vars or not (inside or nest.first("promote") is not None):
+        if self.loop in nest.free_vars:
+            if not lies_innermost(nest.problem, nest.statement.target, walked.pattern) or not nest.stores_once:
+                return f"what {self.loop} stores does not lie at its positions, or is added to"
+        elif not (inside or nest.first("promote") is not None):
             return f"what {self.loop} adds to is no scalar in registers"
         return self._reads_reason(nest, walked)
 

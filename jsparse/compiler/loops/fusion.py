@@ -1,0 +1,293 @@
+"""Fusion: nests of several statements that share outer loops, and temporaries that shrink to one iteration.
+
+    ∀ i ∈ P0.0                          ∀ i ∈ P0.0
+      ∀ j ∈ P0.1                          array E[i, j] below P0.0
+        E[i, j] = exp(A[i, j])            ∀ j ∈ P0.1
+    ∀ i ∈ P0.0                     →        E[i, j] = exp(A[i, j])
+      acc = 0                             s_at_i = 0
+        ∀ j ∈ P0.1                          acc = 0
+          acc += E[i, j]                      ∀ j ∈ P0.1
+      s[i] = acc                                acc += E[i, j]
+    ∀ i ∈ P0.0                              s_at_i = acc
+      ∀ j ∈ P0.1                          ∀ j ∈ P0.1
+        W[i, j] = E[i, j] / s[i]            W[i, j] = E[i, j] / s_at_i
+
+Every statement keeps the loops inside of the shared ones. A statement may read what an earlier one wrote in the same
+iteration: so both access it by the variables of the shared loops, at the same places (loop fusion and array contraction
+of Gao, Olsen, Sarkar and Thekkath, 1992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
+from dataclasses import replace
+
+from jsparse.compiler.loops.chain import loop_name
+from jsparse.compiler.loops.domain import LevelIteration, Range
+from jsparse.compiler.loops.nest import (
+    ArrayWorkspace,
+    Assign,
+    Clear,
+    Forall,
+    Sequence,
+    Stmt,
+    Where,
+    Workspace,
+    assignments,
+    with_children,
+)
+from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.compiler.scalar import Scalar, replaced
+from jsparse.compiler.semiring import Monoid
+from jsparse.compiler.statement import Statement
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["FusionError", "contracted", "fused"]
+
+
+class FusionError(Exception):
+    """The reason why two statements cannot share loops."""
+
+
+def fused(problem: Problem, parts: Items[Stmt], shared: Items[str | None]) -> Stmt:
+    """The nests of a problem's statements, one after the other, where some share loops with the next one.
+
+    Args:
+        parts: the nest of each statement.
+        shared: for each statement, the name of the innermost loop that it shares with the next one; None if it shares
+            none.
+
+    Raises FusionError if loops differ, or if a statement would read what a later iteration writes.
+    """
+    groups: list[Stmt] = []
+    members: list[Statement] = []  # of the first group
+    for statement, part, loop in reversed(list(zip(problem.statements, parts, shared, strict=True))):
+        if loop is None:
+            groups.insert(0, part)
+            members = [statement]
+            continue
+        clears, body = _split(part)
+        others, rest = _split(groups[0])
+        joined = _joined(problem, body, rest, loop, ())
+        _check_reads(problem, statement, members, _variables_to(joined, loop, problem))
+        groups[0] = _sequence((*clears, *others, joined))
+        members.insert(0, statement)
+        _check_owners(problem, joined, members)
+    return _sequence(groups)
+
+
+def _split(stmt: Stmt) -> tuple[tuple[Stmt, ...], Stmt]:
+    """The clearing of targets in front of a nest, and the nest."""
+    if isinstance(stmt, Sequence):
+        clears = tuple(s for s in stmt.stmts if isinstance(s, Clear))
+        rest = tuple(s for s in stmt.stmts if not isinstance(s, Clear))
+        return clears, _sequence(rest)
+    return (), stmt
+
+
+def _sequence(stmts: Iterable[Stmt]) -> Stmt:
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        flat += stmt.stmts if isinstance(stmt, Sequence) else (stmt,)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def _joined(problem: Problem, first: Stmt, second: Stmt, name: str, around: tuple[str, ...]) -> Stmt:
+    """One nest of both, which share the loops down to `name`."""
+    if not (isinstance(first, Forall) and isinstance(second, Forall)):
+        inside = f"inside {around[-1]}" if around else "outermost"
+        raise FusionError(f"not both statements have a loop {inside}")
+    if first.parallel is not None or (second.parallel is not None and second.parallel.mode != "owned"):
+        raise FusionError("threads divide the loops of one of them in another way")
+    if any(x.jam > 1 or x.unroll or x.run for x in (first, second)):
+        raise FusionError(f"iterations of {first.var} do not run one after the other")
+    if first.var != second.var or loop_name(first, problem) != loop_name(second, problem):
+        raise FusionError(
+            f"one loops over {loop_name(first, problem)} where the other has {loop_name(second, problem)}"
+        )
+    domain, before, behind = _agreed(problem, first, second)
+    here = loop_name(second, problem)
+    if here == name:
+        body = _sequence((before, behind))
+    else:
+        body = _joined(problem, before, behind, name, (*around, here))
+    return replace(second, domain=domain, body=body, prefetch=0)
+
+
+def _agreed(problem: Problem, first: Forall, second: Forall) -> tuple[Range | LevelIteration, Stmt, Stmt]:
+    """The domain of a shared loop, and what each statement does in it.
+
+    A statement that walks another pattern, or none, looks the coordinate up where both visit every coordinate.
+    """
+    if not (isinstance(first.domain, Range | LevelIteration) and isinstance(second.domain, Range | LevelIteration)):
+        raise FusionError(f"the loop over {first.var} runs over {first.domain} and over {second.domain}")
+    if first.domain == second.domain:
+        return second.domain, first.body, second.body
+    for loop in (first, second):
+        if not _visits_all(problem, loop.domain):
+            raise FusionError(f"{first.var} runs over {first.domain} and over {second.domain}")
+    leader = first.domain if isinstance(second.domain, Range) else second.domain
+    return leader, _located(first, leader), _located(second, leader)
+
+
+def _visits_all(problem: Problem, domain: object) -> bool:
+    """Whether a loop visits every coordinate of its variable."""
+    if not isinstance(domain, LevelIteration):
+        return domain == Range()
+    return domain.level == 0 and problem.patterns[domain.pattern].levels[0].kind.is_full and not domain.panel
+
+
+def _located(loop: Forall, leader: object) -> Stmt:
+    """The body of a loop inside of one over the same variable."""
+    if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
+        return loop.body
+    return Forall(loop.var, replace(loop.domain, bound=True), loop.body)
+
+
+def _variables_to(stmt: Stmt, name: str, problem: Problem) -> tuple[IndexVar, ...]:
+    """The variables of the loops down to `name`."""
+    found: list[IndexVar] = []
+    while isinstance(stmt, Forall):
+        found += stmt.variables
+        if loop_name(stmt, problem) == name:
+            break
+        stmt = stmt.body
+    return tuple(found)
+
+
+def _check_reads(problem: Problem, writer: Statement, readers: Items[Statement], shared: Items[IndexVar]) -> None:
+    """Raise FusionError if a reader needs elements that `writer` writes in other iterations of the shared loops."""
+    target = writer.target
+    for reader in readers:
+        for access in reader.reads:
+            if any(inner.tensor == target.tensor for inner in access.nested()):
+                raise FusionError(f"'{reader}' reads {target.tensor} as a table")
+            if access.tensor != target.tensor:
+                continue
+            for var in shared:
+                places = [n for n, index in enumerate(target.indices) if index == var]
+                if not places or any(access.indices[n] != var for n in places):
+                    raise FusionError(
+                        f"'{reader}' reads {access}, which '{writer}' writes in other iterations of {var}"
+                    )
+
+
+def _check_owners(problem: Problem, stmt: Stmt, members: Items[Statement]) -> None:
+    """Raise FusionError if threads divide a loop whose iterations do not own what each statement writes."""
+    while isinstance(stmt, Forall):
+        for member in members if stmt.parallel is not None else ():
+            missing = set(stmt.variables) - problem.with_parts(member.target.variables())
+            if missing:
+                raise FusionError(
+                    f"threads divide {stmt.var}, but '{member}' adds to one element in several iterations"
+                )
+        stmt = stmt.body
+
+
+def contracted(problem: Problem, stmt: Stmt) -> Stmt:
+    """The nest where temporaries that one iteration writes and reads take the memory of one iteration."""
+    for name in problem.temporaries:
+        stmt = _Contraction(problem, name).stmt(stmt, ())
+    return stmt
+
+
+class _Contraction:
+    """Puts one temporary into the innermost loop that has all of its uses."""
+
+    def __init__(self, problem: Problem, name: str) -> None:
+        self.problem, self.name = problem, name
+        (self.statement,) = (s for s in problem.statements if s.target.tensor == name)
+
+    def stmt(self, stmt: Stmt, around: tuple[Forall, ...], cleared: bool = False) -> Stmt:
+        """The statement with the workspace. `cleared`: elements that nothing writes are read as the zero of sums."""
+        match stmt:
+            case Forall(body=body):
+                return replace(stmt, body=self.stmt(body, (*around, stmt), cleared))
+            case Where(producer=producer, consumer=consumer) if not (self.uses(producer) and self.uses(consumer)):
+                return with_children(stmt, lambda x: self.stmt(x, around, cleared) if self.uses(x) else x)
+            case Where():
+                return self.placed((stmt,), 1, around, cleared) or stmt
+            case Sequence(stmts=stmts):
+                return self.sequence(stmts, around, cleared)
+        return with_children(stmt, lambda inner: self.stmt(inner, around, cleared))
+
+    def uses(self, stmt: Stmt) -> bool:
+        """Whether a statement writes or reads the temporary."""
+        return self.writes(stmt) or any(access.tensor == self.name for a in assignments(stmt) for access in a.reads)
+
+    def writes(self, stmt: Stmt) -> bool:
+        """Whether a statement writes the temporary."""
+        return any(a.target.tensor == self.name for a in assignments(stmt))
+
+    def sequence(self, stmts: tuple[Stmt, ...], around: tuple[Forall, ...], cleared: bool) -> Stmt:
+        users = [n for n, inner in enumerate(stmts) if self.uses(inner)]
+        if not users:
+            return Sequence(stmts)
+        first, last = users[0], users[-1]
+        cleared = cleared or any(_clears(s, self.name) for s in stmts[:first])
+        if first == last:
+            found: Stmt | None = self.stmt(stmts[first], around, cleared)
+        else:
+            written = next(n for n in users if self.writes(stmts[n]))
+            found = self.placed(stmts[first : last + 1], written + 1 - first, around, cleared)
+        if found is None or found == stmts[first]:
+            return Sequence(stmts)
+        return _sequence((*(s for s in stmts[:first] if not _clears(s, self.name)), found, *stmts[last + 1 :]))
+
+    def placed(self, stmts: tuple[Stmt, ...], count: int, around: tuple[Forall, ...], cleared: bool) -> Stmt | None:
+        """The statements with a workspace, which the first `count` of them fill; None if nothing is saved."""
+        target = self.statement.target
+        bound = {var for loop in around for var in loop.variables}
+        kept = [
+            n
+            for n, axis in enumerate(self.problem.type_of[self.name].axes)
+            if not bound.issuperset(_variables(target, axis))
+        ]
+        below = self.below(around)
+        positions = self.problem.type_of[self.name].positions
+        if not around or (positions is not None and below is None and bound & {*_variables(target, positions)}):
+            return None
+        dtype = self.problem.type_of[self.name].dtype
+        producer, consumer = _sequence(stmts[:count]), _sequence(stmts[count:])
+        if kept:
+            if cleared and (positions is None or self.adds(producer)):
+                producer = _sequence((Clear(target, Monoid.of(self.statement.add, dtype)), producer))
+            return Where(ArrayWorkspace(target, dtype, tuple(kept), below), producer, consumer)
+        scalar = Workspace(f"{self.name}_at_{around[-1].var}", dtype, Monoid.of(self.statement.add, dtype))
+        return Where(scalar, self.renamed(producer, scalar), self.renamed(consumer, scalar))
+
+    def adds(self, stmt: Stmt) -> bool:
+        """Whether a statement adds to the temporary in memory."""
+        return any(a.accumulate and a.target.tensor == self.name for a in assignments(stmt))
+
+    def below(self, around: tuple[Forall, ...]) -> LevelIteration | None:
+        """The innermost level of the temporary's pattern that the loops around walk."""
+        positions = self.problem.type_of[self.name].positions
+        if positions is None:
+            return None
+        walked = [
+            x.domain for x in around if isinstance(x.domain, LevelIteration) and x.domain.pattern == positions.pattern
+        ]
+        return max(walked, key=lambda level: level.level, default=None)
+
+    def renamed(self, stmt: Stmt, scalar: Workspace) -> Stmt:
+        """The statement with the scalar in place of the temporary."""
+        if not isinstance(stmt, Assign):
+            return with_children(stmt, lambda inner: self.renamed(inner, scalar))
+
+        def of(value: Scalar | None) -> Scalar | None:
+            return None if value is None else replaced(value, self.statement.target, scalar.access())
+
+        target = scalar.access() if stmt.target.tensor == self.name else stmt.target
+        return replace(stmt, target=target, value=of(stmt.value), condition=of(stmt.condition))
+
+
+def _variables(target: Access, axis: Dense | Positions) -> tuple[IndexVar, ...]:
+    """The variables that determine the place on a storage axis."""
+    dims = axis.dims if isinstance(axis, Positions) else (axis.dim,)
+    return tuple(v for dim in dims for v in Access("", (target.indices[dim],)).variables())
+
+
+def _clears(stmt: Stmt, name: str) -> bool:
+    return isinstance(stmt, Clear) and stmt.target.tensor == name

@@ -1,0 +1,105 @@
+"""Array workspaces: the elements of a temporary that one iteration of the loops around needs, in borrowed memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jsparse.compiler.kernel.algebra import add, block, cast, const, minimum, mul, sub
+from jsparse.compiler.kernel.nodes import Binary, Borrow, Const, Expr, For, Let, Stmt, Store
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.nest import ArrayWorkspace, Clear, Where, with_children
+from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.levels import LevelWalk
+from jsparse.compiler.lower.scope import Array, Scope
+from jsparse.compiler.problem import Dense, Positions
+
+__all__ = ["address_in", "array_names", "array_where", "clear_array"]
+
+
+def array_where(
+    where: Where, workspace: ArrayWorkspace, scope: Scope, lower: Callable[[LoopStmt, Scope], Stmt]
+) -> Stmt:
+    """Producer, then consumer, with memory for the elements. Each chunk borrows its own."""
+    prelude, array = _array(workspace, scope)
+    inner = scope.with_array(workspace.name, array)
+    body = block(*prelude, lower(where.producer, inner), lower(where.consumer, inner))
+    return Borrow(scope.storage.by_name[workspace.name], array.length, body, zeros=False)
+
+
+def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
+    prelude: list[Stmt] = []
+    axes: list[tuple[int, Expr, Expr]] = []
+    stride: Expr = const(1)
+    types = scope.storage.problem.type_of[workspace.name].axes
+    for number in reversed(workspace.axes):
+        axis = types[number]
+        first: Expr = const(0)
+        if isinstance(axis, Dense):
+            extent = scope.storage.dense_extent(workspace.target, number)
+        else:
+            extent = _most(axis, workspace.below, scope)
+            if workspace.below is not None:
+                here = scope.fresh("first")
+                prelude.append(Let(here, _first(axis, workspace.below, scope)))
+                first = here
+        axes.append((number, first, stride))
+        stride = mul(stride, extent)
+    return prelude, Array(tuple(axes), stride)
+
+
+def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
+    """The most positions below one position of a level, however the index arrays of a dynamic pattern are."""
+    storage, type_ = scope.storage, scope.storage.problem.patterns[axis.pattern]
+    most = storage.position_count(axis.pattern)
+    if below is None or type_.dynamic or type_.repeats(below.level):
+        return most
+    inner = range(below.level + 1, len(type_.levels))
+    names = storage.problem.level_variables[axis.pattern]
+    if any(type_.repeats(level) for level in inner):
+        return most
+    product: Expr = const(1)
+    for level in inner:
+        product = mul(product, storage.size(names[level]))
+    return minimum(product, most)
+
+
+def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
+    """The first position of the pattern's last level below the present position of `below`."""
+    name = scope.storage.problem.level_variables[axis.pattern][below.level]
+    walk = LevelWalk(scope, below, name)
+    return walk.leaf(scope.positions[axis.pattern, below.level].first, below.level + 1)
+
+
+def address_in(array: Array, coordinates: Sequence[Expr], clamps: bool) -> Expr:
+    """The element at a coordinate of each storage axis.
+
+    Args:
+        clamps: whether the address is kept inside the array, because index arrays may hold anything.
+    """
+    address: Expr = const(0)
+    for number, first, stride in array.axes:
+        address = add(address, mul(sub(coordinates[number], first), stride))
+    if clamps and not address.type.lanes:
+        inside = minimum(address, sub(array.length, const(1)))
+        return Binary("max", inside, const(0))
+    return address
+
+
+def clear_array(clear: Clear, scope: Scope) -> Stmt:
+    """Set the elements of an array workspace to zero."""
+    buffer, n = scope.storage.by_name[clear.target.tensor], scope.fresh("n")
+    zero = cast(Const(clear.monoid.zero, buffer.type), buffer.type.dtype)
+    return For(n, const(0), scope.arrays[clear.target.tensor].length, Store(buffer, n, zero))
+
+
+def array_names(stmt: LoopStmt) -> frozenset[str]:
+    """The names of the temporaries of a statement that are array workspaces."""
+    found: set[str] = set()
+
+    def visit(inner: LoopStmt) -> LoopStmt:
+        if isinstance(inner, Where) and isinstance(inner.workspace, ArrayWorkspace):
+            found.add(inner.workspace.name)
+        return with_children(inner, visit)
+
+    visit(stmt)
+    return frozenset(found)

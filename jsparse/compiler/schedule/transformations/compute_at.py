@@ -1,0 +1,58 @@
+"""`compute_at`: a statement is computed inside a loop of the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jsparse.compiler.loops.nest import LoopNest
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.text import line
+from jsparse.compiler.schedule.transformations.base import Step, no_loop
+
+__all__ = ["ComputeAt"]
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAt(Step):
+    """Share the loops down to this one with the next statement, which runs behind this one in each iteration.
+
+    It is the `compute_at` of Halide (Ragan-Kelley et al., PLDI 2013). Temporaries that only one iteration needs then
+    take the memory of one iteration. Whether the loops of both statements agree is known when both nests are there:
+    `loops.fusion` joins them.
+
+    Attributes:
+        loop: the name of the innermost loop that is shared.
+    """
+
+    loop: str
+    keyword: ClassVar[str] = "compute_at"
+
+    def __str__(self) -> str:
+        return line(self.keyword, self.loop)
+
+    @staticmethod
+    def parse(words: list[str]) -> ComputeAt:
+        """Read the words of a line behind the keyword."""
+        (loop,) = words
+        return ComputeAt(loop)
+
+    def check(self, nest: Summary) -> str | None:
+        """Why the step is illegal; None if it is legal."""
+        if self.loop not in nest.loops:
+            return no_loop(self.loop, nest)
+        for keyword in ("parallelize", "widen", "compute_at"):
+            step = nest.first(keyword)
+            if step is not None:
+                return f"'{step}' is about all loops of the statement"
+        shared = nest.loops[: nest.loops.index(self.loop) + 1]
+        split = next((name for name in shared if name in nest.outer or name in nest.fused or name in nest.splits), None)
+        if split is not None:
+            return f"the loop {split} is split or fused"
+        if len(nest.problem.statements) == nest.number + 1:
+            return "there is no statement behind it"
+        return None
+
+    def apply(self, nest: LoopNest) -> LoopNest:
+        """The nest after the step, which joins it to the next one when both are complete."""
+        return nest
