@@ -19,7 +19,7 @@ from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats import Format, Pattern
 from jsparse.notation import Access
 
-__all__ = ["RandomStatements", "random_statements"]
+__all__ = ["RandomStatements", "random_chain", "random_statements"]
 
 MOST_POINTS = 300  # of one statement
 EXACT = {"float32": 2**24, "float64": 2**53, "int32": 2**31 - 1, "int64": 2**62}  # integers up to here are exact
@@ -72,11 +72,24 @@ def random_statements(seed: int, number: int) -> RandomStatements:
             continue
 
 
+def random_chain(seed: int, number: int) -> RandomStatements:
+    """A program of two to five statements on one or two patterns, which read each other's targets."""
+    rng = np.random.default_rng((seed, number, 19))
+    while True:
+        try:
+            return _Chain(rng).program((seed, number))
+        except InexactError:
+            continue
+
+
 class _Draw:
     """One program: operands and patterns are made when they are first used."""
 
+    least, most, read_again, temporary = 1, 4, 0.5, 0.5
+
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
+        self.dynamic = False
         self.dtypes = KINDS[self.one(list(KINDS))]
         self.sizes = {v: int(rng.integers(1, 5)) for v in "ijk"}
         self.derived: list[DerivedVar] = []
@@ -103,16 +116,16 @@ class _Draw:
         self.derived.append(DerivedVar(var, ((width, outer), (1, inner))))
 
     def program(self, seed: tuple[int, int]) -> RandomStatements:
-        statements = [self.statement(f"T{n}") for n in range(int(self.rng.integers(1, 5)))]
+        statements = [self.statement(f"T{n}") for n in range(int(self.rng.integers(self.least, self.most + 1)))]
         targets = [s.target.tensor for s in statements]
-        temporaries = tuple(name for name in targets[:-1] if self.chance(0.5))
+        temporaries = tuple(name for name in targets[:-1] if self.chance(self.temporary))
         operands = [name for name in self.tensors if name not in targets]
         used = {v for a in self.access_of.values() for v in a.variables()} | {v for walk in self.walks for v in walk}
         used |= {v for d in self.derived if d.var in used for _, v in d.parts}
         problem = Problem(
             tuple(statements),
             tuple(self.tensors[name] for name in (*targets, *operands)),
-            tuple(pattern_type(p) for p in self.patterns),
+            tuple(replace(pattern_type(p), dynamic=self.dynamic) for p in self.patterns),
             tuple((v, size) for v, size in self.sizes.items() if v in used),
             tuple(self.walks),
             derived=tuple(d for d in self.derived if d.var in used),
@@ -207,7 +220,7 @@ class _Draw:
     def access(self, patterns: Sequence[int]) -> Access:
         """An operand, new or not, or the target of an earlier statement."""
         known = [a for name, a in self.access_of.items() if self.is_readable(name, patterns)]
-        if known and self.chance(0.5):
+        if known and self.chance(self.read_again):
             return self.one(known)
         name, dtype = f"A{len(self.tensors)}", str(self.one(self.dtypes))
         if patterns and self.chance(0.5):
@@ -238,6 +251,31 @@ class _Draw:
 
     def values(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         return self.rng.integers(-3, 4, shape).astype(dtype)
+
+
+class _Chain(_Draw):
+    """A program whose statements walk one pattern in most cases, and whose targets keep its outermost variables."""
+
+    least, most, read_again, temporary = 2, 5, 0.7, 0.9
+
+    def program(self, seed: tuple[int, int]) -> RandomStatements:
+        self.dynamic = self.chance(0.3)
+        return super().program(seed)
+
+    def pattern(self) -> int:
+        return 0 if self.patterns and self.chance(0.9) else super().pattern()
+
+    def derive(self, var: str) -> None:
+        if self.chance(0.3):
+            super().derive(var)
+
+    def target(self, name: str, variables: Sequence[str], patterns: Sequence[int]) -> Access:
+        dtype = str(self.one(self.dtypes))
+        if patterns and self.chance(0.5):
+            return super().target(name, variables, patterns)
+        outer = [v for v in variables if v in self.walks[0][:1] or self.chance(0.3)] if self.walks else variables[:1]
+        kept = self.rng.permutation(outer[:3]).tolist()
+        return self.made(Access(name, tuple(kept)), TensorType(name, dtype, tuple(map(Dense, range(len(kept))))))
 
 
 def _expected(problem: Problem, patterns: Sequence[Pattern], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

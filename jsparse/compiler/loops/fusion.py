@@ -100,7 +100,7 @@ def _joined(problem: Problem, first: Stmt, second: Stmt, name: str, around: tupl
         raise FusionError(f"not both statements have a loop {inside}")
     if first.parallel is not None or (second.parallel is not None and second.parallel.mode != "owned"):
         raise FusionError("threads divide the loops of one of them in another way")
-    if any(x.jam > 1 or x.unroll or x.run for x in (first, second)):
+    if any(x.jam > 1 or x.unroll or x.run or x.lanes for x in (first, second)):
         raise FusionError(f"iterations of {first.var} do not run one after the other")
     if first.var != second.var or loop_name(first, problem) != loop_name(second, problem):
         raise FusionError(

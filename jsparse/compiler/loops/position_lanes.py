@@ -25,8 +25,8 @@ def runs_in_position_lanes(loop: Forall, problem: Problem, vector: IndexVar | No
     """Whether a loop's positions can be worked on in lanes.
 
     The loop walks segments of stored entries, each coordinate once, and not a segment that goes on in another panel.
-    Its body is one assignment, which adds to a scalar workspace or stores a value on the pattern. It reads no index from
-    a table, and no tile in lanes.
+    Its body is one assignment, which adds to a scalar workspace or stores a value on the pattern. It reads no index
+    from a table, and no tile in lanes.
     """
     domain, assign = loop.domain, loop.body
     if not isinstance(domain, LevelIteration) or not isinstance(assign, Assign):

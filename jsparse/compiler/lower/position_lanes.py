@@ -1,6 +1,7 @@
 """Loops over positions in lanes: consecutive positions are worked on together.
 
-A body that adds to a scalar has an accumulator for each lane. With 8 lanes, the terms at the positions from `first` to `stop` are added to `acc` by
+A body that adds to a scalar has an accumulator for each lane. With 8 lanes, the terms at the positions from `first` to
+`stop` are added to `acc` by
 
     p = first
     if p + 8 <= stop:

@@ -19,8 +19,8 @@ __all__ = ["build_loops", "check_step", "transformed"]
 def build_loops(problem: Problem, *schedules: Schedule) -> LoopNest:
     """The loop nest that the schedules describe: one for each statement, or one for an assembly.
 
-    The nests of several statements follow each other, or share loops (`loops.fusion`). Long sums of float32 are cut into
-    blocks before (`loops.blocked_sums`).
+    The nests of several statements follow each other, or share loops (`loops.fusion`). Long sums of float32 are cut
+    into blocks before (`loops.blocked_sums`).
 
     Raises ScheduleError for a step that is illegal, and ValueError for another number of schedules.
     """

@@ -1,11 +1,13 @@
 """Shared loops: the outermost loops that all statements of a program can have in common.
 
-A variable's loop can be shared if every statement has it, if whatever a statement reads of an earlier one is accessed at
-the same coordinate of it, and if all walk it alike: as the outermost level of one pattern, or of patterns that visit all
-of its coordinates. Threads divide the outermost loop, so its iterations own a part of every target.
+A variable's loop can be shared if every statement has it, if whatever a statement reads of an earlier one is accessed
+at the same coordinate of it, and if all walk it alike: as the outermost level of one pattern, or of patterns that visit
+all of its coordinates. Threads divide the outermost loop, so its iterations own a part of every target.
 """
 
 from __future__ import annotations
+
+from itertools import takewhile
 
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.statement import Statement
@@ -25,16 +27,26 @@ def shared_loops(problem: Problem) -> Names:
     """
     if len(problem.statements) < 2 or problem.derived or problem.is_assembly:
         return ()
-    found = _common(problem)
-    walked = _walked(problem, found)
-    dense = tuple(v for v in _dense(problem, found) if v not in walked)
-    owned = [v for v in (*dense, *walked) if _is_owned(problem, v)]
-    wide = [v for v in owned if v in dense and (problem.size[v] or ENOUGH) >= ENOUGH]
-    if wide:
-        return (wide[0], *(v for v in (*dense, *walked) if v != wide[0]))
-    if walked and walked[0] in owned:
-        return (walked[0], *dense, *walked[1:])
-    return (owned[0], *(v for v in (*dense, *walked) if v != owned[0])) if owned and owned[0] in dense else ()
+    ordered = _ordered(problem, _common(problem))
+    return tuple(takewhile(lambda var: all(_adds_inside(s, var, ordered) for s in problem.statements), ordered))
+
+
+def _ordered(problem: Problem, common: Names) -> Names:
+    """The loops from the outside in. The first one is divided over threads: it owns its part of every target, and has
+    enough iterations."""
+    walked = _walked(problem, common)
+    dense = tuple(v for v in _dense(problem, common) if v not in walked)
+    owned = [v for v in (*dense, *walked) if all(v in s.target.variables() for s in problem.statements)]
+    wide = next((v for v in owned if v in dense and (problem.size[v] or ENOUGH) >= ENOUGH), None)
+    first = wide or next((v for v in (*walked[:1], *dense) if v in owned), None)
+    return () if first is None else (first, *(v for v in (*dense, *walked) if v != first))
+
+
+def _adds_inside(statement: Statement, var: IndexVar, shared: Names) -> bool:
+    """Whether a statement does not sum over a variable, or sums in memory anyway, because loops inside of the shared
+    ones run over its target."""
+    free = statement.target.variables()
+    return var in free or not set(shared).issuperset(free)
 
 
 def _common(problem: Problem) -> Names:
@@ -65,9 +77,9 @@ def _walked(problem: Problem, common: Names) -> Names:
         var = next(iter(here))
         if len(here) != 1 or var is None or var not in common or var in found:
             break
-        if len(problem.patterns) > 1 or not all(s.patterns for s in problem.statements):
-            if depth or not all(pattern.levels[0].kind.is_full for pattern in problem.patterns):
-                break
+        alike = len(problem.patterns) == 1 and all(s.patterns for s in problem.statements)
+        if not alike and (depth or not all(pattern.levels[0].kind.is_full for pattern in problem.patterns)):
+            break
         found.append(var)
     innermost = any(len(found) == len(names) for names in problem.level_variables)
     return tuple(found[:-1] if innermost and len(found) > 1 else found)
@@ -86,11 +98,3 @@ def _behind_positions(problem: Problem, var: IndexVar) -> bool:
         if any(isinstance(axis, Dense) and access.indices[axis.dim] == var for axis in axes[at:]):
             return True
     return False
-
-
-def _is_owned(problem: Problem, var: IndexVar) -> bool:
-    return all(_owns(statement, var) for statement in problem.statements)
-
-
-def _owns(statement: Statement, var: IndexVar) -> bool:
-    return var in statement.target.variables()

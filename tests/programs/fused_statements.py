@@ -1,0 +1,76 @@
+"""Random fusions of programs of several statements: some of the statements share loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from programs.statements import RandomStatements
+
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule import Schedule, build_loops
+from jsparse.compiler.schedule.select import plan
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
+from jsparse.compiler.schedule.transformations.vectorize import Vectorize
+from jsparse.errors import JsparseError
+
+__all__ = ["random_fusions"]
+
+
+def random_fusions(program: RandomStatements, count: int) -> Iterator[tuple[Schedule, ...]]:
+    """Yield at most `count` schedules in which statements share loops."""
+    problem, rng = program.problem, np.random.default_rng((*program.seed, 5))
+    for _ in range(count if len(problem.statements) > 1 else 0):
+        found = _drawn(program, rng)
+        if found is not None and _is_legal(problem, found):
+            yield found
+
+
+def _drawn(program: RandomStatements, rng: np.random.Generator) -> tuple[Schedule, ...] | None:
+    """Schedules in which a run of statements shares loops over some of their variables."""
+    problem = program.problem
+    first = int(rng.integers(len(problem.statements) - 1))
+    stop = int(rng.integers(first + 2, len(problem.statements) + 1))
+    sets = [problem.variables_of(statement) for statement in problem.statements[first:stop]]
+    common = [v for v, _ in problem.sizes if all(v in own for own in sets)]
+    if not common:
+        return None
+    shared = tuple(rng.permutation(common).tolist()[: int(rng.integers(1, 3))])
+    schedules: list[Schedule] = []
+    for number in range(len(problem.statements)):
+        inside = first <= number < stop
+        schedule = _planned(program, number, shared if inside else ())
+        if schedule is None:
+            return None
+        if rng.random() < 0.6:
+            schedule = _in_lanes(problem, number, schedule)
+        schedules.append(schedule.then(ComputeAt(shared[-1])) if inside and number < stop - 1 else schedule)
+    return tuple(schedules)
+
+
+def _planned(program: RandomStatements, number: int, outer: tuple[str, ...]) -> Schedule | None:
+    own = program.problem.statements[number].patterns
+    try:
+        found = plan(program.problem.alone(number), [program.patterns[n] for n in own], as_stored=True, outer=outer)
+    except JsparseError:
+        return None
+    return Schedule(tuple(step.renumbered(own) for step in found.schedule.steps))
+
+
+def _in_lanes(problem: Problem, number: int, schedule: Schedule) -> Schedule:
+    """The schedule with two positions of the innermost loop at a time, if it walks stored entries."""
+    nest = Summary.canonical(problem, number)
+    for step in schedule.steps:
+        nest = nest.then(step)
+    loops = nest.summed or nest.loops
+    step = Vectorize(loops[-1], 2) if loops else None
+    return schedule if step is None or step.check(nest) is not None else schedule.then(step)
+
+
+def _is_legal(problem: Problem, schedules: tuple[Schedule, ...]) -> bool:
+    try:
+        build_loops(problem, *schedules)
+    except JsparseError:
+        return False
+    return True
