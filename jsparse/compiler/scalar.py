@@ -1,63 +1,61 @@
 """Scalar expressions: the right-hand sides of statements, at one point of the iteration space.
 
     Scalar := Access | Number | Apply(operation, arguments) | Rounded(value, dtype)
+            | Let(name, value, body) | Local(name)
 
-`A[i, j] * B[j, k]` is `Apply("*", (A[i, j], B[j, k]))`. All arithmetic is in the statement's dtype.
+`A[i, j] * B[j, k]` is `Apply("*", (A[i, j], B[j, k]))`. All arithmetic is in the statement's dtype. The operations are
+those of `compiler.operations`. `Let` names a value that its body uses several times, so shared values are written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from jsparse.compiler.operations import OPERATIONS, meaning_of
 from jsparse.notation.assignment import Access
 
 __all__ = [
-    "ASSOCIATIVE",
     "NUMPY",
     "Apply",
+    "Let",
+    "Local",
     "Number",
-    "Operation",
     "Rounded",
     "Scalar",
     "accesses_of",
     "as_stored",
     "evaluate",
     "factors_of",
+    "power_of",
     "product_of",
     "replaced",
+    "unbound_locals",
 ]
 
-Operation: TypeAlias = Literal["+", "*", "min", "max", "&", "|", "-", "/", "==", "!=", "<", "<=", "select"]
-
-NUMPY: dict[str, Any] = {
-    "+": np.add,
-    "*": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "&": np.bitwise_and,
-    "|": np.bitwise_or,
-    "-": np.subtract,
-    "/": np.true_divide,
-    "==": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    "select": np.where,
-}
-ASSOCIATIVE = ("+", "*", "min", "max", "&", "|")  # operations of two or more arguments
-_CALLS = ("min", "max", "select")  # printed as calls
+NUMPY: dict[str, Any] = {name: operation.meaning for name, operation in OPERATIONS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Number:
-    """A number."""
+    """A number; a float may be infinite, NaN or -0.0. Numbers are equal if they are the same, so 0.0 is not -0.0."""
 
     value: float
+
+    @property
+    def _same(self) -> tuple[object, float]:
+        return ("nan", 0) if self.value != self.value else (self.value, math.copysign(1, self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return self._same == other._same if isinstance(other, Number) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._same)
 
     def __str__(self) -> str:
         return str(self.value)
@@ -65,25 +63,24 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operation on scalars. Comparisons give conditions, which only `select(condition, then, otherwise)` takes, and
-    a statement as its own condition. `/` is for floats.
+    """An operation on scalars. Comparisons give conditions, which `select(condition, then, otherwise)`, `&`, `|` and
+    `not` take, and a statement as its own condition. `/` and functions such as `exp` are for floats.
 
     Raises ValueError for an unknown operation, or a wrong number of arguments.
     """
 
-    operation: Operation
+    operation: str
     arguments: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
-        wanted = 3 if self.operation == "select" else 2
-        count = len(self.arguments)
-        if self.operation not in NUMPY or (count != wanted and not (self.operation in ASSOCIATIVE and count > wanted)):
+        known, count = OPERATIONS.get(self.operation), len(self.arguments)
+        if known is None or (count != known.arity and not (known.is_associative and count > known.arity)):
             raise ValueError(f"expected an operation with its arguments, but got {self.operation!r} of {count}")
 
     def __str__(self) -> str:
-        if self.operation in _CALLS:
+        if not OPERATIONS[self.operation].is_infix:
             return f"{self.operation}({', '.join(map(str, self.arguments))})"
-        return f" {self.operation} ".join(f"({x})" if _is_infix(x) else str(x) for x in self.arguments)
+        return f" {self.operation} ".join(f"({x})" if _is_open(x) else str(x) for x in self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,29 @@ class Rounded:
         return f"{self.dtype}({self.value})"
 
 
-Scalar: TypeAlias = Access | Number | Apply | Rounded
+@dataclass(frozen=True, slots=True)
+class Let:
+    """The body, where a local name stands for a value. An inner `Let` may give the name another value."""
+
+    name: str
+    value: Scalar
+    body: Scalar
+
+    def __str__(self) -> str:
+        return f"let {self.name} = {self.value} in {self.body}"
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The value that a `Let` around it names."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Scalar: TypeAlias = Access | Number | Apply | Rounded | Let | Local
 
 
 def accesses_of(*values: Scalar | None) -> tuple[Access, ...]:
@@ -111,7 +130,23 @@ def accesses_of(*values: Scalar | None) -> tuple[Access, ...]:
                 found += accesses_of(*arguments)
             case Rounded(value=inner):
                 found += accesses_of(inner)
+            case Let(value=inner, body=body):
+                found += accesses_of(inner, body)
     return tuple(found)
+
+
+def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The local names in an expression that no `Let` around them binds."""
+    match value:
+        case Local(name=name):
+            return frozenset({name}) - bound
+        case Apply(arguments=arguments):
+            return frozenset().union(*(unbound_locals(argument, bound) for argument in arguments))
+        case Rounded(value=inner):
+            return unbound_locals(inner, bound)
+        case Let(name=name, value=inner, body=body):
+            return unbound_locals(inner, bound) | unbound_locals(body, bound | {name})
+    return frozenset()
 
 
 def replaced(value: Scalar, old: Access, new: Access) -> Scalar:
@@ -123,14 +158,32 @@ def replaced(value: Scalar, old: Access, new: Access) -> Scalar:
             return Apply(operation, tuple(replaced(argument, old, new) for argument in arguments))
         case Rounded(value=inner, dtype=dtype):
             return Rounded(replaced(inner, old, new), dtype)
+        case Let(name=name, value=inner, body=body):
+            return Let(name, replaced(inner, old, new), replaced(body, old, new))
     return value
 
 
-def product_of(multiply: Operation, factors: tuple[Scalar, ...], one: float = 1) -> Scalar:
+def product_of(multiply: str, factors: tuple[Scalar, ...], one: float = 1) -> Scalar:
     """The product of factors by an operation; `one` if there are none."""
     if not factors:
         return Number(one)
     return factors[0] if len(factors) == 1 else Apply(multiply, factors)
+
+
+def power_of(value: Scalar, exponent: int, name: str) -> Scalar:
+    """An integer power by repeated multiplication; `name` is a local name for the squares, with a number behind it.
+
+    x⁻ⁿ is 1 / xⁿ, and x⁰ is 1.
+    """
+    if exponent < 0:
+        return Apply("/", (Number(1), power_of(value, -exponent, name)))
+    if exponent < 2:
+        return value if exponent else Number(1)
+    squares: list[Scalar] = [Local(f"{name}{n}") for n in range(exponent.bit_length())]
+    body = product_of("*", tuple(square for n, square in enumerate(squares) if exponent >> n & 1))
+    for n in range(len(squares) - 1, 0, -1):
+        body = Let(f"{name}{n}", Apply("*", (squares[n - 1], squares[n - 1])), body)
+    return Let(f"{name}0", value, body)
 
 
 def factors_of(value: Scalar) -> tuple[Access, ...] | None:
@@ -144,18 +197,27 @@ def factors_of(value: Scalar) -> tuple[Access, ...] | None:
     return None
 
 
-def evaluate(value: Scalar, read: Callable[[Access], Any], dtype: np.dtype) -> Any:
-    """The value of an expression on numpy numbers or arrays. `read` gives an access's elements in `dtype`."""
+def evaluate(
+    value: Scalar, read: Callable[[Access], Any], dtype: np.dtype, names: Mapping[str, Any] | None = None
+) -> Any:
+    """The value of an expression on numpy numbers or arrays. `read` gives an access's elements in `dtype`, and `names`
+    has the values of local names."""
+    known = {} if names is None else names
     match value:
         case Access():
             return read(value)
         case Number(value=number):
             return dtype.type(number)
-        case Rounded(value=inner, dtype=name):
-            return as_stored(evaluate(inner, read, dtype), np.dtype(name)).astype(dtype)
+        case Local(name=name):
+            return known[name]
+        case Let(name=name, value=inner, body=body):
+            return evaluate(body, read, dtype, {**known, name: evaluate(inner, read, dtype, known)})
+        case Rounded(value=inner, dtype=narrow):
+            return as_stored(evaluate(inner, read, dtype, known), np.dtype(narrow)).astype(dtype)
         case Apply(operation=operation, arguments=arguments):
-            found = [evaluate(argument, read, dtype) for argument in arguments]
-            combined = NUMPY[operation](*found) if operation == "select" else reduce(NUMPY[operation], found)
+            found = [evaluate(argument, read, dtype, known) for argument in arguments]
+            meaning = meaning_of(operation)
+            combined = reduce(meaning, found) if OPERATIONS[operation].is_associative else meaning(*found)
             return combined if combined.dtype == np.bool_ else combined.astype(dtype)
 
 
@@ -165,5 +227,6 @@ def as_stored(exact: Any, dtype: np.dtype) -> Any:
         return exact.astype(dtype)
 
 
-def _is_infix(value: Scalar) -> bool:
-    return isinstance(value, Apply) and value.operation not in _CALLS
+def _is_open(value: Scalar) -> bool:
+    """Whether an expression needs parentheses beside an operator."""
+    return isinstance(value, Let) or (isinstance(value, Apply) and OPERATIONS[value.operation].is_infix)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from jsparse.base.lazy import lazy
-from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of
+from jsparse.compiler.scalar import Apply, Rounded, Scalar, accesses_of, factors_of, product_of, unbound_locals
 from jsparse.compiler.semiring import PLUS_TIMES, Add, EqualityMask, Monoid, Multiply, Semiring
 from jsparse.notation.assignment import Access, Assignment, IndexVar
 
@@ -27,6 +27,8 @@ class Statement:
         add: the operation ⊕.
         patterns: the numbers of the patterns that restrict the points.
         condition: a comparison; None if every point counts.
+
+    Raises ValueError for a local name that no `Let` binds.
     """
 
     target: Access
@@ -34,6 +36,12 @@ class Statement:
     add: Add = "+"
     patterns: tuple[int, ...] = ()
     condition: Scalar | None = None
+
+    def __post_init__(self) -> None:
+        for scalar in (self.value, self.condition):
+            unbound = frozenset[str]() if scalar is None else unbound_locals(scalar)
+            if unbound:
+                raise ValueError(f"expected a Let around each local name, but '{scalar}' has none for {min(unbound)}")
 
     def __str__(self) -> str:
         stated = f"{self.target} {'' if self.add == '+' else self.add}= {'1' if self.value is None else self.value}"

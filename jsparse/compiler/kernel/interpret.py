@@ -19,6 +19,7 @@ from jsparse.compiler.kernel.nodes import (
     Block,
     Borrow,
     Buffer,
+    Call,
     Cast,
     Compare,
     Const,
@@ -47,6 +48,7 @@ from jsparse.compiler.kernel.nodes import (
     Widen,
 )
 from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.operations import meaning_of
 
 __all__ = ["RunChunks", "execute", "interpret_kernel"]
 
@@ -215,6 +217,9 @@ class _Machine:
             case Select(condition=condition, then=then, otherwise=otherwise):
                 chosen, one, other = (self.value(x, env) for x in (condition, then, otherwise))
                 return np.where(chosen, one, other) if condition.type.lanes else one if chosen else other
+            case Call(function=function, arguments=arguments):
+                result = meaning_of(function)(*(self.value(x, env) for x in arguments))
+                return result if expr.type.lanes or _is_float(expr.type) else _wrapped(result.item(), expr.type)
             case Load(buffer=buffer, index=index, lanes=lanes):
                 loaded = self.flat[buffer.name][self.location(buffer, index, lanes, env)]
                 return loaded.copy() if lanes else loaded if _is_float(buffer.type) else loaded.item()

@@ -13,6 +13,7 @@ from jsparse.compiler.kernel.algebra import add, block, const, ramp
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
+    Call,
     Cast,
     Compare,
     Const,
@@ -122,6 +123,8 @@ def _piece(expr: Expr, first: int, lanes: int) -> Expr:
         case Select(condition=condition, then=then, otherwise=otherwise):
             chosen = condition if not condition.type.lanes else _piece(condition, first, lanes)
             return Select(_changed(chosen), _piece(then, first, lanes), _piece(otherwise, first, lanes))
+        case Call(function=function, arguments=arguments):
+            return Call(function, tuple(_piece(argument, first, lanes) for argument in arguments))
         case Cast(value=value, dtype=dtype):
             return Cast(_piece(value, first, lanes), dtype)
     raise TypeError(f"Expected an expression that splits into pieces, but got {type(expr).__name__}.")

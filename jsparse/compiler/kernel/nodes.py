@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from jsparse.compiler.kernel.types import BOOL, I64, Type
+from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.semiring import Add
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Block",
     "Borrow",
     "Buffer",
+    "Call",
     "Cast",
     "Compare",
     "Const",
@@ -121,6 +123,19 @@ class Select:
     @property
     def type(self) -> Type:
         return self.then.type
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of values of one type, lane by lane: one of those that `compiler.operations` marks as functions."""
+
+    function: str
+    arguments: tuple[Expr, ...]
+
+    @property
+    def type(self) -> Type:
+        given = self.arguments[0].type
+        return BOOL.widened(given.lanes) if OPERATIONS[self.function].gives_condition else given
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +257,7 @@ Expr: TypeAlias = (
     | Compare
     | LowestBit
     | Select
+    | Call
     | Load
     | Gather
     | Ramp

@@ -9,6 +9,7 @@ from jsparse.compiler.kernel.nodes import (
     Block,
     Borrow,
     Buffer,
+    Call,
     Cast,
     Compare,
     Const,
@@ -67,6 +68,8 @@ def expr_text(expr: Expr) -> str:
             return f"lowest_bit({expr_text(value)})"
         case Select(condition=condition, then=then, otherwise=otherwise):
             return f"({expr_text(then)} if {expr_text(condition)} else {expr_text(otherwise)})"
+        case Call(function=function, arguments=arguments):
+            return f"{function}({', '.join(map(expr_text, arguments))})"
         case Cast(value=value, dtype=dtype):
             return f"{dtype}({expr_text(value)})"
         case Splat(value=value, lanes=lanes):

@@ -165,7 +165,8 @@ class _Lowerer:
             case Sequence(stmts=stmts):
                 return block(*(self.stmt(inner, scope) for inner in stmts))
             case TermGuard(term=term, body=Assign() as assign) if term in scope.readable and not assign.target.indices:
-                return add_if(scope.present[term], assign, self.row_value(assign, scope), scope)
+                bound, value = self.row_value(assign, scope)
+                return block(*bound, add_if(scope.present[term], assign, value, scope))
             case TermGuard(term=term, body=body):
                 inner = self.stmt(body, scope)
                 return If(scope.present[term], inner) if term in scope.present else inner
@@ -320,8 +321,8 @@ class _Lowerer:
             added = scope.registers.get(added_flag(access.tensor))
             if added is not None:
                 in_range = added if in_range is None else both(in_range, added)
-        value = self.counted(assign, self.value(assign, assign.value, scope), scope)
-        store = self.put(assign, value, scope)
+        bound, value = self.counted(assign, assign.value, scope)
+        store = block(*bound, self.put(assign, value, scope))
         if in_range is None:
             return store
         empty = None if assign.accumulate else self.put(assign, Const(assign.monoid.zero, value.type), scope)
@@ -331,10 +332,11 @@ class _Lowerer:
         """Add to a sparse workspace; mark it only, if it holds no values."""
         indices = assign.target.indices
         index = scope.indices[str(indices[0])] if indices else None
-        return add_to_workspace(assign, index, self.row_value(assign, scope), scope)
+        bound, value = self.row_value(assign, scope)
+        return block(*bound, add_to_workspace(assign, index, value, scope))
 
-    def row_value(self, assign: Assign, scope: Scope) -> Expr | None:
-        return None if assign.value is None else self.value(assign, assign.value, scope)
+    def row_value(self, assign: Assign, scope: Scope) -> tuple[list[Let], Expr | None]:
+        return ([], None) if assign.value is None else self.value(assign, assign.value, scope)
 
     def runs_in_lanes(self, assign: Assign, scope: Scope) -> bool:
         return any(scope.tiled in access.variables() for access in (assign.target, *assign.reads)) and bool(scope.lanes)
@@ -375,8 +377,8 @@ class _Lowerer:
         offset = self.address(assign.target, scope.with_index(going.var, const(0)))
         return If(going.condition, Store(going.carry_out, add(going.base, offset), value), whole)
 
-    def value(self, assign: Assign, value: Scalar, scope: Scope) -> Expr:
-        """The value of an assignment, in lanes if it runs in lanes.
+    def value(self, assign: Assign, value: Scalar, scope: Scope) -> tuple[list[Let], Expr]:
+        """The value of an assignment, in lanes if it runs in lanes, behind the statements that bind its local names.
 
         In a product, scalars come first, so that there is one broadcast, and the last factor fuses into a multiply-add.
         A selective sum (min, max) needs values that are the same bits in every nest: factors stay in their order.
@@ -386,15 +388,16 @@ class _Lowerer:
         def read(access: Access) -> Expr:
             return self.factor(access, scope, assign.dtype)
 
-        return lowered_scalar(value, read, assign.dtype, lanes, in_order=assign.monoid.is_selective)
+        return lowered_scalar(value, read, scope.fresh, assign.dtype, lanes, in_order=assign.monoid.is_selective)
 
-    def counted(self, assign: Assign, value: Expr, scope: Scope) -> Expr:
-        """The value where the condition holds and the coordinate is in range, else zero."""
+    def counted(self, assign: Assign, scalar: Scalar, scope: Scope) -> tuple[list[Let], Expr]:
+        """The value where the condition holds and the coordinate is in range, else zero; `value` says what is bound."""
+        bound, value = self.value(assign, scalar, scope)
         holds = scope.counts
         if assign.condition is not None:
-            condition = self.value(assign, assign.condition, scope)
-            holds = condition if holds is None else both(holds, condition)
-        return value if holds is None else Select(holds, value, Const(assign.monoid.zero, value.type))
+            named, condition = self.value(assign, assign.condition, scope)
+            bound, holds = [*bound, *named], condition if holds is None else both(holds, condition)
+        return bound, value if holds is None else Select(holds, value, Const(assign.monoid.zero, value.type))
 
     def factor(self, access: Access, scope: Scope, dtype: str) -> Expr:
         register = scope.registers.get(access.tensor)

@@ -2,50 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
 from jsparse.compiler.kernel.algebra import broadcast, cast
-from jsparse.compiler.kernel.nodes import Binary, Compare, Const, Expr, Select
+from jsparse.compiler.kernel.nodes import Binary, Call, Compare, Const, Expr, Select, Var
+from jsparse.compiler.kernel.nodes import Let as Bind
 from jsparse.compiler.kernel.types import Type
-from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar
+from jsparse.compiler.operations import OPERATIONS
+from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation.assignment import Access
 
 __all__ = ["lowered_scalar"]
 
 
 def lowered_scalar(
-    value: Scalar, read: Callable[[Access], Expr], dtype: str, lanes: int, in_order: bool = False
-) -> Expr:
-    """The expression in `lanes` lanes; scalars are broadcast where they meet a vector.
+    value: Scalar,
+    read: Callable[[Access], Expr],
+    fresh: Callable[[str, Type], Var],
+    dtype: str,
+    lanes: int,
+    in_order: bool = False,
+) -> tuple[list[Bind], Expr]:
+    """The statements that bind an expression's local names, and the expression in `lanes` lanes.
+
+    Scalars are broadcast where they meet a vector.
 
     Args:
         read: gives the elements of an access, in `dtype`.
+        fresh: makes a name that nothing else in the kernel has.
         in_order: whether the arguments of the outermost operation keep their order.
+
+    Raises ValueError for a function of floats where arithmetic is on integers.
+    """
+    lowering = _Lowering(read, fresh, dtype)
+    found = broadcast(lowering.of(value, {}, not in_order), lanes)
+    return lowering.bound, found
+
+
+class _Lowering:
+    """The lowering of one expression.
+
+    Attributes:
+        bound: the bindings of local names so far, in order.
     """
 
-    def of(inner: Scalar, sorts: bool = False) -> Expr:
-        match inner:
+    def __init__(self, read: Callable[[Access], Expr], fresh: Callable[[str, Type], Var], dtype: str) -> None:
+        self.read, self.fresh, self.dtype = read, fresh, dtype
+        self.bound: list[Bind] = []
+
+    def of(self, value: Scalar, names: Mapping[str, Expr], sorts: bool = False) -> Expr:
+        """An expression; `names` has the values of local names. `sorts`: factors that are scalars may come first."""
+        match value:
             case Access():
-                return read(inner)
+                return self.read(value)
             case Number(value=number):
-                return Const(number, Type(dtype))
+                return Const(number, Type(self.dtype))
+            case Local(name=name):
+                return names[name]
+            case Let(name=name, value=inner, body=body):
+                return self.of(body, {**names, name: self.named(name, self.of(inner, names))}, sorts)
             case Rounded(value=exact, dtype=narrow):
-                found = of(exact, sorts)
+                found = self.of(exact, names, sorts)
                 return cast(cast(found, narrow), found.type.dtype)
-            case Apply(operation="select", arguments=arguments):
-                return Select(*_alike([of(x) for x in arguments]))
-            case Apply(operation="==" | "!=" | "<" | "<=" as operation, arguments=arguments):
-                return Compare(operation, *_alike([of(x) for x in arguments]))
-            case Apply(operation="+" | "*" | "min" | "max" | "&" | "|" | "-" | "/" as operation, arguments=arguments):
-                values = [of(x) for x in arguments]
+            case Apply(operation=operation, arguments=arguments):
+                return self.applied(operation, [self.of(x, names) for x in arguments], sorts)
+        raise TypeError(f"{value} is no scalar expression")
+
+    def named(self, name: str, value: Expr) -> Expr:
+        """A name for the value, if it is not one already."""
+        if isinstance(value, Var | Const):
+            return value
+        variable = self.fresh(name, value.type)
+        self.bound.append(Bind(variable, value))
+        return variable
+
+    def applied(self, operation: str, values: list[Expr], sorts: bool) -> Expr:
+        match operation:
+            case "select":
+                return Select(*_alike(values))
+            case "==" | "!=" | "<" | "<=":
+                return Compare(operation, *_alike(values))
+            case "+" | "*" | "min" | "max" | "&" | "|" | "-" | "/":
                 if sorts and operation in ("*", "+", "&"):
                     values.sort(key=lambda x: bool(x.type.lanes))
                 return reduce(lambda left, right: Binary(operation, *_alike([left, right])), values)
-        raise TypeError(f"{inner} is no scalar expression")
-
-    return broadcast(of(value, not in_order), lanes)
+        if OPERATIONS[operation].takes == "floats" and not values[0].type.is_float:
+            raise ValueError(f"expected floats for {operation}, but arithmetic is on {self.dtype}")
+        return Call(operation, tuple(_alike(values)))
 
 
 def _alike(values: list[Expr]) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any, get_args
 
 from jsparse.base.memo import remembered
@@ -15,7 +16,7 @@ from jsparse.compiler.backends.table import BACKENDS, DEFAULT
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.compiler.output import read_output, write_output
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
-from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar
+from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import Add
 from jsparse.compiler.statement import DerivedVar, Statement
@@ -26,7 +27,7 @@ from jsparse.notation.assignment import Access, Index
 
 __all__ = ["VERSION", "backend_of", "digest", "read_recipe", "write_recipe"]
 
-VERSION = 10
+VERSION = 11
 
 
 def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str = DEFAULT) -> str:
@@ -130,9 +131,13 @@ def _write_scalar(value: Scalar) -> list[Any]:
         case Access():
             return ["access", *_write_access(value)]
         case Number(value=number):
-            return ["number", number]
+            return ["number", number if math.isfinite(number) else str(number)]
         case Rounded(value=exact, dtype=dtype):
             return ["rounded", _write_scalar(exact), dtype]
+        case Let(name=name, value=named, body=body):
+            return ["let", name, _write_scalar(named), _write_scalar(body)]
+        case Local(name=name):
+            return ["local", name]
         case Apply(operation=operation, arguments=arguments):
             return ["apply", operation, *map(_write_scalar, arguments)]
 
@@ -143,6 +148,12 @@ def _read_scalar(value: Any) -> Scalar:
             return _read_access(access)
         case ["number", (int() | float()) as number]:
             return Number(number)
+        case ["number", ("inf" | "-inf" | "nan") as number]:
+            return Number(float(number))
+        case ["let", str() as name, named, body]:
+            return Let(name, _read_scalar(named), _read_scalar(body))
+        case ["local", str() as name]:
+            return Local(name)
         case ["rounded", exact, str() as dtype] if dtype in DTYPES:
             return Rounded(_read_scalar(exact), dtype)
         case ["apply", operation, *arguments]:

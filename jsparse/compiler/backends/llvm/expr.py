@@ -8,12 +8,14 @@ from typing import Any
 from llvmlite import ir
 
 from jsparse.compiler.backends.llvm.cast import Caster
+from jsparse.compiler.backends.llvm.functions import emit_function
 from jsparse.compiler.backends.llvm.scopes import Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 from jsparse.compiler.kernel.lanes import lane
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
+    Call,
     Cast,
     Compare,
     Const,
@@ -80,6 +82,8 @@ class ExprEmitter:
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
             case Select(condition=condition, then=then, otherwise=otherwise):
                 return self.builder.select(self.value(condition), self.value(then), self.value(otherwise))
+            case Call(function=function, arguments=arguments):
+                return emit_function(self.builder, function, [(self.value(x), x.type) for x in arguments])
             case Load(buffer=buffer, index=index):
                 return self.loaded(expr.type, buffer, self.address(buffer, self.value(index)))
             case Gather():

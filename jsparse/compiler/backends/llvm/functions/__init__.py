@@ -1,0 +1,56 @@
+"""Functions of KernelIR in LLVM: our own, on vectors of any length, without branches and without calls.
+
+A file for each family. Bounds of errors are in ulp of the result, over all arguments; `docs/functions.md` has those
+that were measured. The reductions are those of Cephes and of SLEEF (Shibata and Petrogalli, 2020), the coefficients are
+our own (`tools/minimax.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from jsparse.compiler.backends.llvm.functions.error_function import erf
+from jsparse.compiler.backends.llvm.functions.exponentials import exp, exp2, expm1
+from jsparse.compiler.backends.llvm.functions.hyperbolic import logistic, tanh
+from jsparse.compiler.backends.llvm.functions.logarithms import log, log1p
+from jsparse.compiler.backends.llvm.functions.powers import power
+from jsparse.compiler.backends.llvm.functions.roots import cbrt, rsqrt, sqrt
+from jsparse.compiler.backends.llvm.functions.rounding import ceil, floor, round_to_even, trunc
+from jsparse.compiler.backends.llvm.functions.signs import absolute, is_finite, negation, negative, sign
+from jsparse.compiler.backends.llvm.functions.vector import Vector
+from jsparse.compiler.kernel.types import Type
+
+__all__ = ["FUNCTIONS", "emit_function"]
+
+FUNCTIONS: dict[str, Callable[..., Vector]] = {
+    "neg": negative,
+    "abs": absolute,
+    "sign": sign,
+    "not": negation,
+    "is_finite": is_finite,
+    "exp": exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "log": log,
+    "log1p": log1p,
+    "tanh": tanh,
+    "logistic": logistic,
+    "erf": erf,
+    "sqrt": sqrt,
+    "rsqrt": rsqrt,
+    "cbrt": cbrt,
+    "floor": floor,
+    "ceil": ceil,
+    "trunc": trunc,
+    "round": round_to_even,
+    "pow": power,
+}
+"""The emitters of all functions in `compiler.operations`, by name."""
+
+
+def emit_function(builder: ir.IRBuilder, name: str, arguments: Sequence[tuple[Any, Type]]) -> Any:
+    """The LLVM value of a function at the builder's position; arguments are values with their types."""
+    return FUNCTIONS[name](*(Vector(builder, value, type_) for value, type_ in arguments)).value

@@ -1,0 +1,27 @@
+"""Which instructions this CPU has. Without one, LLVM would call a function of libm, which no kernel is linked with."""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+
+from llvmlite import binding as llvm
+
+__all__ = ["has_fused_multiply_add", "has_rounding"]
+
+
+@cache
+def has_rounding() -> bool:
+    """Whether floats are rounded to integers by an instruction."""
+    return _has("sse4.1")
+
+
+@cache
+def has_fused_multiply_add() -> bool:
+    """Whether x · y + z is rounded once by an instruction."""
+    return _has("fma")
+
+
+def _has(feature: str) -> bool:
+    """Whether an x86 CPU has a feature; ARM's 64-bit CPUs have all of them."""
+    return platform.machine() in ("aarch64", "arm64") or bool(llvm.get_host_cpu_features().get(feature))

@@ -1,0 +1,63 @@
+"""Unevaluated sums of two floats, with twice as many digits (Dekker, 1971; Shewchuk, 1997)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jsparse.compiler.backends.llvm.functions import instructions
+from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic
+
+__all__ = ["Pair", "product", "sum_of", "sum_of_ordered"]
+
+_SPLITTER = 2.0**27 + 1  # for float64: it cuts 53 bits into 26 and 27
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """high + low, where low is at most half an ulp of high."""
+
+    high: Vector
+    low: Vector
+
+    def plus(self, small: Vector | float) -> Pair:
+        """The sum with a number that is small beside this one."""
+        return sum_of_ordered(self.high, self.low + small)
+
+    def plus_pair(self, other: Pair) -> Pair:
+        """The sum with another pair."""
+        whole = sum_of(self.high, other.high)
+        return sum_of_ordered(whole.high, whole.low + (self.low + other.low))
+
+    def times(self, other: Pair) -> Pair:
+        """The product with another pair."""
+        whole = product(self.high, other.high)
+        return sum_of_ordered(whole.high, whole.low + (self.high * other.low + self.low * other.high))
+
+
+def sum_of(x: Vector, y: Vector) -> Pair:
+    """The exact sum of two floats (Knuth's TwoSum)."""
+    high = x + y
+    added = high - x
+    return Pair(high, (x - (high - added)) + (y - added))
+
+
+def sum_of_ordered(x: Vector, y: Vector) -> Pair:
+    """The exact sum of two floats, of which the first is the larger one or 0."""
+    high = x + y
+    return Pair(high, y - (high - x))
+
+
+def product(x: Vector, y: Vector) -> Pair:
+    """The exact product of two floats of float64, if nothing overflows: with and without a fused multiply-add."""
+    high = x * y
+    if instructions.has_fused_multiply_add():
+        return Pair(high, intrinsic("fma", x, y, -high))
+    (a, b), (c, d) = _cut(x), _cut(y)
+    return Pair(high, ((a * c - high) + a * d + b * c) + b * d)
+
+
+def _cut(x: Vector) -> tuple[Vector, Vector]:
+    """Two floats of half as many bits, whose sum is x (Veltkamp)."""
+    scaled = _SPLITTER * x
+    high = scaled - (scaled - x)
+    return high, x - high

@@ -1,0 +1,44 @@
+"""floor, ceil, trunc and round (to even): by an instruction, or by additions where the CPU has none. All are exact."""
+
+from __future__ import annotations
+
+from jsparse.compiler.backends.llvm.functions import instructions
+from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic, select
+
+__all__ = ["ceil", "floor", "round_to_even", "trunc"]
+
+
+def floor(x: Vector) -> Vector:
+    """The largest integer that is not above x."""
+    if instructions.has_rounding():
+        return intrinsic("floor", x)
+    near = _nearest(x)
+    return select(near > x, near - 1, near).magnitude().with_sign_of(x)
+
+
+def ceil(x: Vector) -> Vector:
+    """The smallest integer that is not below x."""
+    if instructions.has_rounding():
+        return intrinsic("ceil", x)
+    near = _nearest(x)
+    return select(near < x, near + 1, near).magnitude().with_sign_of(x)
+
+
+def trunc(x: Vector) -> Vector:
+    """The integer part."""
+    if instructions.has_rounding():
+        return intrinsic("trunc", x)
+    size = x.magnitude()
+    near = _nearest(size)
+    return select(near > size, near - 1, near).with_sign_of(x)
+
+
+def round_to_even(x: Vector) -> Vector:
+    """The nearest integer; of two, the even one."""
+    return intrinsic("rint", x) if instructions.has_rounding() else _nearest(x)
+
+
+def _nearest(x: Vector) -> Vector:
+    """From 2^mantissa on all floats are integers, so adding that to a smaller number rounds it."""
+    size, whole = x.magnitude(), 2.0**x.layout.mantissa
+    return select(size < whole, (size + whole) - whole, size).with_sign_of(x)

@@ -1,0 +1,205 @@
+"""Numbers and vectors of LLVM with Python's operators, so that emitted formulas read like mathematics.
+
+`x * y` and `x + y` are rounded each, always. Only `muladd` and `horner` may fuse, as multiply-adds elsewhere in kernels
+do: where the CPU has such an instruction, their results may differ from those of other CPUs in the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+
+from jsparse.compiler.backends.llvm.types import llvm_type
+from jsparse.compiler.kernel.types import Type
+
+__all__ = ["Layout", "Vector", "horner", "intrinsic", "muladd", "select"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The bits of a float: a sign, an exponent with a bias, a mantissa.
+
+    Attributes:
+        integer: the dtype of integers with as many bits.
+        mantissa: the bits of the mantissa.
+        bias: the exponent of 1.0, as it is stored.
+    """
+
+    integer: str
+    mantissa: int
+    bias: int
+
+    @property
+    def sign(self) -> int:
+        """The integer that has the bit of the sign only."""
+        return -1 << (self.mantissa + self.bias.bit_length() + 1)
+
+    @property
+    def shifter(self) -> float:
+        """1.5 · 2^mantissa: adding it to a small number rounds that to an integer, ties to even, in the last bits."""
+        return 1.5 * 2.0**self.mantissa
+
+
+_LAYOUTS = {"float32": Layout("int32", 23, 127), "float64": Layout("int64", 52, 1023)}
+
+Operand: TypeAlias = "Vector | float"
+
+
+class Vector:
+    """A value of LLVM with its type in KernelIR; numbers are constants in all of its lanes."""
+
+    __slots__ = ("builder", "type", "value")
+
+    def __init__(self, builder: ir.IRBuilder, value: Any, type_: Type) -> None:
+        self.builder, self.value, self.type = builder, value, type_
+
+    def like(self, value: Any, type_: Type | None = None) -> Vector:
+        """A value of this type, or of another with as many lanes."""
+        return Vector(self.builder, value, type_ or self.type)
+
+    def constant(self, number: Operand) -> Vector:
+        """A number in all lanes."""
+        if isinstance(number, Vector):
+            return number
+        scalar = ir.Constant(llvm_type(self.type.scalar), float(number) if self.type.is_float else int(number))
+        whole = [scalar] * self.type.lanes
+        return self.like(ir.Constant(llvm_type(self.type), whole) if self.type.lanes else scalar)
+
+    def _binary(self, of_floats: str, of_integers: str, right: Operand) -> Vector:
+        emit = getattr(self.builder, of_floats if self.type.is_float else of_integers)
+        return self.like(emit(self.value, self.constant(right).value))
+
+    def __add__(self, right: Operand) -> Vector:
+        return self._binary("fadd", "add", right)
+
+    def __radd__(self, left: Operand) -> Vector:
+        return self.constant(left) + self
+
+    def __sub__(self, right: Operand) -> Vector:
+        return self._binary("fsub", "sub", right)
+
+    def __rsub__(self, left: Operand) -> Vector:
+        return self.constant(left) - self
+
+    def __mul__(self, right: Operand) -> Vector:
+        return self._binary("fmul", "mul", right)
+
+    def __rmul__(self, left: Operand) -> Vector:
+        return self.constant(left) * self
+
+    def __truediv__(self, right: Operand) -> Vector:
+        return self.like(self.builder.fdiv(self.value, self.constant(right).value))
+
+    def __rtruediv__(self, left: Operand) -> Vector:
+        return self.constant(left) / self
+
+    def __neg__(self) -> Vector:
+        return self.like(self.builder.fneg(self.value)) if self.type.is_float else 0 - self
+
+    def __and__(self, right: Operand) -> Vector:
+        return self.like(self.builder.and_(self.value, self.constant(right).value))
+
+    def __or__(self, right: Operand) -> Vector:
+        return self.like(self.builder.or_(self.value, self.constant(right).value))
+
+    def __lshift__(self, count: int) -> Vector:
+        return self.like(self.builder.shl(self.value, self.constant(count).value))
+
+    def __rshift__(self, count: int) -> Vector:
+        """A shift that repeats the sign."""
+        return self.like(self.builder.ashr(self.value, self.constant(count).value))
+
+    def _compared(self, order: str, right: Operand) -> Vector:
+        emit = self.builder.fcmp_ordered if self.type.is_float else self.builder.icmp_signed
+        return self.like(emit(order, self.value, self.constant(right).value), Type("bool", self.type.lanes))
+
+    def __lt__(self, right: Operand) -> Vector:
+        """Comparisons with NaN are false."""
+        return self._compared("<", right)
+
+    def __gt__(self, right: Operand) -> Vector:
+        return self._compared(">", right)
+
+    def equals(self, right: Operand) -> Vector:
+        """Whether numbers are equal; false for NaN."""
+        return self._compared("==", right)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of a float."""
+        return _LAYOUTS[self.type.dtype]
+
+    def bits(self) -> Vector:
+        """A float's bits, as an integer."""
+        type_ = Type(self.layout.integer, self.type.lanes)
+        return self.like(self.builder.bitcast(self.value, llvm_type(type_)), type_)
+
+    def floats(self, bits: Vector) -> Vector:
+        """The float, of this one's type, that has these bits."""
+        return self.like(self.builder.bitcast(bits.value, llvm_type(self.type)))
+
+    def magnitude(self) -> Vector:
+        """The absolute value of a float."""
+        return self.floats(self.bits() & ~self.layout.sign)
+
+    def with_sign_of(self, other: Vector) -> Vector:
+        """A float that is not negative, with the sign of another."""
+        return self.floats(self.bits() | (other.bits() & self.layout.sign))
+
+    def power_of_two(self, exponent: Vector) -> Vector:
+        """2ⁿ for integers within the range of exponents, as a float of this one's type."""
+        return self.floats((exponent + self.layout.bias) << self.layout.mantissa)
+
+    def at_most(self, bound: float) -> Vector:
+        """The smaller of this and a bound; NaN stays NaN."""
+        return select(self > bound, self.constant(bound), self)
+
+    def at_least(self, bound: float) -> Vector:
+        """The larger of this and a bound; NaN stays NaN."""
+        return select(self < bound, self.constant(bound), self)
+
+    def cast(self, dtype: str) -> Vector:
+        """A float as float64 or float32."""
+        if dtype == self.type.dtype:
+            return self
+        type_ = Type(dtype, self.type.lanes)
+        emit = self.builder.fpext if dtype == "float64" else self.builder.fptrunc
+        return self.like(emit(self.value, llvm_type(type_)), type_)
+
+
+def select(condition: Vector, then: Operand, otherwise: Operand) -> Vector:
+    """One of two values, lane by lane. At least one is a vector."""
+    like = then if isinstance(then, Vector) else otherwise
+    assert isinstance(like, Vector)
+    return like.like(
+        condition.builder.select(condition.value, like.constant(then).value, like.constant(otherwise).value)
+    )
+
+
+def muladd(x: Vector, y: Operand, z: Operand) -> Vector:
+    """x · y + z, rounded once or twice."""
+    flags = ("contract",)
+    product = x.builder.fmul(x.value, x.constant(y).value, flags=flags)
+    return x.like(x.builder.fadd(product, x.constant(z).value, flags=flags))
+
+
+def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
+    """The polynomial with these coefficients, from that of the highest power on."""
+    first, *rest = coefficients
+    total = x.constant(first)
+    for coefficient in rest:
+        total = muladd(total, x, coefficient)
+    return total
+
+
+def intrinsic(name: str, *arguments: Vector) -> Vector:
+    """An intrinsic of LLVM that becomes one instruction."""
+    first = arguments[0]
+    lanes, width = first.type.lanes, first.type.dtype.removeprefix("float")
+    full = f"llvm.{name}.{f'v{lanes}' if lanes else ''}f{width}"
+    type_, module = llvm_type(first.type), first.builder.module
+    function = module.globals.get(full) or ir.Function(module, ir.FunctionType(type_, [type_] * len(arguments)), full)
+    return first.like(first.builder.call(function, [x.value for x in arguments]))

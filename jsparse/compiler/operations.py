@@ -1,0 +1,120 @@
+"""The operations of scalar expressions: the one table of their names, arguments and meanings.
+
+Infix operations are arithmetic and comparisons. All others are *functions*, printed as calls; KernelIR has a node for
+them (`kernel.nodes.Call`), and code generators give each its own code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = ["OPERATIONS", "Operation", "meaning_of"]
+
+Takes = Literal["numbers", "floats", "conditions", "alike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation.
+
+    Attributes:
+        name: the name in expressions, recipes and KernelIR.
+        arity: the number of arguments; the least one of an associative operation.
+        meaning: the operation on numpy numbers and arrays of one dtype.
+        takes: what arguments are: numbers, floats only, conditions, or "alike" for numbers and conditions.
+        gives_condition: whether the result is a condition, whatever the arguments are.
+        is_infix: whether it is printed between its arguments.
+        is_associative: whether it takes more than two arguments.
+        is_function: whether KernelIR has no node of its own for it.
+    """
+
+    name: str
+    arity: int
+    meaning: Callable[..., Any]
+    takes: Takes = "numbers"
+    gives_condition: bool = False
+    is_infix: bool = False
+    is_associative: bool = False
+    is_function: bool = False
+
+
+def meaning_of(name: str) -> Callable[..., Any]:
+    """The operation of that name on numpy numbers and arrays."""
+    return OPERATIONS[name].meaning
+
+
+def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, computed in float64 and rounded to the dtype of its arguments."""
+
+    def rounded(*arguments: Any) -> Any:
+        found = [np.asarray(x) for x in arguments]
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*(x.astype(np.float64) for x in found))).astype(found[0].dtype)[()]
+
+    return rounded
+
+
+def _logistic(x: Any) -> Any:
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, 1) / (1 + small)
+
+
+def _sign(x: Any) -> Any:
+    return np.where(x == 0, x, np.sign(x)).astype(np.asarray(x).dtype)[()]
+
+
+_FLOATS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "logistic": _logistic,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "cbrt": np.cbrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+}
+
+_ASSOCIATIVE: tuple[tuple[str, Callable[..., Any], Takes], ...] = (
+    ("+", np.add, "numbers"),
+    ("*", np.multiply, "numbers"),
+    ("min", np.minimum, "numbers"),
+    ("max", np.maximum, "numbers"),
+    ("&", np.bitwise_and, "alike"),
+    ("|", np.bitwise_or, "alike"),
+)
+
+_TABLE = (
+    *(
+        Operation(name, 2, meaning, takes, is_infix=name not in ("min", "max"), is_associative=True)
+        for name, meaning, takes in _ASSOCIATIVE
+    ),
+    Operation("-", 2, np.subtract, is_infix=True),
+    Operation("/", 2, np.true_divide, "floats", is_infix=True),
+    Operation("==", 2, np.equal, gives_condition=True, is_infix=True),
+    Operation("!=", 2, np.not_equal, gives_condition=True, is_infix=True),
+    Operation("<", 2, np.less, gives_condition=True, is_infix=True),
+    Operation("<=", 2, np.less_equal, gives_condition=True, is_infix=True),
+    Operation("select", 3, np.where, "alike"),
+    Operation("neg", 1, np.negative, is_function=True),
+    Operation("abs", 1, np.abs, is_function=True),
+    Operation("sign", 1, _sign, is_function=True),
+    Operation("not", 1, np.logical_not, "conditions", gives_condition=True, is_function=True),
+    Operation("is_finite", 1, np.isfinite, "floats", gives_condition=True, is_function=True),
+    *(Operation(name, 1, _in_float64(meaning), "floats", is_function=True) for name, meaning in _FLOATS.items()),
+    Operation("pow", 2, _in_float64(np.power), "floats", is_function=True),
+)
+
+OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _TABLE}
+"""All operations by name."""
