@@ -100,7 +100,18 @@ total[i] = shifted[i, j]
     assert (
         str(nest)
         == """\
-@@"""
+∀ i ∈ P0.0 in parallel, owned, ≥ 3,002 entries a chunk
+  most_at_i = -inf
+    acc = -inf
+      ∀ j ∈ P0.1, 8 at a time in lanes
+        acc max= A[i, j]
+    most_at_i = acc
+  ∀ j ∈ P0.1, 8 at a time in lanes
+    shifted[i, j] = A[i, j] - most_at_i
+  acc = 0
+    ∀ j ∈ P0.1, 8 at a time in lanes
+      acc += shifted[i, j]
+  total[i] = acc"""
     )
     assert [buffer.name for buffer in kernel_buffers(problem)][-2:] == ["shifted", "total"]
 
