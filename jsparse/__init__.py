@@ -102,6 +102,7 @@ from jsparse.ops.elementwise.functions import tanh as tanh
 from jsparse.ops.elementwise.functions import trunc as trunc
 from jsparse.ops.evaluate import evaluate as evaluate
 from jsparse.ops.explain import explain as explain
+from jsparse.ops.fuse import fuse as fuse
 from jsparse.ops.gradients import grad as grad
 from jsparse.ops.gradients import value_and_grad as value_and_grad
 from jsparse.ops.reductions.softmax import logsumexp as logsumexp

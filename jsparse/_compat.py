@@ -211,6 +211,19 @@ def without_dead_equations(closed: Any) -> Any:
     return closed.replace(jaxpr=live)
 
 
+def sub_jaxpr(jaxpr: Any, equations: Sequence[Any], invars: Sequence[Any], outvars: Sequence[Any]) -> Any:
+    """The closed jaxpr of some equations of a jaxpr, without those that no result depends on."""
+    whole = jaxpr.replace(constvars=[], invars=list(invars), outvars=list(outvars), eqns=list(equations))
+    live, _ = partial_eval.dce_jaxpr(whole, [True] * len(whole.outvars), instantiate=True)
+    return ClosedJaxpr(live, ())
+
+
+def used_arguments(closed: Any) -> list[bool]:
+    """For each argument of a closed jaxpr, whether a result depends on it."""
+    _, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    return list(used)
+
+
 def equation_results(jaxpr: Any, equation: Any, operands: Sequence[Any]) -> list[Any]:
     """The results of one equation of a jaxpr for these operands. Functions with derivatives of their own keep them."""
     given = {v: x for v, x in zip(equation.invars, operands, strict=True) if not isinstance(v, Literal)}

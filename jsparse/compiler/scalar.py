@@ -149,8 +149,8 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
     return frozenset()
 
 
-def replaced(value: Scalar, old: Access, new: Access) -> Scalar:
-    """The expression with one access in place of another."""
+def replaced(value: Scalar, old: Access, new: Scalar) -> Scalar:
+    """The expression with another one in place of an access."""
     match value:
         case Access():
             return new if value == old else value

@@ -13,7 +13,7 @@ from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
 
-__all__ = ["call_kernel", "custom_call", "kernel_p", "lower_kernel"]
+__all__ = ["call_kernel", "call_kernels", "custom_call", "kernel_p", "lower_kernel"]
 
 
 jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
@@ -27,27 +27,46 @@ def call_kernel(
     patterns: tuple[Pattern, ...],
     invalid: Any = None,
 ) -> jax.Array:
-    """Run a call on operands.
+    """Run a call on operands. It has one result; `call_kernels` is for several.
 
     Args:
         shape, dtype: those of the result.
         patterns: the static patterns whose arrays the call binds. They live as long as the program does.
         invalid: a bool array of shape (); where it is true, the result is NaN everywhere.
     """
-    if invalid is not None:
-        operands, call = (*operands, invalid), call.with_validity
-    result: jax.Array = kernel_p.bind(*operands, call=call, shape=shape, dtype=np.dtype(dtype), patterns=patterns)
+    (result,) = call_kernels(call, operands, [(shape, np.dtype(dtype))], patterns, invalid)
     return result
 
 
+def call_kernels(
+    call: KernelCall,
+    operands: Sequence[Any],
+    results: Sequence[tuple[tuple[int, ...], np.dtype]],
+    patterns: tuple[Pattern, ...],
+    invalid: Any = None,
+) -> list[jax.Array]:
+    """Run a call with several results, of these shapes and dtypes, on operands."""
+    if invalid is not None:
+        operands, call = (*operands, invalid), call.with_validity
+    found: list[jax.Array] = kernel_p.bind(*operands, call=call, results=tuple(results), patterns=patterns)
+    return found
+
+
 def _abstract(
-    *operands: Any, call: KernelCall, shape: tuple[int, ...], dtype: np.dtype, patterns: tuple[Pattern, ...]
+    *operands: Any,
+    call: KernelCall,
+    results: tuple[tuple[tuple[int, ...], np.dtype], ...],
+    patterns: tuple[Pattern, ...],
 ) -> Any:
-    return _compat.output_aval(shape, dtype, operands)
+    return [_compat.output_aval(shape, dtype, operands) for shape, dtype in results]
 
 
 def lower_kernel(
-    ctx: Any, *operands: Any, call: KernelCall, shape: tuple[int, ...], dtype: np.dtype, patterns: tuple[Pattern, ...]
+    ctx: Any,
+    *operands: Any,
+    call: KernelCall,
+    results: tuple[tuple[tuple[int, ...], np.dtype], ...],
+    patterns: tuple[Pattern, ...],
 ) -> Any:
     """On CPU."""
     return custom_call(ctx, operands, call, patterns)
@@ -78,4 +97,4 @@ class _KeepAlive:
         return _KeepAlive, ()
 
 
-kernel_p = _compat.make_primitive("jsparse_kernel", _abstract)
+kernel_p = _compat.make_primitive("jsparse_kernel", _abstract, multiple_results=True)

@@ -19,6 +19,7 @@ from jsparse.primitives.entries import entries_p
 from jsparse.primitives.execute import execute
 from jsparse.primitives.execute_entries import execute_entries
 from jsparse.primitives.execute_permutation import execute_permutation
+from jsparse.primitives.fused import evaluate_fused, execute_fused, fused_p
 from jsparse.primitives.kernel import kernel_p, lower_kernel
 from jsparse.primitives.map_values import compute_map, map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
@@ -40,6 +41,10 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     permute_values_p: {"cpu": lower_as(execute_permutation)},
     softmax_p: {"cpu": lower_as(compute_softmax)},
     logsumexp_p: {"cpu": lower_as(compute_logsumexp)},
+    fused_p: {
+        "cpu": lower_as(execute_fused, multiple_results=True),
+        None: lower_as(evaluate_fused, multiple_results=True),
+    },
     map_p: {None: lower_as(compute_map)},  # on every platform
     # calls of the extension, which lowerings of the others make
     routine_p: {"cpu": lower_routine},

@@ -51,12 +51,15 @@ def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVa
     return einsum_p.bind(*_compat.same_varying((x, *index)), spec=gather)
 
 
-def _exponentials(values: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar]) -> tuple[Any, Any, Any]:
+def _exponentials(
+    values: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar], has_padding: bool
+) -> tuple[Any, Any, Any]:
     """The maximum of each row (0 where it is infinite), exp(x - maximum), and the row sums of these."""
     reduced = _reduced(spec, over)
     maxima = einsum_p.bind(values, *index, spec=replace(reduced, semiring=MAXIMUM))
     finite = jnp.where(jnp.isfinite(maxima), maxima, 0)
-    powers = _without_padding(jnp.exp(values - _at_entries(finite, index, spec, over)), index, spec)
+    powers = jnp.exp(values - _at_entries(finite, index, spec, over))
+    powers = _without_padding(powers, index, spec) if has_padding else powers
     return finite, powers, einsum_p.bind(powers, *index, spec=reduced)
 
 
@@ -78,17 +81,22 @@ def _widened(values: Any) -> Any:
     return values.astype(jnp.float32) if values.dtype.itemsize < 4 else values
 
 
-def compute_softmax(values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
-    """Compute the softmax by einsums. A row whose entries are all -inf gets 0."""
-    _, powers, sums = _exponentials(_widened(values), index, spec, over)
+def compute_softmax(values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], has_padding: bool = True) -> Any:
+    """Compute the softmax by einsums. A row whose entries are all -inf gets 0.
+
+    Without `has_padding`, the values in padding may be anything: one kernel does all of it, and visits none.
+    """
+    _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
     return (powers * _at_entries(inverse, index, spec, over)).astype(values.dtype)
 
 
-def compute_logsumexp(values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
-    """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored."""
+def compute_logsumexp(
+    values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], has_padding: bool = True
+) -> Any:
+    """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored. `has_padding` is as above."""
     on_values = replace(spec, result=spec.factors[0])
-    maxima, _, sums = _exponentials(_widened(values), index, on_values, over)
+    maxima, _, sums = _exponentials(_widened(values), index, on_values, over, has_padding)
     return (maxima + jnp.log(sums)).astype(values.dtype)
 
 

@@ -131,6 +131,6 @@ def test_lowering_compares() -> None:
     jaxpr = jax.make_jaxpr(lambda A: A @ X)(A)
     spec = next(eqn.params["spec"] for eqn in jaxpr.jaxpr.eqns if "spec" in eqn.params)
     _, call = make_plan(spec, ("float32",) * 3)
-    wrong = {"call": call, "shape": (5, 4), "dtype": np.dtype(np.float32), "patterns": (A.pattern,)}
+    wrong = {"call": call, "results": (((5, 4), np.dtype(np.float32)),), "patterns": (A.pattern,)}
     with pytest.raises(ValueError, match="Expected buffer"):
         jax.jit(lambda *x: kernel_p.bind(*x, **wrong)).lower(A.values, X)

@@ -1,0 +1,50 @@
+"""`fuse`: chains of sparse operations as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import jax
+
+from jsparse import _compat
+from jsparse.primitives.fused import run_fused
+
+__all__ = ["fuse"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def fuse(function: F) -> F:
+    """Compile chains of sparse operations in a function into one kernel each.
+
+    A chain is a run of einsums, of which some lie on a pattern, elementwise functions, reductions over stored entries,
+    softmax, and elementwise functions of the dense result. Values on a pattern between them then take the memory of one
+    row, and are computed anew for derivatives. What cannot be fused runs as it does without `fuse`.
+
+        >>> @jsparse.fuse
+        ... def attention(q, k, v):
+        ...     scores = jsparse.einsum("id,jd->ij", q, k, out_format=pattern)
+        ...     return jsparse.softmax(scores * 0.125) @ v
+
+    The function is jitted. Its arguments and results are pytrees of arrays, sparse tensors among them. Derivatives are
+    those of the function as it is written. All transformations of JAX apply.
+    """
+
+    @wraps(function)
+    def fused(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        out_tree: list[Any] = []
+
+        def flat(*values: Any) -> list[Any]:
+            given, named = jax.tree.unflatten(tree, values)
+            results, found = jax.tree.flatten(function(*given, **named))
+            out_tree.append(found)
+            return results
+
+        closed = jax.make_jaxpr(flat)(*leaves)
+        results = run_fused(_compat.without_constants(closed), [*leaves, *closed.consts])
+        return jax.tree.unflatten(out_tree[-1], results)
+
+    return jax.jit(fused)  # type: ignore[return-value]

@@ -1,0 +1,149 @@
+"""Drafts: statements of a chain whose index variables are nodes, and the arrays that they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from jsparse.compiler.scalar import Scalar
+from jsparse.compiler.semiring import Add
+from jsparse.notation import Access
+from jsparse.primitives.chain.variables import Node, Variables
+from jsparse.primitives.spec import PatternAccess
+
+__all__ = ["ChainError", "Draft", "Drafts", "UnusedConditionError", "View", "Walk", "node_of", "read"]
+
+
+class ChainError(Exception):
+    """The reason why an equation cannot be part of a chain."""
+
+
+class UnusedConditionError(ChainError):
+    """A chain ends with a condition, which has no array. An operation that selects by it may follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An array of a chain, as axes of the tensor that holds its elements.
+
+    Attributes:
+        tensor: the name of the tensor.
+        home: the node of each axis of the tensor, without axes of size 1. None of an operand, which may be read by
+            different variables.
+        axes: for each axis of the array, the number of the tensor's axis; None for one along which elements repeat.
+        shape: the shape of the array.
+    """
+
+    tensor: str
+    home: tuple[Node, ...] | None
+    axes: tuple[int | None, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A pattern with the nodes of its levels.
+
+    Attributes:
+        access: the pattern.
+        index: what identifies the index arrays of a dynamic pattern: the variables of the jaxpr.
+        levels, lead: the nodes of its levels, and of its leading batch axes.
+    """
+
+    access: PatternAccess
+    index: tuple[object, ...]
+    levels: tuple[Node, ...]
+    lead: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """`tensor[nodes] ⊕= value` over the entries of some walks. Indices of accesses are nodes, as text.
+
+    Attributes:
+        dtype: the tensor's dtype. What is bool is a condition, and has no array.
+    """
+
+    tensor: str
+    nodes: tuple[Node, ...]
+    value: Scalar
+    dtype: str
+    add: Add = "+"
+    walks: tuple[int, ...] = ()
+
+    @property
+    def access(self) -> Access:
+        """The access to what it writes."""
+        return Access(self.tensor, tuple(map(str, self.nodes)))
+
+    def with_value(self, value: Scalar) -> Draft:
+        """The draft with another value."""
+        return replace(self, value=value)
+
+
+@dataclass
+class Drafts:
+    """The statements of a chain so far.
+
+    Attributes:
+        variables: the index variables.
+        walks: the patterns that are walked.
+        statements: the statements, in order.
+        operands: operand name → what is passed for it, and its shape without axes of size 1 and its dtype.
+    """
+
+    variables: Variables = field(default_factory=Variables)
+    walks: list[Walk] = field(default_factory=list)
+    statements: list[Draft] = field(default_factory=list)
+    operand_nodes: dict[str, list[tuple[Node, ...]]] = field(default_factory=dict)
+
+    def fresh(self) -> str:
+        """A name for a new tensor."""
+        return f"T{len(self.statements)}"
+
+    def walk(
+        self, access: PatternAccess, index: tuple[object, ...], levels: tuple[Node, ...], lead: tuple[Node, ...]
+    ) -> int:
+        """The number of the walk over a pattern by these nodes. Where it can be one that is there already, it is."""
+        for number, known in enumerate(self.walks):
+            alike = known.access.pattern == access.pattern and known.index == index and len(known.lead) == len(lead)
+            pairs = list(zip((*known.lead, *known.levels), (*lead, *levels), strict=True)) if alike else []
+            if alike and self.variables.unite(pairs):
+                return number
+        self.walks.append(Walk(access, index, levels, lead))
+        return len(self.walks) - 1
+
+
+def read(drafts: Drafts, view: View, nodes: tuple[Node | None, ...]) -> Access:
+    """The access to an array by the nodes of an equation, which become those of the array's home where they can.
+
+    Raises ChainError if slots of a pattern are read at other entries than they were written.
+    """
+    variables, count = drafts.variables, sum(axis is not None for axis in view.axes)
+    index: list[Node | None] = [None] * (len(view.home) if view.home is not None else count)
+    for axis, node in zip(view.axes, nodes, strict=True):
+        if axis is None:
+            continue
+        assert node is not None
+        index[axis] = node
+        if view.home is None:
+            continue
+        if not variables.unite([(view.home[axis], node)]):
+            if variables.slots(view.home[axis]) is not None or variables.slots(node) is not None:
+                raise ChainError("values on a pattern are read at other entries than they are computed at")
+        else:
+            index[axis] = view.home[axis]
+    if any(node is None for node in index):
+        raise ChainError("part of an array is read")
+    found = tuple(node for node in index if node is not None)
+    if view.home is None:
+        drafts.operand_nodes.setdefault(view.tensor, []).append(found)
+    return Access(view.tensor, tuple(map(str, found)))
+
+
+def node_of(index: object) -> Node:
+    """The node that an index of an access stands for."""
+    return int(str(index))
+
+
+Rename = Callable[[Access], Scalar]

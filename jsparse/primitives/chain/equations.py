@@ -1,0 +1,246 @@
+"""Drafts of a jaxpr's equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+
+from jsparse.compiler.scalar import Apply, Number, Scalar
+from jsparse.compiler.statement import product_statement
+from jsparse.notation import Access
+from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read
+from jsparse.primitives.chain.variables import Node, Slots
+from jsparse.primitives.elementwise_function import ELEMENTWISE
+from jsparse.primitives.scalar_of import scalar_of
+from jsparse.primitives.spec import Spec, Term
+
+__all__ = ["Value", "draft_equation", "view_of"]
+
+Value: TypeAlias = View | Number
+Rule: TypeAlias = Callable[[Drafts, Any, Sequence[Value]], Sequence[Value]]
+
+
+def draft_equation(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """The results of an equation; its statements are added to the drafts. Raises ChainError if it has none."""
+    name = equation.primitive.name
+    rule = RULES.get(name) or (_elementwise if name in ELEMENTWISE else None)
+    if rule is None:
+        raise ChainError(f"'{name}' is no operation of kernels")
+    return rule(drafts, equation, operands)
+
+
+def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...], is_operand: bool = False) -> View:
+    """The view of a whole tensor, whose axes are those of the array without axes of size 1."""
+    axes: list[int | None] = []
+    for node in nodes:
+        axes.append(None if node is None else sum(axis is not None for axis in axes))
+    home = None if is_operand else tuple(node for node in nodes if node is not None)
+    return View(tensor, home, tuple(axes), shape)
+
+
+def _add(drafts: Drafts, equation: Any, nodes: tuple[Node | None, ...], make: Callable[[Access], Draft]) -> Value:
+    (out,) = equation.outvars
+    name = drafts.fresh()
+    kept = tuple(node for node in nodes if node is not None)
+    drafts.statements.append(make(Access(name, tuple(map(str, kept)))))
+    return view_of(name, nodes, out.aval.shape)
+
+
+def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """One statement: a sum of products on the walks of the spec."""
+    spec: Spec = equation.params["spec"]
+    if spec.mask is not None or spec.schedule is not None:
+        raise ChainError("a product under a condition, or with a schedule, has a kernel of its own")
+    if any(jax.numpy.issubdtype(x.aval.dtype, np.complexfloating) for x in (*equation.invars, *equation.outvars)):
+        raise ChainError("complex numbers are computed in parts")
+    sizes = dict(spec.sizes)
+    nodes = {v: drafts.variables.new(size) for v, size in spec.sizes}
+    drafts.variables.separate(node for v, node in nodes.items() if sizes[v] > 1)
+    counts = [len(spec.factors), *(walk.operand_count for walk in spec.walks)]
+    index = _split(equation.invars[counts[0] :], counts[1:])
+    walks = tuple(
+        drafts.walk(walk, tuple(arrays), tuple(nodes[v] for v in walk.indices), tuple(nodes[v] for v in walk.lead))
+        for walk, arrays in zip(spec.walks, index, strict=True)
+    )
+
+    def of(term: Term) -> tuple[Node | None, ...]:
+        before = tuple(nodes[v] if sizes[v] > 1 else None for v in term.before)
+        if term.on is None:
+            return before
+        behind = tuple(nodes[v] for v in term.behind if sizes[v] > 1)
+        size = spec.shape(term)[-1]
+        if size == 1:
+            raise ChainError("a pattern with one entry is not worth a kernel")
+        levels = tuple(nodes[v] for v in spec.walks[term.on].indices)
+        return (*before, drafts.variables.new(size, Slots(walks[term.on], levels, behind)))
+
+    factors = [_read(drafts, x, of(term)) for x, term in zip(operands, spec.factors, strict=False)]
+    target = of(spec.result)
+    dtypes = [x.aval.dtype.name for x in (*equation.outvars, *equation.invars[: len(factors)])]
+
+    def make(access: Access) -> Draft:
+        value = product_statement(access, factors, (), dtypes, spec.semiring).value
+        assert value is not None
+        own = tuple(node for node in target if node is not None)
+        return Draft(access.tensor, own, value, dtypes[0], spec.semiring.add, walks)
+
+    return [_add(drafts, equation, target, make)]
+
+
+def _read(drafts: Drafts, value: Value, nodes: tuple[Node | None, ...]) -> Access:
+    if not isinstance(value, View):
+        raise ChainError("a product has a literal factor")
+    return read(drafts, value, nodes)
+
+
+def _split(items: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
+    found, start = [], 0
+    for count in counts:
+        found.append(items[start : start + count])
+        start += count
+    return found
+
+
+def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """One statement with an element for each element of the result."""
+    avals = [jax.ShapeDtypeStruct((), v.aval.dtype) for v in equation.invars]
+    closed = jax.make_jaxpr(lambda *x: equation.primitive.bind(*x, **equation.params))(*avals)
+    return [_pointwise(drafts, equation, closed, operands)]
+
+
+def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """One statement, like an elementwise operation. In a kernel padding is not visited."""
+    function = equation.params["function"]
+    return [_pointwise(drafts, equation, function.jaxpr, operands[: function.arity])]
+
+
+def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Value]) -> Value:
+    (out,) = equation.outvars
+    shape = out.aval.shape
+    views = [x for x in operands if isinstance(x, View)]
+    nodes = tuple(_axis(drafts, views, n, size) for n, size in enumerate(shape))
+    drafts.variables.separate(node for node in nodes if node is not None)
+
+    def argument(x: Value, dtype: Any) -> Scalar:
+        if isinstance(x, Number):
+            return x
+        aligned = (None,) * (len(shape) - len(x.shape)) if not x.shape else ()
+        found = read(drafts, View(x.tensor, x.home, (*aligned, *x.axes), x.shape), nodes)
+        return Apply("!=", (found, Number(0))) if dtype == np.bool_ and x.home is None else found
+
+    given = [argument(x, aval.dtype) for x, aval in zip(operands, closed.in_avals, strict=True)]
+    value = scalar_of(closed, given)
+    if isinstance(value, str):
+        raise ChainError(value)
+    own = tuple(node for node in nodes if node is not None)
+    dtype = out.aval.dtype.name
+    return _add(drafts, equation, nodes, lambda a: Draft(a.tensor, own, value, dtype))
+
+
+def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node | None:
+    """The node of an axis of an elementwise result: that of an operand that is computed in the chain, or a new one."""
+    if size == 1:
+        return None
+    for view in views:
+        axis = view.axes[number] if view.shape else None
+        if axis is not None and view.home is not None:
+            return view.home[axis]
+    return drafts.variables.new(size)
+
+
+def _same(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    return [operands[0]]
+
+
+def _broadcast(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """The same elements, repeated along new axes and axes of size 1."""
+    (x,) = operands
+    if isinstance(x, Number):
+        return [x]
+    shape, at = equation.params["shape"], equation.params["broadcast_dimensions"]
+    axes: list[int | None] = [None] * len(shape)
+    for axis, number in zip(x.axes, at, strict=True):
+        axes[number] = axis
+    return [View(x.tensor, x.home, tuple(axes), tuple(shape))]
+
+
+def _reshape(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """The same elements with other axes of size 1. Raises ChainError if other axes change."""
+    (x,) = operands
+    if isinstance(x, Number):
+        return [x]
+    (out,) = equation.outvars
+    shape = out.aval.shape
+    if [n for n in shape if n != 1] != [n for n in x.shape if n != 1]:
+        raise ChainError(f"axes are reshaped from {x.shape} to {shape}")
+    kept = iter([axis for axis, size in zip(x.axes, x.shape, strict=True) if size != 1])
+    return [View(x.tensor, x.home, tuple(None if size == 1 else next(kept) for size in shape), shape)]
+
+
+def _transpose(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    (x,) = operands
+    assert isinstance(x, View)
+    order = equation.params["permutation"]
+    return [View(x.tensor, x.home, tuple(x.axes[n] for n in order), tuple(x.shape[n] for n in order))]
+
+
+def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """One statement that sums a dense array over some of its axes, or takes the maximum."""
+    (x,) = operands
+    add: Any = {"reduce_sum": "+", "reduce_max": "max", "reduce_min": "min"}[equation.primitive.name]
+    (out,) = equation.outvars
+    if not isinstance(x, View) or any(axis is None and size > 1 for axis, size in zip(x.axes, x.shape, strict=True)):
+        raise ChainError("repeated elements are reduced")
+    nodes = tuple(_axis(drafts, [x], n, size) for n, size in enumerate(x.shape))
+    drafts.variables.separate(node for node in nodes if node is not None)
+    value = read(drafts, x, nodes)
+    if any(node is not None and drafts.variables.slots(node) is not None for node in nodes):
+        raise ChainError("all stored entries are reduced to a number")
+    kept = tuple(node for n, node in enumerate(nodes) if n not in equation.params["axes"])
+    own, dtype = tuple(node for node in kept if node is not None), out.aval.dtype.name
+    return [_add(drafts, equation, kept, lambda a: Draft(a.tensor, own, value, dtype, add))]
+
+
+def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
+    """One statement: a product of dense arrays."""
+    ((left, right), (left_batch, right_batch)) = equation.params["dimension_numbers"]
+    x, y = operands
+    if not (isinstance(x, View) and isinstance(y, View)):
+        raise ChainError("a product has a literal factor")
+    new = drafts.variables.new
+    of_x: list[Node | None] = [new(size) if size > 1 else None for size in x.shape]
+    of_y: list[Node | None] = [new(size) if size > 1 else None for size in y.shape]
+    for a, b in zip((*left, *left_batch), (*right, *right_batch), strict=True):
+        of_y[b] = of_x[a]
+    rest_x = [of_x[n] for n in range(len(of_x)) if n not in (*left, *left_batch)]
+    rest_y = [of_y[n] for n in range(len(of_y)) if n not in (*right, *right_batch)]
+    target = (*(of_x[n] for n in left_batch), *rest_x, *rest_y)
+    drafts.variables.separate({node for node in (*of_x, *of_y) if node is not None})
+    factors = (read(drafts, x, tuple(of_x)), read(drafts, y, tuple(of_y)))
+    own, dtype = tuple(node for node in target if node is not None), equation.outvars[0].aval.dtype.name
+    return [_add(drafts, equation, target, lambda a: Draft(a.tensor, own, Apply("*", factors), dtype))]
+
+
+RULES: dict[str, Rule] = {
+    "jsparse_einsum": _einsum,
+    "jsparse_map": _map,
+    "add_any": _elementwise,
+    "name": _same,
+    "copy": _same,
+    "copy_p": _same,
+    "stop_gradient": _same,
+    "optimization_barrier": _same,
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "transpose": _transpose,
+    "reduce_sum": _reduction,
+    "reduce_max": _reduction,
+    "reduce_min": _reduction,
+    "dot_general": _dot,
+}
+"""What each primitive does; elementwise ones that are not listed have a statement each."""

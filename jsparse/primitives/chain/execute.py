@@ -1,0 +1,78 @@
+"""The CPU lowering of a chain: one kernel call."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.memo import remembered
+from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
+from jsparse.compiler.schedule.statements import plan_statements
+from jsparse.compiler.timing import stage
+from jsparse.formats import DynamicType
+from jsparse.primitives.chain.drafts import ChainError
+from jsparse.primitives.chain.expand import expanded
+from jsparse.primitives.chain.translate import Chain, Result, translated
+from jsparse.primitives.kernel import call_kernels
+from jsparse.primitives.movement import bound_names, static_patterns
+from jsparse.primitives.routine import checked
+from jsparse.settings import config
+
+__all__ = ["chain_of", "execute_chain"]
+
+
+def chain_of(closed: Any) -> Chain | ChainError:
+    """The chain of a closed jaxpr, or the reason why it is none."""
+    return translated(expanded(closed))
+
+
+@remembered(maxsize=256)
+def _call(chain: Chain, backend: str) -> KernelCall:
+    stored = tuple(walk.stored for walk in chain.walks)
+    with stage("schedule"):
+        schedules = plan_statements(chain.problem, stored)
+    return call_of(chain.problem, schedules, bound_names(chain.walks, stored), backend)
+
+
+def execute_chain(*operands: Any, closed: Any) -> list[Any]:
+    """Run a closed jaxpr as one kernel. Raises ChainError if it is no chain."""
+    chain = chain_of(closed)
+    if isinstance(chain, ChainError):
+        raise chain
+    given = [operands[x.number].reshape(x.shape) for x in chain.operands]
+    index: list[Any] = []
+    for walk, numbers in zip(chain.walks, chain.index, strict=True):
+        if isinstance(walk.pattern, DynamicType):
+            own = [operands[n] for n in numbers][: walk.array_counts[0]]
+            index += checked(own, walk.pattern)
+    shapes = [(shape, np.dtype(t.dtype)) for shape, t in zip(chain.shapes, chain.problem.results, strict=True)]
+    call = _call(chain, config.backend)
+    found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), _overflowed(chain, operands))
+    return [_placed(result, found, operands) for result in chain.results]
+
+
+def _overflowed(chain: Chain, operands: Any) -> Any:
+    """Whether a dynamic pattern overflowed; None if none can."""
+    flags = []
+    for walk, numbers in zip(chain.walks, chain.index, strict=True):
+        limit = walk.pattern.limit if isinstance(walk.pattern, DynamicType) else None
+        if limit is not None:
+            last, capacity = limit
+            flags.append(jnp.any(operands[numbers[last]][..., -1] > capacity))
+    return reduce(or_, flags) if flags else None
+
+
+def _placed(result: Result, found: list[Any], operands: Any) -> Any:
+    """A result of the chain: axes of the kernel's result in their order, repeated where it does not depend on them."""
+    if result.number is None:
+        x = operands[result.argument]
+        x = x.reshape([size for size in x.shape if size != 1])
+    else:
+        x = found[result.number]
+    kept = [axis for axis in result.axes if axis is not None]
+    sizes = [1 if axis is None else size for axis, size in zip(result.axes, result.shape, strict=True)]
+    return jnp.broadcast_to(jnp.transpose(x, kept).reshape(sizes), result.shape)

@@ -1,0 +1,71 @@
+"""Jaxprs without calls, and without operations that consist of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+
+from jsparse import _compat
+from jsparse.base.memo import remembered
+from jsparse.primitives.softmax import compute_logsumexp, compute_softmax
+
+__all__ = ["expanded", "flattened"]
+
+CALLS = ("jit", "pjit", "closed_call", "core_call")
+WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
+COMPOSED: dict[str, Callable[..., Any]] = {
+    "jsparse_softmax": partial(compute_softmax, has_padding=False),
+    "jsparse_logsumexp": partial(compute_logsumexp, has_padding=False),
+}
+
+
+@remembered(maxsize=256)
+def flattened(closed: Any) -> Any:
+    """The closed jaxpr with the equations of jitted functions in place of their calls.
+
+    Functions with derivatives of their own stay calls.
+    """
+    return _traced(closed, {}, CALLS)
+
+
+@remembered(maxsize=256)
+def expanded(closed: Any) -> Any:
+    """The jaxpr without any calls, and with products and elementwise functions of entries in place of softmax and
+    logsumexp. Its derivatives may differ."""
+    every = (*CALLS, *WITH_DERIVATIVES)
+    return _traced(_traced(closed, COMPOSED, every), {}, every)
+
+
+def _traced(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:
+    def function(*args: Any) -> Any:
+        return _run(closed.jaxpr, closed.consts, args, composed, calls)
+
+    return _compat.without_constants(jax.make_jaxpr(function)(*closed.in_avals))
+
+
+def _run(
+    jaxpr: Any,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    composed: dict[str, Callable[..., Any]],
+    calls: Sequence[str],
+) -> list[Any]:
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+
+    def value(v: Any) -> Any:
+        return _compat.literal(v) if isinstance(v, _compat.Literal) else env[v]
+
+    for equation in jaxpr.eqns:
+        operands, name = [value(v) for v in equation.invars], equation.primitive.name
+        if name in calls:
+            inner = _compat.closed(next(iter(_compat.jaxprs_in(equation.params))))
+            found = _run(inner.jaxpr, inner.consts, operands, composed, calls)
+        elif name in composed:
+            found = [composed[name](*operands, **equation.params)]
+        else:
+            found = _compat.equation_results(jaxpr, equation, operands)
+        env.update(zip(equation.outvars, found, strict=True))
+    return [value(v) for v in jaxpr.outvars]

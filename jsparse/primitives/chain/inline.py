@@ -1,0 +1,107 @@
+"""Inlining: statements that compute one element at each point become part of the only statement that reads them there.
+
+    S[i, j] = A[i, j] - m[i]
+    E[i, j] = exp(S[i, j])        →        E[i, j] = exp(A[i, j] - m[i])
+
+A statement that sums over further variables would compute the element again and again, so it keeps the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jsparse.compiler.scalar import Let, Local, Scalar, accesses_of, replaced
+from jsparse.notation import Access
+from jsparse.primitives.chain.drafts import Draft, Drafts, UnusedConditionError, node_of
+from jsparse.primitives.chain.variables import Node
+
+__all__ = ["inlined", "points"]
+
+
+def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
+    """The statements that are left. `results` are the tensors that have to be written."""
+    left = [_settled(drafts, draft) for draft in drafts.statements]
+    for draft in list(left):
+        if draft.tensor in results or not _is_pointwise(drafts, draft):
+            continue
+        number = next(n for n, other in enumerate(left) if other.tensor == draft.tensor)
+        draft = left[number]
+        readers = [n for n, other in enumerate(left) if _reads(other, draft)]
+        is_condition = draft.dtype == "bool"
+        if (len(readers) == 1 or is_condition) and all(_fits(drafts, draft, left[n]) for n in readers):
+            for n in readers:
+                left[n] = left[n].with_value(_put(left[n].value, draft))
+            del left[number]
+    left = _live(left, results)
+    condition = next((draft for draft in left if draft.dtype == "bool"), None)
+    if condition is not None:
+        raise UnusedConditionError("an array of bool is computed for several statements")
+    return left
+
+
+def _is_pointwise(drafts: Drafts, draft: Draft) -> bool:
+    """Whether each element is computed at one point."""
+    variables = drafts.variables
+    found = {n for node in draft.nodes for n in _parts(drafts, node)}
+    return points(drafts, draft) == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
+
+
+def _parts(drafts: Drafts, node: Node) -> tuple[Node, ...]:
+    slots = drafts.variables.slots(node)
+    return (node,) if slots is None else (*drafts.walks[slots.walk].levels, *slots.behind)
+
+
+def _settled(drafts: Drafts, draft: Draft) -> Draft:
+    """The draft with the representatives of all nodes, and with the walks of the slots that it runs over."""
+    find = drafts.variables.find
+    value = draft.value
+    for access in dict.fromkeys(accesses_of(value)):
+        settled = Access(access.tensor, tuple(str(find(node_of(index))) for index in access.indices))
+        value = replaced(value, access, settled)
+    nodes = tuple(map(find, draft.nodes))
+    every = [*nodes, *(node_of(index) for access in accesses_of(value) for index in access.indices)]
+    own = [slots.walk for node in every if (slots := drafts.variables.slots(node)) is not None]
+    walks = tuple(dict.fromkeys((*draft.walks, *own)))
+    return Draft(draft.tensor, nodes, value, draft.dtype, draft.add, walks)
+
+
+def points(drafts: Drafts, draft: Draft) -> frozenset[Node]:
+    """The nodes of all index variables that a statement loops over."""
+    variables = drafts.variables
+    found: set[Node] = set()
+    for node in (*draft.nodes, *(node_of(index) for access in accesses_of(draft.value) for index in access.indices)):
+        slots = variables.slots(node)
+        found.update((node,) if slots is None else slots.behind)
+    for number in draft.walks:
+        found.update((*drafts.walks[number].levels, *drafts.walks[number].lead))
+    return frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
+
+
+def _reads(reader: Draft, draft: Draft) -> bool:
+    return any(access.tensor == draft.tensor for access in accesses_of(reader.value))
+
+
+def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
+    """Whether the reader computes at the same points, in a dtype of the same kind, and reads the element there."""
+    alike = all(access == draft.access for access in accesses_of(reader.value) if access.tensor == draft.tensor)
+    kinds = {np.dtype(x).kind for x in (draft.dtype, reader.dtype) if x != "bool" and x != "bfloat16"}
+    return alike and len(kinds) <= 1 and points(drafts, draft) == points(drafts, reader)
+
+
+def _put(value: Scalar, draft: Draft) -> Scalar:
+    """The expression with the statement's value in place of its element, computed once."""
+    if accesses_of(value).count(draft.access) == 1 or draft.dtype == "bool":
+        return replaced(value, draft.access, draft.value)
+    return Let(draft.tensor, draft.value, replaced(value, draft.access, Local(draft.tensor)))
+
+
+def _live(left: Sequence[Draft], results: Sequence[str]) -> list[Draft]:
+    """The statements whose targets are results, or are read by one of them."""
+    wanted, found = set(results), list[Draft]()
+    for draft in reversed(left):
+        if draft.tensor in wanted:
+            found.insert(0, draft)
+            wanted.update(access.tensor for access in accesses_of(draft.value))
+    return found

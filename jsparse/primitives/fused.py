@@ -1,0 +1,164 @@
+"""`fused`: several operations as one, which becomes one kernel.
+
+Its parameter is a closed jaxpr. Derivatives and batches are those of the jaxpr as it is written, with the custom rules
+of functions inside:
+
+    JVP        (R, statistics) = fused(J')(x),  dR = fused(dJ)(x, statistics, dx)
+    transpose  the transpose of the jaxpr in its linear arguments, fused again
+    batch      the batched jaxpr, fused again
+
+J' gives the reductions of J besides, such as the maximum and the sum of each row of a softmax. dJ takes them as
+operands, and computes from them what it needs of values on the pattern: so nothing with an element for each stored
+entry is kept between the forward and the backward pass (as in FlashAttention; Dao et al., NeurIPS 2022). A derivative
+is one operation, since only a whole one is linear in its tangents. What is not one chain any more after a
+transformation is cut into several when it is lowered (`primitives/chain/grouping.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse import _compat
+from jsparse.base.memo import remembered
+from jsparse.primitives.chain.execute import execute_chain
+from jsparse.primitives.chain.expand import expanded
+from jsparse.primitives.chain.grouping import refusal, run_groups
+
+__all__ = ["evaluate_fused", "execute_fused", "fused_p", "run_fused"]
+
+
+def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
+    """Evaluate a closed jaxpr, with chains of its operations fused."""
+    return run_groups(closed, operands, lambda chain, given: fused_p.bind(*_compat.same_varying(given), closed=chain))
+
+
+def execute_fused(*operands: Any, closed: Any) -> list[Any]:
+    """The lowering on CPU: one kernel, or several for what is no chain."""
+    if refusal(closed) is None:
+        return execute_chain(*operands, closed=closed)
+    return run_groups(closed, operands, lambda chain, given: execute_chain(*given, closed=chain))
+
+
+def evaluate_fused(*operands: Any, closed: Any) -> list[Any]:
+    """The lowering on other platforms: operation by operation."""
+    return _compat.evaluated(closed, operands)
+
+
+def _abstract(*operands: Any, closed: Any) -> Any:
+    return [_compat.output_aval(aval.shape, aval.dtype, operands) for aval in closed.out_avals]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any:
+    active = tuple(type(t) is not _compat.Zero for t in tangents)
+    first, second, count = _linearized(closed, active)
+    found = fused_p.bind(*_compat.same_varying(primals), closed=first)
+    outs, statistics = found[:count], found[count:]
+    changes = [t for t, is_active in zip(tangents, active, strict=True) if is_active]
+    differentiable = [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in closed.out_avals]
+    slopes = iter(fused_p.bind(*_compat.same_varying([*primals, *statistics, *changes]), closed=second))
+    zeros = [_compat.add_tangents((), out) for out in outs]
+    return outs, [next(slopes) if d else zero for d, zero in zip(differentiable, zeros, strict=True)]
+
+
+@remembered(maxsize=256)
+def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
+    """The jaxprs of the JVP: arguments → results and statistics; arguments, statistics, tangents → tangents. The last
+    result is the number of results."""
+    count = len(closed.in_avals)
+    results = [n for n, aval in enumerate(closed.out_avals) if jnp.issubdtype(aval.dtype, jnp.inexact)]
+
+    def both(*args: Any) -> Any:
+        given, changes = args[:count], args[count:]
+
+        def of_active(*chosen: Any) -> Any:
+            rest = iter(chosen)
+            return _compat.evaluated(closed, [next(rest) if a else x for x, a in zip(given, active, strict=True)])
+
+        outs, slopes = jax.jvp(of_active, tuple(x for x, a in zip(given, active, strict=True) if a), changes)
+        return [*outs, *(slopes[n] for n in results)]
+
+    avals = [aval for aval, is_active in zip(closed.in_avals, active, strict=True) if is_active]
+    jaxpr = expanded(jax.make_jaxpr(both)(*closed.in_avals, *avals)).jaxpr
+    unknown, known = set(jaxpr.invars[count:]), list[Any]()
+    statistics = list[Any]()
+    for equation in jaxpr.eqns:
+        if unknown.isdisjoint(v for v in equation.invars if not isinstance(v, _compat.Literal)):
+            known.append(equation)
+            statistics += equation.outvars if _reduces(equation) else []
+        else:
+            unknown.update(equation.outvars)
+    outs, slopes = jaxpr.outvars[: len(closed.out_avals)], jaxpr.outvars[len(closed.out_avals) :]
+    others = [equation for equation in jaxpr.eqns if equation.outvars[0] not in statistics]
+    given, changes = jaxpr.invars[:count], jaxpr.invars[count:]
+    used = _compat.used_arguments(_compat.sub_jaxpr(jaxpr, others, [*given, *statistics, *changes], slopes))
+    kept = [v for v, is_used in zip(statistics, used[count:], strict=False) if is_used]
+    first = _compat.sub_jaxpr(jaxpr, known, given, [*outs, *kept])
+    second = _compat.sub_jaxpr(jaxpr, others, [*given, *kept, *changes], slopes)
+    return first, second, len(outs)
+
+
+def _reduces(equation: Any) -> bool:
+    """Whether an equation sums stored entries up into a dense array."""
+    if equation.primitive.name != "jsparse_einsum":
+        return False
+    spec = equation.params["spec"]
+    return spec.result.on is None and bool(spec.walks)
+
+
+def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[Any]:
+    linear = tuple(_compat.is_undefined(x) for x in operands)
+    live = tuple(type(ct) is not _compat.Zero for ct in cotangents)
+    known = [x for x, is_linear in zip(operands, linear, strict=True) if not is_linear]
+    given = [ct for ct, is_live in zip(cotangents, live, strict=True) if is_live]
+    found = iter(fused_p.bind(*_compat.same_varying([*known, *given]), closed=_transposed(closed, linear, live)))
+    return [next(found) if is_linear else None for is_linear in linear]
+
+
+@remembered(maxsize=256)
+def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -> Any:
+    """The jaxpr: the arguments that are not linear, the live cotangents → the cotangents of linear arguments."""
+    count = linear.count(False)
+
+    def transpose(*args: Any) -> Any:
+        known, given = args[:count], args[count:]
+
+        def of_linear(*unknown: Any) -> Any:
+            left, right = iter(unknown), iter(known)
+            found = _compat.evaluated(closed, [next(left) if is_linear else next(right) for is_linear in linear])
+            return [x for x, is_live in zip(found, live, strict=True) if is_live]
+
+        avals = [aval for aval, is_linear in zip(closed.in_avals, linear, strict=True) if is_linear]
+        return jax.linear_transpose(of_linear, *avals)(list(given))
+
+    avals = [aval for aval, is_linear in zip(closed.in_avals, linear, strict=True) if not is_linear]
+    cotangents = [aval for aval, is_live in zip(closed.out_avals, live, strict=True) if is_live]
+    return _compat.without_constants(jax.make_jaxpr(transpose)(*avals, *cotangents))
+
+
+def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, closed: Any) -> Any:
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    return fused_p.bind(*_compat.same_varying(operands), closed=_batched(closed, tuple(axes), size)), [0] * len(
+        closed.out_avals
+    )
+
+
+@remembered(maxsize=256)
+def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
+    avals = []
+    for aval, axis in zip(closed.in_avals, axes, strict=True):
+        shape = list(aval.shape)
+        if axis is not None:
+            shape.insert(axis, size)
+        avals.append(jax.ShapeDtypeStruct(shape, aval.dtype))
+    function = jax.vmap(lambda *x: _compat.evaluated(closed, x), axes, axis_size=size)
+    return _compat.without_constants(jax.make_jaxpr(function)(*avals))
+
+
+fused_p = _compat.make_primitive("jsparse_fused", _abstract, multiple_results=True)
+_compat.register_jvp(fused_p, _jvp)
+_compat.register_transpose(fused_p, _transpose)
+_compat.register_batching(fused_p, _batch)
