@@ -124,7 +124,7 @@ class PatternType:
         return arrays[before : before + len(self.levels[level].kind.arrays)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorType:
     """The storage of a tensor: the dtype of its elements and its storage axes.
 
@@ -138,7 +138,7 @@ class TensorType:
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}{''.join(f'[{axis}]' for axis in self.axes)}"
 
-    @property
+    @lazy
     def positions(self) -> Positions | None:
         """The axis over a pattern's positions, if there is one."""
         return next((axis for axis in self.axes if isinstance(axis, Positions)), None)

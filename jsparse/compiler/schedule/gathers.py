@@ -80,11 +80,14 @@ class GatheredRows:
         """
         leaf = entries[-1]
         bound = min(entries[last], leaf)
-        segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
-        again = (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
-        new = bound * (line_cost(nest, self.columns, self.item, self.rows) + again)
-        known = (leaf - bound) * self.turns * line_cost(nest, self.columns, self.item, self.block)
-        return self.own * self.block * lines_of(self.columns, self.item) * (new + known)
+        line = line_cost(nest, self.columns, self.item, self.rows)
+        if self.turns != 1:
+            segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
+            line += (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
+        lines = bound * line
+        if leaf != bound:
+            lines += (leaf - bound) * self.turns * line_cost(nest, self.columns, self.item, self.block)
+        return self.own * self.block * lines_of(self.columns, self.item) * lines
 
     def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
         """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per

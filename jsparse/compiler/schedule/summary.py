@@ -31,6 +31,7 @@ OF_PROBLEM = (
 OF_VECTOR = (*OF_PROBLEM, "vector", "scalar", "free_dense_vars", "contracted", "moved_dense")
 OF_ORDER = (
     *OF_VECTOR, "walk", "tail", "head", "scatters", "inner_lanes", "saves_in_lanes", "gathered", "single", "entry_vars",
+    "fused", "positions",
 )  # fmt: skip
 # What depends on the dtypes and on the storage orders of the problem.
 OF_STORAGE = ("itemsize", "moved_dense", "single", "entry_vars", "chain", "reduces_innermost", "shape")
@@ -113,6 +114,11 @@ class Summary:
             return self._but(LAST[step.keyword], steps=steps)
         return Summary(self.problem, step.loops_after(self), steps, self.number, self.concordant).knowing(self)
 
+    def instead(self, loops: tuple[str, ...], steps: tuple[Transformation, ...]) -> Summary:
+        """The summary with other loops and steps, by which the order of the patterns' variables, what runs in lanes and
+        what is fused stay as they are."""
+        return Summary(self.problem, loops, steps, self.number, self.concordant).knowing(self, OF_ORDER)
+
     def knowing(self, other: Summary, names: Sequence[str] = OF_PROBLEM) -> Summary:
         """The same summary, which knows those properties that have been computed for another one of the same problem.
 
@@ -141,7 +147,10 @@ class Summary:
 
     def first(self, keyword: str) -> Any:
         """The first step with that keyword; None if there is none."""
-        return next((step for step in self.steps if step.keyword == keyword), None)
+        for step in self.steps:  # half the time of `next` with a generator: checks and prices ask dozens of times
+            if step.keyword == keyword:
+                return step
+        return None
 
     # Loops
 
@@ -331,7 +340,7 @@ class Summary:
     @lazy
     def scatters(self) -> bool:
         """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
-        return any(v not in self.free_vars for v in self.head)
+        return not self.free_vars.issuperset(self.head)
 
     @lazy
     def tiles_outermost(self) -> bool:
@@ -434,7 +443,7 @@ class Summary:
     def adds_in_memory(self) -> bool:
         """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
         names = [name for name in self.loops if name not in self.summed]
-        reducing = [any(v not in self.free_vars for v in self.variables_of(name)) for name in names]
+        reducing = [not self.free_vars.issuperset(self.variables_of(name)) for name in names]
         if self.first("promote") is None:
             return any(reducing) or (self.vector is not None and self.vector not in self.free_vars)
         placing = [n for n, name in enumerate(names) if self.free_vars.intersection(self.variables_of(name))]
