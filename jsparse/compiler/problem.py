@@ -231,7 +231,7 @@ class Problem:
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
         return [*lines, *(f"  {var}" for var in self.derived)]
 
-    @property
+    @lazy
     def target(self) -> Access:
         """The target of the first statement, which is the only one of an assembly."""
         return self.statements[0].target
@@ -334,7 +334,7 @@ class Problem:
         """The operation that adds the values of a statement, with its zero in the target's dtype."""
         return Monoid.of(statement.add, self.type_of[statement.target.tensor].dtype)
 
-    @property
+    @lazy
     def is_assembly(self) -> bool:
         """Whether the loops find the target's pattern, instead of computing values on a known one."""
         return not isinstance(self.output, Compute)

@@ -55,7 +55,7 @@ class Assignment:
     def __str__(self) -> str:
         return f"{self.target} = {' * '.join(map(str, self.factors)) or '1'}"
 
-    @property
+    @lazy
     def accesses(self) -> tuple[Access, ...]:
         """The target, then the factors."""
         return (self.target, *self.factors)

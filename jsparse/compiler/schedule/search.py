@@ -109,6 +109,8 @@ def _probe(
     loops = tuple(v for v in order if v != vector)
     steps = () if vector is None else (Vectorize(vector),)
     probe = Summary(problem, loops, steps, concordant=start.concordant)
+    if not problem.derived:
+        probe.told(walk=walk, vector=vector)
     return probe.knowing(start) if other is None else probe.knowing(other, OF_VECTOR)
 
 
@@ -160,9 +162,10 @@ def _alternatives(probe: Summary, patterns: Sequence[Stored]) -> Iterator[tuple[
     """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes, and the
     names of the loops after these steps of the canonical nest."""
     summed = summed_first(probe)
+    saves_in_lanes = not summed and probe.saves_in_lanes  # before the first candidate, which is told what it knows
     steps, loops = _placed(probe, bool(summed) and summed == probe.tail, _lanes(probe, REGISTER_BYTES))
     yield (*steps, Precompute(summed)) if summed else steps, loops
-    if not summed and probe.saves_in_lanes:
+    if saves_in_lanes:
         yield (*steps, Precompute(probe.tail[-1:])), loops
     jammed = _jammed(probe) if not summed else None
     if jammed is not None:

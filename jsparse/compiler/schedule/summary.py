@@ -119,6 +119,10 @@ class Summary:
         what is fused stay as they are."""
         return Summary(self.problem, loops, steps, self.number, self.concordant).knowing(self, OF_ORDER)
 
+    def told(self, **known: Any) -> None:
+        """Tell the summary some of its properties, so that it does not compute them."""
+        self.__dict__.update(known)
+
     def knowing(self, other: Summary, names: Sequence[str] = OF_PROBLEM) -> Summary:
         """The same summary, which knows those properties that have been computed for another one of the same problem.
 
@@ -396,15 +400,13 @@ class Summary:
     @lazy
     def single(self) -> frozenset[IndexVar]:
         """The variables of the walk with exactly one coordinate below each coordinate of the variable before."""
-        return frozenset(v for v in self.walk[1:] if self._is_single(v))
-
-    def _is_single(self, var: IndexVar) -> bool:
-        """Whether a pattern, walked as stored, has exactly one coordinate of `var` below each of the one before."""
-        named = ((self.problem.level_variables[n], self.problem.patterns[n]) for n in self.statement.patterns)
-        return any(
-            var in names and pattern.is_single(names.index(var)) and walked_as(names, self.walk) == names
-            for names, pattern in named
-        )
+        found: set[IndexVar] = set()
+        for n in self.statement.patterns:
+            names, pattern = self.problem.level_variables[n], self.problem.patterns[n]
+            single = [v for v in names if pattern.is_single(names.index(v))]
+            if single and walked_as(names, self.walk) == names:
+                found.update(single)
+        return frozenset(found.intersection(self.walk[1:]))
 
     @lazy
     def entry_vars(self) -> frozenset[IndexVar]:
@@ -478,7 +480,9 @@ class Summary:
     @lazy
     def itemsize(self) -> int:
         """The bytes of an element of the dtype of arithmetic."""
-        return np.dtype(self.problem.accumulator_of(self.statement)).itemsize
+        only = len(self.problem.statements) == 1
+        dtype = self.problem.accumulator if only else self.problem.accumulator_of(self.statement)
+        return np.dtype(dtype).itemsize
 
     @lazy
     def moved_dense(self) -> tuple[str, ...]:
