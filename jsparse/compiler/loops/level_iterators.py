@@ -53,8 +53,9 @@ class LevelIterators:
     ) -> LevelIterators:
         """The iterators over a statement's patterns, with its derived variables."""
         iterators = LevelIterators(problem, merge_leaders, statement.patterns)
-        own = problem.variables_of(statement) if problem.derived else frozenset()
-        iterators.derived = tuple(derived for derived in problem.derived if derived.var in own)
+        if problem.derived:
+            own = problem.variables_of(statement)
+            iterators.derived = tuple(derived for derived in problem.derived if derived.var in own)
         return iterators
 
     def part(self, patterns: Iterable[int]) -> LevelIterators:

@@ -9,8 +9,8 @@ and the sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, log2
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,7 @@ SORT_CALL = 5e4  # a conversion of a dynamic pattern, however few its entries
 SORT_STEP = 2.0  # an entry of such a conversion, for each doubling of the number of entries
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cost:
+class Cost(NamedTuple):
     """The estimated cost of a candidate and its parts, in multiply-adds.
 
     Attributes:
@@ -229,8 +228,8 @@ def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[Gathere
         return 0.0
     if nest.panel and nest.gathered is not None:
         return _panels(nest, nest.gathered, entries)
-    in_lanes = sum(rows.cost(nest, entries) for rows in gathered if rows.in_lanes)
-    return in_lanes + sum(rows.cost(nest, entries) for rows in gathered if not rows.in_lanes)
+    in_lanes = sum([rows.cost(nest, entries) for rows in gathered if rows.in_lanes])
+    return in_lanes + sum([rows.cost(nest, entries) for rows in gathered if not rows.in_lanes])
 
 
 def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
@@ -291,7 +290,7 @@ def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
         if axis is None:
             continue
         names = problem.level_variables[axis.pattern]
-        if walked_as(names, nest.walk) != names:
+        if names != nest.walk and walked_as(names, nest.walk) != names:
             inner = extent(problem, [v for v in access.variables() if v not in names])
             moved += MOVE * patterns[axis.pattern].nse * inner
     return moved

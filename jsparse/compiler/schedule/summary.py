@@ -105,7 +105,9 @@ class Summary:
         statement = problem.statements[number]
         ordered = tuple(map(str, problem.target.indices))
         loops = ordered if problem.ordered else canonical_order(problem, statement)
-        return Summary(problem, loops, (), number, concordant)
+        nest = Summary(problem, loops, (), number, concordant)
+        nest.told(order=loops, vector=None, splits={}, outer={}, fused={}, positions=frozenset())
+        return nest
 
     def then(self, step: Transformation) -> Summary:
         """The summary after a step."""
