@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jsparse.compiler.schedule.gathers import GatheredRows, extent, gathered_rows, itemsize, line_cost, lines_of
-from jsparse.compiler.schedule.machine import REGISTER_BYTES, gather_cost
+from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.parallelize import Race
@@ -162,6 +162,20 @@ class Prices:
             self._transposed[nest.vector] = _transposed(nest)
         return self._transposed[nest.vector]
 
+    def least(self, probe: Summary) -> float:
+        """A lower bound of the prices of all candidates with the same order of the patterns' variables, and the same
+        variable in lanes: each iteration once, and what the target costs at least.
+
+        It is exact in floating point too, since it is computed as prices are, from numbers that are no larger.
+        """
+        if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
+            return 0.0
+        walked, small = self.walked(probe), sum(p.nse for p in self.patterns) <= WRITTEN_OUT
+        heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
+        visited = 0.0 if small else VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
+        target = _target_traffic(probe, self.patterns, walked.entries)
+        return visited + target + (self.permuted(probe) + self.transposed(probe))
+
     def of(self, nest: Summary) -> Cost:
         """The price of a candidate."""
         walked = self.walked(nest)
@@ -169,7 +183,7 @@ class Prices:
         work = _work(nest, entries) + _gathers(nest, entries, self.gathered(nest))
         visited = _visited(nest, walked.iterations)
         serial = sharing(nest) is None
-        target = _target_traffic(nest, self.patterns, entries)
+        target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries)
         moves = self.permuted(nest) + self.transposed(nest)
         running = work + visited + target
         return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
@@ -255,22 +269,28 @@ def _visited(nest: Summary, iterations: Sequence[float]) -> float:
     return VISIT * extent(nest.problem, nest.batch) * (heads + tail * around)
 
 
+def _scattered(nest: Summary, entries: Sequence[float]) -> float:
+    """The cost of the cache lines of the target that sums are scattered to."""
+    if not nest.scatters or nest.vector not in nest.free_vars:
+        return 0.0
+    problem, leaf = nest.problem, entries[-1] if entries else 1.0
+    rows = tuple(v for v in nest.walk if v in nest.free_vars)
+    columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
+    row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
+    return 2 * leaf * extent(problem, nest.free_dense_vars) * row
+
+
 def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequence[float]) -> float:
+    """The cost of the target's elements: stored, or changed in memory, and cleared."""
     problem = nest.problem
     written = extent(problem, tuple(v for v in nest.dense if v in nest.free_vars))
     heads, leaf = entries[: len(nest.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
-    anywhere = 0.0
     if nest.scatters:
         stores = max(stores, leaf * written) * MEMORY
-        rows = tuple(v for v in nest.walk if v in nest.free_vars)
-        if nest.vector in nest.free_vars:
-            columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
-            row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
-            anywhere = 2 * leaf * extent(problem, nest.free_dense_vars) * row
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
     clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
-    return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears + anywhere
+    return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears
 
 
 def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:

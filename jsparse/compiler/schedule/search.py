@@ -7,7 +7,7 @@ entries is innermost, the loops over dense indices of the target go around it, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from jsparse.compiler.loops.chain import outer_name
@@ -54,6 +54,7 @@ def candidates(
     as_stored: bool = False,
     given: Summary | None = None,
     orders: Sequence[tuple[IndexVar, ...] | None] = (),
+    is_open: Callable[[Summary], bool] | None = None,
 ) -> Iterator[Summary]:
     """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns.
 
@@ -61,6 +62,8 @@ def candidates(
         as_stored: whether patterns and dense tensors stay in their storage orders.
         given: the nest after steps that are fixed. Candidates have these and further ones.
         orders: for each pattern the order of its variables that loops have to agree with; None if it is open.
+        is_open: whether candidates with an order of the patterns' variables and a variable in lanes can still be the
+            cheapest one, by a nest that has both. The others are left out; by default none.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
     vectors, probes = _vectors(start), dict[IndexVar | None, Summary]()
@@ -69,6 +72,8 @@ def candidates(
             continue
         for vector in vectors:
             probe = probes[vector] = _probe(start, walk, vector, probes.get(vector))
+            if is_open is not None and not is_open(probe):
+                continue
             for steps, loops in _alternatives(probe, patterns):
                 found = _extended(start, steps) if start.steps else probe.instead(loops, steps)
                 if found is not None:
@@ -270,7 +275,7 @@ def _written_out(probe: Summary) -> tuple[Steps, Names]:
     vector, outside = probe.vector, probe.free_dense_vars
     assert vector is not None
     constants = (Specialize("pattern", f"P{n}") for n in probe.statement.patterns)
-    steps = (
+    steps: Steps = (
         Reorder((*outside, vector, *probe.walk)),
         Split(vector, _lanes(probe, WRITTEN_BYTES)),
         Vectorize(vector),

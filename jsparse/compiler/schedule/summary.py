@@ -446,11 +446,11 @@ class Summary:
     @lazy
     def adds_in_memory(self) -> bool:
         """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
-        names = [name for name in self.loops if name not in self.summed]
-        reducing = [not self.free_vars.issuperset(self.variables_of(name)) for name in names]
+        free, variables = self.free_vars, [self.variables_of(name) for name in self.loops if name not in self.summed]
+        reducing = [not free.issuperset(own) for own in variables]
         if self.first("promote") is None:
             return any(reducing) or (self.vector is not None and self.vector not in self.free_vars)
-        placing = [n for n, name in enumerate(names) if self.free_vars.intersection(self.variables_of(name))]
+        placing = [n for n, own in enumerate(variables) if not free.isdisjoint(own)]
         return any(reducing[: placing[-1] + 1]) if placing else False
 
     @lazy
