@@ -18,6 +18,7 @@ from jsparse.compiler.schedule.gathers import GatheredRows, extent, gathered_row
 from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.sums_first import summed_first
 from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_as
 from jsparse.notation.assignment import Access, IndexVar
@@ -164,7 +165,7 @@ class Prices:
 
     def least(self, probe: Summary) -> float:
         """A lower bound of the prices of all candidates with the same order of the patterns' variables, and the same
-        variable in lanes: each iteration once, and what the target costs at least.
+        variable in lanes: each iteration and each multiply-add once, and what the target costs at least.
 
         It is exact in floating point too, since it is computed as prices are, from numbers that are no larger.
         """
@@ -172,9 +173,12 @@ class Prices:
             return 0.0
         walked, small = self.walked(probe), sum(p.nse for p in self.patterns) <= WRITTEN_OUT
         heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
+        leaf = walked.entries[-1] if walked.entries else 1.0
+        work = leaf if summed_first(probe) else leaf * extent(probe.problem, probe.dense)
+        work *= 1 if probe.vector is None else min(JAMMED, WRITTEN) / LANES
         visited = 0.0 if small else VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
         target = _target_traffic(probe, self.patterns, walked.entries)
-        return visited + target + (self.permuted(probe) + self.transposed(probe))
+        return work + visited + target + (self.permuted(probe) + self.transposed(probe))
 
     def of(self, nest: Summary) -> Cost:
         """The price of a candidate."""
@@ -318,5 +322,7 @@ def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
 
 def _transposed(nest: Summary) -> float:
     """The cost of transposing dense tensors."""
+    if not nest.moved_dense:
+        return 0.0
     moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
     return sum(COPY * extent(nest.problem, access.variables()) for access in moved)

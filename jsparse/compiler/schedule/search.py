@@ -15,7 +15,7 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.summary import OF_VECTOR, Summary, Transformation
+from jsparse.compiler.schedule.summary import OF_VECTOR, UNDIVIDED, Summary, Transformation
 from jsparse.compiler.schedule.sums_first import summed_first
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.precompute import Precompute
@@ -115,7 +115,7 @@ def _probe(
     steps = () if vector is None else (Vectorize(vector),)
     probe = Summary(problem, loops, steps, concordant=start.concordant)
     if not problem.derived:
-        probe.told(walk=walk, vector=vector)
+        probe.told(walk=walk, vector=vector, **UNDIVIDED)
     return probe.knowing(start) if other is None else probe.knowing(other, OF_VECTOR)
 
 

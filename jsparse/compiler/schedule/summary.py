@@ -21,7 +21,7 @@ from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Summary", "Transformation", "Walked"]
+__all__ = ["UNDIVIDED", "Summary", "Transformation", "Walked"]
 
 # What the problem determines; what the variable in lanes does, too; and the order of the patterns' variables.
 OF_PROBLEM = (
@@ -35,6 +35,8 @@ OF_ORDER = (
 )  # fmt: skip
 # What depends on the dtypes and on the storage orders of the problem.
 OF_STORAGE = ("itemsize", "moved_dense", "single", "entry_vars", "chain", "reduces_innermost", "shape")
+# What is known where no step splits, fuses, or walks positions.
+UNDIVIDED: dict[str, Any] = {"splits": {}, "outer": {}, "fused": {}, "positions": frozenset()}
 # Steps that leave loops and lanes as they are, and what changes nevertheless.
 LAST = {
     "merge_by": ("shape", "chain", "reduces_innermost"),
@@ -106,7 +108,7 @@ class Summary:
         ordered = tuple(map(str, problem.target.indices))
         loops = ordered if problem.ordered else canonical_order(problem, statement)
         nest = Summary(problem, loops, (), number, concordant)
-        nest.told(order=loops, vector=None, splits={}, outer={}, fused={}, positions=frozenset())
+        nest.told(order=loops, vector=None, **UNDIVIDED)
         return nest
 
     def then(self, step: Transformation) -> Summary:
@@ -137,7 +139,8 @@ class Summary:
 
     def on(self, problem: Problem) -> Summary:
         """The same nest over a problem in the chosen storage orders."""
-        return self._but(OF_STORAGE, problem=problem, concordant=False)
+        unknown = () if problem is self.problem else OF_STORAGE
+        return self._but(unknown, problem=problem, concordant=False)
 
     def _but(self, unknown: Sequence[str], **fields: Any) -> Summary:
         """A copy with other fields, which knows all properties that have been computed for this one but some."""
