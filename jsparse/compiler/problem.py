@@ -313,8 +313,8 @@ class Problem:
 
     def accumulator_of(self, *statements: Statement) -> str:
         """The dtype in which statements compute. Every element is cast when it is loaded, and when it is stored."""
-        accesses = (access for s in statements for access in s.assignment.accesses)
-        return accumulator(*(self.type_of[access.tensor].dtype for access in accesses))
+        types = self.type_of
+        return accumulator(*[types[access.tensor].dtype for s in statements for access in s.assignment.accesses])
 
     def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
         """The index variables of `order`, each once, with those that a derived one derives from in its place."""

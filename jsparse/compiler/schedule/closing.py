@@ -88,9 +88,9 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
     grain = _grain(nest, cost, loop)
     wide = _wide(nest)
     nest = _with(nest, [Specialize("threads", loop, wide)] if wide and nest.outer.get(loop) == nest.vector else [])
-    if race == "owned" and patterns and patterns[0].nse > 2 * grain:
+    if race == "owned" and len(patterns) == 1 and patterns[0].nse > 2 * grain and may_be_heavy(patterns[0]):
         split = Parallelize(loop, "split", grain)
-        if split.check(nest) is None and may_be_heavy(patterns[0]):
+        if split.check(nest) is None:
             return nest.then(split)
     return _with(nest, [Parallelize(loop, race, grain)])
 

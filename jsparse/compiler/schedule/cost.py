@@ -132,6 +132,7 @@ class Prices:
 
     def __init__(self, patterns: tuple[Stored, ...]) -> None:
         self.patterns = patterns
+        self._may_be_written_out = sum([pattern.nse for pattern in patterns]) <= WRITTEN_OUT
         self._walked: dict[tuple[IndexVar, ...], TripCounts] = {}
         self._permuted: dict[tuple[IndexVar, ...], float] = {}
         self._gathered: dict[IndexVar | None, list[GatheredRows]] = {}
@@ -171,12 +172,14 @@ class Prices:
         """
         if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
             return 0.0
-        walked, small = self.walked(probe), sum(p.nse for p in self.patterns) <= WRITTEN_OUT
+        walked = self.walked(probe)
         heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
         leaf = walked.entries[-1] if walked.entries else 1.0
         work = leaf if summed_first(probe) else leaf * extent(probe.problem, probe.dense)
         work *= 1 if probe.vector is None else min(JAMMED, WRITTEN) / LANES
-        visited = 0.0 if small else VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
+        visited = (
+            0.0 if self._may_be_written_out else VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
+        )
         target = _target_traffic(probe, self.patterns, walked.entries)
         return work + visited + target + (self.permuted(probe) + self.transposed(probe))
 

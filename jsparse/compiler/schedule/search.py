@@ -324,8 +324,10 @@ def _writes_out(probe: Summary, patterns: Sequence[Stored]) -> bool:
     if probe.vector not in probe.free_vars or probe.contracted or problem.is_assembly or not patterns:
         return False
     entries = [x.nse for x in patterns if isinstance(x, Pattern)]
+    if len(entries) < len(patterns) or sum(entries) > WRITTEN_ENTRIES:
+        return False
     turns = prod(problem.size[v] or 0 for v in (*probe.free_dense_vars, probe.vector) if v is not None)
-    return len(entries) == len(patterns) and sum(entries) <= WRITTEN_ENTRIES and turns >= WRITTEN_TURNS
+    return turns >= WRITTEN_TURNS
 
 
 def _vectorizes(start: Summary, var: IndexVar) -> bool:

@@ -425,8 +425,11 @@ class Summary:
         storage orders of the problem have to be chosen."""
         leaders = [(step.loop, step.pattern) for step in self.found("merge_by")]
         iterators = LevelIterators.of(self.problem, self.statement, leaders)
-        named = ((name, iterators.bind(*self.variables_of(name))) for name in self.loops if name not in self.outer)
-        return tuple((name, loop) for name, loops in named for loop in loops)
+        found: list[tuple[str, Loop]] = []
+        for name in self.loops:
+            if name not in self.outer:
+                found += [(name, loop) for loop in iterators.bind(*self.variables_of(name))]
+        return tuple(found)
 
     @lazy
     def reduces_innermost(self) -> bool:
