@@ -136,7 +136,7 @@ def candidates_of(jsparse: Any, text: str, operands: list[Any]) -> Iterator[tupl
     priced = [(prices.of(c), n, c) for n, c in enumerate(search.candidates(given, patterns))]
     search._stands_innermost = stands_innermost
     for number, (cost, _, candidate) in enumerate(sorted(priced, key=lambda entry: entry[:2])):
-        plan = plan_as(candidate, cost, patterns, ())
+        plan = plan_as(candidate, cost, patterns)
         first = " sums first" * candidate.sums_in_lanes
         yield f"{candidate_name(candidate)}{first}{'' if number == 0 else f' #{number}'}", forced(given, plan)
 

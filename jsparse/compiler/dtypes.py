@@ -14,6 +14,8 @@ numbers are pairs of real numbers, which kernels compute separately.
 
 from __future__ import annotations
 
+from functools import cache
+
 import ml_dtypes  # noqa: F401  registers bfloat16 with numpy
 import numpy as np
 
@@ -36,6 +38,7 @@ DTYPES = (*_WIDENED, *_COMPUTED, *_PARTS)
 """The names of all dtypes that tensors may have."""
 
 
+@cache
 def accumulator(*dtypes: str) -> str:
     """The dtype in which a product of real tensors with these dtypes is computed."""
     return max((_WIDENED.get(dtype, dtype) for dtype in dtypes), key=_COMPUTED.index)

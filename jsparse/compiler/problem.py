@@ -124,7 +124,7 @@ class PatternType:
         return arrays[before : before + len(self.levels[level].kind.arrays)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorType:
     """The storage of a tensor: the dtype of its elements and its storage axes.
 
@@ -138,7 +138,7 @@ class TensorType:
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}{''.join(f'[{axis}]' for axis in self.axes)}"
 
-    @property
+    @lazy
     def positions(self) -> Positions | None:
         """The axis over a pattern's positions, if there is one."""
         return next((axis for axis in self.axes if isinstance(axis, Positions)), None)
@@ -231,7 +231,7 @@ class Problem:
         lines.append("  " + ", ".join(f"{v} < {'?' if size is None else size}" for v, size in self.sizes))
         return [*lines, *(f"  {var}" for var in self.derived)]
 
-    @property
+    @lazy
     def target(self) -> Access:
         """The target of the first statement, which is the only one of an assembly."""
         return self.statements[0].target
@@ -313,8 +313,8 @@ class Problem:
 
     def accumulator_of(self, *statements: Statement) -> str:
         """The dtype in which statements compute. Every element is cast when it is loaded, and when it is stored."""
-        accesses = (access for s in statements for access in s.assignment.accesses)
-        return accumulator(*(self.type_of[access.tensor].dtype for access in accesses))
+        types = self.type_of
+        return accumulator(*[types[access.tensor].dtype for s in statements for access in s.assignment.accesses])
 
     def without_derived(self, order: Sequence[IndexVar]) -> tuple[IndexVar, ...]:
         """The index variables of `order`, each once, with those that a derived one derives from in its place."""
@@ -334,7 +334,7 @@ class Problem:
         """The operation that adds the values of a statement, with its zero in the target's dtype."""
         return Monoid.of(statement.add, self.type_of[statement.target.tensor].dtype)
 
-    @property
+    @lazy
     def is_assembly(self) -> bool:
         """Whether the loops find the target's pattern, instead of computing values on a known one."""
         return not isinstance(self.output, Compute)

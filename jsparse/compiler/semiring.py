@@ -28,6 +28,7 @@ __all__ = [
 
 Add: TypeAlias = Literal["+", "min", "max", "*", "|"]
 Multiply: TypeAlias = Literal["*", "+", "&"]
+_ADD, _MULTIPLY = get_args(Add), get_args(Multiply)
 
 # Pairs with a ⊗ (b ⊕ c) = (a ⊗ b) ⊕ (a ⊗ c) for all values. `max` and `*` are none: a negative factor reverses order.
 _DISTRIBUTIVE = {("+", "*"), ("min", "+"), ("max", "+"), ("|", "&")}
@@ -47,7 +48,7 @@ class Semiring:
     multiply: Multiply = "*"
 
     def __post_init__(self) -> None:
-        if self.add not in get_args(Add) or self.multiply not in get_args(Multiply):
+        if self.add not in _ADD or self.multiply not in _MULTIPLY:
             raise ValueError(f"{self.add!r} and {self.multiply!r} are no operations of a semiring")
 
     def __str__(self) -> str:
@@ -126,7 +127,7 @@ class EqualityMask:
     count: int
 
     def __post_init__(self) -> None:
-        if self.multiply not in get_args(Multiply) or self.count < 1:
+        if self.multiply not in _MULTIPLY or self.count < 1:
             raise ValueError(f"{self.count} factors, multiplied by {self.multiply!r}, are no mask")
 
     @property

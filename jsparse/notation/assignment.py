@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
+
+from jsparse.base.lazy import lazy
 
 __all__ = ["Access", "Assignment", "Index", "IndexVar"]
 
 IndexVar: TypeAlias = str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # with a __dict__, in which index variables are kept: the scheduler asks again and again
 class Access:
     """The access `tensor[indices]`. An index is an index variable, or an indirect access to a tensor of integers."""
 
@@ -23,17 +24,28 @@ class Access:
 
     def variables(self) -> tuple[IndexVar, ...]:
         """The index variables, left to right, each once, those of nested accesses included."""
-        return _variables(self)
+        return self._variables
+
+    @lazy
+    def _variables(self) -> tuple[IndexVar, ...]:
+        found: dict[IndexVar, None] = {}
+        for index in self.indices:
+            found.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
+        return tuple(found)
 
     def nested(self) -> tuple[Access, ...]:
         """The indirect accesses among the indices and inside them, innermost first."""
+        return self._nested
+
+    @lazy
+    def _nested(self) -> tuple[Access, ...]:
         return tuple(a for index in self.indices if isinstance(index, Access) for a in (*index.nested(), index))
 
 
 Index: TypeAlias = IndexVar | Access
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Assignment:
     """The assignment `target = Σ Π factors`, summed over the index variables that the target lacks."""
 
@@ -43,29 +55,20 @@ class Assignment:
     def __str__(self) -> str:
         return f"{self.target} = {' * '.join(map(str, self.factors)) or '1'}"
 
-    @property
+    @lazy
     def accesses(self) -> tuple[Access, ...]:
         """The target, then the factors."""
         return (self.target, *self.factors)
 
     def variables(self) -> tuple[IndexVar, ...]:
         """Every index variable once: the target's, then the summed ones, in order of appearance."""
-        return _every_variable(self)
+        return self._variables
+
+    @lazy
+    def _variables(self) -> tuple[IndexVar, ...]:
+        return tuple(dict.fromkeys(v for access in self.accesses for v in access.variables()))
 
     def reductions(self) -> tuple[IndexVar, ...]:
         """The index variables that are summed."""
         kept = self.target.variables()
         return tuple(v for v in self.variables() if v not in kept)
-
-
-@lru_cache(maxsize=4096)  # the scheduler calls it thousands of times for one plan
-def _variables(access: Access) -> tuple[IndexVar, ...]:
-    found: dict[IndexVar, None] = {}
-    for index in access.indices:
-        found.update(dict.fromkeys(index.variables() if isinstance(index, Access) else (index,)))
-    return tuple(found)
-
-
-@lru_cache(maxsize=1024)
-def _every_variable(assignment: Assignment) -> tuple[IndexVar, ...]:
-    return tuple(dict.fromkeys(v for access in assignment.accesses for v in access.variables()))

@@ -68,7 +68,7 @@ def test_two_patterns(text: str, formats: tuple[str, str]) -> None:
     found = list(candidates(problem, patterns))
     for n in rng.choice(len(found), min(4, len(found)), replace=False):
         candidate = found[n]
-        plan = plan_as(candidate, estimate(candidate, patterns), patterns, ())
+        plan = plan_as(candidate, estimate(candidate, patterns), patterns)
         schedule = with_grain(plan.schedule, 2)
         check(plan.problem, schedule, plan.patterns, rng)
 

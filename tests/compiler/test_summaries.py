@@ -32,6 +32,15 @@ def test_candidates_know_what_a_new_summary_computes(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_candidates_have_the_loops_after_their_steps(case):
+    for candidate in candidates(case.plan.given, case.plan.patterns):
+        nest = Summary.canonical(case.plan.given, concordant=True)
+        for step in candidate.steps:
+            nest = nest.then(step)
+        assert candidate == nest
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_each_step_hands_on_what_it_does_not_change(case):
     nest = Summary.canonical(case.plan.problem)
     for step in case.plan.schedule.steps:

@@ -64,7 +64,7 @@ def test_a_tensor_without_entries(format):
     given, patterns = part.plan.given, part.plan.patterns
     written = [c for c in candidates(given, patterns) if c.unrolled]
     assert written
-    for plan in (plan_as(c, estimate(c, patterns), patterns, ()) for c in written):
+    for plan in (plan_as(c, estimate(c, patterns), patterns) for c in written):
         lower(build_loops(plan.problem, plan.schedule))
 
 

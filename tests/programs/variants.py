@@ -51,11 +51,11 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
 
 def planned(chosen: Summary, known: tuple[Pattern, ...]) -> Plan:
     """The plan of a candidate, with an unrounded target where it needs one."""
-    plan = plan_as(chosen, estimate(chosen, known), known, ())
+    plan = plan_as(chosen, estimate(chosen, known), known)
     if accumulates_wide(plan):
         return plan
     chosen = chosen.on(unrounded_target(chosen.problem))
-    return plan_as(chosen, estimate(chosen, known), known, ())
+    return plan_as(chosen, estimate(chosen, known), known)
 
 
 def can_split(plan: Plan) -> bool:

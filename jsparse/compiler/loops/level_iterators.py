@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import takewhile
 
 from jsparse.compiler.loops.domain import Derivation, Domain, LevelIteration, Range
 from jsparse.compiler.problem import Problem
@@ -36,9 +35,15 @@ class LevelIterators:
         derived: the variables that get one when others have theirs.
     """
 
-    def __init__(self, problem: Problem, merge_leaders: Collection[tuple[IndexVar, int]] = ()) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        merge_leaders: Collection[tuple[IndexVar, int]] = (),
+        patterns: Iterable[int] | None = None,
+    ) -> None:
         self.problem, self.merge_leaders = problem, frozenset(merge_leaders)
-        self.left = {n: list(enumerate(names)) for n, names in enumerate(problem.level_variables)}
+        names = problem.level_variables
+        self.left = {n: list(enumerate(names[n])) for n in (range(len(names)) if patterns is None else patterns)}
         self.bound: set[IndexVar] = set()
         self.derived: tuple[DerivedVar, ...] = ()
 
@@ -47,14 +52,15 @@ class LevelIterators:
         problem: Problem, statement: Statement, merge_leaders: Collection[tuple[IndexVar, int]] = ()
     ) -> LevelIterators:
         """The iterators over a statement's patterns, with its derived variables."""
-        iterators = LevelIterators(problem, merge_leaders).part(statement.patterns)
-        own = problem.variables_of(statement) if problem.derived else frozenset()
-        iterators.derived = tuple(derived for derived in problem.derived if derived.var in own)
+        iterators = LevelIterators(problem, merge_leaders, statement.patterns)
+        if problem.derived:
+            own = problem.variables_of(statement)
+            iterators.derived = tuple(derived for derived in problem.derived if derived.var in own)
         return iterators
 
     def part(self, patterns: Iterable[int]) -> LevelIterators:
         """A copy that continues from here over some of the patterns."""
-        iterators = LevelIterators(self.problem, self.merge_leaders)
+        iterators = LevelIterators(self.problem, self.merge_leaders, ())
         iterators.left = {n: list(self.left[n]) for n in patterns}
         iterators.bound = set(self.bound)
         return iterators
@@ -68,8 +74,9 @@ class LevelIterators:
         and for several variables, the loop runs over every coordinate.
         """
         met = self._met(variables[0]) if len(variables) == 1 else []
-        leaders = sorted(met, key=lambda n: (self._is_located(n), (variables[0], n) not in self.merge_leaders))
-        loops = [Loop(variables[0], self._next(leaders[0]) if leaders else Range())]
+        if len(met) > 1:
+            met.sort(key=lambda n: (self._is_located(n), (variables[0], n) not in self.merge_leaders))
+        loops = [Loop(variables[0], self._next(met[0]) if met else Range())]
         self.bound.update(variables)
         for derived in self.derived:
             if derived.var not in self.bound and self.bound.issuperset(part for _, part in derived.parts):
@@ -79,11 +86,11 @@ class LevelIterators:
 
     def lookups(self) -> list[Loop]:
         """Lookups in the levels of bound variables that come next."""
-        return [
-            Loop(levels[0][1], self._next(n, bound=True))
-            for n, levels in self.left.items()
-            for _ in takewhile(lambda level: level[1] in self.bound, list(levels))
-        ]
+        found: list[Loop] = []
+        for n, levels in self.left.items():
+            while levels and levels[0][1] in self.bound:
+                found.append(Loop(levels[0][1], self._next(n, bound=True)))
+        return found
 
     def coiterate(self, var: IndexVar) -> dict[int, LevelIteration]:
         """Bind `var` in one loop over all levels that meet it: pattern → level."""

@@ -31,6 +31,7 @@ from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import TripCounts
+from jsparse.notation.assignment import Access
 
 __all__ = ["closed"]
 
@@ -89,9 +90,9 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
     grain = _grain(nest, cost, loop)
     wide = _wide(nest)
     nest = _with(nest, [Specialize("threads", loop, wide)] if wide and nest.outer.get(loop) == nest.vector else [])
-    if race == "owned" and patterns and patterns[0].nse > 2 * grain:
+    if race == "owned" and len(patterns) == 1 and patterns[0].nse > 2 * grain and may_be_heavy(patterns[0]):
         split = Parallelize(loop, "split", grain)
-        if split.check(nest) is None and may_be_heavy(patterns[0]):
+        if split.check(nest) is None:
             return nest.then(split)
     return _with(nest, [Parallelize(loop, race, grain)])
 
@@ -160,15 +161,16 @@ def _gathers_from_memory(nest: Summary) -> bool:
     """
     if nest.vector is None or not nest.walk:
         return False
-    problem = nest.problem
-    items = {tensor.name: np.dtype(tensor.dtype).itemsize for tensor in problem.tensors}
-    rows = [f for f in nest.factors if nest.vector in f.variables()]
-    rows += [f for f in nest.factors if {*f.variables()} & {*nest.contracted}]
-    rows += [nest.statement.target] if nest.scatters else []
-    return any(
-        problem.type_of[f.tensor].positions is None
-        and not nest.entry_vars.isdisjoint(f.variables())
-        and (nest.vector not in f.variables() or nest.lanes * items[f.tensor] >= LINE_BYTES)
-        and extent(problem, f.variables()) * items[f.tensor] > CACHED_BYTES
-        for f in rows
-    )
+    in_lanes_or_summed = {nest.vector, *nest.contracted}
+    rows = [f for f in nest.factors if not in_lanes_or_summed.isdisjoint(f.variables())]
+    return any(_selects_from_memory(nest, f) for f in (*rows, *([nest.statement.target] if nest.scatters else [])))
+
+
+def _selects_from_memory(nest: Summary, access: Access) -> bool:
+    """Whether stored coordinates select rows of this tensor, which is dense and too large for the cache."""
+    type_, variables = nest.problem.type_of[access.tensor], access.variables()
+    if type_.positions is not None or nest.entry_vars.isdisjoint(variables):
+        return False
+    item = np.dtype(type_.dtype).itemsize
+    in_lines = nest.vector not in variables or nest.lanes * item >= LINE_BYTES
+    return in_lines and extent(nest.problem, variables) * item > CACHED_BYTES

@@ -9,15 +9,16 @@ and the sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, log2
+from typing import NamedTuple
 
 import numpy as np
 
 from jsparse.compiler.schedule.gathers import GatheredRows, extent, gathered_rows, itemsize, line_cost, lines_of
-from jsparse.compiler.schedule.machine import REGISTER_BYTES, gather_cost
+from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.sums_first import summed_first
 from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_as
 from jsparse.notation.assignment import Access, IndexVar
@@ -46,8 +47,7 @@ SORT_CALL = 5e4  # a conversion of a dynamic pattern, however few its entries
 SORT_STEP = 2.0  # an entry of such a conversion, for each doubling of the number of entries
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Cost:
+class Cost(NamedTuple):
     """The estimated cost of a candidate and its parts, in multiply-adds.
 
     Attributes:
@@ -132,6 +132,7 @@ class Prices:
 
     def __init__(self, patterns: tuple[Stored, ...]) -> None:
         self.patterns = patterns
+        self._may_be_written_out = sum([pattern.nse for pattern in patterns]) <= WRITTEN_OUT
         self._walked: dict[tuple[IndexVar, ...], TripCounts] = {}
         self._permuted: dict[tuple[IndexVar, ...], float] = {}
         self._gathered: dict[IndexVar | None, list[GatheredRows]] = {}
@@ -163,6 +164,25 @@ class Prices:
             self._transposed[nest.vector] = _transposed(nest)
         return self._transposed[nest.vector]
 
+    def least(self, probe: Summary) -> float:
+        """A lower bound of the prices of all candidates with the same order of the patterns' variables, and the same
+        variable in lanes: each iteration and each multiply-add once, and what the target costs at least.
+
+        It is exact in floating point too, since it is computed as prices are, from numbers that are no larger.
+        """
+        if 0 in probe.problem.size.values():  # an empty loop around others makes them cheaper
+            return 0.0
+        walked = self.walked(probe)
+        heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
+        leaf = walked.entries[-1] if walked.entries else 1.0
+        work = leaf if summed_first(probe) else leaf * extent(probe.problem, probe.dense)
+        work *= 1 if probe.vector is None else min(JAMMED, WRITTEN) / LANES
+        visited = (
+            0.0 if self._may_be_written_out else VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
+        )
+        target = _target_traffic(probe, self.patterns, walked.entries)
+        return work + visited + target + (self.permuted(probe) + self.transposed(probe))
+
     def of(self, nest: Summary) -> Cost:
         """The price of a candidate."""
         walked = self.walked(nest)
@@ -170,7 +190,7 @@ class Prices:
         work = _work(nest, entries) + _gathers(nest, entries, self.gathered(nest))
         visited = _visited(nest, walked.iterations)
         serial = sharing(nest) is None
-        target = _target_traffic(nest, self.patterns, entries)
+        target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries)
         moves = self.permuted(nest) + self.transposed(nest)
         running = work + visited + target
         return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
@@ -229,8 +249,8 @@ def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[Gathere
         return 0.0
     if nest.panel and nest.gathered is not None:
         return _panels(nest, nest.gathered, entries)
-    in_lanes = sum(rows.cost(nest, entries) for rows in gathered if rows.in_lanes)
-    return in_lanes + sum(rows.cost(nest, entries) for rows in gathered if not rows.in_lanes)
+    in_lanes = sum([rows.cost(nest, entries) for rows in gathered if rows.in_lanes])
+    return in_lanes + sum([rows.cost(nest, entries) for rows in gathered if not rows.in_lanes])
 
 
 def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
@@ -256,22 +276,28 @@ def _visited(nest: Summary, iterations: Sequence[float]) -> float:
     return VISIT * extent(nest.problem, nest.batch) * (heads + tail * around)
 
 
+def _scattered(nest: Summary, entries: Sequence[float]) -> float:
+    """The cost of the cache lines of the target that sums are scattered to."""
+    if not nest.scatters or nest.vector not in nest.free_vars:
+        return 0.0
+    problem, leaf = nest.problem, entries[-1] if entries else 1.0
+    rows = tuple(v for v in nest.walk if v in nest.free_vars)
+    columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
+    row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
+    return 2 * leaf * extent(problem, nest.free_dense_vars) * row
+
+
 def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequence[float]) -> float:
+    """The cost of the target's elements: stored, or changed in memory, and cleared."""
     problem = nest.problem
     written = extent(problem, tuple(v for v in nest.dense if v in nest.free_vars))
     heads, leaf = entries[: len(nest.head)], entries[-1] if entries else 1.0
     stores = (heads[-1] if heads else 1.0) * written
-    anywhere = 0.0
     if nest.scatters:
         stores = max(stores, leaf * written) * MEMORY
-        rows = tuple(v for v in nest.walk if v in nest.free_vars)
-        if nest.vector in nest.free_vars:
-            columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
-            row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
-            anywhere = 2 * leaf * extent(problem, nest.free_dense_vars) * row
     sparse = problem.type_of[problem.target.tensor].positions is None and (nest.scatters or _skips(nest, patterns))
     clears = CLEAR * extent(problem, problem.target.variables()) if sparse else 0.0
-    return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears + anywhere
+    return stores / (LANES if nest.vector in nest.free_vars else 1.0) + clears
 
 
 def _skips(nest: Summary, patterns: tuple[Stored, ...]) -> bool:
@@ -291,7 +317,7 @@ def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
         if axis is None:
             continue
         names = problem.level_variables[axis.pattern]
-        if walked_as(names, nest.walk) != names:
+        if names != nest.walk and walked_as(names, nest.walk) != names:
             inner = extent(problem, [v for v in access.variables() if v not in names])
             moved += MOVE * patterns[axis.pattern].nse * inner
     return moved
@@ -299,5 +325,7 @@ def _permuted(nest: Summary, patterns: tuple[Stored, ...]) -> float:
 
 def _transposed(nest: Summary) -> float:
     """The cost of transposing dense tensors."""
+    if not nest.moved_dense:
+        return 0.0
     moved = (access for access in nest.problem.assignment.accesses if access.tensor in nest.moved_dense)
     return sum(COPY * extent(nest.problem, access.variables()) for access in moved)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,7 @@ def line_cost(nest: Summary, columns: int, item: int, rows: int, times: float = 
     return gather_cost(times * rows * near * item)
 
 
-@dataclass(frozen=True, slots=True)
-class GatheredRows:
+class GatheredRows(NamedTuple):
     """A dense factor that stored entries select rows of: what all orders of the loops have in common.
 
     Attributes:
@@ -68,7 +67,7 @@ class GatheredRows:
 
     def cost(self, nest: Summary, entries: Sequence[float]) -> float:
         """The cost of all rows. `entries` are those of `TripCounts`."""
-        last = max(n for n, v in enumerate(nest.walk) if v in self.variables)
+        last = max(map(nest.walk.index, self.variables))
         return self._in_lanes(nest, entries, last) if self.in_lanes else self._summed(nest, entries, last)
 
     def _in_lanes(self, nest: Summary, entries: Sequence[float], last: int) -> float:
@@ -80,11 +79,14 @@ class GatheredRows:
         """
         leaf = entries[-1]
         bound = min(entries[last], leaf)
-        segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
-        again = (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
-        new = bound * (line_cost(nest, self.columns, self.item, self.rows) + again)
-        known = (leaf - bound) * self.turns * line_cost(nest, self.columns, self.item, self.block)
-        return self.own * self.block * lines_of(self.columns, self.item) * (new + known)
+        line = line_cost(nest, self.columns, self.item, self.rows)
+        if self.turns != 1:
+            segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
+            line += (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
+        lines = bound * line
+        if leaf != bound:
+            lines += (leaf - bound) * self.turns * line_cost(nest, self.columns, self.item, self.block)
+        return self.own * self.block * lines_of(self.columns, self.item) * lines
 
     def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
         """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per

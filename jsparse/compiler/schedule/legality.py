@@ -21,7 +21,8 @@ Names = tuple[IndexVar, ...]
 def legal_orders(problem: Problem, patterns: Sequence[Stored] = ()) -> Iterator[Names]:
     """Yield the orders of the patterns' variables that are concordant with every pattern, some of them twice."""
     every = tuple(dict.fromkeys(v for names in problem.level_variables for v in names))
-    known = list(zip(problem.level_variables, patterns, strict=True)) if patterns else []
+    named = zip(problem.level_variables, patterns, strict=True) if patterns else ()
+    known = [(names, pattern) for names, pattern in named if isinstance(pattern, DynamicPatternInfo)]
     if len(problem.level_variables) == 1:
         yield every
     for walk in permutations(every) if len(every) <= MAX_PERMUTED else _some_orders(problem, every, known):

@@ -41,6 +41,8 @@ def gather_cost(size: float) -> float:
     """
     cost = nearer = 0.0
     for cached, price in _CACHES:
-        cost += (price - nearer) * max(0.0, 1.0 - cached / max(size, 1.0))
+        if size <= cached:
+            break
+        cost += (price - nearer) * (1.0 - cached / size)
         nearer = price
     return cost

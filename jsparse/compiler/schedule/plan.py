@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from jsparse.base.lazy import lazy
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import Cost
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
 
-__all__ = ["Plan"]
+__all__ = ["Candidates", "Plan"]
+
+Candidates: TypeAlias = tuple[tuple[str, Cost], ...]
+"""The loop order and the estimated cost of each candidate, cheapest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """The plan of a kernel.
 
@@ -23,7 +29,7 @@ class Plan:
         schedule: the loops over `problem`.
         patterns: the pattern of each type in `problem.patterns`: the given one or its transposed index.
         cost: the estimated cost of this plan.
-        rejected: (loop order, estimated cost) of the other candidates, cheapest first.
+        find_rejected: finds the other candidates. The search leaves out those that cannot be the cheapest one.
     """
 
     given: Problem
@@ -31,4 +37,9 @@ class Plan:
     schedule: Schedule
     patterns: tuple[Stored, ...]
     cost: Cost
-    rejected: tuple[tuple[str, Cost], ...] = ()
+    find_rejected: Callable[[], Candidates] = field(default=tuple, compare=False)
+
+    @lazy
+    def rejected(self) -> Candidates:
+        """The other candidates."""
+        return self.find_rejected()

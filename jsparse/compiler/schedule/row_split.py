@@ -5,11 +5,13 @@ A static pattern's longest segment decides; a dynamic pattern's segments may hav
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import unrounded
-from jsparse.compiler.problem import Dense, PatternType
+from jsparse.compiler.problem import Dense
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.formats import Pattern
@@ -33,7 +35,7 @@ def split_reason(nest: Summary, loop: str) -> str | None:
     if any(var != nest.vector for var in nest.splits) or nest.fused or nest.unrolled or nest.summed:
         return "segments are divided where loops are whole, and nothing is summed before"
     names, pattern = problem.level_variables[statement.patterns[0]], problem.patterns[statement.patterns[0]]
-    if names[:1] != (loop,) or len(set(names)) < len(names) or not _has_segments(pattern):
+    if names[:1] != (loop,) or len(set(names)) < len(names) or not _has_segments(pattern.levels):
         return f"the entries below one coordinate of {loop} are no segment of a pattern"
     if nest.adds_in_memory or len(nest.head) != 1 or nest.first("promote") is None:
         return "the sums below a segment's loop are not in registers"
@@ -64,12 +66,12 @@ def _adds_up(dtype: str, accumulator: str) -> bool:
     return unrounded(dtype) == accumulator or (np.dtype(dtype).kind in "iu" and np.dtype(accumulator).kind in "iu")
 
 
-def _has_segments(pattern: PatternType) -> bool:
+def _has_segments(levels: Sequence[Level]) -> bool:
     """Whether the entries below one coordinate of the first level are contiguous.
 
     They are a segment of the second level, or a run of equal coordinates.
     """
-    first, second = (*pattern.levels, None, None)[:2]
+    first, second = (*levels, None, None)[:2]
     if first is None or second is None:
         return False
     return _is_run(first, second) or (_is_divisible(first) and second.kind.has_pointers and second.unique)
@@ -85,7 +87,9 @@ def _is_run(first: Level, second: Level) -> bool:
 
 def may_be_heavy(pattern: Stored) -> bool:
     """Whether one segment may have more than half of a chunk's share of entries."""
-    return not isinstance(pattern, Pattern) or 2 * CHUNKS * _longest(pattern) > pattern.nse
+    if not isinstance(pattern, Pattern):
+        return True
+    return _has_segments(pattern.format.levels) and 2 * CHUNKS * _longest(pattern) > pattern.nse
 
 
 @remembered(maxsize=64)

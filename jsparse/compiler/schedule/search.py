@@ -7,7 +7,7 @@ entries is innermost, the loops over dense indices of the target go around it, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from jsparse.compiler.loops.chain import outer_name
@@ -15,7 +15,7 @@ from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT
 from jsparse.compiler.schedule.stored import Stored
-from jsparse.compiler.schedule.summary import OF_ORDER, OF_VECTOR, Summary, Transformation
+from jsparse.compiler.schedule.summary import OF_VECTOR, UNDIVIDED, Summary, Transformation
 from jsparse.compiler.schedule.sums_first import summed_first
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.precompute import Precompute
@@ -44,6 +44,7 @@ WRITTEN_ENTRIES = WRITTEN_OUT  # stored entries whose loops are written out
 WRITTEN_BYTES = 64  # a register tile then, so that the tiles of several rows fit the registers
 WRITTEN_TURNS = 512  # minimum iterations of written-out code: fewer do not pay for compiling it
 
+Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
 
 
@@ -54,6 +55,7 @@ def candidates(
     given: Summary | None = None,
     orders: Sequence[tuple[IndexVar, ...] | None] = (),
     outer: tuple[IndexVar, ...] = (),
+    is_open: Callable[[Summary], bool] | None = None,
 ) -> Iterator[Summary]:
     """Yield the candidates, those in the stored order first; none if no order is concordant with all patterns.
 
@@ -62,19 +64,23 @@ def candidates(
         given: the nest after steps that are fixed. Candidates have these and further ones.
         orders: for each pattern the order of its variables that loops have to agree with; None if it is open.
         outer: the variables of the outermost loops, which run over single coordinates.
+        is_open: whether candidates with an order of the patterns' variables and a variable in lanes can still be the
+            cheapest one, by a nest that has both. The others are left out; by default none.
     """
     start = Summary.canonical(problem, concordant=not as_stored) if given is None else given
     vectors, probes = _vectors(start, outer), dict[IndexVar | None, Summary]()
     for walk in dict.fromkeys(_walks(start, patterns, as_stored)):
         first = tuple(v for v in outer if v in walk)
-        if walk[: len(first)] != first or any(
-            order is not None and walked_as(order, walk) != order for order in orders
-        ):
+        if walk[: len(first)] != first:
+            continue
+        if orders and any(order is not None and walked_as(order, walk) != order for order in orders):
             continue
         for vector in vectors:
             probe = probes[vector] = _probe(start, walk, vector, probes.get(vector))
-            for steps in _alternatives(probe, patterns, outer):
-                found = _extended(start, steps, probe)
+            if is_open is not None and not is_open(probe):
+                continue
+            for steps, loops in _alternatives(probe, patterns, outer):
+                found = _extended(start, steps) if start.steps else probe.instead(loops, steps)
                 if found is not None:
                     yield found
 
@@ -94,8 +100,11 @@ def _vectors(start: Summary, outer: Sequence[IndexVar]) -> list[IndexVar | None]
     if start.vector is not None:
         return [start.vector]
     problem = start.problem
-    named = () if problem.is_assembly else problem.assignment.variables()
-    found = [v for v in named if v not in outer and _vectorizes(start, v)]
+    if problem.is_assembly or problem.derived:
+        return [None]
+    walked = {v for names in problem.walks for v in names}  # leading axes included
+    skipped = {*walked, *start.fused, *outer}
+    found = [v for v in problem.assignment.variables() if v not in skipped and _vectorizes(start, v)]
     return [*found, *([] if any(_stands_innermost(start, v) for v in found) else [None])]
 
 
@@ -110,15 +119,13 @@ def _probe(
     loops = tuple(v for v in order if v != vector)
     steps = () if vector is None else (Vectorize(vector),)
     probe = Summary(problem, loops, steps, concordant=start.concordant)
+    if not problem.derived:
+        probe.told(walk=walk, vector=vector, **UNDIVIDED)
     return probe.knowing(start) if other is None else probe.knowing(other, OF_VECTOR)
 
 
-def _extended(start: Summary, steps: Steps, probe: Summary) -> Summary | None:
+def _extended(start: Summary, steps: Steps) -> Summary | None:
     """The nest after further steps, without those that earlier steps have decided; None if one is illegal."""
-    if not start.steps:
-        for step in steps:
-            start = start.then(step)
-        return start.knowing(probe, OF_ORDER)
     fixed = {step.keyword for step in start.steps}
     found = start
     for step in steps:
@@ -161,29 +168,32 @@ def _is_panel(start: Summary, var: IndexVar) -> bool:
     return var in start.pattern_vars and var not in start.positions
 
 
-def _alternatives(probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...]) -> Iterator[Steps]:
-    """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes."""
+def _alternatives(
+    probe: Summary, patterns: Sequence[Stored], outer: tuple[IndexVar, ...]
+) -> Iterator[tuple[Steps, Names]]:
+    """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes, and the
+    names of the loops after these steps of the canonical nest."""
     summed = summed_first(probe)
-    sums_all = bool(summed) and summed == probe.tail
-    base = (*_placed(probe, sums_all, _lanes(probe, REGISTER_BYTES), outer), *([Precompute(summed)] if summed else []))
-    saves_in_lanes = not summed and probe.saves_in_lanes
-    yield base
+    saves_in_lanes = not summed and probe.saves_in_lanes  # before the first candidate, which is told what it knows
+    steps, loops = _placed(probe, bool(summed) and summed == probe.tail, _lanes(probe, REGISTER_BYTES), outer)
+    yield (*steps, Precompute(summed)) if summed else steps, loops
     if saves_in_lanes:
-        yield (*_placed(probe, False, _lanes(probe, REGISTER_BYTES), outer), Precompute(probe.tail[-1:]))
+        yield (*steps, Precompute(probe.tail[-1:])), loops
     if outer:
         return
     jammed = _jammed(probe) if not summed else None
     if jammed is not None:
         lanes = _lanes(probe, JAM_TILE_BYTES)
-        yield (*_placed(probe, False, lanes, ()), UnrollAndJam(jammed, _copies(probe, jammed, lanes)))
+        steps, loops = _placed(probe, False, lanes, ())
+        yield (*steps, UnrollAndJam(jammed, _copies(probe, jammed, lanes))), loops
     if not summed and _can_panel(probe) and _has_segments(probe, patterns):
         yield from (_in_panels(probe, size) for size in PANELS if _few_panels(probe, size))
     if _writes_out(probe, patterns):
         yield _written_out(probe)
 
 
-def _placed(probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...]) -> Steps:
-    """The order of the loops, with register tiles.
+def _placed(probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...]) -> tuple[Steps, Names]:
+    """The order of the loops, with register tiles: the steps, and the loops after them.
 
     The loop over tiles goes around the reductions if the target carries the lanes, and outermost if threads own tiles
     of the target.
@@ -196,11 +206,12 @@ def _placed(probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, .
     order = problem.without_derived(order) if problem.derived else order
     order = (*outer, *(v for v in order if v not in outer))
     if vector is None:
-        return (Reorder(order),)
+        return (Reorder(order),), order
     inner = len(probe.contracted) + (0 if sums_all else len(probe.tail))
     tile = len(order) - (inner if vector in probe.free_vars else 0)
     tile = max(len(probe.batch) if owns_tiles(probe) else tile, len(outer))
-    return (Reorder((*order[:tile], vector, *order[tile:])), Split(vector, lanes), Vectorize(vector))
+    steps = (Reorder((*order[:tile], vector, *order[tile:])), Split(vector, lanes), Vectorize(vector))
+    return steps, (*order[:tile], outer_name(problem, vector), *order[tile:])
 
 
 def owns_tiles(probe: Summary) -> bool:
@@ -251,35 +262,37 @@ def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
     return min(probe.problem.size[jammed] or MOST_COPIES, MOST_COPIES, max(2, JAM_BYTES // tile))
 
 
-def _in_panels(probe: Summary, size: int) -> Steps:
+def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
     """The innermost reduction in panels, inside tiles that threads own; the rows of a panel are copied."""
     vector, (reduced,), gathered = probe.vector, probe.tail, probe.gathered
     assert vector is not None
     assert gathered is not None
     tiles, panels = outer_name(probe.problem, vector), outer_name(probe.problem, reduced)
-    return (
+    loops = (tiles, panels, *probe.head, reduced)
+    steps = (
         Reorder((vector, *probe.head, reduced)),
         Split(vector, _lanes(probe, REGISTER_BYTES)),
         Vectorize(vector),
         Split(reduced, size),
-        Reorder((tiles, panels, *probe.head, reduced)),
+        Reorder(loops),
         CacheRead(gathered.tensor, panels),
     )
+    return steps, loops
 
 
-def _written_out(probe: Summary) -> Steps:
+def _written_out(probe: Summary) -> tuple[Steps, Names]:
     """Loops over small static patterns, written out once for each register tile."""
     vector, outside = probe.vector, probe.free_dense_vars
     assert vector is not None
     constants = (Specialize("pattern", f"P{n}") for n in probe.statement.patterns)
-    tile = Split(vector, _lanes(probe, WRITTEN_BYTES))
-    return (
+    steps: Steps = (
         Reorder((*outside, vector, *probe.walk)),
-        tile,
+        Split(vector, _lanes(probe, WRITTEN_BYTES)),
         Vectorize(vector),
         *constants,
         *(Unroll(v) for v in probe.walk),
     )
+    return steps, (*outside, outer_name(probe.problem, vector), *probe.walk)
 
 
 def _can_panel(probe: Summary) -> bool:
@@ -321,16 +334,17 @@ def _writes_out(probe: Summary, patterns: Sequence[Stored]) -> bool:
     if probe.vector not in probe.free_vars or probe.contracted or problem.is_assembly or not patterns:
         return False
     entries = [x.nse for x in patterns if isinstance(x, Pattern)]
+    if len(entries) < len(patterns) or sum(entries) > WRITTEN_ENTRIES:
+        return False
     turns = prod(problem.size[v] or 0 for v in (*probe.free_dense_vars, probe.vector) if v is not None)
-    return len(entries) == len(patterns) and sum(entries) <= WRITTEN_ENTRIES and turns >= WRITTEN_TURNS
+    return turns >= WRITTEN_TURNS
 
 
 def _vectorizes(start: Summary, var: IndexVar) -> bool:
     """Whether every tensor that carries `var` can store it as its innermost axis, and only there."""
     problem = start.problem
     size = problem.size[var]
-    walked = (v for names in problem.walks for v in names)  # leading axes included
-    if size is None or size < 2 or problem.derived or var in walked or var in start.fused:
+    if size is None or size < 2:
         return False
     carriers = [a for a in problem.assignment.accesses if var in a.variables()]
     return all(start.stores_innermost(a, var) and not a.nested() for a in carriers)

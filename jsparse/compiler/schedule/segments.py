@@ -79,7 +79,7 @@ def _elements(problem: Problem, patterns: Sequence[Stored]) -> float:
 
 
 def _sums_floats(problem: Problem) -> bool:
-    return not problem.is_assembly and problem.accumulator == "float32" and problem.monoid.add == "+"
+    return not problem.is_assembly and problem.accumulator == "float32" and problem.statements[0].add == "+"
 
 
 @remembered(maxsize=64)

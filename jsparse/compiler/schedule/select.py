@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from typing import TypeAlias
 
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.closing import closed
 from jsparse.compiler.schedule.cost import Cost, Prices
 from jsparse.compiler.schedule.layout import layout_of, reordered, with_innermost
-from jsparse.compiler.schedule.plan import Plan
+from jsparse.compiler.schedule.plan import Candidates, Plan
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.search import candidates, default_lanes
 from jsparse.compiler.schedule.specialized import with_constants
@@ -25,13 +28,17 @@ __all__ = ["candidate_name", "plan", "plan_as"]
 
 NOTHING = Schedule()
 
+Names: TypeAlias = tuple[IndexVar, ...]
+Priced: TypeAlias = tuple[Cost, int, Summary]
+"""A candidate with its price and its number."""
+
 
 def plan(
     problem: Problem,
     patterns: Sequence[Stored],
     as_stored: bool = False,
     schedule: Schedule | None = None,
-    outer: tuple[IndexVar, ...] = (),
+    outer: Names = (),
 ) -> Plan:
     """The cheapest plan for `problem` on these patterns.
 
@@ -47,37 +54,66 @@ def plan(
     """
     known, asked = tuple(patterns), schedule or NOTHING
     asked.layout.check(problem)
+    if asked is not NOTHING:
+        return _legal(_priced(problem, Prices(known), as_stored, asked), known, as_stored)
+    prices = Prices(known)
+    cost, _, chosen = _priced(problem, prices, as_stored, outer=outer, cheapest_only=True)[0]
+    rejected = partial(_rejected, problem, known, as_stored, outer)
+    return plan_as(chosen, cost, known, rejected, as_stored, prices.walked(chosen), not outer)
+
+
+def _priced(
+    problem: Problem,
+    prices: Prices,
+    as_stored: bool,
+    asked: Schedule = NOTHING,
+    outer: Names = (),
+    cheapest_only: bool = False,
+) -> list[Priced]:
+    """The candidates that agree with a schedule, cheapest first. Those that cannot be the cheapest one may be left out.
+
+    Raises an error, as `plan` does, if there are none.
+    """
     start = started(problem, asked, not as_stored)
     orders = [asked.layout.order_of(problem, n) for n in range(len(problem.patterns))] if asked.layout.orders else ()
-    prices = Prices(known)
-    priced: list[tuple[Cost, int, Summary]] = []
-    for n, c in enumerate(candidates(problem, known, as_stored, start, orders, outer)):
+    found: list[Priced] = []
+    best = inf
+
+    def is_open(probe: Summary) -> bool:
+        return best == inf or prices.least(probe) <= best
+
+    bounded = is_open if cheapest_only and not outer else None
+    every = candidates(problem, prices.patterns, as_stored, start, orders, outer, bounded)
+    for n, c in enumerate(every):
         if as_stored and (c.unrolled or c.moved_dense):
             continue
-        priced.append((prices.of(c), n, c))
-    if not priced:
+        cost = prices.of(c)
+        best = min(best, cost.total)
+        found.append((cost, n, c))
+    if not found:
         raise _no_plan(problem, asked)
-    priced.sort(key=lambda entry: entry[:2])
-    names = tuple((candidate_name(c), cost) for cost, _, c in priced)
-    if asked is NOTHING:
-        cost, _, chosen = priced[0]
-        return plan_as(chosen, cost, known, names[1:], as_stored, prices.walked(chosen), not outer)
-    return _legal(priced, known, names, as_stored)
+    found.sort(key=lambda entry: entry[:2])
+    return found
 
 
-def _legal(
-    priced: Sequence[tuple[Cost, int, Summary]],
-    patterns: tuple[Stored, ...],
-    names: tuple[tuple[str, Cost], ...],
-    as_stored: bool,
-) -> Plan:
+def _rejected(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, outer: Names) -> Candidates:
+    """All candidates but the cheapest one."""
+    return _named(_priced(problem, Prices(patterns), as_stored, outer=outer)[1:])
+
+
+def _named(priced: Sequence[Priced]) -> Candidates:
+    return tuple((candidate_name(candidate), cost) for cost, _, candidate in priced)
+
+
+def _legal(priced: Sequence[Priced], patterns: tuple[Stored, ...], as_stored: bool) -> Plan:
     """The cheapest plan whose steps are legal in the storage orders that it chooses.
 
     Raises ScheduleError if none is.
     """
     refused: ScheduleError | None = None
     for n, (cost, _, candidate) in enumerate(priced):
-        found = plan_as(candidate, cost, patterns, (*names[:n], *names[n + 1 :]), as_stored)
+        rejected = partial(_named, (*priced[:n], *priced[n + 1 :]))
+        found = plan_as(candidate, cost, patterns, rejected, as_stored)
         try:
             started(found.problem, found.schedule)
         except ScheduleError as error:
@@ -129,13 +165,13 @@ def plan_as(
     candidate: Summary,
     cost: Cost,
     patterns: tuple[Stored, ...],
-    rejected: tuple[tuple[str, Cost], ...],
+    find_rejected: Callable[[], Candidates] = tuple,
     as_stored: bool = False,
     walked: TripCounts | None = None,
     alone: bool = True,
 ) -> Plan:
-    """The plan of one candidate on these patterns. `rejected` is as in `Plan`, `as_stored` as in `plan`, `walked` are
-    the trip counts of the candidate, if they are known; without `alone`, other statements share its outer loops."""
+    """The plan of one candidate on these patterns. `find_rejected` is as in `Plan`, `as_stored` as in `plan`, `walked`
+    are the trip counts of the candidate, if they are known; without `alone`, others share its outer loops."""
     given = candidate.problem
     names = given.level_variables
     moves = [tuple(range(len(own))) if as_stored else walked_levels(own, candidate.walk) for own in names]
@@ -145,4 +181,4 @@ def plan_as(
     problem = with_constants(problem, used, candidate)
     walked = walked or trip_counts(given, candidate.walk, patterns)
     finished = closed(candidate.on(problem), cost, used, walked, alone)
-    return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, rejected)
+    return Plan(given, problem, Schedule(finished.steps, layout_of(given, moves)), used, cost, find_rejected)

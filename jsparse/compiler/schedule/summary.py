@@ -21,7 +21,7 @@ from jsparse.compiler.statement import DerivedVar, Statement
 from jsparse.formats.level import Level
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Summary", "Transformation", "Walked"]
+__all__ = ["UNDIVIDED", "Summary", "Transformation", "Walked"]
 
 # What the problem determines; what the variable in lanes does, too; and the order of the patterns' variables.
 OF_PROBLEM = (
@@ -31,9 +31,12 @@ OF_PROBLEM = (
 OF_VECTOR = (*OF_PROBLEM, "vector", "scalar", "free_dense_vars", "contracted", "moved_dense")
 OF_ORDER = (
     *OF_VECTOR, "walk", "tail", "head", "scatters", "inner_lanes", "saves_in_lanes", "gathered", "single", "entry_vars",
+    "fused", "positions",
 )  # fmt: skip
 # What depends on the dtypes and on the storage orders of the problem.
 OF_STORAGE = ("itemsize", "moved_dense", "single", "entry_vars", "chain", "reduces_innermost", "shape")
+# What is known where no step splits, fuses, or walks positions.
+UNDIVIDED: dict[str, Any] = {"splits": {}, "outer": {}, "fused": {}, "positions": frozenset()}
 # Steps that leave loops and lanes as they are, and what changes nevertheless.
 LAST = {
     "merge_by": ("shape", "chain", "reduces_innermost"),
@@ -104,7 +107,9 @@ class Summary:
         statement = problem.statements[number]
         ordered = tuple(map(str, problem.target.indices))
         loops = ordered if problem.ordered else canonical_order(problem, statement)
-        return Summary(problem, loops, (), number, concordant)
+        nest = Summary(problem, loops, (), number, concordant)
+        nest.told(order=loops, vector=None, **UNDIVIDED)
+        return nest
 
     def then(self, step: Transformation) -> Summary:
         """The summary after a step."""
@@ -112,6 +117,15 @@ class Summary:
         if step.keyword in LAST:
             return self._but(LAST[step.keyword], steps=steps)
         return Summary(self.problem, step.loops_after(self), steps, self.number, self.concordant).knowing(self)
+
+    def instead(self, loops: tuple[str, ...], steps: tuple[Transformation, ...]) -> Summary:
+        """The summary with other loops and steps, by which the order of the patterns' variables, what runs in lanes and
+        what is fused stay as they are."""
+        return Summary(self.problem, loops, steps, self.number, self.concordant).knowing(self, OF_ORDER)
+
+    def told(self, **known: Any) -> None:
+        """Tell the summary some of its properties, so that it does not compute them."""
+        self.__dict__.update(known)
 
     def knowing(self, other: Summary, names: Sequence[str] = OF_PROBLEM) -> Summary:
         """The same summary, which knows those properties that have been computed for another one of the same problem.
@@ -125,7 +139,8 @@ class Summary:
 
     def on(self, problem: Problem) -> Summary:
         """The same nest over a problem in the chosen storage orders."""
-        return self._but(OF_STORAGE, problem=problem, concordant=False)
+        unknown = () if problem is self.problem else OF_STORAGE
+        return self._but(unknown, problem=problem, concordant=False)
 
     def _but(self, unknown: Sequence[str], **fields: Any) -> Summary:
         """A copy with other fields, which knows all properties that have been computed for this one but some."""
@@ -141,7 +156,10 @@ class Summary:
 
     def first(self, keyword: str) -> Any:
         """The first step with that keyword; None if there is none."""
-        return next((step for step in self.steps if step.keyword == keyword), None)
+        for step in self.steps:  # half the time of `next` with a generator: checks and prices ask dozens of times
+            if step.keyword == keyword:
+                return step
+        return None
 
     # Loops
 
@@ -331,7 +349,7 @@ class Summary:
     @lazy
     def scatters(self) -> bool:
         """Whether a reduction stands outside an index of the target, so that sums are added up in memory."""
-        return any(v not in self.free_vars for v in self.head)
+        return not self.free_vars.issuperset(self.head)
 
     @lazy
     def tiles_outermost(self) -> bool:
@@ -387,15 +405,13 @@ class Summary:
     @lazy
     def single(self) -> frozenset[IndexVar]:
         """The variables of the walk with exactly one coordinate below each coordinate of the variable before."""
-        return frozenset(v for v in self.walk[1:] if self._is_single(v))
-
-    def _is_single(self, var: IndexVar) -> bool:
-        """Whether a pattern, walked as stored, has exactly one coordinate of `var` below each of the one before."""
-        named = ((self.problem.level_variables[n], self.problem.patterns[n]) for n in self.statement.patterns)
-        return any(
-            var in names and pattern.is_single(names.index(var)) and walked_as(names, self.walk) == names
-            for names, pattern in named
-        )
+        found: set[IndexVar] = set()
+        for n in self.statement.patterns:
+            names, pattern = self.problem.level_variables[n], self.problem.patterns[n]
+            single = [v for v in names if pattern.is_single(names.index(v))]
+            if single and walked_as(names, self.walk) == names:
+                found.update(single)
+        return frozenset(found.intersection(self.walk[1:]))
 
     @lazy
     def entry_vars(self) -> frozenset[IndexVar]:
@@ -409,8 +425,11 @@ class Summary:
         storage orders of the problem have to be chosen."""
         leaders = [(step.loop, step.pattern) for step in self.found("merge_by")]
         iterators = LevelIterators.of(self.problem, self.statement, leaders)
-        named = ((name, iterators.bind(*self.variables_of(name))) for name in self.loops if name not in self.outer)
-        return tuple((name, loop) for name, loops in named for loop in loops)
+        found: list[tuple[str, Loop]] = []
+        for name in self.loops:
+            if name not in self.outer:
+                found += [(name, loop) for loop in iterators.bind(*self.variables_of(name))]
+        return tuple(found)
 
     @lazy
     def reduces_innermost(self) -> bool:
@@ -433,11 +452,11 @@ class Summary:
     @lazy
     def adds_in_memory(self) -> bool:
         """Whether a reduction stands outside the assignment to the target, so that sums are added up in memory."""
-        names = [name for name in self.loops if name not in self.summed]
-        reducing = [any(v not in self.free_vars for v in self.variables_of(name)) for name in names]
+        free, variables = self.free_vars, [self.variables_of(name) for name in self.loops if name not in self.summed]
+        reducing = [not free.issuperset(own) for own in variables]
         if self.first("promote") is None:
             return any(reducing) or (self.vector is not None and self.vector not in self.free_vars)
-        placing = [n for n, name in enumerate(names) if self.free_vars.intersection(self.variables_of(name))]
+        placing = [n for n, own in enumerate(variables) if not free.isdisjoint(own)]
         return any(reducing[: placing[-1] + 1]) if placing else False
 
     @lazy
@@ -474,7 +493,9 @@ class Summary:
     @lazy
     def itemsize(self) -> int:
         """The bytes of an element of the dtype of arithmetic."""
-        return np.dtype(self.problem.accumulator_of(self.statement)).itemsize
+        only = len(self.problem.statements) == 1
+        dtype = self.problem.accumulator if only else self.problem.accumulator_of(self.statement)
+        return np.dtype(dtype).itemsize
 
     @lazy
     def moved_dense(self) -> tuple[str, ...]:

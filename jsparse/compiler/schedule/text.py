@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import lru_cache
 
 from jsparse.errors import ScheduleError, represented
 
@@ -18,6 +19,7 @@ def line(*parts: object) -> str:
     return " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in map(str, parts))
 
 
+@lru_cache(maxsize=256)
 def pattern_numbers(word: str) -> tuple[int, ...]:
     """The number of a pattern, as in `P0`, or of a pattern and one of its levels, as in `P0.1`; else nothing."""
     found = PATTERN.fullmatch(word)

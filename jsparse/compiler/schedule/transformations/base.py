@@ -53,8 +53,10 @@ def structure_reason(nest: Summary, *loops: str) -> str | None:
 
 def lanes_reason(nest: Summary, loop: str) -> str | None:
     """Why a loop is not open for steps about single iterations; None if it is."""
-    step = next((step for step in nest.found("vectorize") if step.loop == loop and step.lanes), None)
-    return None if step is None else f"'{step}' works on several positions of {loop} at a time"
+    for step in nest.found("vectorize"):
+        if step.loop == loop and step.lanes:
+            return f"'{step}' works on several positions of {loop} at a time"
+    return None
 
 
 def with_loops(nest: LoopNest, loops: Stmt) -> LoopNest:

@@ -1,0 +1,69 @@
+"""The search for the cheapest candidate, which leaves candidates out: it finds what pricing all of them finds."""
+
+import numpy as np
+import pytest
+from compiler.cases import dense, planned, sparse
+
+from jsparse import SparseTensor
+from jsparse.compiler.schedule.cost import Prices
+from jsparse.compiler.schedule.search import candidates
+from jsparse.compiler.schedule.select import plan
+from jsparse.planning.planned import plan_einsum
+from jsparse.primitives.spec import problem_of
+
+# Terms in capital letters are sparse operands.
+EINSUMS = (
+    "IJ,j->i", "IJ,i->j", "IJ,jk->ik", "IJ,ik->jk", "ki,IJ->kj", "IJ,i,j->", "IJ->j", "ik,jk,IJ->ij", "IJ,JK->ik",
+    "IJK,jr,kr->ir", "IJK,ir,kr->jr", "IJK,k->ij", "IJ,JK,KI->", "IJKL,jr,kr,lr->ir",
+)  # fmt: skip
+SIZES = (1, 2, 9, 40, 150, 600)
+MOST = 1e6  # elements of an operand
+
+
+def operand(rng, term, sizes):
+    """A dense operand of zeros, or a sparse one with up to 2,000 entries."""
+    shape = tuple(sizes[v] for v in term.lower())
+    if term.islower():
+        return np.zeros(shape, np.float32)
+    count = rng.choice((30, 400, 2000))
+    coords = np.stack([rng.integers(0, size, count) for size in shape])
+    format = rng.choice(["csr", "csc", "coo", "dcsr"]) if len(shape) == 2 else "csf"
+    return SparseTensor.from_coords(coords, np.ones(count, np.float32), shape, str(format))
+
+
+def problems(seed):
+    """The problems of a random einsum, with their patterns."""
+    rng = np.random.default_rng(seed)
+    text = EINSUMS[seed % len(EINSUMS)]
+    terms = text.split("->")[0].split(",")
+    sizes = {v: int(rng.choice(SIZES)) for v in "ijklr"}
+    while any(np.prod([float(sizes[v]) for v in term.lower()]) > MOST for term in terms if term.islower()):
+        sizes[max(sizes, key=sizes.__getitem__)] = 9
+    found = plan_einsum(text.lower(), [operand(rng, term, sizes) for term in terms], "dense")
+    for work in found.plan.sums:
+        for term in work.terms:
+            if term.spec is not None:
+                yield problem_of(term.spec, term.kernel_dtypes), tuple(walk.stored for walk in term.spec.walks)
+
+
+@pytest.mark.parametrize("seed", range(6 * len(EINSUMS)))
+def test_no_price_is_below_its_bound_and_the_cheapest_candidate_is_chosen(seed):
+    for problem, patterns in problems(seed):
+        prices = Prices(patterns)
+        every = list(candidates(problem, patterns))
+        costs = [prices.of(candidate) for candidate in every]
+        assert all(prices.least(nest) <= cost.total for nest, cost in zip(every, costs, strict=True))
+        chosen = plan(problem, patterns)
+        assert chosen.cost == min(costs)
+        assert [cost for _, cost in chosen.rejected] == sorted(costs)[1:]
+        best = every[costs.index(min(costs))]
+        assert chosen.schedule.steps[: len(best.steps)] == best.steps
+
+
+def test_candidates_that_cost_too_much_are_left_out():
+    chosen = planned("ij,jk->ik", sparse(120, 100), dense(100, 8))
+    prices = Prices(chosen.patterns)
+    every = candidates(chosen.given, chosen.patterns)
+    priced = candidates(chosen.given, chosen.patterns, is_open=lambda probe: prices.least(probe) <= chosen.cost.total)
+    assert [c.walk for c in every] == [("i", "j"), ("j", "i")]
+    assert [c.walk for c in priced] == [("i", "j")]
