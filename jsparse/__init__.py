@@ -24,6 +24,7 @@ from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
 from jsparse.io.files import load as load
 from jsparse.io.files import save as save
+from jsparse.ops.attention import sparse_attention as sparse_attention
 from jsparse.ops.building.diagonals import diag as diag
 from jsparse.ops.building.diagonals import diagonal as diagonal
 from jsparse.ops.building.diagonals import trace as trace

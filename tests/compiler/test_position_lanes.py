@@ -414,7 +414,6 @@ def test_a_schedule_asks_for_lanes_where_a_loop_can_have_them(case):
 @pytest.mark.parametrize(
     "text, operands",
     {
-        "values added in memory": ("ij,ki->ij", (sparse(40, 40, density=0.9), np.ones((3, 40), np.float32))),
         "the diagonal": ("ii->", (sparse(40, 40, density=0.9),)),
         "dense lanes": ("ij,jk->ik", (sparse(40, 40, density=0.9), np.ones((40, 8), np.float32))),
         "short rows": ("ij,j->i", (sparse(400, 40, density=0.1), np.ones(40, np.float32))),

@@ -1,0 +1,182 @@
+"""`sparse_attention` against dense attention with a mask, forward and backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from programs.amount import amount
+
+import jsparse
+from jsparse import Pattern, SparseTensor
+
+CASES = amount(9, 200)
+
+
+def dense_attention(q: Any, k: Any, v: Any, mask: Any, bias: Any, scale: float, kept: Any = 1.0) -> Any:
+    """The definition; a row without entries gives 0."""
+    groups = q.shape[-3] // k.shape[-3]
+    k, v = jnp.repeat(k, groups, -3), jnp.repeat(v, groups, -3)
+    logits = jnp.where(mask, jnp.einsum("...id,...jd->...ij", q, k, precision="highest") * scale + bias, -jnp.inf)
+    most = logits.max(-1, keepdims=True, initial=-jnp.inf)
+    powers = jnp.exp(logits - jnp.where(jnp.isfinite(most), most, 0))
+    sums = powers.sum(-1, keepdims=True)
+    return jnp.matmul(powers / jnp.where(sums == 0, 1, sums) * kept, v, precision="highest")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random case: arrays, the mask as a pattern and as an array, the bias's values."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    pattern: Pattern
+    mask: np.ndarray
+    bias: np.ndarray
+    scale: float
+
+    @staticmethod
+    def draw(number: int) -> Case:
+        rng = np.random.default_rng((number, 7))
+        shared = int(rng.integers(1, 4))
+        heads = shared * int(rng.integers(1, 3))
+        n, m = (int(rng.integers(2, 20)) for _ in range(2))
+        dim, width = (int(rng.choice([1, 3, 8, 17])) for _ in range(2))
+        lead = [(), (2,), (2, 1)][int(rng.integers(3))]
+        mask = rng.random((n, m)) < rng.choice([0.1, 0.4, 0.9])
+        format = str(rng.choice(["csr", "coo", "dcsr"]))
+        pattern, _ = Pattern.from_coordinates(np.stack(np.nonzero(mask)), (n, m), format)
+        arrays = [rng.standard_normal((*lead, h, length, d)).astype(np.float32) for h, length, d in (
+            (heads, n, dim), (shared, m, dim), (shared, m, width)
+        )]  # fmt: skip
+        shape = (heads, pattern.nse) if rng.random() < 0.5 else (pattern.nse,)
+        return Case(*arrays, pattern, mask, rng.standard_normal(shape).astype(np.float32), float(rng.uniform(0.1, 2)))
+
+    def dense_bias(self, bias: Any) -> Any:
+        """The bias as an array (…, n, m)."""
+        rows, columns = self.pattern.to_coords()
+        return jnp.zeros((*bias.shape[:-1], *self.mask.shape), bias.dtype).at[..., rows, columns].set(bias)
+
+
+@pytest.mark.parametrize("number", range(CASES))
+def test_agrees_with_dense_attention(number: int) -> None:
+    case = Case.draw(number)
+    rng = np.random.default_rng(number)
+    mask: Any = case.pattern
+    if number % 3 == 1:
+        mask = SparseTensor(np.ones(case.pattern.nse, np.float32), case.pattern).dynamic()
+
+    def ours(q: Any, k: Any, v: Any, bias: Any) -> Any:
+        return jsparse.sparse_attention(q, k, v, mask, bias=bias, scale=case.scale)
+
+    def theirs(q: Any, k: Any, v: Any, bias: Any) -> Any:
+        return dense_attention(q, k, v, case.mask, case.dense_bias(bias), case.scale)
+
+    arrays = (case.q, case.k, case.v, case.bias)
+    out, pull = jax.vjp(jax.jit(ours), *arrays)
+    expected, pull_expected = jax.vjp(theirs, *arrays)
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+    weight = rng.standard_normal(out.shape).astype(np.float32)
+    for found, wanted in zip(pull(weight), pull_expected(jnp.asarray(weight)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-5)
+
+
+def _square(n: int, m: int, density: float = 0.4) -> tuple[Pattern, np.ndarray]:
+    mask = np.random.default_rng(3).random((n, m)) < density
+    return Pattern.from_coordinates(np.stack(np.nonzero(mask)), (n, m), "csr")[0], mask
+
+
+def _arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(4)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def test_a_pattern_for_each_head() -> None:
+    masks = np.random.default_rng(5).random((3, 9, 7)) < 0.4
+    pattern, _ = Pattern.from_coordinates(np.stack(np.nonzero(masks)), masks.shape, "csf")
+    q, k, v = _arrays((2, 3, 9, 4), (2, 3, 7, 4), (2, 3, 7, 5))
+    found = jsparse.sparse_attention(q, k, v, pattern)
+    np.testing.assert_allclose(found, dense_attention(q, k, v, masks, 0.0, 0.5), rtol=1e-5, atol=1e-6)
+
+
+def test_large_logits_and_infinite_biases_stay_finite() -> None:
+    pattern, mask = _square(12, 12)
+    q, k, v = _arrays((2, 12, 4), (2, 12, 4), (2, 12, 4))
+    huge = jsparse.sparse_attention(q * 1e4, k, v, pattern)
+    assert np.isfinite(huge).all()
+    np.testing.assert_allclose(huge, dense_attention(q * 1e4, k, v, mask, 0.0, 0.5), rtol=1e-4, atol=1e-4)
+    bias = np.zeros(pattern.nse, np.float32)
+    rows = pattern.to_coords()[0]
+    bias[rows == 3] = -np.inf
+    bias[::5] = -np.inf
+    found, slopes = jax.value_and_grad(lambda q: jsparse.sparse_attention(q, k, v, pattern, bias=bias).sum())(q)
+    assert np.isfinite(found)
+    assert np.isfinite(slopes).all()
+    out = jsparse.sparse_attention(q, k, v, pattern, bias=bias)
+    assert (np.asarray(out)[:, 3] == 0).all()
+
+
+def test_narrow_floats_are_computed_in_float32() -> None:
+    pattern, mask = _square(40, 40)
+    q, k, v = (jnp.asarray(x, jnp.bfloat16) for x in _arrays((2, 40, 16), (2, 40, 16), (2, 40, 16)))
+    found = jsparse.sparse_attention(q, k, v, pattern)
+    assert found.dtype == jnp.bfloat16
+    wide = dense_attention(*(x.astype(jnp.float32) for x in (q, k, v)), mask, 0.0, 0.25)
+    np.testing.assert_allclose(found.astype(jnp.float32), wide, rtol=2**-8, atol=1e-6)  # rounded once
+
+
+def test_dropout_scales_what_it_keeps() -> None:
+    pattern, mask = _square(30, 30, 0.8)
+    q, k = _arrays((2, 30, 4), (2, 30, 4))
+    v = np.broadcast_to(np.eye(30, dtype=np.float32), (2, 30, 30))
+    key = jax.random.key(0)
+    whole = jsparse.sparse_attention(q, k, v, pattern)
+    dropped = np.asarray(jsparse.sparse_attention(q, k, v, pattern, dropout_rate=0.25, dropout_key=key))
+    kept = dropped != 0
+    np.testing.assert_allclose(dropped[kept], (np.asarray(whole) / 0.75)[kept], rtol=1e-6)
+    assert not kept[:, ~mask].any()
+    assert 0.65 < kept[:, mask].mean() < 0.85
+    again = jsparse.sparse_attention(q, k, v, pattern, dropout_rate=0.25, dropout_key=key)
+    np.testing.assert_array_equal(again, dropped)
+
+
+def test_nothing_has_an_element_for_each_entry() -> None:
+    """No buffer of the compiled gradient has the size of the stored entries. Index arrays are not in the program."""
+    pattern, _ = _square(200, 200, 0.5)
+    arrays = [jnp.asarray(x) for x in _arrays((8, 200, 4), (8, 200, 4), (8, 200, 4))]
+
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        return (jsparse.sparse_attention(q, k, v, pattern) ** 2).sum()
+
+    text = jax.jit(jax.value_and_grad(loss, (0, 1, 2))).lower(*arrays).compile().as_text()
+    assert text.count("custom-call(") == 2
+    assert str(pattern.nse) not in text
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda q, k, v, p: (q[0, 0], k, v, p), "with equal leading axes"),
+        (lambda q, k, v, p: (q, k[:, :-1], v, p), "values like keys and a mask"),
+        (lambda q, k, v, p: (q, k, v, np.ones((6, 6))), "a Pattern or a SparseTensor"),
+        (lambda q, k, v, p: (q, k[:, :5], v[:, :5], p), "a mask"),
+        (lambda q, k, v, p: (q[:3], k[:2], v[:2], p), "divides that of query heads"),
+    ],
+)
+def test_shapes_that_do_not_fit(change: Any, message: str) -> None:
+    pattern, _ = _square(6, 6)
+    q, k, v = _arrays((4, 6, 3), (4, 6, 3), (4, 6, 3))
+    with pytest.raises(jsparse.JsparseError, match=message):
+        jsparse.sparse_attention(*change(q, k, v, pattern))
+
+
+def test_dropout_needs_a_key() -> None:
+    pattern, _ = _square(6, 6)
+    q, k, v = _arrays((4, 6, 3), (4, 6, 3), (4, 6, 3))
+    with pytest.raises(ValueError, match="dropout_key="):
+        jsparse.sparse_attention(q, k, v, pattern, dropout_rate=0.5)
