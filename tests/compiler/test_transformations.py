@@ -28,7 +28,6 @@ EXAMPLES = {
     "fuse": (("ij,abj->abi", A, dense(3, 4, 30)), "reorder a b i j\nfuse a b"),
     "vectorize": (PRODUCT, "reorder i k j\nsplit k 8\nvectorize k"),
     "vectorize-positions": (("ij,j->i", A, dense(30)), "promote\nvectorize j 8"),
-    "vectorize-stores": (("ij,i->ij", A, dense(40)), "vectorize j 8"),
     "precompute": (("ij,ik->ik", A, dense(40, 16)), "precompute j"),
     "promote": (PRODUCT, "reorder i k j\npromote"),
     "promote-reduced-lanes": (("ik,jk,ij->i", dense(40, 16), dense(30, 16), A), "split k 8\nvectorize k\npromote"),
