@@ -16,9 +16,10 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import agreed_format, default_in, remaining_format
+from jsparse.ops.relocation.formats import agreed_format, default_in
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -108,11 +109,20 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
     shape = (*(tensor.shape[dim] for dim in others), length)
     carried = tuple((dim, n) for n, dim in enumerate(others))
     if others:
-        target = remaining_format(tensor.format, (*others, rows))
+        target = _of_diagonal(tensor.format, rows, columns)
     else:
         target = Format.dense(1) if dense and not tensor.is_dynamic else default_in(shape, tensor.nse)
     one = _Diagonal(rows, columns, by, others, length)
     return relocated([tensor], Relocation((one,), shape, target, carried))
+
+
+def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
+    """The format after two dimensions became the last one, which has the level of one of them: one that is not full."""
+    full = {level.dim for level in format.levels if level.kind.is_full}
+    one, other = (columns, rows) if rows in full and columns not in full else (rows, columns)
+    kept = [dim for dim in range(format.ndim) if dim != other]
+    remaining = remaining_format(format, [dim != other for dim in range(format.ndim)], listed=(one,))
+    return remaining.transposed([*(n for n, dim in enumerate(kept) if dim != one), kept.index(one)])
 
 
 def tril(a: Any, k: int = 0) -> SparseTensor:

@@ -7,10 +7,10 @@ import numpy as np
 from jsparse.formats import Pattern
 from jsparse.ops.indexing.entries import Entries, as_array, selected_entries
 from jsparse.ops.indexing.gathered import gathered
-from jsparse.ops.indexing.left_format import left_format
 from jsparse.ops.indexing.matches import joint_keys, matches
 from jsparse.ops.indexing.selection import Selection
 from jsparse.ops.indexing.selector import Listed, Selector, Strided
+from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["select_static"]
@@ -19,7 +19,7 @@ __all__ = ["select_static"]
 def select_static(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
     """The selected entries of a tensor on a static pattern, on a static pattern of their own."""
     entries = _entries(pattern, selection)
-    format = left_format(pattern.format, selection.parts, selection.tables)
+    format = remaining_format(pattern.format, selection.parts, selection.tables)
     in_order = format.order if entries.in_order else None
     target, built = Pattern.from_rows(_rows(entries, selection), selection.shape, format, in_order)
     slots = entries.slots

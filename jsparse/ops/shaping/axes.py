@@ -11,9 +11,9 @@ from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.retype import extended_type
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
@@ -94,7 +94,7 @@ def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
     """Remove levels of size 1 that store coordinates."""
     kept = tuple(dim for dim in range(tensor.ndim) if dim not in dims)
     shape = tuple(tensor.shape[dim] for dim in kept)
-    format = remaining_format(tensor.format, kept)
+    format = remaining_format(tensor.format, [dim in kept for dim in range(tensor.ndim)])
     carried = tuple((dim, n) for n, dim in enumerate(kept))
     return relocated([tensor], Relocation((_Kept(kept),), shape, format, carried, tensor.nse))
 
