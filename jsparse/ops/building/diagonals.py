@@ -15,6 +15,7 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.run import as_run
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import agreed_format, default_in
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
@@ -24,6 +25,8 @@ from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
+
+SPARE_SLOTS = 4  # the slots of a diagonal that is summed, per entry of the tensor, are at most as many
 
 
 def diag(v: Any, k: int = 0, *, format: Format | str | None = None) -> Any:
@@ -91,7 +94,10 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     Raises ShapeError for axes out of range or equal ones, and below two dimensions.
     """
     tensor = as_tensor(a, "trace")
-    found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=False)
+    # A dense level's length is that of the diagonal, so one program serves all patterns of a shape.
+    is_short = min(tensor.shape, default=0) <= SPARE_SLOTS * tensor.nse
+    found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=is_short)
+    found = as_run(found) if found.ndim == 1 else found
     dtype = jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), tensor.dtype)).dtype
     # No kernel sums unsigned integers of this width. Signed ones wrap to the same bits.
     summed_in = np.dtype(dtype.name.removeprefix("u"))
