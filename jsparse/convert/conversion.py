@@ -65,7 +65,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
     The index arrays become leaves of the pytree, so one compiled program serves all tensors of one shape, format and
     nse.
 
-        >>> A.dynamic(nse=1000)
+        >>> A.dynamic(nse=10_000)
 
     Raises PatternError if the entries exceed `nse`, NotYetSupportedError for formats that store no coordinates.
     """
@@ -89,8 +89,10 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
 
     Static patterns make their transposed indices on first use, so a static tensor is returned as it is.
 
-        >>> A = jsparse.asarray(x, dynamic=True).with_transpose()
-        >>> jsparse.einsum("ij,ik->jk", A, X)  # walks columns, in parallel
+        >>> A = A.dynamic().with_transpose()
+        >>> jsparse.einsum("ij,ik->jk", A, Y)  # walks columns, in parallel
+
+    Raises LeafError if the leaves do not fit the pattern.
     """
     check_leaves(self, "A in A.with_transpose")
     if isinstance(self.pattern, Pattern):

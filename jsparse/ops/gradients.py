@@ -47,7 +47,10 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
 def value_and_grad(
     fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any
 ) -> Any:
-    """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`."""
+    """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`.
+
+    >>> total, dA = jsparse.value_and_grad(lambda A: (A @ x).sum())(A)
+    """
 
     @wraps(fun)
     def differentiated(*args: Any, **kwargs: Any) -> Any:

@@ -30,7 +30,7 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
         >>> @jsparse.sparsify
         ... def layer(A, X, W):
         ...     return jax.nn.relu(A @ (X @ W))
-        >>> layer(A, X, W)  # A: a SparseTensor
+        >>> layer(A, X, jnp.ones((64, 8)))  # A: a SparseTensor
 
     Args:
         fn: a function of pytrees. Its array arguments are traced; other arguments (numbers, strings, functions) are

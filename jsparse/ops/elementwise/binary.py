@@ -36,7 +36,10 @@ def maximum(A: Any, B: Any) -> Any:
 
 
 def minimum(A: Any, B: Any) -> Any:
-    """Compute the smaller of two operands elementwise. See `maximum`."""
+    """Compute the smaller of two operands elementwise. See `maximum`.
+
+    >>> jsparse.minimum(A, B)
+    """
     return _extreme("minimum", jnp.minimum, A, B)
 
 

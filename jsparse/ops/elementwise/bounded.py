@@ -38,12 +38,19 @@ def add(a: Any, b: Any, *, nse: int | None = None) -> Any:
 
 
 def subtract(a: Any, b: Any, *, nse: int | None = None) -> Any:
-    """Compute `a - b`, by the rules of `add`."""
+    """Compute `a - b`, by the rules of `add`.
+
+    >>> jsparse.subtract(A, B).shape
+    (1000, 800)
+    """
     return _combined("-", operator.sub, a, b, nse)
 
 
 def multiply(a: Any, b: Any, *, nse: int | None = None) -> Any:
     """Compute `a * b`, by the rules of `add`, but on the intersection of the patterns.
+
+        >>> jsparse.multiply(A, B, nse=A.nse).shape
+        (1000, 800)
 
     The default capacity is that of the smaller pattern. Times an array or a number, the result lies on the pattern of
     the tensor.

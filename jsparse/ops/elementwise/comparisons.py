@@ -51,7 +51,11 @@ def equal(A: Any, x: Any) -> Any:
 
 
 def not_equal(A: Any, x: Any) -> Any:
-    """Compute `A != x` elementwise for x = 0: a bool SparseTensor on the pattern of A. See `equal`."""
+    """Compute `A != x` elementwise for x = 0: a bool SparseTensor on the pattern of A. See `equal`.
+
+    >>> jsparse.not_equal(A, 0).dtype
+    dtype('bool')
+    """
     return _compared("not_equal", A, x)
 
 
@@ -66,17 +70,26 @@ def less(A: Any, x: Any) -> Any:
 
 
 def less_equal(A: Any, x: Any) -> Any:
-    """Compute `A <= x` elementwise for a number x < 0. See `less`."""
+    """Compute `A <= x` elementwise for a number x < 0. See `less`.
+
+    >>> A <= -1
+    """
     return _compared("less_equal", A, x)
 
 
 def greater(A: Any, x: Any) -> Any:
-    """Compute `A > x` elementwise for a number x ≥ 0. See `less`."""
+    """Compute `A > x` elementwise for a number x ≥ 0. See `less`.
+
+    >>> A > 0.5
+    """
     return _compared("greater", A, x)
 
 
 def greater_equal(A: Any, x: Any) -> Any:
-    """Compute `A >= x` elementwise for a number x > 0. See `less`."""
+    """Compute `A >= x` elementwise for a number x > 0. See `less`.
+
+    >>> A >= 0.5
+    """
     return _compared("greater_equal", A, x)
 
 

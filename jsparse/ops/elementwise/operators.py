@@ -38,6 +38,9 @@ __all__ = [
 def todense(self: SparseTensor) -> jax.Array:
     """Convert to a dense jax array of the tensor's shape and dtype, 0 where no entry is stored.
 
+        >>> A.todense().shape
+        (1000, 800)
+
     Raises ShapeError if the array is too large for memory.
     """
     if not self.ndim:
@@ -64,7 +67,11 @@ def absolute(self: SparseTensor) -> SparseTensor:
 
 
 def conj(self: SparseTensor) -> SparseTensor:
-    """Conjugate each entry. A real tensor is returned as it is."""
+    """Conjugate each entry. A real tensor is returned as it is.
+
+    >>> A.conj() is A
+    True
+    """
     return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 
 

@@ -46,7 +46,11 @@ def reshape(a: Any, shape: int | Sequence[int], order: str = "C") -> Any:
 
 
 def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> Any:
-    """Reshape in C order: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`."""
+    """Reshape in C order: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`.
+
+    >>> A.reshape(100, -1).shape
+    (100, 8000)
+    """
     return _reshape(as_tensor(self, "reshape"), shape[0] if len(shape) == 1 else shape, order)
 
 

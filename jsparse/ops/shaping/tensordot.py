@@ -25,8 +25,8 @@ def tensordot(
 ) -> Any:
     """Sum products over dimensions of two tensors, sparse or dense, as jnp.tensordot does. It is one einsum.
 
-        >>> jsparse.tensordot(A, B, axes=1)           # A @ B of matrices
-        >>> jsparse.tensordot(A, X, axes=([0], [1]))  # dimension 0 of A with dimension 1 of X
+        >>> jsparse.tensordot(A, B.T, axes=1)         # A @ B.T of matrices
+        >>> jsparse.tensordot(A, X, axes=([1], [0]))  # dimension 1 of A with dimension 0 of X
 
     Args:
         axes: the number of last dimensions of `a` and first ones of `b` that are summed, or the dimensions of each.
