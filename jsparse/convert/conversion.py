@@ -31,7 +31,8 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
 
         >>> A.asformat("csc")
 
-    Raises FormatError and SubscriptError for the format, PatternError if the entries exceed `nse`.
+    Shape and dtype stay. Raises FormatError and SubscriptError for the format, PatternError if the entries exceed
+    `nse`.
     """
     check_leaves(self, "A in A.asformat")
     nse = checked_nse(nse, "asformat")
@@ -67,7 +68,8 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
 
         >>> A.dynamic(nse=10_000)
 
-    Raises PatternError if the entries exceed `nse`, NotYetSupportedError for formats that store no coordinates.
+    Shape and dtype stay. Raises PatternError if the entries exceed `nse`, NotYetSupportedError for formats that store
+    no coordinates.
     """
     check_leaves(self, "A in A.dynamic")
     nse = checked_nse(nse, "dynamic")
@@ -92,7 +94,7 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
         >>> A = A.dynamic().with_transpose()
         >>> jsparse.einsum("ij,ik->jk", A, Y)  # walks columns, in parallel
 
-    Raises LeafError if the leaves do not fit the pattern.
+    Shape and dtype stay. Raises LeafError if the leaves do not fit the pattern.
     """
     check_leaves(self, "A in A.with_transpose")
     if isinstance(self.pattern, Pattern):

@@ -23,6 +23,8 @@ _KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : 
 class Format:
     """The levels of a tensor in storage order. Each dimension is stored by exactly one of them.
 
+    Formats of levels are of Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018).
+
         >>> csc = jsparse.Format.of("csc", 2)
         >>> csc.notation
         '(i, j) -> (j : dense, i : compressed)'
@@ -84,6 +86,8 @@ class Format:
 
         >>> jsparse.Format.dense(2, order=(1, 0)).notation
         '(i, j) -> (j : dense, i : dense)'
+
+        Raises FormatError if `order` is no permutation.
         """
         return Format(tuple(Level(DENSE, dim) for dim in (range(ndim) if order is None else order)))
 
@@ -188,6 +192,8 @@ class Format:
 
         >>> jsparse.Format.of("csr", 2).transposed((1, 0)).name
         'csc'
+
+        Raises FormatError if `axes` is no permutation.
         """
         new_dim = {old: new for new, old in enumerate(permutation(axes, self.ndim))}
         return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
@@ -197,6 +203,8 @@ class Format:
 
         >>> jsparse.Format.of("csr", 2).with_dense(1).notation
         '(i, j, k) -> (i : dense, j : compressed, k : dense)'
+
+        Raises FormatError if there are too many dimensions.
         """
         added = range(self.ndim, self.ndim + dim_count)
         return Format(self.levels + tuple(Level(DENSE, dim) for dim in added))

@@ -71,6 +71,8 @@ class Pattern(Owned):
             True
 
         These arrays become read-only, and nobody may write to their memory any more.
+
+        Raises PatternError for the first fault.
         """
         sizes = checked_shape(shape, format)
         given = tuple(map(np.asarray, arrays))
@@ -150,6 +152,8 @@ class Pattern(Owned):
 
         The second result has the slot of each entry. `sorted_by` promises that the entries are distinct, within
         the shape, and sorted lexicographically by these dimensions.
+
+        Raises PatternError for coordinates out of bounds, FormatError as `from_coordinates` does.
         """
         sizes = checked_shape(shape, format)
         try:
@@ -172,6 +176,8 @@ class Pattern(Owned):
 
         Values of entries with equal coordinates are summed. If entry n has slot n for all n, the result is `values`
         itself, not a copy.
+
+        Raises PatternError and FormatError as `from_rows` does.
         """
         sizes = checked_shape(shape, format)
         found = build_summed(checked_rows(rows), values, sizes, format)
@@ -259,6 +265,8 @@ class Pattern(Owned):
 
         >>> A.pattern.transposed((1, 0)).format.name
         'csc'
+
+        Raises FormatError if `axes` is no permutation.
         """
         axes = permutation(axes, self.ndim)
         if axes == tuple(range(self.ndim)):
@@ -271,6 +279,8 @@ class Pattern(Owned):
 
         >>> A.pattern.extended((8,)).shape
         (1000, 800, 8)
+
+        Raises PatternError for negative sizes, and for more slots than int64 counts.
         """
         format = self.format.with_dense(len(sizes))
         shape = checked_shape([*self.shape, *sizes], format)

@@ -24,6 +24,8 @@ def values(tree: Any) -> Any:
 
         >>> squares = [(leaf**2).sum() for leaf in jax.tree.leaves(jsparse.values(gradients))]
         >>> average = optax.incremental_update(jsparse.values(params), average, 0.01)
+
+    The arrays have shape (nse,) and the dtype of the tensor. Nothing is raised: any pytree will do.
     """
     return jax.tree.map(lambda x: x.values if isinstance(x, SparseTensor) else x, tree, is_leaf=is_tensor)
 

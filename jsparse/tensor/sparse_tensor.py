@@ -191,6 +191,8 @@ class SparseTensor(Valued, UnsupportedOperations):
             (40, 20, 30)
 
         A csr matrix becomes a csc matrix, without a copy. Raises ShapeError if `axes` is no permutation.
+
+        The dtype stays.
         """
         reverse = tuple(range(self.ndim))[::-1]
         return SparseTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
@@ -201,6 +203,8 @@ class SparseTensor(Valued, UnsupportedOperations):
 
         >>> A.T.format.name
         'csc'
+
+        Shape (m, n) becomes (n, m); the dtype stays.
         """
         return self.transpose()
 
@@ -210,7 +214,7 @@ class SparseTensor(Valued, UnsupportedOperations):
             >>> A.dynamic(nse=A.nse + 5).static().nse == A.nse
             True
 
-        Raises PatternError if the index arrays are traced, or if they overflowed.
+        Shape and dtype stay. Raises PatternError if the index arrays are traced, or if they overflowed.
         """
         check_leaves(self, "A in A.static")
         if isinstance(self.pattern, Pattern):

@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 import warnings
 from contextlib import nullcontext
 from functools import cache
@@ -110,3 +111,17 @@ def test_examples_run(name, tmp_path, monkeypatch):
     with accelerated() if name == "accelerate_jax_sparse" else nullcontext():  # which undoes it
         result = doctest.DocTestRunner(Checker(), verbose=False, optionflags=FLAGS).run(test, out=report.append)
     assert not result.failed, "".join(report)
+
+
+RAISES = re.compile(r"[Rr]aise|[Ss]ee `|by the rules of")
+QUIET = {"CacheWarning", *(f"Pattern.{name}" for name in ("identity", "nbytes", "rows", "to_coords")), "Format.repeats"}
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTED if name not in QUIET])
+def test_functions_say_what_they_raise(name):
+    """Properties and tests of them raise nothing; functions say what they raise, or of which function they have it."""
+    owner, _, attribute = name.partition(".")
+    is_property = attribute and isinstance(inspect.getattr_static(getattr(jsparse, owner), attribute), property)
+    is_error = isinstance(DOCUMENTED[name], type) and issubclass(DOCUMENTED[name], Exception)
+    text = inspect.getdoc(DOCUMENTED[name])
+    assert is_property or is_error or RAISES.search(text), text

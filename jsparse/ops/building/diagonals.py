@@ -74,7 +74,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         offset: the diagonal: 0 for the main one, above it positive, below it negative.
         axis1, axis2: the dimensions of rows and of columns.
 
-    Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype stays. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
     """
     tensor = as_tensor(a, "diagonal")
     found = _diagonal(tensor, offset, axis1, axis2, "diagonal")
@@ -91,7 +91,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
         >>> jsparse.trace(A)
 
-    Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype is that of jnp.sum. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
     """
     tensor = as_tensor(a, "trace")
     # A dense level's length is that of the diagonal, so one program serves all patterns of a shape.
@@ -138,7 +138,7 @@ def tril(a: Any, k: int = 0) -> SparseTensor:
 
         >>> jsparse.tril(A, -1)  # strictly below the main diagonal
 
-    Raises ShapeError below two dimensions.
+    The dtype stays. Raises ShapeError below two dimensions.
     """
     return _triangle(a, as_integer(k, "the k of jsparse.tril"), True, "tril")
 

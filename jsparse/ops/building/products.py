@@ -64,7 +64,8 @@ def kron(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
     Args:
         format: the format of the result, by default that of the operands if they agree, else the default.
 
-    Raises ShapeError if positions exceed int64, DTypeError for operands without numbers, FormatError for the format.
+    Sizes multiply. Dtypes promote as in jnp. Raises ShapeError if positions exceed int64, DTypeError for operands
+    without numbers, FormatError for the format.
     """
     left, right = (_operand(x, "kron") for x in (a, b))
     if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):
@@ -102,7 +103,8 @@ def outer(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
     Args:
         format: the format of the result, by default inferred as in `jsparse.einsum`.
 
-    Raises DTypeError for operands without numbers, FormatError for the format.
+    Vectors of sizes m and n give the shape (m, n). Dtypes promote as in jnp. Raises DTypeError for operands without
+    numbers, FormatError for the format.
     """
     left, right = (_operand(x, "outer") for x in (a, b))
     if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):

@@ -31,8 +31,8 @@ def add(a: Any, b: Any, *, nse: int | None = None) -> Any:
         nse: the capacity of a dynamic result, by default the sum of the operands' capacities. If there are more
             entries, the result overflows. For a static result it is an upper bound that is checked.
 
-    Raises ShapeError if they do not broadcast, PatternError if a known number of entries exceeds `nse`, or if the
-    result is dense and `nse` is given.
+    Dtypes promote as in jnp. Raises ShapeError if they do not broadcast, PatternError if a known number of entries
+    exceeds `nse`, or if the result is dense and `nse` is given.
     """
     return _combined("+", operator.add, a, b, nse)
 

@@ -45,7 +45,8 @@ def equal(A: Any, x: Any) -> Any:
 
         >>> jsparse.equal(A, 2.0)
 
-    Raises DTypeError if the result would be True where A stores nothing, or if that is not known.
+    The result has the shape of A. Raises DTypeError if the result would be True where A stores nothing, or if that is
+    not known.
     """
     return _compared("equal", A, x)
 
@@ -64,7 +65,8 @@ def less(A: Any, x: Any) -> Any:
 
         >>> A < -1
 
-    Raises DTypeError if the result would be True where A stores nothing, or if that is not known.
+    The result has the shape of A. Raises DTypeError if the result would be True where A stores nothing, or if that is
+    not known.
     """
     return _compared("less", A, x)
 

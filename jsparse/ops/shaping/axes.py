@@ -29,7 +29,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> SparseTensor:
     Args:
         axis: the places of the new dimensions in the result, one or several.
 
-    Raises ShapeError for an axis out of range or given twice.
+    The dtype stays. Raises ShapeError for an axis out of range or given twice.
     """
     tensor = as_tensor(a, "expand_dims")
     count = len(axis) if isinstance(axis, Sequence) else 1
@@ -52,7 +52,7 @@ def squeeze(a: Any, axis: Axis = None) -> Any:
 
         >>> jsparse.squeeze(A[:, None]).shape
 
-    Raises ShapeError for an axis out of range, or of another size than 1.
+    The dtype stays. Raises ShapeError for an axis out of range, or of another size than 1.
     """
     tensor = as_tensor(a, "squeeze")
     if axis is None:
@@ -114,7 +114,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
 
         >>> jsparse.moveaxis(A, 0, -1)
 
-    Raises ShapeError for axes out of range, given twice, or as many sources as destinations are not.
+    The dtype stays. Raises ShapeError for axes out of range, given twice, or as many sources as destinations are not.
     """
     tensor = as_tensor(a, "moveaxis")
     sources = as_axes([source] if not isinstance(source, Sequence) else source, tensor.ndim, "moveaxis")
@@ -135,7 +135,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> SparseTensor:
 
         >>> jsparse.swapaxes(A, 0, 1)  # A.T of a matrix
 
-    Raises ShapeError for an axis out of range.
+    The dtype stays. Raises ShapeError for an axis out of range.
     """
     tensor = as_tensor(a, "swapaxes")
     first, second = as_axis(axis1, tensor.ndim, "swapaxes"), as_axis(axis2, tensor.ndim, "swapaxes")

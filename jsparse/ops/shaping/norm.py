@@ -36,7 +36,8 @@ def norm(a: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
             matrix itself, or for `ord=None` of any rank.
         keepdims: keep the dimensions as ones of size 1.
 
-    Raises NotYetSupportedError for orders that need singular values, ShapeError for axes that do not fit.
+    The dtype is real: that of the entries, or the default float for integers. Raises NotYetSupportedError for orders
+    that need singular values, ShapeError for axes that do not fit.
     """
     tensor = as_tensor(a, "norm")
     axes = as_axes(axis, tensor.ndim, "norm")

@@ -32,6 +32,7 @@ def tensordot(
         axes: the number of last dimensions of `a` and first ones of `b` that are summed, or the dimensions of each.
         out_format, nse, preferred_element_type: as in `jsparse.einsum`.
 
+    The result has the dimensions of `a` and then of `b` that are not summed. Dtypes promote as in `jsparse.einsum`.
     Raises ShapeError for axes that do not fit each other, and the errors of `jsparse.einsum`.
     """
     left, right = (as_sparse_operand(x, "jsparse.tensordot") for x in (a, b))
