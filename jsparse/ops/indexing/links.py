@@ -8,6 +8,8 @@ import numpy as np
 
 __all__ = ["Block", "Link", "Segments"]
 
+FEW = 16  # one position in so many is found by bisection, at less cost than a pass over all
+
 
 @dataclass(frozen=True, eq=False)
 class Link:
@@ -61,11 +63,21 @@ class Segments(Link):
     def _kept_counts(self, kept: np.ndarray) -> np.ndarray:
         """The number of selected positions below each position above."""
         ends = np.cumsum(self.counts, dtype=np.int64)
-        mask = np.zeros(int(ends[-1]) + 1 if len(ends) else 1, np.int8)  # one more, where empty segments may begin
+        total = int(ends[-1]) if len(ends) else 0
+        if FEW * len(kept) < total:
+            return _numbers_below(kept, ends)
+        mask = np.zeros(total + 1, np.int8)  # one more, where empty segments may begin
         mask[kept] = 1
+        if FEW * (total - len(kept)) < total:
+            return self.counts - _numbers_below(np.flatnonzero(mask[:-1] == 0), ends)
         counts = np.add.reduceat(mask, ends - self.counts, dtype=self.dtype)
         counts[self.counts == 0] = 0  # reduceat gives them the element where they begin
         return counts
+
+
+def _numbers_below(positions: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """How many of the positions lie in each of the segments with these ends."""
+    return np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends))
 
 
 @dataclass(frozen=True, eq=False)
