@@ -60,6 +60,12 @@ def pointed(text: str, start: int, length: int = 1) -> str:
 class JsparseError(Exception):
     """The root of jsparse's errors. A message says what was expected, what came, in which expression, and what to do.
 
+        >>> try:
+        ...     A @ jnp.ones(3)
+        ... except jsparse.JsparseError as error:
+        ...     print(error)
+        Expected the last dimension of the left operand of @ ...
+
     Messages shorten the values that they quote. This class also limits the whole message, to less than a screen.
     """
 
@@ -68,56 +74,128 @@ class JsparseError(Exception):
 
 
 class ConfigError(JsparseError, ValueError):
-    """A setting of `jsparse.config` is unknown, or cannot have the value."""
+    """A setting of `jsparse.config` is unknown, or cannot have the value.
+
+    >>> jsparse.config.bounds = "off"
+    Traceback (most recent call last):
+    ConfigError: Expected config.bounds to be 'clamp' or 'check', but got 'off'.
+    """
 
 
 class CacheError(JsparseError, OSError):
-    """The folder of compiled kernels cannot be emptied or read, although the caller asked for it."""
+    """The folder of compiled kernels cannot be emptied or read, although the caller asked for it.
+
+    >>> try:
+    ...     jsparse.clear_cache(disk=False)
+    ... except jsparse.CacheError as error:
+    ...     print("remove the folder by hand:", error)
+    """
 
 
 class CacheWarning(RuntimeWarning):
-    """Compiled kernels are kept in memory only, since their folder cannot be used. A process warns once."""
+    """Compiled kernels are kept in memory only, since their folder cannot be used. A process warns once.
+
+    >>> warnings.simplefilter("error", jsparse.CacheWarning)  # a job that must not compile kernels again fails early
+    """
 
 
 class SubscriptError(JsparseError, ValueError):
-    """The text of an einsum, of an expression or of a format does not follow its grammar."""
+    """The text of an einsum, of an expression or of a format does not follow its grammar.
+
+    >>> jsparse.einsum("ij,j->>i", A, x)
+    Traceback (most recent call last):
+    SubscriptError: ...
+    """
 
 
 class ShapeError(JsparseError, ValueError):
-    """Ranks or sizes do not agree."""
+    """Ranks or sizes do not agree.
+
+    >>> A @ jnp.ones(3)
+    Traceback (most recent call last):
+    ShapeError: ...
+    """
 
 
 class FormatError(JsparseError, ValueError):
-    """A format is unknown or inconsistent, or cannot store the tensor."""
+    """A format is unknown or inconsistent, or cannot store the tensor.
+
+    >>> A.asformat("rsc")
+    Traceback (most recent call last):
+    FormatError: ...
+    """
 
 
 class FileFormatError(JsparseError, ValueError):
-    """A file of a tensor is damaged, or does not follow its format. The message names the file, and the line if any."""
+    """A file of a tensor is damaged, or does not follow its format. The message names the file, and the line if any.
+
+    >>> Path("graph.mtx").write_text("3 3 1")
+    5
+    >>> jsparse.load("graph.mtx")
+    Traceback (most recent call last):
+    FileFormatError: ...
+    """
 
 
 class PatternError(JsparseError, ValueError):
-    """Coordinates or pointers do not describe a tensor, or its entries exceed the capacity."""
+    """Coordinates or pointers do not describe a tensor, or its entries exceed the capacity.
+
+    >>> A.dynamic(nse=1)
+    Traceback (most recent call last):
+    PatternError: ...
+    """
 
 
 class LeafError(PatternError, ShapeError):
-    """A leaf of a tensor is missing, or has not the shape and dtype that the tensor's pattern requires."""
+    """A leaf of a tensor is missing, or has not the shape and dtype that the tensor's pattern requires.
+
+    >>> shorter = jax.tree.map(lambda leaf: leaf[1:], A)
+    >>> shorter @ x
+    Traceback (most recent call last):
+    LeafError: ...
+    """
 
 
 class SemiringError(JsparseError, ValueError):
-    """A semiring is unknown, or not defined for the values."""
+    """A semiring is unknown, or not defined for the values.
+
+    >>> jsparse.einsum("ij,j->i", A, x, semiring="or_and")
+    Traceback (most recent call last):
+    SemiringError: ...
+    """
 
 
 class ScheduleError(JsparseError, ValueError):
-    """A schedule is no text of steps, or a step is illegal on the loops that it is for."""
+    """A schedule is no text of steps, or a step is illegal on the loops that it is for.
+
+    >>> jsparse.einsum("ij,j->i", A, x, schedule=jsparse.Schedule().vectorize("k"))
+    Traceback (most recent call last):
+    ScheduleError: ...
+    """
 
 
 class LinearityError(JsparseError, ValueError):
-    """A function to transpose is not linear in its arguments."""
+    """A function to transpose is not linear in its arguments.
+
+    >>> jax.linear_transpose(lambda x: jsparse.einsum("ij,j->i", A, x, semiring="min_plus"), x)(b)
+    Traceback (most recent call last):
+    LinearityError: ...
+    """
 
 
 class DTypeError(JsparseError, TypeError):
-    """A dtype is unsupported, or dtypes do not agree."""
+    """A dtype is unsupported, or dtypes do not agree.
+
+    >>> jsparse.maximum(A, 1.0)  # 1 wherever A stores nothing
+    Traceback (most recent call last):
+    DTypeError: ...
+    """
 
 
 class NotYetSupportedError(JsparseError, NotImplementedError):
-    """A request is valid, but not supported by this version. The message names an alternative."""
+    """A request is valid, but not supported by this version. The message names an alternative.
+
+    >>> A.reshape(800, 1000, order="F")
+    Traceback (most recent call last):
+    NotYetSupportedError: ...
+    """

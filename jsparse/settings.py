@@ -60,8 +60,9 @@ NAMES = (*TRACED, *PROCESS)
 class Config:
     """The settings of jsparse.
 
-        jsparse.config.bounds = "check"               # everywhere
-        with jsparse.config(bounds="check"): ...      # in this thread, inside the block
+        >>> jsparse.config.bounds = "clamp"           # everywhere
+        >>> with jsparse.config(bounds="check"):      # in this thread, inside the block
+        ...     y = A @ x
 
     Settings take effect at the next call, also for functions that are jitted already: JAX keeps a program for each
     value of `bounds` and `backend`. `cache_dir` and `cache_bytes` belong to the whole process: they change no program,

@@ -31,7 +31,8 @@ def asformat(self: SparseTensor, format: Format | str, *, nse: int | None = None
 
         >>> A.asformat("csc")
 
-    Raises FormatError and SubscriptError for the format, PatternError if the entries exceed `nse`.
+    Shape and dtype stay. Raises FormatError and SubscriptError for the format, PatternError if the entries exceed
+    `nse`.
     """
     check_leaves(self, "A in A.asformat")
     nse = checked_nse(nse, "asformat")
@@ -65,9 +66,10 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
     The index arrays become leaves of the pytree, so one compiled program serves all tensors of one shape, format and
     nse.
 
-        >>> A.dynamic(nse=1000)
+        >>> A.dynamic(nse=10_000)
 
-    Raises PatternError if the entries exceed `nse`, NotYetSupportedError for formats that store no coordinates.
+    Shape and dtype stay. Raises PatternError if the entries exceed `nse`, NotYetSupportedError for formats that store
+    no coordinates.
     """
     check_leaves(self, "A in A.dynamic")
     nse = checked_nse(nse, "dynamic")
@@ -89,8 +91,10 @@ def with_transpose(self: SparseTensor) -> SparseTensor:
 
     Static patterns make their transposed indices on first use, so a static tensor is returned as it is.
 
-        >>> A = jsparse.asarray(x, dynamic=True).with_transpose()
-        >>> jsparse.einsum("ij,ik->jk", A, X)  # walks columns, in parallel
+        >>> A = A.dynamic().with_transpose()
+        >>> jsparse.einsum("ij,ik->jk", A, Y)  # walks columns, in parallel
+
+    Shape and dtype stay. Raises LeafError if the leaves do not fit the pattern.
     """
     check_leaves(self, "A in A.with_transpose")
     if isinstance(self.pattern, Pattern):

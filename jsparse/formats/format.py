@@ -23,6 +23,14 @@ _KNOWN = f"{', '.join(NAMES)}, or a notation such as '(i, j) -> (j : dense, i : 
 class Format:
     """The levels of a tensor in storage order. Each dimension is stored by exactly one of them.
 
+    Formats of levels are of Chou et al., "Format abstraction for sparse tensor algebra compilers" (2018).
+
+        >>> csc = jsparse.Format.of("csc", 2)
+        >>> csc.notation
+        '(i, j) -> (j : dense, i : compressed)'
+        >>> csc == jsparse.Format.of("(i, j) -> (j : dense, i : compressed)", 2)
+        True
+
     A singleton has one entry at each position of the level above. A dense level has a position at every coordinate, so
     a singleton below it has an entry at every coordinate. Tensors in general do not (see `check_storable`), but a table
     of integers does: coordinate p leads to table[p].
@@ -45,7 +53,10 @@ class Format:
             raise FormatError(_orphan(None, self.levels[0]))
 
     def check_storable(self) -> None:
-        """Raise FormatError unless the format can store any entries. A singleton below a level with gaps cannot."""
+        """Raise FormatError unless the format can store any entries. A singleton below a level with gaps cannot.
+
+        >>> jsparse.Format.of("coo", 3).check_storable()
+        """
         for parent, child in pairwise(self.levels):
             if child.kind.is_branchless and parent.kind.has_gaps:
                 raise FormatError(_orphan(parent, child))
@@ -53,6 +64,9 @@ class Format:
     @staticmethod
     def of(spec: "Format | str", ndim: int) -> "Format":
         """The format that `spec` (a Format, a short name or a notation) denotes for tensors of `ndim` dimensions.
+
+            >>> jsparse.Format.of("csr", 2).notation
+            '(i, j) -> (i : dense, j : compressed)'
 
         Raises FormatError for an unknown name or another rank, SubscriptError for text that does not follow the
         notation's grammar, and NotYetSupportedError for formats that later versions will support.
@@ -68,70 +82,130 @@ class Format:
 
     @staticmethod
     def dense(ndim: int, order: Sequence[int] | None = None) -> "Format":
-        """The format whose levels are all dense, with the dimensions in `order` (by default C order)."""
+        """The format whose levels are all dense, with the dimensions in `order` (by default C order).
+
+        >>> jsparse.Format.dense(2, order=(1, 0)).notation
+        '(i, j) -> (j : dense, i : dense)'
+
+        Raises FormatError if `order` is no permutation.
+        """
         return Format(tuple(Level(DENSE, dim) for dim in (range(ndim) if order is None else order)))
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        >>> jsparse.Format.of("csr", 2).ndim
+        2
+        """
         return len(self.levels)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The dimensions in storage order."""
+        """The dimensions in storage order.
+
+        >>> jsparse.Format.of("csc", 2).order
+        (1, 0)
+        """
         return tuple(level.dim for level in self.levels)
 
     @property
     def is_dense(self) -> bool:
-        """Whether every level is dense."""
+        """Whether every level is dense.
+
+        >>> jsparse.Format.of("csr", 2).is_dense
+        False
+        """
         return all(level.kind.is_full for level in self.levels)
 
     @property
     def trailing_dense(self) -> int:
-        """The number of dense levels at the end."""
+        """The number of dense levels at the end.
+
+        >>> jsparse.Format.of("csr", 2).with_dense(2).trailing_dense
+        2
+        """
         sparse = [index for index, level in enumerate(self.levels) if not level.kind.is_full]
         return self.ndim - 1 - sparse[-1] if sparse else self.ndim
 
     @property
     def appends(self) -> bool:
-        """Whether entries can be appended one after the other, in storage order."""
+        """Whether entries can be appended one after the other, in storage order.
+
+        >>> jsparse.Format.of("csr", 2).appends
+        True
+        >>> jsparse.Format.of("(i, j) -> (i : dense, j : range)", 2).appends
+        False
+        """
         return all(level.kind.appends for level in self.levels)
 
     @property
     def arrays(self) -> tuple[tuple[int, str], ...]:
-        """(level, role) of each index array of a pattern, in flat order. A role is "pointers", for example."""
+        """(level, role) of each index array of a pattern, in flat order. A role is "pointers", for example.
+
+        >>> jsparse.Format.of("csr", 2).arrays
+        ((1, 'pointers'), (1, 'coordinates'))
+        """
         return _arrays(self.levels)
 
     @property
     def chains(self) -> tuple[range, ...]:
-        """The chains of levels that share positions: each is a level and the singletons below it."""
+        """The chains of levels that share positions: each is a level and the singletons below it.
+
+        >>> jsparse.Format.of("coo", 3).chains
+        (range(0, 3),)
+        """
         starts = [index for index, level in enumerate(self.levels) if not level.kind.is_branchless]
         return tuple(map(range, starts, [*starts[1:], self.ndim]))
 
     @property
     def notation(self) -> str:
-        """The format in MLIR's notation: "(i, j) -> (j : dense, i : compressed)"."""
+        """The format in MLIR's notation: "(i, j) -> (j : dense, i : compressed)".
+
+        >>> jsparse.Format.of("dcsr", 2).notation
+        '(i, j) -> (i : compressed, j : compressed)'
+        """
         names = [dimension_name(dim, self.ndim) for dim in range(self.ndim)]
         levels = ", ".join(f"{names[level.dim]} : {level}" for level in self.levels)
         return f"({', '.join(names)}) -> ({levels})"
 
     @property
     def name(self) -> str:
-        """The short name if the format is one of csr, csc, coo, dcsr, dcsc, csf; otherwise its notation."""
+        """The short name if the format is one of csr, csc, coo, dcsr, dcsc, csf; otherwise its notation.
+
+        >>> jsparse.Format.of("(i, j) -> (i : dense, j : compressed)", 2).name
+        'csr'
+        """
         return _short_name(self) or self.notation
 
     def repeats(self, level: int) -> bool:
-        """Whether coordinates may repeat in `level`: it is nonunique, and a singleton is below it."""
+        """Whether coordinates may repeat in `level`: it is nonunique, and a singleton is below it.
+
+        >>> [jsparse.Format.of("coo", 2).repeats(level) for level in (0, 1)]
+        [True, False]
+        """
         followed = level + 1 < self.ndim and self.levels[level + 1].kind.is_branchless
         return followed and not self.levels[level].unique
 
     def transposed(self, axes: Sequence[int]) -> "Format":
-        """The format of the logically transposed tensor, over the same data: its dimension d is `axes[d]` of this."""
+        """The format of the logically transposed tensor, over the same data: its dimension d is `axes[d]` of this.
+
+        >>> jsparse.Format.of("csr", 2).transposed((1, 0)).name
+        'csc'
+
+        Raises FormatError if `axes` is no permutation.
+        """
         new_dim = {old: new for new, old in enumerate(permutation(axes, self.ndim))}
         return Format(tuple(Level(level.kind, new_dim[level.dim], level.unique) for level in self.levels))
 
     def with_dense(self, dim_count: int) -> "Format":
-        """This format with a dense level for each of `dim_count` added trailing dimensions."""
+        """This format with a dense level for each of `dim_count` added trailing dimensions.
+
+        >>> jsparse.Format.of("csr", 2).with_dense(1).notation
+        '(i, j, k) -> (i : dense, j : compressed, k : dense)'
+
+        Raises FormatError if there are too many dimensions.
+        """
         added = range(self.ndim, self.ndim + dim_count)
         return Format(self.levels + tuple(Level(DENSE, dim) for dim in added))
 

@@ -30,6 +30,11 @@ _lock = threading.Lock()
 class Pattern(Owned):
     """The shape, format and index arrays of a sparse tensor.
 
+        >>> pattern = jsparse.Pattern((2, 3), "csr", ([0, 1, 3], [2, 0, 1]))
+        >>> pattern.to_coords()
+        array([[0, 1, 1],
+               [2, 0, 1]], dtype=int32)
+
     Patterns are immutable, interned and picklable, and compared and hashed by content. `arrays` is the flat tuple of
     the levels' index arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only, all int32, or all
     int64 if a dimension or `nse` does not fit int32.
@@ -61,7 +66,13 @@ class Pattern(Owned):
     def of_arrays(cls, shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Self:
         """Make a pattern as the constructor does, but do not copy contiguous arrays of the right dtype.
 
+            >>> pattern = jsparse.Pattern.of_arrays(A.shape, A.format, [np.array(array) for array in A.pattern.arrays])
+            >>> pattern is A.pattern
+            True
+
         These arrays become read-only, and nobody may write to their memory any more.
+
+        Raises PatternError for the first fault.
         """
         sizes = checked_shape(shape, format)
         given = tuple(map(np.asarray, arrays))
@@ -109,6 +120,10 @@ class Pattern(Owned):
     ) -> tuple[Self, np.ndarray]:
         """The pattern that stores the entries at `coords`, and the slot of each entry.
 
+            >>> pattern, slots = jsparse.Pattern.from_coordinates([[2, 0], [1, 1]], (3, 2), "csr")
+            >>> slots
+            array([1, 0])
+
         `coords` is (ndim, n) of any integer dtype, in any order; entries with equal coordinates share a slot. The slots
         are (n,) int64. Raises PatternError for coordinates that are no integers, have the wrong shape or are out of
         bounds, and FormatError if a unique level above a singleton would have to repeat a coordinate.
@@ -131,8 +146,14 @@ class Pattern(Owned):
     ) -> tuple[Self, Built]:
         """Make a pattern as `from_coordinates` does, from one array (n,) for each dimension.
 
+            >>> pattern, built = jsparse.Pattern.from_rows([np.array([2, 0]), np.array([1, 1])], (3, 2), A.format)
+            >>> built.slots()
+            array([1, 0])
+
         The second result has the slot of each entry. `sorted_by` promises that the entries are distinct, within
         the shape, and sorted lexicographically by these dimensions.
+
+        Raises PatternError for coordinates out of bounds, FormatError as `from_coordinates` does.
         """
         sizes = checked_shape(shape, format)
         try:
@@ -148,8 +169,15 @@ class Pattern(Owned):
     ) -> tuple[Self, np.ndarray]:
         """Make a pattern as `from_rows` does, and the values of its slots from the `values` (n,) of the entries.
 
+            >>> rows, columns, values = np.array([2, 0, 2]), np.array([1, 1, 1]), np.ones(3)
+            >>> pattern, sums = jsparse.Pattern.of_entries([rows, columns], values, (3, 2), A.format)
+            >>> sums
+            array([1., 2.])
+
         Values of entries with equal coordinates are summed. If entry n has slot n for all n, the result is `values`
         itself, not a copy.
+
+        Raises PatternError and FormatError as `from_rows` does.
         """
         sizes = checked_shape(shape, format)
         found = build_summed(checked_rows(rows), values, sizes, format)
@@ -159,46 +187,87 @@ class Pattern(Owned):
         return pattern, built.summed(values)
 
     def identity(self) -> bytes:
-        """The digest of the index arrays, which transposed and extended patterns share."""
+        """The digest of the index arrays, which transposed and extended patterns share.
+
+        >>> A.pattern.identity() == A.T.pattern.identity()
+        True
+        """
         return self._arrays_digest
 
     def nbytes(self) -> int:
-        """The size of the index arrays in bytes."""
+        """The size of the index arrays in bytes.
+
+        >>> A.pattern.nbytes() == 4 * (1001 + A.nse)
+        True
+        """
         return sum(array.nbytes for array in self.arrays)
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        >>> A.pattern.ndim
+        2
+        """
         return len(self.shape)
 
     @property
     def nse(self) -> int:
-        """The number of slots, which is that of the last level's positions (1 for a tensor without dimensions)."""
+        """The number of slots, which is that of the last level's positions (1 for a tensor without dimensions).
+
+        >>> A.pattern.nse == len(A.values)
+        True
+        """
         return self.level_sizes[-1] if self.level_sizes else 1
 
     @property
     def index_dtype(self) -> np.dtype:
-        """The dtype of the index arrays: int32, or int64 where a dimension or nse needs it."""
+        """The dtype of the index arrays: int32, or int64 where a dimension or nse needs it.
+
+        >>> A.pattern.index_dtype
+        dtype('int32')
+        """
         return self.arrays[0].dtype if self.arrays else index_dtype(self.shape, [self.nse])
 
     def pointers(self, level: int) -> np.ndarray:
-        """The pointers (parents + 1,) of a compressed or range level. Raises PatternError for other levels."""
+        """The pointers (parents + 1,) of a compressed or range level. Raises PatternError for other levels.
+
+        >>> A.pattern.pointers(1).shape
+        (1001,)
+        """
         return self._stored(level, "pointers")
 
     def coordinates(self, level: int) -> np.ndarray:
-        """The coordinates (positions,) of a compressed or singleton level. Raises PatternError for other levels."""
+        """The coordinates (positions,) of a compressed or singleton level. Raises PatternError for other levels.
+
+        >>> A.pattern.coordinates(1).shape == (A.nse,)
+        True
+        """
         return self._stored(level, "coordinates")
 
     def rows(self) -> list[np.ndarray]:
-        """The coordinates (nse,) of all slots, for each dimension. They may be the index arrays themselves."""
+        """The coordinates (nse,) of all slots, for each dimension. They may be the index arrays themselves.
+
+        >>> rows, columns = A.pattern.rows()
+        """
         return coordinate_rows(self.shape, self.format, self.arrays, self.index_dtype)
 
     def to_coords(self) -> np.ndarray:
-        """The coordinates (ndim, nse) of all slots in storage order, of the index dtype."""
+        """The coordinates (ndim, nse) of all slots in storage order, of the index dtype.
+
+        >>> A.pattern.to_coords().shape == (2, A.nse)
+        True
+        """
         return np.stack(self.rows()) if self.shape else np.zeros((0, 1), self.index_dtype)
 
     def transposed(self, axes: Sequence[int]) -> Pattern:
-        """The pattern of the logically transposed tensor, over the same arrays. Its dimension d is `axes[d]` here."""
+        """The pattern of the logically transposed tensor, over the same arrays. Its dimension d is `axes[d]` here.
+
+        >>> A.pattern.transposed((1, 0)).format.name
+        'csc'
+
+        Raises FormatError if `axes` is no permutation.
+        """
         axes = permutation(axes, self.ndim)
         if axes == tuple(range(self.ndim)):
             return self
@@ -206,7 +275,13 @@ class Pattern(Owned):
         return self._trusted(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
 
     def extended(self, sizes: Sequence[int]) -> Pattern:
-        """This pattern with dense levels of `sizes` appended for further dimensions, over the same arrays."""
+        """This pattern with dense levels of `sizes` appended for further dimensions, over the same arrays.
+
+        >>> A.pattern.extended((8,)).shape
+        (1000, 800, 8)
+
+        Raises PatternError for negative sizes, and for more slots than int64 counts.
+        """
         format = self.format.with_dense(len(sizes))
         shape = checked_shape([*self.shape, *sizes], format)
         check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)

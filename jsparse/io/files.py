@@ -56,7 +56,9 @@ def load(
 ) -> SparseTensor:
     """Read a tensor from a file, as its suffix says: .npz, .mtx, .mtx.gz, .tns or .tns.gz.
 
+        >>> jsparse.save("graph.mtx", A)
         >>> A = jsparse.load("graph.mtx")
+        >>> jsparse.save("reviews.tns.gz", T)
         >>> T = jsparse.load("reviews.tns.gz", dtype="float32")
 
     Entries with equal coordinates are summed, and explicit zeros are kept. The other triangle of a symmetric, skew or

@@ -38,11 +38,11 @@ def einsum(
 ) -> jax.Array | SparseTensor:
     """Compute a sum of products of sparse and dense tensors, in numpy's notation.
 
-        y = jsparse.einsum("ij,j->i", A, x)                      # A: SparseTensor of any format
-        C = jsparse.einsum("ij,jk->ik", A, B)                    # two SparseTensors give a SparseTensor
-        S = jsparse.einsum("ik,jk->ij", X, Y, out_format=A)      # X and Y dense: computed on the pattern of A only
-        Z = jsparse.einsum("ij,jk->ik", A.pattern, X)            # a pattern: the sum of X's rows, unweighted
-        y = jsparse.einsum(A, [0, 1], x, [1], [0])               # the first line with lists of indices
+        >>> y = jsparse.einsum("ij,j->i", A, x)                  # A: SparseTensor of any format
+        >>> C = jsparse.einsum("ij,kj->ik", A, B)                # two SparseTensors give a SparseTensor
+        >>> S = jsparse.einsum("ik,jk->ij", Y, X, out_format=A)  # X and Y dense: computed on the pattern of A only
+        >>> Z = jsparse.einsum("ij,jk->ik", A.pattern, X)        # a pattern: the sum of X's rows, unweighted
+        >>> y = jsparse.einsum(A, [0, 1], x, [1], [0])           # the first line with lists of indices
 
     The operation is compiled for the operands' formats and sizes, differentiable in every operand (the values of a
     sparse one included), and works under `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`.

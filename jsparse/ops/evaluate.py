@@ -49,11 +49,12 @@ def evaluate(
 ) -> jax.Array | SparseTensor:
     """Compute a sum of products of sparse and dense tensors, in tensor index notation.
 
-        y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=A, x=x)
-        D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * E[k,j] - F[i,j]", A=A, B=B, E=E, F=F)
+        >>> y = jsparse.evaluate("y[i] = b[i] - 2 * A[i,j] * x[j]", b=b, A=A, x=x)
+        >>> D = jsparse.evaluate("D[i,j] = (A[i,k] + B[i,k]) * X[k,j] - Y[i,j]", A=A, B=B, X=X, Y=Y)
 
-        C = jsparse.evaluate("C[rows[p],n] += V[p] * B[cols[p],n]", shape=(m, n), rows=rows, cols=cols, V=V, B=B)
-        d = jsparse.evaluate("d[to[e]] min= w[e] + d0[source[e]]", shape=(n,), to=to, source=source, w=w, d0=d0)
+        >>> e = {"rows": np.array([0, 2, 2]), "cols": np.array([1, 0, 1]), "V": jnp.ones(3)}
+        >>> C = jsparse.evaluate("C[rows[p],n] += V[p] * X[cols[p],n]", shape=(3, 64), X=X, **e)
+        >>> d = jsparse.evaluate("d[rows[p]] min= V[p] + x[cols[p]]", shape=(3,), x=x, **e)
 
     Each term is summed over its indices that the result lacks. A term that lacks an index of the result is repeated
     along it; if every term lacks it, pass `shape`. On both sides an index may be read from a tensor of integers. Where

@@ -64,7 +64,7 @@ def explain(
     Of a function it explains every sparse operation, also inside of `jit`, `scan`, `while_loop`, `cond`, derivatives
     and `vmap`. The function is traced, so arguments may be `jax.ShapeDtypeStruct`s:
 
-        >>> print(jsparse.explain(train_step)(params, A, X))
+        >>> print(jsparse.explain(loss)(params, A, X))
         >>> jsparse.explain(jax.grad(loss))(params, A, X).kernels[0].schedule
 
     Raises the errors of `einsum` and `evaluate`, and SubscriptError for a first argument that is neither text nor an

@@ -32,7 +32,8 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
         has_aux: as in `jax.grad`.
         options: `holomorphic` and `allow_int` of `jax.grad`.
 
-    Raises ShapeError if a call has no argument of that number, TypeError as `jax.grad` does (integer values, say).
+    Shapes and dtypes are those of the arguments. Raises ShapeError if a call has no argument of that number, TypeError
+    as `jax.grad` does (integer values, say).
     """
     differentiated = value_and_grad(fun, argnums, has_aux, **options)
 
@@ -47,7 +48,12 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
 def value_and_grad(
     fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any
 ) -> Any:
-    """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`."""
+    """Compute a function's value and gradient as `jax.value_and_grad` does; see `grad`.
+
+    >>> total, dA = jsparse.value_and_grad(lambda A: (A @ x).sum())(A)
+
+    Raises ShapeError and TypeError as `grad` does.
+    """
 
     @wraps(fun)
     def differentiated(*args: Any, **kwargs: Any) -> Any:

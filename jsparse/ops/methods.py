@@ -11,7 +11,7 @@ from typing import Any
 
 from jsparse.convert import conversion, coordinate_creation, jax_sparse, scipy_sparse
 from jsparse.ops.building import diagonals
-from jsparse.ops.elementwise import binary, comparisons, operators
+from jsparse.ops.elementwise import binary, bitwise, comparisons, operators
 from jsparse.ops.elementwise.map import map_entries
 from jsparse.ops.indexing import getitem, points
 from jsparse.ops.looking import picture, text
@@ -89,6 +89,12 @@ METHODS: dict[str, Any] = {
     "__radd__": _reflected(operators.add),
     "__sub__": operators.subtract,
     "__rsub__": _reflected(operators.subtract),
+    "__and__": bitwise.bitwise_and,
+    "__rand__": bitwise.bitwise_and,
+    "__or__": bitwise.bitwise_or,
+    "__ror__": bitwise.bitwise_or,
+    "__xor__": bitwise.bitwise_xor,
+    "__rxor__": bitwise.bitwise_xor,
     "__neg__": operators.negative,
     "__pos__": operators.positive,
     "__abs__": operators.absolute,

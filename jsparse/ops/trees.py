@@ -22,8 +22,10 @@ def values(tree: Any) -> Any:
     Norms, averages, casts and statistics of a pytree with dynamic tensors are those of its values: the index arrays
     are leaves as well, but no numbers to compute with.
 
-        >>> norm = optax.global_norm(jsparse.values(gradients))
+        >>> squares = [(leaf**2).sum() for leaf in jax.tree.leaves(jsparse.values(gradients))]
         >>> average = optax.incremental_update(jsparse.values(params), average, 0.01)
+
+    The arrays have shape (nse,) and the dtype of the tensor. Nothing is raised: any pytree will do.
     """
     return jax.tree.map(lambda x: x.values if isinstance(x, SparseTensor) else x, tree, is_leaf=is_tensor)
 

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import NotYetSupportedError
+from jsparse.formats import Pattern
 from jsparse.sparsification.deferred import dense
 from jsparse.sparsification.equation import Equation
 from jsparse.sparsification.rules import sparse_rule
-from jsparse.sparsification.sparse_value import SparseValue, check_background
+from jsparse.sparsification.sparse_value import SparseValue, check_background, whole
 from jsparse.sparsification.trees import Opened, settled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -21,7 +22,7 @@ __all__: list[str] = []
 
 @sparse_rule("scan")
 def scan(equation: Equation, *inputs: Any) -> list[Any]:
-    """Run the body in `jax.lax.scan`. Carries keep their pattern; what is scanned over, and collected, is dense."""
+    """Run the body in `jax.lax.scan`. Carries keep their pattern; what is scanned over is dense."""
     params = equation.params
     first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
     consts, begin, xs = inputs[:first], settled(inputs[first:end]), inputs[end:]
@@ -34,14 +35,34 @@ def scan(equation: Equation, *inputs: Any) -> list[Any]:
     def body(carry: Sequence[Any], items: Sequence[Any]) -> Any:
         found = settled(equation.interpret(params["jaxpr"], [*consts, *carry, *items]))
         out, collected = found[: len(carry)], found[len(carry) :]
-        for x in collected:
-            if isinstance(x, SparseValue):
-                raise equation.unsupported("collects SparseTensors", "Return them as carries, or sums of them.")
-        return _same_carry(equation, carry, out), collected
+        return _same_carry(equation, carry, out), [_collectable(equation, x) for x in collected]
 
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
     last, collected = jax.lax.scan(body, _strong(begin), [dense(x) for x in xs], **options)
-    return [*last, *collected]
+    return [*last, *(_stacked(x, params["length"]) for x in collected)]
+
+
+def _collectable(equation: Equation, x: Any) -> Any:
+    """A result of each step, whose pattern has to be that of all steps."""
+    if not isinstance(x, SparseValue):
+        return x
+    if x.tensor.is_dynamic:
+        raise equation.unsupported(
+            "collects SparseTensors whose patterns may differ between the steps",
+            "Use static patterns, or return them as carries, or sums of them.",
+        )
+    return whole(x)
+
+
+def _stacked(x: Any, length: int) -> Any:
+    """The value of results of `length` steps along a new first dimension, which is a dense level at the end."""
+    if not isinstance(x, SparseValue):
+        return x
+    pattern, ndim = x.tensor.pattern, x.ndim
+    assert isinstance(pattern, Pattern)
+    stacked = pattern.extended((length,)).transposed((ndim, *range(ndim)))
+    tensor = SparseTensor._unchecked(x.tensor.values.T.reshape(-1), stacked)
+    return SparseValue(tensor, (length, *x.shape), tuple(range(ndim + 1)), x.background)
 
 
 @sparse_rule("while")

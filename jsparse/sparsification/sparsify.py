@@ -30,7 +30,7 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
         >>> @jsparse.sparsify
         ... def layer(A, X, W):
         ...     return jax.nn.relu(A @ (X @ W))
-        >>> layer(A, X, W)  # A: a SparseTensor
+        >>> layer(A, X, jnp.ones((64, 8)))  # A: a SparseTensor
 
     Args:
         fn: a function of pytrees. Its array arguments are traced; other arguments (numbers, strings, functions) are
@@ -41,8 +41,9 @@ def sparsify(fn: Callable[..., Any], *, nse: int | None = None) -> Callable[...,
     of tensors are SparseTensors, all others arrays. It works under jit, grad and vmap; without a SparseTensor among the
     arguments it is `fn`. Nothing is made dense that `fn` does not make from dense arrays alone.
 
-    Raises NotYetSupportedError, with the line of `fn`, where the result would be dense or an operation has no rule;
-    further errors of the operations of jsparse that compute it.
+    Shapes and dtypes of results are those that `fn` gives for dense arrays. Raises NotYetSupportedError, with the line
+    of `fn`, where the result would be dense or an operation has no rule; further errors of the operations of jsparse
+    that compute it.
     """
 
     capacity = checked_nse(nse, "jsparse.sparsify")

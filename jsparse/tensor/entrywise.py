@@ -59,7 +59,10 @@ def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *a
 @lru_cache(maxsize=1024)
 def _kept(function: Callable[..., Any], options: Any, types: Any, settings: Any) -> ElementwiseFunction:
     avals = [jax.ShapeDtypeStruct((), dtype, weak_type=weak) for dtype, weak in types[1]]
-    with_options = partial(function, **dict(options)) if options else function
+    if not options:
+        return traced(function, avals, is_compiled=True)[0]
+    with_options: Any = partial(function, **dict(options))
+    with_options.__name__ = getattr(dict(options).get("f"), "__name__", getattr(function, "__name__", "function"))
     return traced(with_options, avals, is_compiled=True)[0]
 
 

@@ -18,22 +18,38 @@ class Patterned:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The size of each dimension."""
+        """The size of each dimension.
+
+        >>> A.shape
+        (1000, 800)
+        """
         return self.pattern.shape
 
     @property
     def ndim(self) -> int:
-        """The number of dimensions."""
+        """The number of dimensions.
+
+        >>> A.ndim
+        2
+        """
         return self.pattern.ndim
 
     @property
     def format(self) -> Format:
-        """The format of the pattern."""
+        """The format of the pattern.
+
+        >>> A.format.name
+        'csr'
+        """
         return self.pattern.format
 
     @property
     def nse(self) -> int:
-        """The number of slots; for a dynamic pattern, its capacity."""
+        """The number of slots; for a dynamic pattern, its capacity.
+
+        >>> A.nse == A.values.shape[0]
+        True
+        """
         return self.pattern.nse
 
 

@@ -79,22 +79,37 @@ class SparseTensor(Valued, UnsupportedOperations):
 
     @property
     def size(self) -> int:
-        """The number of elements of the dense array of this shape, stored or not."""
+        """The number of elements of the dense array of this shape, stored or not.
+
+        >>> A.size
+        800000
+        """
         return math.prod(self.shape)
 
     @property
     def dtype(self) -> Any:
-        """The dtype of the values."""
+        """The dtype of the values.
+
+        >>> A.dtype
+        dtype('float32')
+        """
         return self.values.dtype
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the pattern is dynamic: its index arrays are leaves of the pytree."""
+        """Whether the pattern is dynamic: its index arrays are leaves of the pytree.
+
+        >>> A.is_dynamic, A.dynamic().is_dynamic
+        (False, True)
+        """
         return isinstance(self.pattern, DynamicPattern)
 
     @property
     def nnz(self) -> Any:
         """The number of slots in use, explicit zeros included: an int for static patterns, else an integer array.
+
+            >>> int(A.dynamic(nse=A.nse + 5).nnz) == A.nse
+            True
 
         After an overflow it is the true count, which exceeds the capacity `nse`.
         """
@@ -107,6 +122,9 @@ class SparseTensor(Valued, UnsupportedOperations):
     def overflowed(self) -> Any:
         """Whether the entries exceeded the capacity of a dynamic pattern: a bool, or a bool array.
 
+            >>> A.overflowed
+            False
+
         After an overflow all float values are NaN, and so are results (einsum, todense, operators), conversions
         (asformat, with_values) and gradients. Integers and booleans have no NaN and keep the entries that fit; check
         `overflowed`, which stays true for all results with a dynamic pattern.
@@ -118,7 +136,11 @@ class SparseTensor(Valued, UnsupportedOperations):
 
     @property
     def density(self) -> float:
-        """The number of slots relative to `size`, from 0 to 1."""
+        """The number of slots relative to `size`, from 0 to 1.
+
+        >>> 0.009 < A.density < 0.011
+        True
+        """
         return self.nse / self.size if self.size else 0.0
 
     def with_values(self, values: Any) -> SparseTensor:
@@ -136,7 +158,11 @@ class SparseTensor(Valued, UnsupportedOperations):
         return tensor
 
     def astype(self, dtype: Any) -> SparseTensor:
-        """This tensor with its values cast to another dtype. Raises DTypeError if it is no dtype of numbers."""
+        """This tensor with its values cast to another dtype. Raises DTypeError if it is no dtype of numbers.
+
+        >>> A.astype(jnp.bfloat16).dtype
+        dtype(bfloat16)
+        """
         check_leaves(self, "A in A.astype")
         return SparseTensor._unchecked(
             compiled(_cast, self.pattern, self.values, dtype=given_dtype(dtype, "a dtype of numbers for astype")),
@@ -145,6 +171,8 @@ class SparseTensor(Valued, UnsupportedOperations):
 
     def to_coords(self) -> tuple[np.ndarray, Any]:
         """The coordinates and the values of the entries in use, both in storage order.
+
+            >>> (rows, columns), values = A.to_coords()
 
         Returns (coords, values): integers of shape (ndim, nnz), and an array of shape (nnz,).
         Raises PatternError if the index arrays are traced or overflowed.
@@ -157,20 +185,36 @@ class SparseTensor(Valued, UnsupportedOperations):
     def transpose(self, axes: Sequence[int] | None = None) -> SparseTensor:
         """The logically transposed tensor, by default with all axes reversed. The values and index arrays are shared.
 
+            >>> A.transpose().shape
+            (800, 1000)
+            >>> T.transpose((2, 0, 1)).shape
+            (40, 20, 30)
+
         A csr matrix becomes a csc matrix, without a copy. Raises ShapeError if `axes` is no permutation.
+
+        The dtype stays.
         """
         reverse = tuple(range(self.ndim))[::-1]
         return SparseTensor._unchecked(self.values, self.pattern.transposed(reverse if axes is None else axes))
 
     @property
     def T(self) -> SparseTensor:  # noqa: N802
-        """The transposed tensor, with all axes reversed."""
+        """The transposed tensor, with all axes reversed.
+
+        >>> A.T.format.name
+        'csc'
+
+        Shape (m, n) becomes (n, m); the dtype stays.
+        """
         return self.transpose()
 
     def static(self) -> SparseTensor:
         """This tensor with a static pattern of the entries in use.
 
-        Raises PatternError if the index arrays are traced, or if they overflowed.
+            >>> A.dynamic(nse=A.nse + 5).static().nse == A.nse
+            True
+
+        Shape and dtype stay. Raises PatternError if the index arrays are traced, or if they overflowed.
         """
         check_leaves(self, "A in A.static")
         if isinstance(self.pattern, Pattern):
@@ -185,6 +229,8 @@ class SparseTensor(Valued, UnsupportedOperations):
 
     def validate(self) -> None:
         """Check the index arrays of a dynamic pattern in full. Those of a static one were checked when it was made.
+
+            >>> A.dynamic().validate()
 
         Raises PatternError for wrong lengths, dtypes or bounds, pointers that decrease, entries out of order or
         repeated, overflow, and traced arrays; LeafError if the values do not fit.
@@ -288,6 +334,12 @@ class SparseTensor(Valued, UnsupportedOperations):
         def __radd__(self, other: Any) -> Any: ...
         def __sub__(self, other: Any) -> Any: ...
         def __rsub__(self, other: Any) -> Any: ...
+        def __and__(self, other: Any) -> Any: ...
+        def __rand__(self, other: Any) -> Any: ...
+        def __or__(self, other: Any) -> Any: ...
+        def __ror__(self, other: Any) -> Any: ...
+        def __xor__(self, other: Any) -> Any: ...
+        def __rxor__(self, other: Any) -> Any: ...
         def __neg__(self) -> SparseTensor: ...
         def __pos__(self) -> SparseTensor: ...
         def __abs__(self) -> SparseTensor: ...

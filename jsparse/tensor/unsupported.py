@@ -104,21 +104,6 @@ class UnsupportedOperations:
     def __rdivmod__(self, other: Any) -> Never:
         raise _on_values("divmod(x, A)", "x // A.values")
 
-    def __and__(self, other: Any) -> Never:
-        raise _on_values("A & x", "A.values & x")
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Never:
-        raise _on_values("A | x", "A.values | x")
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Never:
-        raise _on_values("A ^ x", "A.values ^ x")
-
-    __rxor__ = __xor__
-
     def __lshift__(self, other: Any) -> Never:
         raise _on_values("A << x", "A.values << x")
 
@@ -132,7 +117,11 @@ class UnsupportedOperations:
         raise _on_values("x >> A", "x >> A.values")
 
     def __invert__(self) -> Never:
-        raise _on_values("~A", "~A.values")
+        raise DTypeError(
+            "~A is True wherever the SparseTensor A stores nothing, so it would be dense. Write A > B for A & ~B of "
+            "bool tensors, the complement of a comparison (A <= 0 for ~(A > 0)) where that is False at 0, "
+            "A.map(jnp.invert) for stored entries only, or ~A.todense()."
+        )
 
     def __setitem__(self, index: Any, value: Any) -> Never:
         raise DTypeError(

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -102,3 +103,41 @@ def test_refusals(dense, cube):
         jsparse.kron(A, "x")
     with pytest.raises(FormatError):
         jsparse.kron(A, A, format="bad")
+
+
+VECTORS = ["coo", "dense", "(i) -> (i : range)"]
+
+
+@pytest.mark.parametrize(
+    "formats", [("csr", "csr"), ("csc", "coo"), (BLOCKS, BLOCKS), ("dense", "csr"), ("coo", "dcsr")]
+)
+@pytest.mark.parametrize("dtypes", [(np.float32, np.float32), (np.int8, np.float16), (bool, bool)])
+def test_kron_of_known_tensors_is_that_of_traced_ones(formats, dtypes):
+    x, y = (
+        integers(*shape, seed=n).astype(dtype)
+        for n, (shape, dtype) in enumerate(zip([(3, 4), (2, 3)], dtypes, strict=True))
+    )
+    A, B = (jsparse.asarray(z, format) for z, format in zip((x, y), formats, strict=True))
+    known, traced = jsparse.kron(A, B), jax.jit(jsparse.kron)(A, B)
+    assert known.pattern is traced.pattern
+    assert known.dtype == traced.dtype
+    np.testing.assert_array_equal(known.values, traced.values)
+    np.testing.assert_array_equal(as_dense(known), np.kron(x, y))
+
+
+@pytest.mark.parametrize("first", VECTORS)
+@pytest.mark.parametrize("second", VECTORS)
+def test_outer_of_known_tensors_is_that_of_traced_ones(first, second):
+    x, y = integers(300) * (np.arange(300) == 7), integers(5, seed=1)
+    A, B = jsparse.asarray(x, first), jsparse.asarray(y, second)
+    known, traced = jsparse.outer(A, B), jax.jit(jsparse.outer)(A, B)
+    assert known.pattern is traced.pattern
+    np.testing.assert_array_equal(known.values, traced.values)
+    np.testing.assert_array_equal(as_dense(known), np.outer(x, y))
+
+
+def test_an_infinite_entry_stays_where_it_is():
+    x = np.array([[0, np.inf], [1, 0]], np.float32)
+    A = jsparse.asarray(x, BLOCKS)
+    column = jsparse.asarray(np.array([[1], [0]], np.float32))
+    np.testing.assert_array_equal(as_dense(jsparse.kron(A, column)), [[0, np.inf], [0, 0], [1, 0], [0, 0]])

@@ -18,7 +18,7 @@ def rows():
     for line in PAGE.read_text().splitlines():
         if line.startswith("| ") and not line.startswith("| result"):
             cells = re.split(r"(?<!\\)\s*\|\s*", line.strip("| \n"))
-            yield cells[0], cells[-1].strip("`")
+            yield tuple(cell.replace("\\|", "|") for cell in (cells[0], cells[-1].strip("`")))
 
 
 def matrix(rng, *shape):

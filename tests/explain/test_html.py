@@ -85,7 +85,11 @@ def test_a_program():
     page = Page(found._repr_html_())
     assert page.tags.count("tr") == 1 + len(found.kernels)
     assert [text for title, text, _ in page.folded if title == "loop nest"] == [str(k.nest) for k in found.kernels]
-    for part in ("in scan of length 7", "A[i, j] csr, B[j, k] dense → C[i, k] dense", "function has 2 sparse kernels"):
+    for part in (
+        "in scan of length 7",
+        "A[i, j] csr, B[j, k] dense → C[i, k] dense",
+        "function has 2 sparse operations",
+    ):
         assert part in page.text
 
 
@@ -107,5 +111,5 @@ def test_names_are_escaped():
     assert f"in jit '{evil}'" in page.text
     inner.__name__ = "<b>&lt;"
     page = Page(jsparse.explain(inner)(X)._repr_html_())
-    assert page.text.startswith("<b>&lt; has 1 sparse kernel")
+    assert page.text.startswith("<b>&lt; has 1 sparse operation")
     assert page.tags.count("b") == 3  # the headings of the program and of the kernel, and its number

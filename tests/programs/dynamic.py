@@ -147,7 +147,7 @@ def function_of(programs: list[Program | Evaluation], how: Dynamic):
     out = program.out_format
     out = out.tensor() if isinstance(out, SparseOperand) else out
     slots = max(int(_filled(one).sum()) for one in programs) + how.spare
-    gives_nse = how.gives_nse and _is_new(program)
+    gives_nse = (how.gives_nse or _stores_gaps(program)) and _is_new(program)
 
     def run(*given):
         left = iter(given)
@@ -173,6 +173,11 @@ def _filled(program: Program | Evaluation) -> np.ndarray:
     out = program.out_format
     known = isinstance(out, str) and out != "dense"
     return closure(program.reached, Format.of(out, program.reached.ndim)) if known else program.reached
+
+
+def _stores_gaps(program: Program | Evaluation) -> bool:
+    """Whether the requested format stores gaps, so that entries of operands do not bound the slots of the result."""
+    return int(_filled(program).sum()) > int(program.reached.sum())
 
 
 def called(program: Program | Evaluation, operands, out, nse: int | None) -> object:

@@ -65,6 +65,11 @@ def test_nse_is_not_less_than_that_of_the_operand_whose_pattern_the_result_has()
     assert check_dynamic(random_program(55, 212), batched=True)
 
 
+@pytest.mark.parametrize("batched", [False, True])
+def test_gaps_of_a_requested_range_level_need_a_capacity_for_them(batched):
+    assert check_dynamic(random_program(11, 848), batched=batched)
+
+
 def test_a_program_is_the_same_in_every_process():
     assert str(random_program(3, 14)) == str(random_program(3, 14))
     assert str(random_sum(3, 14)) == str(random_sum(3, 14))

@@ -31,7 +31,7 @@ def accelerate_jax_sparse() -> None:
     added, indices out of range contribute nothing. Sums of float16 and bfloat16 are rounded only once.
 
         >>> jsparse.accelerate_jax_sparse()
-        >>> jax.jit(lambda M, x: M @ x)(jax.experimental.sparse.BCOO.fromdense(A), x)
+        >>> jax.jit(lambda M, x: M @ x)(jax.experimental.sparse.BCOO.fromdense(A.todense()), x)
 
     JAX's own lowering remains for dtypes without kernels (such as uint32 and 8-bit floats), for indices that need int64
     while x64 is off, on other devices, and in programs for `jax.export`, which have to load without jsparse. Products
@@ -39,6 +39,8 @@ def accelerate_jax_sparse() -> None:
 
     The setting applies to the whole process, and another call changes nothing. Programs that were compiled before keep
     their lowering until `jax.clear_caches()` is called.
+
+    Shapes and dtypes of results stay. It raises nothing.
     """
     sparse = experimental_sparse()
 

@@ -39,12 +39,16 @@ class Schedule:
         >>> schedule = jsparse.Schedule().reorder("i k j").split("k", 64).vectorize("k").parallelize("i")
         >>> jsparse.einsum("ij,jk->ik", A, X, schedule=schedule)
 
-    Each method gives a new schedule with one step more, and names loops by their index variables. `str` of a schedule
-    has a line for each step, and `Schedule.parse` reads such lines. docs/scheduling.md describes every step.
+    Scheduling of sparse loops is of Senanayake et al., "A sparse iteration space transformation framework for sparse
+    tensor algebra" (2020). Each method gives a new schedule with one step more, and names loops by their index
+    variables. `str` of a schedule has a line for each step, and `Schedule.parse` reads such lines. docs/scheduling.md
+    describes every step.
 
     Attributes:
         steps: the transformations.
         layout: the storage orders of patterns that loops walk in another order than the operands have.
+
+    Raises ScheduleError for a step that is illegal; `einsum` raises it where the loops do not allow the step.
     """
 
     steps: tuple[Transformation, ...] = ()

@@ -15,14 +15,18 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.run import as_run
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import agreed_format, default_in, remaining_format
+from jsparse.ops.relocation.formats import agreed_format, default_in
 from jsparse.ops.relocation.operands import as_axes, as_integer, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
+
+SPARE_SLOTS = 4  # the slots of a diagonal that is summed, per entry of the tensor, are at most as many
 
 
 def diag(v: Any, k: int = 0, *, format: Format | str | None = None) -> Any:
@@ -70,7 +74,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         offset: the diagonal: 0 for the main one, above it positive, below it negative.
         axis1, axis2: the dimensions of rows and of columns.
 
-    Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype stays. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
     """
     tensor = as_tensor(a, "diagonal")
     found = _diagonal(tensor, offset, axis1, axis2, "diagonal")
@@ -87,10 +91,13 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
         >>> jsparse.trace(A)
 
-    Raises ShapeError for axes out of range or equal ones, and below two dimensions.
+    The dtype is that of jnp.sum. Raises ShapeError for axes out of range or equal ones, and below two dimensions.
     """
     tensor = as_tensor(a, "trace")
-    found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=False)
+    # A dense level's length is that of the diagonal, so one program serves all patterns of a shape.
+    is_short = min(tensor.shape, default=0) <= SPARE_SLOTS * tensor.nse
+    found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=is_short)
+    found = as_run(found) if found.ndim == 1 else found
     dtype = jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), tensor.dtype)).dtype
     # No kernel sums unsigned integers of this width. Signed ones wrap to the same bits.
     summed_in = np.dtype(dtype.name.removeprefix("u"))
@@ -108,11 +115,20 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
     shape = (*(tensor.shape[dim] for dim in others), length)
     carried = tuple((dim, n) for n, dim in enumerate(others))
     if others:
-        target = remaining_format(tensor.format, (*others, rows))
+        target = _of_diagonal(tensor.format, rows, columns)
     else:
         target = Format.dense(1) if dense and not tensor.is_dynamic else default_in(shape, tensor.nse)
     one = _Diagonal(rows, columns, by, others, length)
     return relocated([tensor], Relocation((one,), shape, target, carried))
+
+
+def _of_diagonal(format: Format, rows: int, columns: int) -> Format:
+    """The format after two dimensions became the last one, which has the level of one of them: one that is not full."""
+    full = {level.dim for level in format.levels if level.kind.is_full}
+    one, other = (columns, rows) if rows in full and columns not in full else (rows, columns)
+    kept = [dim for dim in range(format.ndim) if dim != other]
+    remaining = remaining_format(format, [dim != other for dim in range(format.ndim)], listed=(one,))
+    return remaining.transposed([*(n for n, dim in enumerate(kept) if dim != one), kept.index(one)])
 
 
 def tril(a: Any, k: int = 0) -> SparseTensor:
@@ -122,7 +138,7 @@ def tril(a: Any, k: int = 0) -> SparseTensor:
 
         >>> jsparse.tril(A, -1)  # strictly below the main diagonal
 
-    Raises ShapeError below two dimensions.
+    The dtype stays. Raises ShapeError below two dimensions.
     """
     return _triangle(a, as_integer(k, "the k of jsparse.tril"), True, "tril")
 

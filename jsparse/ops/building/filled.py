@@ -27,7 +27,7 @@ def eye(
 ) -> SparseTensor:
     """Make the matrix of shape (n, m) with ones on its diagonal number k, as jnp.eye does.
 
-        >>> jsparse.eye(1000, dtype="float64", format="csc")
+        >>> jsparse.eye(1000, dtype="bfloat16", format="csc")
 
     Args:
         m: the number of columns, by default n.

@@ -12,6 +12,7 @@ from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Format
+from jsparse.ops.building.pairs import are_known, of_pairs
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.formats import affordable, agreed_format, default_in
 from jsparse.ops.relocation.operands import as_tensors
@@ -63,7 +64,8 @@ def kron(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
     Args:
         format: the format of the result, by default that of the operands if they agree, else the default.
 
-    Raises ShapeError if positions exceed int64, DTypeError for operands without numbers, FormatError for the format.
+    Sizes multiply. Dtypes promote as in jnp. Raises ShapeError if positions exceed int64, DTypeError for operands
+    without numbers, FormatError for the format.
     """
     left, right = (_operand(x, "kron") for x in (a, b))
     if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):
@@ -72,13 +74,22 @@ def kron(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
     left, right = (_with_rank(x, ndim) for x in (left, right))
     shape = tuple(m * n for m, n in zip(left.shape, right.shape, strict=True))
     both = [x for x in (left, right) if isinstance(x, SparseTensor)]
+    if len(both) == 2 and are_known(left, right):
+        target = _format_of_kron(both, format, shape, left.nse * right.nse)
+        return of_pairs(left, right, [(dim, dim) for dim in range(ndim)], shape, target)
     first, second = [2 * dim for dim in range(ndim)], [2 * dim + 1 for dim in range(ndim)]
     product: Any = einsum(left, first, right, second, list(range(2 * ndim)), nse=_product_capacity(both))
-    target = agreed_format(both, format, shape, product.nse)
-    if format is not None:
-        return reshaped(product, shape, target)
-    capacity = product.nse if all(x.format == target for x in both) else None
-    return reshaped(product, shape, affordable(target, shape, product.nse), capacity)
+    target = _format_of_kron(both, format, shape, product.nse)
+    keeps_slots = format is None and all(x.format == agreed_format(both, None, shape, product.nse) for x in both)
+    return reshaped(product, shape, target, product.nse if keeps_slots else None)
+
+
+def _format_of_kron(
+    tensors: Sequence[SparseTensor], format: Format | str | None, shape: Sequence[int], entries: int
+) -> Format:
+    """The format of a Kronecker product of the tensors."""
+    target = agreed_format(tensors, format, shape, entries)
+    return target if format is not None else affordable(target, shape, entries)
 
 
 def outer(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
@@ -92,13 +103,18 @@ def outer(a: Any, b: Any, *, format: Format | str | None = None) -> Any:
     Args:
         format: the format of the result, by default inferred as in `jsparse.einsum`.
 
-    Raises DTypeError for operands without numbers, FormatError for the format.
+    Vectors of sizes m and n give the shape (m, n). Dtypes promote as in jnp. Raises DTypeError for operands without
+    numbers, FormatError for the format.
     """
     left, right = (_operand(x, "outer") for x in (a, b))
     if not isinstance(left, SparseTensor) and not isinstance(right, SparseTensor):
         return jnp.outer(left, right)
     left, right = (ravel(x) if isinstance(x, SparseTensor) else x.reshape(-1) for x in (left, right))
     both = [x for x in (left, right) if isinstance(x, SparseTensor)]
+    if len(both) == 2 and are_known(left, right) and not any(x.format.is_dense for x in both):
+        shape, entries = (*left.shape, *right.shape), left.nse * right.nse
+        target = default_in(shape, entries) if format is None else Format.of(format, 2)
+        return of_pairs(left, right, [(0, None), (None, 0)], shape, target)
     found: Any = einsum(left, [0], right, [1], [0, 1], nse=_product_capacity(both))
     return found if format is None else found.asformat(format)
 

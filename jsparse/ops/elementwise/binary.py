@@ -29,14 +29,17 @@ def maximum(A: Any, B: Any) -> Any:
 
         >>> jsparse.maximum(A, B)
 
-    Raises ShapeError for different shapes, DTypeError for a number that would replace entries that are not stored:
-    write `A.map(lambda v: jnp.maximum(v, x))` for stored entries only.
+    Dtypes promote as in jnp. Raises ShapeError for different shapes, DTypeError for a number that would replace entries
+    that are not stored: write `A.map(lambda v: jnp.maximum(v, x))` for stored entries only.
     """
     return _extreme("maximum", jnp.maximum, A, B)
 
 
 def minimum(A: Any, B: Any) -> Any:
-    """Compute the smaller of two operands elementwise. See `maximum`."""
+    """Compute the smaller of two operands elementwise. See `maximum`.
+
+    >>> jsparse.minimum(A, B)
+    """
     return _extreme("minimum", jnp.minimum, A, B)
 
 
@@ -47,6 +50,8 @@ def clip(A: Any, min: Any = None, max: Any = None) -> Any:
 
     Entries that are not stored stay 0. Raises DTypeError if the known interval does not contain 0, since those would
     not: write `A.map(lambda v: jnp.clip(v, min, max))` for stored entries only.
+
+    Shape and pattern stay, and dtypes promote as in jnp.clip.
     """
     A = as_sparse_operand(A, "jsparse.clip")
     if not isinstance(A, SparseTensor):
@@ -69,6 +74,8 @@ def where(condition: SparseTensor, x: Any, y: Any) -> SparseTensor:
 
     Entries that the condition does not store are not stored in the result. Raises PatternError if the tensors have
     different entries; `B.restrict(condition)` has those of the condition.
+
+    The result has the shape of the condition, and the dtype to which x and y promote.
     """
     operands = [as_sparse_operand(one, "jsparse.where") for one in (condition, x, y)]
     first = operands[0]
@@ -94,6 +101,8 @@ def power(tensor: Any, exponent: Any) -> Any:
 
     For p > 0 the result equals that of the dense array. Raises ShapeError for other shapes, PatternError for a tensor
     with other entries.
+
+    Dtypes promote as in jnp.
     """
     exponent = as_sparse_operand(exponent, "the operator **")
     if not isinstance(exponent, SparseTensor) and np.shape(exponent):

@@ -31,19 +31,26 @@ def add(a: Any, b: Any, *, nse: int | None = None) -> Any:
         nse: the capacity of a dynamic result, by default the sum of the operands' capacities. If there are more
             entries, the result overflows. For a static result it is an upper bound that is checked.
 
-    Raises ShapeError if they do not broadcast, PatternError if a known number of entries exceeds `nse`, or if the
-    result is dense and `nse` is given.
+    Dtypes promote as in jnp. Raises ShapeError if they do not broadcast, PatternError if a known number of entries
+    exceeds `nse`, or if the result is dense and `nse` is given.
     """
     return _combined("+", operator.add, a, b, nse)
 
 
 def subtract(a: Any, b: Any, *, nse: int | None = None) -> Any:
-    """Compute `a - b`, by the rules of `add`."""
+    """Compute `a - b`, by the rules of `add`.
+
+    >>> jsparse.subtract(A, B).shape
+    (1000, 800)
+    """
     return _combined("-", operator.sub, a, b, nse)
 
 
 def multiply(a: Any, b: Any, *, nse: int | None = None) -> Any:
     """Compute `a * b`, by the rules of `add`, but on the intersection of the patterns.
+
+        >>> jsparse.multiply(A, B, nse=A.nse).shape
+        (1000, 800)
 
     The default capacity is that of the smaller pattern. Times an array or a number, the result lies on the pattern of
     the tensor.

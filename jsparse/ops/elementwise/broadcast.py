@@ -7,6 +7,7 @@ from math import prod
 from operator import truediv
 from typing import Any
 
+from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.notation import Access
@@ -15,19 +16,29 @@ from jsparse.planning.planned import plan_statement
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["divided", "multiplied", "summed"]
+__all__ = ["broadcast_shape", "check_size", "divided", "is_sparse", "multiplied", "summed"]
 
 
-def multiplied(lhs: Any, rhs: Any, out_format: Format | None = None, nse: int | None = None) -> Any:
+def multiplied(
+    lhs: Any,
+    rhs: Any,
+    out_format: Format | None = None,
+    nse: int | None = None,
+    *,
+    symbol: str = "*",
+    semiring: Semiring = PLUS_TIMES,
+) -> Any:
     """Compute `lhs * rhs`. The result is sparse if both are, or if broadcasting does not repeat the one that is.
 
     `out_format` and `nse` are the format and the capacity of a result with a new pattern, as in `jsparse.einsum`.
+    Another operator with 0 for a zero is the product of another semiring.
     """
     both = isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor)
-    if not both and not any(_is_sparse("*", x, lhs, rhs) for x in (lhs, rhs)):
-        _check_size("*", lhs, rhs)
-    target, (a, b), tensors = _aligned("*", lhs, rhs)
-    return plan_statement("A * B", Statement(target, (Product(1, (a, b)),)), tensors, out_format, nse).run()
+    if not both and not any(is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
+        check_size(symbol, lhs, rhs)
+    target, (a, b), tensors = _aligned(symbol, lhs, rhs)
+    statement = Statement(target, (Product(1, (a, b)),))
+    return plan_statement(f"A {symbol} B", statement, tensors, out_format, nse, semiring=semiring).run()
 
 
 def summed(symbol: str, lhs: Any, rhs: Any, out_format: Format | None = None, nse: int | None = None) -> Any:
@@ -35,8 +46,8 @@ def summed(symbol: str, lhs: Any, rhs: Any, out_format: Format | None = None, ns
 
     See `multiplied` for `out_format` and `nse`.
     """
-    if not all(_is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
-        _check_size(symbol, lhs, rhs)
+    if not all(is_sparse(symbol, x, lhs, rhs) for x in (lhs, rhs)):
+        check_size(symbol, lhs, rhs)
     target, (a, b), tensors = _aligned(symbol, lhs, rhs)
     sign = 1 if symbol == "+" else -1
     statement = Statement(target, (Product(1, (a,)), Product(sign, (b,))))
@@ -54,7 +65,7 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
             "which is 0 there, or A.todense() / B.todense()."
         )
     target, (_, access), tensors = _aligned("/", tensor, divisor)
-    if len(target.indices) != tensor.ndim or _broadcast("/", tensor, divisor) != tensor.shape:
+    if len(target.indices) != tensor.ndim or broadcast_shape("/", tensor, divisor) != tensor.shape:
         raise ShapeError(
             f"Expected the divisor of a sparse tensor of shape {tensor.shape} to broadcast to that shape, but got "
             f"{divisor.shape}. Divide A.todense() for a larger result."
@@ -66,28 +77,28 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
     return SparseTensor._unchecked(quotients, tensor.pattern)
 
 
-def _is_sparse(symbol: str, x: Any, lhs: Any, rhs: Any) -> bool:
+def is_sparse(symbol: str, x: Any, lhs: Any, rhs: Any) -> bool:
     """Whether `x` is sparse and broadcasting repeats no dimension that it has. New dimensions become dense levels."""
-    shape = _broadcast(symbol, lhs, rhs)
+    shape = broadcast_shape(symbol, lhs, rhs)
     return isinstance(x, SparseTensor) and shape[len(shape) - x.ndim :] == tuple(x.shape)
 
 
-def _check_size(symbol: str, lhs: Any, rhs: Any) -> None:
+def check_size(symbol: str, lhs: Any, rhs: Any) -> None:
     """Raise ShapeError if a dense result has more elements than each dense operand."""
-    shape = _broadcast(symbol, lhs, rhs)
+    shape = broadcast_shape(symbol, lhs, rhs)
     given = [x.shape for x in (lhs, rhs) if not isinstance(x, SparseTensor)]
     if any(prod(shape) <= prod(other) for other in given):
         return
     dense = " and ".join(f"a dense array of shape {shortened(other)}" for other in given) or "tensors that it repeats"
+    for_arrays = f', or jsparse.evaluate("C[i,j] = A[i,j] {symbol} x[i]", A=A, x=x, out_format=A) for an array'
     raise ShapeError(
         f"A {symbol} x would be a dense array of shape {shortened(shape)}, since broadcasting combines {dense} with a "
-        f"SparseTensor. On stored entries only write A.map(lambda v: v {symbol} x) for a scalar x, or "
-        f'jsparse.evaluate("C[i,j] = A[i,j] {symbol} x[i]", A=A, x=x, out_format=A) for an array. For the dense array '
-        f"write A.todense() {symbol} x."
+        f"SparseTensor. On stored entries only write A.map(lambda v: v {symbol} x) for a scalar x"
+        f"{for_arrays if symbol in '+-*' else ''}. For the dense array write A.todense() {symbol} x."
     )
 
 
-def _broadcast(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:
+def broadcast_shape(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:
     ndim = max(lhs.ndim, rhs.ndim)
     # np.broadcast_shapes would refuse shapes with more elements than an int64 counts, which sparse tensors may have.
     left, right = ((1,) * (ndim - x.ndim) + tuple(x.shape) for x in (lhs, rhs))
@@ -101,7 +112,7 @@ def _broadcast(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:
 
 def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Access], dict[str, Any]]:
     """The access to the result, the accesses to A and B, and the two operands."""
-    shape = _broadcast(symbol, lhs, rhs)
+    shape = broadcast_shape(symbol, lhs, rhs)
     names = tuple(f"i{n}" for n in range(len(shape)))
     (a, left), (b, right) = _access("A", lhs, names, shape), _access("B", rhs, names, shape)
     return Access("C", names), (a, b), {"A": left, "B": right}

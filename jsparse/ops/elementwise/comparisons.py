@@ -45,13 +45,18 @@ def equal(A: Any, x: Any) -> Any:
 
         >>> jsparse.equal(A, 2.0)
 
-    Raises DTypeError if the result would be True where A stores nothing, or if that is not known.
+    The result has the shape of A. Raises DTypeError if the result would be True where A stores nothing, or if that is
+    not known.
     """
     return _compared("equal", A, x)
 
 
 def not_equal(A: Any, x: Any) -> Any:
-    """Compute `A != x` elementwise for x = 0: a bool SparseTensor on the pattern of A. See `equal`."""
+    """Compute `A != x` elementwise for x = 0: a bool SparseTensor on the pattern of A. See `equal`.
+
+    >>> jsparse.not_equal(A, 0).dtype
+    dtype('bool')
+    """
     return _compared("not_equal", A, x)
 
 
@@ -60,23 +65,33 @@ def less(A: Any, x: Any) -> Any:
 
         >>> A < -1
 
-    Raises DTypeError if the result would be True where A stores nothing, or if that is not known.
+    The result has the shape of A. Raises DTypeError if the result would be True where A stores nothing, or if that is
+    not known.
     """
     return _compared("less", A, x)
 
 
 def less_equal(A: Any, x: Any) -> Any:
-    """Compute `A <= x` elementwise for a number x < 0. See `less`."""
+    """Compute `A <= x` elementwise for a number x < 0. See `less`.
+
+    >>> A <= -1
+    """
     return _compared("less_equal", A, x)
 
 
 def greater(A: Any, x: Any) -> Any:
-    """Compute `A > x` elementwise for a number x ≥ 0. See `less`."""
+    """Compute `A > x` elementwise for a number x ≥ 0. See `less`.
+
+    >>> A > 0.5
+    """
     return _compared("greater", A, x)
 
 
 def greater_equal(A: Any, x: Any) -> Any:
-    """Compute `A >= x` elementwise for a number x > 0. See `less`."""
+    """Compute `A >= x` elementwise for a number x > 0. See `less`.
+
+    >>> A >= 0.5
+    """
     return _compared("greater_equal", A, x)
 
 

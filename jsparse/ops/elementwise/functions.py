@@ -95,7 +95,8 @@ def _function(name: str, f: Callable[..., Any], formula: str, keeps_zero: bool =
         A: a SparseTensor of any shape and format; an array is passed to the function of JAX itself.
         args, options: the further arguments of JAX's function of this name, numbers or flags.
 
-    Returns a SparseTensor on the pattern of A, differentiable in its values. Raises LeafError for unfit leaves.
+    Returns a SparseTensor on the pattern of A, so of its shape, of the dtype that the function of JAX gives, and
+    differentiable in the values. Raises LeafError if the leaves of A do not fit its pattern, TypeError as JAX does.
     """
     applied.__name__ = applied.__qualname__ = name
     return applied

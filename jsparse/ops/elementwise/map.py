@@ -22,7 +22,7 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: Any) -> Spar
     close over scalars, and use any elementwise function of jax.numpy, jax.nn or jax.scipy.special.
 
         >>> A.map(jnp.exp)
-        >>> A.map(lambda a, b: a * jax.nn.sigmoid(b), B)  # B has the pattern of A
+        >>> A.map(lambda a, b: a * jax.nn.sigmoid(b), B.restrict(A))  # tensors on one pattern
 
     Args:
         f: a function of one number for each tensor that gives one number, of any dtype.

@@ -23,6 +23,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = [
     "absolute",
     "add",
+    "as_operand",
     "conj",
     "divide",
     "matmul",
@@ -36,6 +37,9 @@ __all__ = [
 
 def todense(self: SparseTensor) -> jax.Array:
     """Convert to a dense jax array of the tensor's shape and dtype, 0 where no entry is stored.
+
+        >>> A.todense().shape
+        (1000, 800)
 
     Raises ShapeError if the array is too large for memory.
     """
@@ -63,7 +67,13 @@ def absolute(self: SparseTensor) -> SparseTensor:
 
 
 def conj(self: SparseTensor) -> SparseTensor:
-    """Conjugate each entry. A real tensor is returned as it is."""
+    """Conjugate each entry. A real tensor is returned as it is.
+
+    >>> A.conj() is A
+    True
+
+    Shape, dtype and pattern stay. Raises LeafError if the values do not fit the pattern.
+    """
     return _entrywise(jnp.conj, self) if jnp.issubdtype(self.dtype, jnp.complexfloating) else self
 
 
@@ -72,7 +82,7 @@ def matmul(lhs: Any, rhs: Any) -> Any:
 
     Raises ShapeError if the contracted dimensions differ, batch dimensions do not broadcast or an operand is a scalar.
     """
-    lhs, rhs = _as_operand(lhs), _as_operand(rhs)
+    lhs, rhs = as_operand(lhs), as_operand(rhs)
     if not lhs.ndim or not rhs.ndim:
         raise ShapeError("Expected both operands of @ to have a dimension, but one is a scalar. Use *.")
     left, right = lhs.shape[-1], rhs.shape[-2 if rhs.ndim > 1 else -1]
@@ -92,7 +102,7 @@ def multiply(tensor: SparseTensor, other: Any) -> Any:
 
     Raises ShapeError if they do not broadcast, or if the result would be dense and larger than a dense operand.
     """
-    other = _as_operand(other)
+    other = as_operand(other)
     if _is_scalar(other, tensor.ndim):
         return _entrywise(operator.mul, tensor, other.reshape(()))
     return multiplied(tensor, other)
@@ -107,7 +117,7 @@ def divide(tensor: Any, other: Any) -> Any:
     Raises ShapeError if it does not broadcast, DTypeError for a tensor with other entries, which is 0 where it stores
     nothing.
     """
-    tensor, other = _as_operand(tensor), _as_operand(other)
+    tensor, other = as_operand(tensor), as_operand(other)
     if isinstance(tensor, SparseTensor) and isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
         return _entrywise(operator.truediv, tensor, *value_operands("A / B", tensor, other)[1:])
     if not isinstance(tensor, SparseTensor):
@@ -153,7 +163,7 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
         return _with_zero(lhs, rhs)
     if isinstance(lhs, int | float | complex) and not lhs:  # Python's sum() begins with 0
         return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
-    lhs, rhs = _as_operand(lhs), _as_operand(rhs)
+    lhs, rhs = as_operand(lhs), as_operand(rhs)
     if isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and on_one_pattern(lhs, rhs):
         return _entrywise(combine, lhs, rhs.values)
     return summed(symbol, lhs, rhs)
@@ -184,7 +194,7 @@ def _matmul_subscripts(left: tuple[int, ...], right: tuple[int, ...]) -> str:
     return f"{lhs}{row}j,{rhs}j{column}->{lhs or rhs}{row}{column}"
 
 
-def _as_operand(value: Any) -> Any:
+def as_operand(value: Any) -> Any:
     """Convert `value` to a SparseTensor if it is sparse in any library, else to an array. Numbers stay weakly typed."""
     value = as_sparse_operand(value, "an operator")
     if isinstance(value, jax.Array | SparseTensor):

@@ -29,7 +29,7 @@ NEST = "loop nest"
 
 @dataclass(frozen=True)
 class ExplainedKernel:
-    """One kernel: a loop nest, a routine of the extension, or a conversion of an operand.
+    """One operation: a loop nest, a routine of the extension, a conversion of an operand, or a function of values.
 
     Attributes:
         title: a heading.
@@ -43,6 +43,7 @@ class ExplainedKernel:
         repeats: how often it runs for one run of its equation: a complex product is several of parts, and the members
             of a batch of patterns are assembled one by one.
         moves: what a routine moves; None if there is a plan.
+        function: the function that is applied to stored values, as text; "" if there is none.
         price: the estimated cost of a conversion, in multiply-adds; None for anything else.
         backend: the name of the backend that runs the kernel.
     """
@@ -56,6 +57,7 @@ class ExplainedKernel:
     place: Place = Place()  # noqa: RUF009
     repeats: int = 1
     moves: Traffic | None = None
+    function: str = ""
     price: float | None = None
     backend: str = field(default_factory=lambda: config.backend)
 
@@ -107,6 +109,11 @@ class ExplainedKernel:
             yield "formats", self.formats_text
             if plan.patterns:
                 yield "patterns", self._patterns(plan)
+        elif self.patterns:
+            yield "formats", self.formats_text
+            yield "patterns", "\n".join(self.patterns)
+        if self.function:
+            yield "function", self.function
         if self.price is not None:
             yield "estimated cost", f"{self.price:.4g}"
         if self.traffic is not None:

@@ -14,6 +14,7 @@ from jsparse._compat import Primitive
 from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Problem
 from jsparse.formats import DynamicType, Pattern, Relayout
+from jsparse.ops.explanation.entrywise import bytes_of, explained_map, explained_softmax
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.place import Place
 from jsparse.ops.explanation.traffic import Traffic
@@ -22,11 +23,13 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.execute import make_plan
+from jsparse.primitives.map_values import map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
 from jsparse.primitives.output_pattern import output_pattern_p
 from jsparse.primitives.parts import real_products
 from jsparse.primitives.permute_values import permute_values_p
 from jsparse.primitives.routine import routine_p
+from jsparse.primitives.softmax import logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec
 from jsparse.settings import config
 
@@ -152,12 +155,8 @@ def _routine(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
 
 def _io_traffic(equation: JaxprEqn) -> Traffic:
     """The bytes of an equation's operands and results."""
-    given, made = (sum(_bytes(var.aval) for var in of) for of in (equation.invars, equation.outvars))
+    given, made = (sum(bytes_of(var.aval) for var in of) for of in (equation.invars, equation.outvars))
     return Traffic(operands=(("operands", given),), results=made, computes=False)
-
-
-def _bytes(aval: Any) -> int:
-    return int(prod(aval.shape)) * _dtype(aval).itemsize
 
 
 def _dtype(aval: Any) -> np.dtype:
@@ -171,5 +170,8 @@ EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     output_pattern_p: _output_pattern,
     permute_values_p: _permutation,
     routine_p: _routine,
+    map_p: explained_map,
+    softmax_p: explained_softmax,
+    logsumexp_p: explained_softmax,
 }
 """The functions that explain the equations of each primitive."""

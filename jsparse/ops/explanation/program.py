@@ -1,4 +1,4 @@
-"""The explanation of a program: the sparse kernels of a traced function."""
+"""The explanation of a program: the sparse operations of a traced function."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ COLUMNS = ("", "kernel", "formats", "place", "runs", "multiply-adds", "moves", "
 
 @dataclass(frozen=True)
 class ProgramExplanation:
-    """The sparse kernels of a function, in the order of execution.
+    """The sparse operations of a function, in the order of execution.
 
     Attributes:
         name: the function's name.
-        kernels: the kernels. A kernel inside of a `scan` is there once; see `ExplainedKernel.place`.
+        kernels: the operations: kernels, routines, and functions of stored values. One inside of a `scan` is there
+            once; see `ExplainedKernel.place`.
         equations: the number of the program's equations, those inside of others included.
     """
 
@@ -60,7 +61,7 @@ class ProgramExplanation:
             return f"{self.name} has no sparse operation of jsparse among its {count}"
         total = Traffic(operands=(("all", self.nbytes),))
         return (
-            f"{self.name} has {_count(len(self.kernels), 'sparse kernel')}\n"
+            f"{self.name} has {_count(len(self.kernels), 'sparse operation')}\n"
             f"one run{self._conditions} moves {as_bytes(self.nbytes)}; {total.limit(memory_bandwidth())}"
         )
 
@@ -112,8 +113,9 @@ def _brief(kernel: ExplainedKernel) -> str:
     lines = [kernel.title]
     if kernel.place.inside:
         lines.append(str(kernel.place))
-    if kernel.plan is not None:
+    if kernel.formats:
         lines.append(kernel.formats_text)
+    if kernel.plan is not None:
         lines.append(f"cost {kernel.cost}")
         lines += str(kernel.schedule).splitlines()
     if kernel.traffic is not None:

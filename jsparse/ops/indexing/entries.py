@@ -1,7 +1,8 @@
 """The entries of a static pattern that selectors select: one step for each level, from the outermost to the innermost.
 
 A step knows the selected positions of the level above. So a row of a csr matrix is found by its two pointers, and a
-range of rows is a range of slots.
+range of rows is a range of slots. It records which of them each of its own positions is below; the entries' coordinates
+follow from these links, from the innermost level to the outermost, where they are needed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from jsparse.formats import Level, Pattern
+from jsparse.ops.indexing.links import Block, Link, Segments
 from jsparse.ops.indexing.selector import Selector, Strided
 
 __all__ = ["Entries", "Positions", "as_array", "count", "selected_entries", "taken"]
@@ -28,23 +30,41 @@ class Entries:
 
     Attributes:
         slots: their slots.
-        rows: their new coordinates, for each dimension of the pattern with a selector that was not dropped.
+        links: the selected positions of each level, from the outermost to the innermost.
+        dropped: the dimensions whose new coordinates are left out.
         in_order: they are sorted by their new coordinates, in storage order.
     """
 
     slots: Positions
-    rows: Mapping[int, np.ndarray]
+    links: tuple[Link | Block, ...]
+    dropped: frozenset[int]
     in_order: bool
+
+    def rows(self) -> Mapping[int, np.ndarray]:
+        """The new coordinates of the entries, for each dimension of the pattern that was not dropped."""
+        found: dict[int, np.ndarray] = {}
+        numbers: np.ndarray | None = None  # of the position above each entry; None: entry n is below position n
+        for link in reversed(self.links):
+            if link.dim not in self.dropped:
+                found[link.dim] = link.coordinates(numbers)
+            numbers = link.parents(numbers)
+        return found
+
+    def pointers(self) -> np.ndarray:
+        """The pointers from the positions above the last level to the entries, which are in order and distinct."""
+        last = self.links[-1]
+        assert isinstance(last, Segments)
+        return last.pointers()
 
 
 def selected_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> Entries:
     """The entries that are selected in every dimension. New coordinates of the dimensions `dropped` are left out."""
-    state = _Selection(pattern.index_dtype, dropped)
+    state = _Selection(pattern.index_dtype)
     stored = iter(pattern.arrays)
     for level in pattern.format.levels:
         own = list(islice(stored, len(level.kind.arrays)))
         state.step(level, own, selectors[level.dim])
-    return Entries(state.positions, state.rows, state.in_order)
+    return Entries(state.positions, tuple(state.links), dropped, state.in_order)
 
 
 class _Selection:
@@ -52,14 +72,14 @@ class _Selection:
 
     Attributes:
         positions: the positions.
-        rows: the new coordinates of each position, by dimension.
-        in_order: the positions are sorted by `rows`.
+        links: what is known of them, by level.
+        in_order: the positions are sorted by their new coordinates.
     """
 
-    def __init__(self, dtype: np.dtype, dropped: frozenset[int]) -> None:
-        self.dtype, self.dropped = dtype, dropped
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
         self.positions: Positions = slice(0, 1)
-        self.rows: dict[int, np.ndarray] = {}
+        self.links: list[Link | Block] = []
         self.in_order = True
 
     def step(self, level: Level, arrays: list[np.ndarray], selector: Selector) -> None:
@@ -68,11 +88,12 @@ class _Selection:
             self._to_dense(level.dim, selector)
             return
         if level.kind.is_branchless:
-            coordinates, counts = taken(arrays[0], self.positions), None
+            coordinates, counts, backwards = taken(arrays[0], self.positions), None, False
         else:
-            coordinates, counts = self._to_segments(level, arrays, selector)
+            backwards = level.unique and isinstance(selector, Strided) and not selector.increases
+            coordinates, counts = self._to_segments(level, arrays, selector, backwards)
         self._keep(level.dim, selector, coordinates, counts)
-        self.in_order &= selector.increases
+        self.in_order &= selector.increases or backwards
 
     def _to_dense(self, dim: int, selector: Selector) -> None:
         """Go to the selected positions of a dense level: all parents have the same."""
@@ -86,13 +107,15 @@ class _Selection:
         else:
             below = as_array(above, self.dtype)[:, None] * extent + selector.coordinates(self.dtype)
             self.positions = below.reshape(-1)
-        if size != 1:
-            self.rows = {d: np.repeat(row, size) for d, row in self.rows.items()}
-        if dim not in self.dropped:
-            self.rows[dim] = np.tile(np.arange(size, dtype=self.dtype), parents)
+        self.links.append(Block(dim, parents, size, self.dtype))
 
-    def _to_segments(self, level: Level, arrays: list[np.ndarray], selector: Selector) -> tuple[np.ndarray, np.ndarray]:
-        """Go to all positions below the parents. Returns their coordinates, and their numbers below each parent."""
+    def _to_segments(
+        self, level: Level, arrays: list[np.ndarray], selector: Selector, backwards: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Go to all positions below the parents. Returns their coordinates, and their numbers below each parent.
+
+        `backwards`: the positions below each parent come in descending order.
+        """
         above = self.positions
         if isinstance(above, slice):
             ends = arrays[0][above.start : above.stop + 1]
@@ -102,7 +125,9 @@ class _Selection:
         if level.kind.has_coordinates and len(first) == 1 and isinstance(selector, Strided):
             first, last = _narrowed(arrays[1], int(first[0]), int(last[0]), selector)
         counts = last - first
-        if isinstance(above, slice) or len(first) == 1:  # segments of neighbours are neighbours
+        if backwards:
+            self.positions = _concatenated_backwards(last, counts, self.dtype)
+        elif isinstance(above, slice) or len(first) == 1:  # segments of neighbours are neighbours
             self.positions = slice(int(first[0]), int(last[-1])) if len(first) else slice(0, 0)
         else:
             self.positions = _concatenated(first, counts, self.dtype)
@@ -118,13 +143,8 @@ class _Selection:
         """
         kept, new = selector.find(coordinates)
         if kept is not None:
-            parents = kept if counts is None else np.repeat(np.arange(len(counts), dtype=self.dtype), counts)[kept]
-            self.rows = {d: row[parents] for d, row in self.rows.items()}
             self.positions = kept + self.positions.start if isinstance(self.positions, slice) else self.positions[kept]
-        elif counts is not None:
-            self.rows = {d: np.repeat(row, counts) for d, row in self.rows.items()}
-        if dim not in self.dropped:
-            self.rows[dim] = new
+        self.links.append(Link(dim, new, kept) if counts is None else Segments(dim, new, kept, counts, self.dtype))
 
 
 def count(positions: Positions) -> int:
@@ -141,7 +161,7 @@ def as_array(positions: Positions, dtype: Any = np.int64) -> np.ndarray:
 
 def taken(array: np.ndarray, positions: Positions) -> np.ndarray:
     """The elements at the positions: a view if these are a range."""
-    return array[positions]
+    return array[positions] if isinstance(positions, slice) else array.take(positions)
 
 
 def _narrowed(coordinates: np.ndarray, first: int, last: int, selector: Strided) -> tuple[np.ndarray, np.ndarray]:
@@ -157,4 +177,12 @@ def _concatenated(first: np.ndarray, counts: np.ndarray, dtype: Any) -> np.ndarr
     total = int(ends[-1]) if len(ends) else 0
     found = np.repeat((first - ends + counts).astype(dtype), counts)
     found += np.arange(total, dtype=dtype)
+    return found
+
+
+def _concatenated_backwards(last: np.ndarray, counts: np.ndarray, dtype: Any) -> np.ndarray:
+    """The ranges of `counts[n]` numbers each from `last[n] - 1` on downwards, one behind the other."""
+    starts = np.cumsum(counts, dtype=np.int64) - counts
+    found = np.repeat((last + starts - 1).astype(dtype), counts)
+    found -= np.arange(len(found), dtype=dtype)
     return found

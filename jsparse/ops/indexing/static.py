@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from jsparse.formats import Pattern
-from jsparse.ops.indexing.entries import Entries, as_array, selected_entries
+from jsparse.formats import Format, Pattern
+from jsparse.ops.indexing.entries import Entries, Positions, as_array, selected_entries
 from jsparse.ops.indexing.gathered import gathered
-from jsparse.ops.indexing.left_format import left_format
 from jsparse.ops.indexing.matches import joint_keys, matches
 from jsparse.ops.indexing.selection import Selection
 from jsparse.ops.indexing.selector import Listed, Selector, Strided
+from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["select_static"]
@@ -18,11 +20,19 @@ __all__ = ["select_static"]
 
 def select_static(tensor: SparseTensor, pattern: Pattern, selection: Selection) -> SparseTensor:
     """The selected entries of a tensor on a static pattern, on a static pattern of their own."""
+    format = remaining_format(pattern.format, selection.parts, selection.tables)
     entries = _entries(pattern, selection)
-    format = left_format(pattern.format, selection.parts, selection.tables)
     in_order = format.order if entries.in_order else None
-    target, built = Pattern.from_rows(_rows(entries, selection), selection.shape, format, in_order)
-    slots = entries.slots
+    if len(selection.tables) > 1:
+        slots, by_dim = _joined(entries, selection)
+        in_order = None
+    elif entries.in_order and _ends_in_segments(pattern.format, selection):
+        arrays = entries.pointers(), _own(entries.links[-1].coordinates(None))
+        target = Pattern._trusted(selection.shape, format, arrays)
+        return SparseTensor._unchecked(gathered(tensor.values, entries.slots), target)
+    else:
+        slots, by_dim = entries.slots, entries.rows()
+    target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, in_order)
     if not built.is_identity:
         gather = built.gather()
         slots = np.where(gather < 0, -1, as_array(slots)[gather])
@@ -30,32 +40,49 @@ def select_static(tensor: SparseTensor, pattern: Pattern, selection: Selection) 
 
 
 def _entries(pattern: Pattern, selection: Selection) -> Entries:
-    """The selected entries. The new coordinate of index tables is an offset in them, in row-major order."""
+    """The entries that slices, integers and a single index table select. Several tables leave their dimensions whole.
+
+    The new coordinate of the index table is an offset in it, in row-major order.
+    """
     selectors: dict[int, Selector] = {**selection.strided}
     if len(selection.tables) == 1:
         (dim,), (listed,) = selection.tables, selection.listed()
         selectors[dim] = Listed(listed, pattern.shape[dim])
-        return selected_entries(pattern, selectors, selection.dropped)
-    selectors.update({dim: Strided.whole(pattern.shape[dim]) for dim in selection.tables})
-    entries = selected_entries(pattern, selectors, selection.dropped)
-    return _joined(entries, selection) if selection.tables else entries
+    else:
+        selectors.update({dim: Strided.whole(pattern.shape[dim]) for dim in selection.tables})
+    return selected_entries(pattern, selectors, selection.dropped)
 
 
-def _joined(entries: Entries, selection: Selection) -> Entries:
-    """Keep the entries at the points that several index tables list, as often as they list them."""
-    dims = sorted(selection.tables)
-    own = [entries.rows[dim] for dim in dims]
+def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[int, np.ndarray]]:
+    """The slots and coordinates of the entries at the points that several index tables list, as often as listed."""
+    dims, rows = sorted(selection.tables), entries.rows()
+    own = [rows[dim] for dim in dims]
     kept, new = matches(*joint_keys(own, selection.listed(), [selection.extents[dim] for dim in dims]))
-    rows = {dim: row[kept] for dim, row in entries.rows.items()}
-    return Entries(as_array(entries.slots)[kept], {**rows, dims[0]: new}, in_order=False)
+    return as_array(entries.slots)[kept], {**{dim: row[kept] for dim, row in rows.items()}, dims[0]: new}
 
 
-def _rows(entries: Entries, selection: Selection) -> list[np.ndarray]:
+def _ends_in_segments(format: Format, selection: Selection) -> bool:
+    """Whether the levels are dense ones above a compressed one, of which the result has one as well.
+
+    Its pointers are then sums of counts, so that no entry's coordinates above are needed.
+    """
+    *above, last = format.levels
+    is_compressed = last.kind.has_pointers and last.kind.has_coordinates
+    one_each = selection.parts[last.dim] == 1 and max(selection.parts) == 1
+    return is_compressed and one_each and all(level.kind.is_full for level in above)
+
+
+def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.ndarray]:
     """The coordinates of the entries, for each dimension of the result."""
     rows: list[np.ndarray] = []
     for dim, count in enumerate(selection.parts):
         if not count:
             continue
-        row = entries.rows[dim]
+        row = by_dim[dim]
         rows += np.unravel_index(row, selection.table_shape) if count > 1 else [row]
-    return [row if row.base is None else row.copy() for row in rows]  # a view would keep all of its array alive
+    return [_own(row) for row in rows]
+
+
+def _own(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy of a view, which would keep all of its array alive."""
+    return array if array.base is None else array.copy()

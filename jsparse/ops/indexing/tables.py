@@ -16,9 +16,9 @@ import numpy as np
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.ops.evaluate import evaluate
-from jsparse.ops.indexing.left_format import left_format
 from jsparse.ops.indexing.matches import joint_keys
 from jsparse.ops.indexing.selection import Selection
+from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -31,7 +31,7 @@ def select_by_tables(tensor: SparseTensor, selection: Selection, nse: int | None
     All dimensions without an index table are whole. Raises PatternError if `nse` is None and nothing bounds the number
     of entries.
     """
-    format = left_format(tensor.format, selection.parts, selection.tables)
+    format = remaining_format(tensor.format, selection.parts, selection.tables)
     arrays = {f"t{dim}": table if table.ndim else table[None] for dim, table in selection.tables.items()}
     if format.is_dense:
         return dense_levels(_taken(tensor, arrays, text=_statement(selection), format="dense", nse=None), format)

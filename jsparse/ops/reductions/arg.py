@@ -38,7 +38,11 @@ def argmax(self: SparseTensor, axis: int | None = None, *, keepdims: bool = Fals
 
 
 def argmin(self: SparseTensor, axis: int | None = None, *, keepdims: bool = False) -> jax.Array:
-    """Find the index along `axis` of the smallest stored entry. See `argmax`; NaN comes before all numbers."""
+    """Find the index along `axis` of the smallest stored entry. See `argmax`; NaN comes before all numbers.
+
+    >>> A.argmin(axis=1).shape
+    (1000,)
+    """
     return _arg("argmin", "min", self, axis, keepdims)
 
 

@@ -84,7 +84,11 @@ def max(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored
 
 
 def min(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Compute the minimum over `axis`, as an array. See `max`."""
+    """Compute the minimum over `axis`, as an array. See `max`.
+
+    >>> A.min(axis=1).shape
+    (1000,)
+    """
     return _extreme("min", self, axis, keepdims, stored)
 
 
@@ -92,6 +96,9 @@ def prod(
     self: SparseTensor, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False, stored: bool = False
 ) -> jax.Array:
     """Compute the product over `axis`, as an array: of all elements, or with `stored=True` of the stored entries.
+
+        >>> A.prod(axis=1, stored=True).shape
+        (1000,)
 
     It is 0 where an element is not stored; with `stored=True` it is 1 where no entry is stored. The gradient is exact
     for any entries. Second and higher derivatives are 0 where two or more entries are 0, instead of exact. See `sum`
@@ -108,7 +115,11 @@ def prod(
 
 
 def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax.Array:
-    """Whether any element along `axis` is not 0, as a bool array. NaN is not 0. See `max` for the arguments."""
+    """Whether any element along `axis` is not 0, as a bool array. NaN is not 0. See `max` for the arguments.
+
+    >>> A.any(axis=1).shape
+    (1000,)
+    """
     check_leaves(self, "A in A.any")
     reduced = reduced_axes(axis, self.ndim)
     found = stored_extreme("max", _nonzero(self), reduced)
@@ -116,7 +127,11 @@ def any(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False) -> jax
 
 
 def all(self: SparseTensor, axis: Axis = None, *, keepdims: bool = False, stored: bool = False) -> jax.Array:
-    """Whether all elements along `axis`, or all stored entries, are not 0, as a bool array. See `max`."""
+    """Whether all elements along `axis`, or all stored entries, are not 0, as a bool array. See `max`.
+
+    >>> A.all(stored=True)
+    Array(True, dtype=bool)
+    """
     check_leaves(self, "A in A.all")
     reduced = reduced_axes(axis, self.ndim)
     found = stored_extreme("min", _nonzero(self), reduced)

@@ -39,8 +39,9 @@ def softmax(A: Any, axis: Axis = -1) -> Any:
         A: a SparseTensor of floats; an array is passed to jax.nn.softmax.
         axis: one dimension, several, or all (None).
 
-    A row whose entries are all -inf gets 0. float16 and bfloat16 are computed in float32. Raises ShapeError for an axis
-    out of range, DTypeError for complex numbers.
+    The maximum is subtracted before the exponential (Blanchard, Higham and Higham, "Accurately computing the
+    log-sum-exp and softmax functions", 2021). A row whose entries are all -inf gets 0. float16 and bfloat16 are
+    computed in float32. Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
     A = as_sparse_operand(A, "jsparse.softmax")
     if not isinstance(A, SparseTensor):

@@ -13,6 +13,7 @@ from jsparse.compiler.semiring import Semiring
 from jsparse.errors import DTypeError
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import subscripts_of
+from jsparse.ops.reductions.run import as_run
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["check_ordered", "reduced_sum", "stored_extreme", "stored_product", "wide_sum"]
@@ -25,6 +26,7 @@ def reduced_sum(tensor: SparseTensor, reduced: Sequence[int], dtype: Any, out_fo
     """The sum over dimensions. It is dense if the levels that remain are all dense."""
     if not tensor.ndim:
         return tensor.values[0].astype(dtype)
+    tensor, reduced = _shortened(tensor, reduced)
     left = [level for level in tensor.format.levels if level.dim not in reduced]
     if out_format is None and len(left) < tensor.ndim and all(level.kind.is_full for level in left):
         out_format = "dense"
@@ -44,6 +46,7 @@ def stored_extreme(name: str, tensor: SparseTensor, reduced: Sequence[int]) -> j
         return found > 0 if name == "max" else found != 0
     if not tensor.ndim:
         return tensor.values[0]
+    tensor, reduced = _shortened(tensor, reduced)
     return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=SEMIRINGS[name]))
 
 
@@ -51,7 +54,13 @@ def stored_product(tensor: SparseTensor, reduced: Sequence[int]) -> jax.Array:
     """The product of the stored entries of each part; 1 where there is none."""
     if not tensor.ndim:
         return tensor.values[0]
+    tensor, reduced = _shortened(tensor, reduced)
     return _array(einsum(subscripts_of(tensor, reduced), tensor, out_format="dense", semiring=PRODUCT))
+
+
+def _shortened(tensor: SparseTensor, reduced: Sequence[int]) -> tuple[SparseTensor, Sequence[int]]:
+    """A tensor and its reduced dimensions with the same reduction, which is simpler if all dimensions are reduced."""
+    return (as_run(tensor), (0,)) if len(reduced) == tensor.ndim and not tensor.is_dynamic else (tensor, reduced)
 
 
 def check_ordered(name: str, tensor: SparseTensor) -> None:

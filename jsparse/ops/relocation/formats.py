@@ -9,7 +9,7 @@ from jsparse.formats import Format, Level, default_format
 from jsparse.formats.levels import COMPRESSED, RANGE
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["affordable", "agreed_format", "default_in", "relaxed", "remaining_format"]
+__all__ = ["affordable", "agreed_format", "default_in", "relaxed"]
 
 SPARE_POINTERS = 4  # dense outer levels have at most this many pointers per entry,
 SMALL = 64  # plus this many
@@ -49,19 +49,3 @@ def relaxed(format: Format) -> Format:
             for level, below in zip(format.levels, followed, strict=True)
         )
     )
-
-
-def remaining_format(format: Format, dims: Sequence[int]) -> Format:
-    """The format of the remaining dimensions `dims`: their levels in storage order.
-
-    A singleton that loses the level above it becomes compressed. If only dense levels remain of a sparse format, the
-    result is coo.
-    """
-    kept = [level for level in format.levels if level.dim in dims]
-    if not format.is_dense and all(level.kind.is_full for level in kept):
-        return Format.of("coo", len(dims))
-    kinds = [level.kind for level in kept]
-    for n, kind in enumerate(kinds):
-        if kind.is_branchless and (n == 0 or kinds[n - 1].has_gaps):
-            kinds[n] = COMPRESSED
-    return relaxed(Format(tuple(Level(kind, dims.index(level.dim)) for kind, level in zip(kinds, kept, strict=True))))

@@ -11,9 +11,9 @@ from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.retype import extended_type
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
-from jsparse.ops.relocation.formats import remaining_format
 from jsparse.ops.relocation.operands import as_axes, as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.relocation.remaining_format import remaining_format
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
 
@@ -29,7 +29,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> SparseTensor:
     Args:
         axis: the places of the new dimensions in the result, one or several.
 
-    Raises ShapeError for an axis out of range or given twice.
+    The dtype stays. Raises ShapeError for an axis out of range or given twice.
     """
     tensor = as_tensor(a, "expand_dims")
     count = len(axis) if isinstance(axis, Sequence) else 1
@@ -52,7 +52,7 @@ def squeeze(a: Any, axis: Axis = None) -> Any:
 
         >>> jsparse.squeeze(A[:, None]).shape
 
-    Raises ShapeError for an axis out of range, or of another size than 1.
+    The dtype stays. Raises ShapeError for an axis out of range, or of another size than 1.
     """
     tensor = as_tensor(a, "squeeze")
     if axis is None:
@@ -94,7 +94,7 @@ def _without_sparse(tensor: SparseTensor, dims: Sequence[int]) -> SparseTensor:
     """Remove levels of size 1 that store coordinates."""
     kept = tuple(dim for dim in range(tensor.ndim) if dim not in dims)
     shape = tuple(tensor.shape[dim] for dim in kept)
-    format = remaining_format(tensor.format, kept)
+    format = remaining_format(tensor.format, [dim in kept for dim in range(tensor.ndim)])
     carried = tuple((dim, n) for n, dim in enumerate(kept))
     return relocated([tensor], Relocation((_Kept(kept),), shape, format, carried, tensor.nse))
 
@@ -114,7 +114,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
 
         >>> jsparse.moveaxis(A, 0, -1)
 
-    Raises ShapeError for axes out of range, given twice, or as many sources as destinations are not.
+    The dtype stays. Raises ShapeError for axes out of range, given twice, or as many sources as destinations are not.
     """
     tensor = as_tensor(a, "moveaxis")
     sources = as_axes([source] if not isinstance(source, Sequence) else source, tensor.ndim, "moveaxis")
@@ -135,7 +135,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> SparseTensor:
 
         >>> jsparse.swapaxes(A, 0, 1)  # A.T of a matrix
 
-    Raises ShapeError for an axis out of range.
+    The dtype stays. Raises ShapeError for an axis out of range.
     """
     tensor = as_tensor(a, "swapaxes")
     first, second = as_axis(axis1, tensor.ndim, "swapaxes"), as_axis(axis2, tensor.ndim, "swapaxes")

@@ -14,6 +14,7 @@ from jsparse.errors import NotYetSupportedError, ShapeError, represented
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import COMPRESSED
 from jsparse.ops.einsum import einsum
+from jsparse.ops.reductions.run import as_run
 from jsparse.ops.relocation.operands import as_axes, as_tensor
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import Axis, SparseTensor
@@ -35,7 +36,8 @@ def norm(a: Any, ord: float | str | None = None, axis: Axis = None, keepdims: bo
             matrix itself, or for `ord=None` of any rank.
         keepdims: keep the dimensions as ones of size 1.
 
-    Raises NotYetSupportedError for orders that need singular values, ShapeError for axes that do not fit.
+    The dtype is real: that of the entries, or the default float for integers. Raises NotYetSupportedError for orders
+    that need singular values, ShapeError for axes that do not fit.
     """
     tensor = as_tensor(a, "norm")
     axes = as_axes(axis, tensor.ndim, "norm")
@@ -93,18 +95,21 @@ def _of_matrices(tensor: SparseTensor, ord: Any, axes: Sequence[int]) -> jax.Arr
 
 def _extreme(tensor: SparseTensor, axes: Sequence[int], largest: bool) -> jax.Array:
     """The maximum or minimum of numbers >= 0 over axes, where what is not stored is 0."""
+    size = prod(tensor.shape[dim] for dim in axes)
+    kept = [dim for dim in range(tensor.ndim) if dim not in axes]
+    tensor = tensor if kept else as_run(tensor)
     indices = list(range(tensor.ndim))
-    kept = [dim for dim in indices if dim not in axes]
     found: Any = einsum(tensor, indices, kept, out_format="dense", semiring="max_plus" if largest else "min_plus")
     if largest:
         return jnp.maximum(found, 0)
     ones = _map(_one, tensor)
     count: Any = einsum(ones, indices, kept, out_format="dense")
-    return jnp.where(count < prod(tensor.shape[dim] for dim in axes), jnp.zeros((), found.dtype), found)
+    return jnp.where(count < size, jnp.zeros((), found.dtype), found)
 
 
 def _summed(tensor: SparseTensor, axes: Sequence[int]) -> jax.Array:
     kept = [dim for dim in range(tensor.ndim) if dim not in axes]
+    tensor = tensor if kept else as_run(tensor)
     found: Any = einsum(tensor, list(range(tensor.ndim)), kept, out_format="dense")
     return found
 

@@ -71,7 +71,8 @@ def nonzero(a: Any) -> tuple[np.ndarray, ...]:
 
         >>> rows, columns = jsparse.nonzero(A)
 
-    Raises PatternError if the tensor is traced or overflowed: their number is only known outside jit.
+    Each array has the shape (n,) and the dtype of the index arrays. Raises PatternError if the tensor is traced or
+    overflowed: their number is only known outside jit.
     """
     tensor = as_tensor(a, "nonzero")
     if not is_known(tensor.values):

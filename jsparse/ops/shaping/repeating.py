@@ -36,7 +36,7 @@ def repeat(a: Any, repeats: int, axis: int | None = None) -> SparseTensor:
     Args:
         repeats: a known integer, the same for all elements.
 
-    Raises ShapeError for another or a negative number, and for an axis out of range.
+    The dtype stays. Raises ShapeError for another or a negative number, and for an axis out of range.
     """
     tensor = as_tensor(a, "repeat")
     count = as_integer(repeats, "the repeats of jsparse.repeat")
@@ -58,7 +58,7 @@ def tile(a: Any, reps: int | Sequence[int]) -> SparseTensor:
     Args:
         reps: known integers, for the last dimensions if they are fewer.
 
-    Raises ShapeError for a negative number.
+    The dtype stays. Raises ShapeError for a negative number.
     """
     tensor = as_tensor(a, "tile")
     given = reps if isinstance(reps, Sequence) else (reps,)
@@ -77,7 +77,7 @@ def broadcast_to(a: Any, shape: int | Sequence[int]) -> SparseTensor:
 
         >>> jsparse.broadcast_to(A, (16, *A.shape))
 
-    Raises ShapeError if the tensor does not broadcast to the shape.
+    The dtype stays. Raises ShapeError if the tensor does not broadcast to the shape.
     """
     tensor = as_tensor(a, "broadcast_to")
     sizes = tuple(as_integer(n, "each size of a shape") for n in (shape if isinstance(shape, Sequence) else (shape,)))

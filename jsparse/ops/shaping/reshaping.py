@@ -39,14 +39,18 @@ def reshape(a: Any, shape: int | Sequence[int], order: str = "C") -> Any:
 
         >>> jsparse.reshape(A, (-1, 100))
 
-    Raises ShapeError if the sizes do not fit, or positions that have to be computed exceed int64; NotYetSupportedError
-    for another order; DTypeError if a dynamic tensor needs int64 but x64 is off.
+    The dtype stays. Raises ShapeError if the sizes do not fit, or positions that have to be computed exceed int64;
+    NotYetSupportedError for another order; DTypeError if a dynamic tensor needs int64 but x64 is off.
     """
     return _reshape(as_tensor(a, "reshape"), shape, order)
 
 
 def reshape_method(self: SparseTensor, *shape: Any, order: str = "C") -> Any:
-    """Reshape in C order: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`."""
+    """Reshape in C order: `A.reshape(m, n)` or `A.reshape((m, n))`. One size may be -1. See `jsparse.reshape`.
+
+    >>> A.reshape(100, -1).shape
+    (100, 8000)
+    """
     return _reshape(as_tensor(self, "reshape"), shape[0] if len(shape) == 1 else shape, order)
 
 
@@ -54,6 +58,9 @@ def ravel(a: Any) -> SparseTensor:
     """Reshape to one dimension, in C order.
 
     >>> jsparse.ravel(A).shape
+
+    The dtype stays. Raises ShapeError if the number of elements exceeds int64, DTypeError if a dynamic tensor needs
+    int64 but x64 is off.
     """
     return _reshape(as_tensor(a, "ravel"), (-1,), "C")
 

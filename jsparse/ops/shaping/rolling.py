@@ -25,7 +25,7 @@ def flip(a: Any, axis: Axis = None) -> SparseTensor:
 
         >>> jsparse.flip(A, 1)
 
-    Raises ShapeError for an axis out of range or given twice.
+    The dtype stays. Raises ShapeError for an axis out of range or given twice.
     """
     tensor = as_tensor(a, "flip")
     axes = as_axes(axis, tensor.ndim, "flip")
@@ -44,7 +44,8 @@ def roll(a: Any, shift: int | Sequence[int], axis: Axis = None) -> SparseTensor:
     Args:
         shift: known integers, one for each axis or one for all of them.
 
-    Raises ShapeError for an axis out of range, and for numbers of shifts and axes that do not fit each other.
+    The dtype stays. Raises ShapeError for an axis out of range, and for numbers of shifts and axes that do not fit each
+    other.
     """
     tensor = as_tensor(a, "roll")
     given = shift if isinstance(shift, Sequence) else [shift]

@@ -25,13 +25,14 @@ def tensordot(
 ) -> Any:
     """Sum products over dimensions of two tensors, sparse or dense, as jnp.tensordot does. It is one einsum.
 
-        >>> jsparse.tensordot(A, B, axes=1)           # A @ B of matrices
-        >>> jsparse.tensordot(A, X, axes=([0], [1]))  # dimension 0 of A with dimension 1 of X
+        >>> jsparse.tensordot(A, B.T, axes=1)         # A @ B.T of matrices
+        >>> jsparse.tensordot(A, X, axes=([1], [0]))  # dimension 1 of A with dimension 0 of X
 
     Args:
         axes: the number of last dimensions of `a` and first ones of `b` that are summed, or the dimensions of each.
         out_format, nse, preferred_element_type: as in `jsparse.einsum`.
 
+    The result has the dimensions of `a` and then of `b` that are not summed. Dtypes promote as in `jsparse.einsum`.
     Raises ShapeError for axes that do not fit each other, and the errors of `jsparse.einsum`.
     """
     left, right = (as_sparse_operand(x, "jsparse.tensordot") for x in (a, b))

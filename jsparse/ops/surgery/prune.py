@@ -31,6 +31,8 @@ def prune(
         >>> A.prune(threshold=1e-3)
         >>> A.prune(mask=A.values > 0)
 
+    Pruning by magnitude is of Han et al., "Learning both weights and connections for efficient neural networks" (2015).
+
     If the pattern and the entries to keep are known, the result is static and has exactly these. Inside jit, where they
     follow from traced values, and for a dynamic tensor, it is dynamic: one program serves all contents. Formats with
     blocks or runs keep whole ones; entries in them that are not kept become 0. The result is differentiable in the
@@ -75,7 +77,7 @@ def drop_zeros(self: SparseTensor, *, nse: int | None = None) -> SparseTensor:
     The result is static if the pattern is static and the values are known, else dynamic with the capacity of this
     tensor, or of `nse` slots. Blocks and runs of a format stay if they have an entry other than 0.
 
-    Raises PatternError if the entries exceed `nse`.
+    Shape and dtype stay. Raises PatternError if the entries exceed `nse`.
     """
     check_leaves(self, "A in A.drop_zeros")
     return selected(self, _known(self.values) != 0, checked_nse(nse, "A.drop_zeros"), self.nse)

@@ -32,6 +32,8 @@ def regrow(self: SparseTensor, scores: Any, k: int, *, nse: int | None = None) -
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
 
+    That step is of Evci et al., "Rigging the lottery: making all tickets winners" (2020).
+
     The result is static if the patterns are static and the scores are known, else dynamic: one program serves all
     contents. Of equal scores the first ones are taken, in row-major order, or in the storage order of sparse scores.
     Scores of NaN and -inf are never taken, so fewer entries are added if there are fewer candidates. The result is

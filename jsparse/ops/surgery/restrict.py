@@ -27,7 +27,7 @@ def restrict(self: SparseTensor, other: SparseTensor | Pattern | DynamicPattern)
     Args:
         other: a tensor or a pattern of the same shape, in any format.
 
-    Raises ShapeError for another shape, PatternError if `other` is no tensor and no pattern.
+    The dtype stays. Raises ShapeError for another shape, PatternError if `other` is no tensor and no pattern.
     """
     check_leaves(self, "A in A.restrict")
     if not isinstance(other, SparseTensor | Pattern | DynamicPattern):

@@ -1,4 +1,4 @@
-"""The format of a selection: the levels that are left, which keep their kinds as far as they can."""
+"""The format of the remaining dimensions of a selection, whose levels keep their kinds as far as they can."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from itertools import accumulate
 from jsparse.formats import Format, Level
 from jsparse.formats.levels import COMPRESSED, SINGLETON, LevelKind
 
-__all__ = ["left_format"]
+__all__ = ["remaining_format"]
 
 
-def left_format(format: Format, parts: Sequence[int], listed: Collection[int] = ()) -> Format:
+def remaining_format(format: Format, parts: Sequence[int], listed: Collection[int] = ()) -> Format:
     """The format after dimension d became `parts[d]` dimensions: none, one, or several, one behind the other.
 
     Args:
-        listed: the dimensions that index tables select from, in any order and with repeats.
+        parts: for each dimension of `format` a number.
+        listed: the dimensions of which some coordinates are left, in any order and with repeats.
 
-    If no level with coordinates is left, the format is coo, unless all levels were dense. Levels with gaps become
+    If no level with coordinates remains, the format is coo, unless all levels were dense. Levels with gaps become
     compressed where they would store other entries than those that are selected.
     """
     if not listed and all(count == 1 for count in parts):
@@ -25,14 +26,13 @@ def left_format(format: Format, parts: Sequence[int], listed: Collection[int] = 
     kept = [level for level in format.levels if parts[level.dim]]
     if not format.is_dense and all(level.kind.is_full for level in kept):
         return Format.of("coo", sum(parts))
-    gaps = _gaps_at_end(format.levels)
-    ending = _gaps_at_end(kept) - gaps
+    ending = kept[-1:] if kept and _is_torn(format, kept[-1], parts) else []
     offsets = [0, *accumulate(parts)]
     kinds: list[LevelKind] = []
     dims: list[int] = []
     for level in kept:
         torn = level.dim in listed and not (level.kind.is_full or level.kind.has_coordinates)
-        first = COMPRESSED if torn or level.dim in ending else level.kind
+        first = COMPRESSED if torn or level in ending else level.kind
         rest = SINGLETON if not level.unique or first.is_branchless else first
         for n in range(parts[level.dim]):
             kinds.append(_below(kinds[-1:], rest if n else first))
@@ -41,14 +41,10 @@ def left_format(format: Format, parts: Sequence[int], listed: Collection[int] = 
     return Format(tuple(Level(k, dim, unique=not below) for k, dim, below in zip(kinds, dims, followed, strict=True)))
 
 
-def _gaps_at_end(levels: Sequence[Level]) -> set[int]:
-    """The dimensions of the levels with gaps at the end."""
-    found: set[int] = set()
-    for level in reversed(levels):
-        if not level.kind.has_gaps:
-            break
-        found.add(level.dim)
-    return found
+def _is_torn(format: Format, last: Level, parts: Sequence[int]) -> bool:
+    """Whether the last remaining level would store gaps: it has them, and a level below it lacked some coordinates."""
+    below = format.levels[format.levels.index(last) + 1 :]
+    return last.kind.has_gaps and not all(level.kind.is_full for level in below if not parts[level.dim])
 
 
 def _below(above: Sequence[LevelKind], kind: LevelKind) -> LevelKind:

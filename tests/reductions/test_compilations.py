@@ -1,0 +1,76 @@
+"""Reductions over all entries, and products of pairs, compile nothing for another pattern of as many entries."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+
+COMPILED = []  # grows with each program that XLA compiles
+
+
+def _listen(name, *_, **__):
+    if name == "/jax/core/compile/backend_compile_duration":
+        COMPILED.append(name)
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+CALLS = {
+    "sum": (lambda A: A.sum(), np.sum),
+    "max": (lambda A: A.max(), np.max),
+    "prod": (lambda A: A.prod(stored=True), lambda x: np.prod(x[x != 0])),
+    "mean": (lambda A: A.mean(), np.mean),
+    "norm": (jsparse.norm, np.linalg.norm),
+    "1-norm": (lambda A: jsparse.norm(A.ravel(), 1), np.abs),
+    "inf-norm": (lambda A: jsparse.norm(A.ravel(), np.inf), lambda x: np.abs(x).max()),
+    "trace": (jsparse.trace, np.trace),
+    "kron": (lambda A: jsparse.kron(A, A).todense, lambda x: np.kron(x, x)),
+    "outer": (lambda A: jsparse.outer(A, A).todense, lambda x: np.outer(x, x)),
+}
+
+
+def sample(seed):
+    """A matrix of 20 entries."""
+    rng = np.random.default_rng(seed)
+    dense = np.zeros(63, np.float32)
+    dense[rng.permutation(63)[:20]] = rng.choice([-2, -1, 1, 2], 20)
+    return dense.reshape(9, 7)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_another_pattern_of_as_many_entries(name):
+    call, reference = CALLS[name]
+    call(jsparse.asarray(sample(0)))
+    before = len(COMPILED)
+    found = {seed: call(jsparse.asarray(sample(seed))) for seed in range(1, 5)}
+    assert len(COMPILED) == before
+    for seed, result in found.items():
+        expected = reference(sample(seed))
+        expected = expected.sum() if name == "1-norm" else expected
+        np.testing.assert_allclose(result() if callable(result) else result, expected, rtol=1e-6)
+
+
+def test_the_listener_works():
+    before = len(COMPILED)
+    assert jax.jit(lambda x: x + 12345)(jnp.arange(3)).sum() == 3 * 12345 + 3
+    assert len(COMPILED) > before
+
+
+GRADIENTS = [
+    (lambda A: A.sum(), np.ones_like),
+    (lambda A: A.prod(stored=True), lambda x: np.prod(x[x != 0]) / np.where(x != 0, x, 1)),
+    (jsparse.norm, lambda x: x / np.linalg.norm(x)),
+    (jsparse.trace, lambda x: np.eye(*x.shape)),
+]
+
+
+@pytest.mark.parametrize(("reduce", "gradient"), GRADIENTS)
+def test_gradients_and_batches(reduce, gradient):
+    x = sample(3)
+    A = jsparse.asarray(x)
+    for run in (jax.grad(reduce), jax.jit(jax.grad(reduce))):
+        np.testing.assert_allclose(run(A).todense(), gradient(x) * (x != 0), rtol=1e-6)
+    batch = jax.vmap(lambda v: reduce(A.with_values(v)))(jnp.stack([A.values, 2 * A.values]))
+    np.testing.assert_allclose(batch, [reduce(A), reduce(2 * A)], rtol=1e-6)
