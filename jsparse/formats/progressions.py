@@ -83,7 +83,7 @@ class Progressions:
         starts, counts = (_by_parent(x) for x in (self.starts, self.counts))
         steps = np.resize(np.array(self.steps, dtype), len(starts)) if set(self.steps) - {1} else None
         if len(starts) > 1 and not counts.all():
-            filled = np.flatnonzero(counts)
+            filled = counts > 0
             starts, counts = starts[filled], counts[filled]
             steps = None if steps is None else steps[filled]
         if len(starts) == total:

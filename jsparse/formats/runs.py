@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jsparse.base.limits import check_memory
 from jsparse.formats.format import Format
 from jsparse.formats.levels import RANGE
 from jsparse.formats.progressions import Progressions
 
-__all__ = ["Kept", "Runs", "cut", "runs_of"]
+__all__ = ["Kept", "Runs", "cut", "has_runs", "runs_of"]
 
 
 class Kept(NamedTuple):
@@ -40,17 +41,20 @@ class Runs(NamedTuple):
         return inside
 
 
-def runs_of(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Runs | None:
-    """The runs in the last level; None unless it is a range level or a dense one, and all levels above are dense."""
+def has_runs(format: Format) -> bool:
+    """Whether the last level is a range level or a dense one, and all levels above are dense."""
     *above, last = format.levels
-    if not all(level.kind.is_full for level in above):
-        return None
+    return all(level.kind.is_full for level in above) and (last.kind.is_full or last.kind is RANGE)
+
+
+def runs_of(shape: Sequence[int], format: Format, arrays: Sequence[np.ndarray]) -> Runs:
+    """The runs in the last level of a format that has runs."""
+    *above, last = format.levels
     if last.kind is RANGE:
         pointers, starts = (array.astype(np.int64) for array in arrays)
         return Runs(starts, starts + np.diff(pointers))
-    if not last.kind.is_full:
-        return None
     parents = prod(shape[level.dim] for level in above)
+    check_memory(16 * parents, f"the {parents:,} runs of a dense pattern", "Use a pattern with fewer rows.")
     return Runs(np.zeros(parents, np.int64), np.full(parents, shape[last.dim], np.int64))
 
 

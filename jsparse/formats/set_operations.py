@@ -30,7 +30,7 @@ from jsparse.formats.level import Level
 from jsparse.formats.levels import COMPRESSED, DENSE, RANGE
 from jsparse.formats.merge_rows import merge_rows
 from jsparse.formats.progressions import Progressions
-from jsparse.formats.runs import Kept, Runs, cut, runs_of
+from jsparse.formats.runs import Kept, Runs, cut, has_runs, runs_of
 from jsparse.formats.walk import coordinate_rows, level_sizes
 
 __all__ = ["KEPT", "Stored", "combine"]
@@ -63,8 +63,13 @@ class Stored:
         return level_sizes(self.shape, self.format, self.arrays)[-1]
 
     @property
-    def runs(self) -> Runs | None:
-        """The runs in the last level, if the format has one below each parent."""
+    def has_runs(self) -> bool:
+        """Whether there is one run of coordinates below each parent."""
+        return has_runs(self.format)
+
+    @property
+    def runs(self) -> Runs:
+        """The runs in the last level, of a pattern that has runs."""
         return runs_of(self.shape, self.format, self.arrays)
 
     def rows(self) -> list[np.ndarray]:
@@ -120,12 +125,9 @@ def _with_blocks(core: Stored, like: Stored, blocks: int) -> Stored:
 
 def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     """The result for two patterns with a run below each parent, of the same parents."""
-    if first.format.order != second.format.order:
+    if first.format.order != second.format.order or not (first.has_runs and second.has_runs):
         return None
-    lhs, rhs = first.runs, second.runs
-    if lhs is None or rhs is None:
-        return None
-    found = cut(lhs, rhs, kept)
+    found = cut(first.runs, second.runs, kept)
     *above, last = first.format.levels
     runs = found.runs(first.shape)
     if last.kind.is_full and found.total() == prod(first.shape):
@@ -138,22 +140,24 @@ def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
     """The result if one operand has runs, and no entries of its own are kept or it contains the other operand."""
     choices = [(first, second, kept.first, kept.second), (second, first, kept.second, kept.first)]
     for source, other, alone, other_alone in choices:
-        runs = None if other_alone else other.runs
-        if runs is not None:
+        if other.has_runs and not other_alone:
             rows = source.rows()
-            inside = _inside(runs, other, rows)
+            inside = _inside(other, rows)
             stays = inside if kept.both > alone else ~inside
             return _exactly([row[stays] for row in rows], first, source.format.order)
-    own = first.runs if all(kept) and second.nse <= first.nse else None
-    return first if own is not None and _inside(own, first, second.rows()).all() else None
+    contains = all(kept) and first.has_runs and second.nse <= first.nse and _inside(first, second.rows()).all()
+    return first if contains else None
 
 
-def _inside(runs: Runs, of: Stored, rows: Rows) -> np.ndarray:
-    """Whether each entry lies in the run below its parent."""
-    *above, last = of.format.order
-    outer = tuple(of.shape[dim] for dim in above)
+def _inside(stored: Stored, rows: Rows) -> np.ndarray:
+    """Whether each entry lies in the run below its parent, in a pattern that has runs."""
+    if stored.format.is_dense:
+        return np.ones(len(rows[0]), np.bool_)
+    runs = stored.runs
+    *above, last = stored.format.order
     if len(above) == 1:
         return runs.contain(rows[above[0]], rows[last])
+    outer = tuple(stored.shape[dim] for dim in above)
     parents = np.ravel_multi_index([rows[dim] for dim in above], outer) if above else np.zeros_like(rows[last])
     return runs.contain(parents, rows[last])
 
@@ -173,10 +177,10 @@ def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
 
 def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
     """The pointers and coordinates of a matrix in a format with a dense and a compressed level."""
-    runs = stored.runs if stored.format.order == format.order else None
     if stored.format == format:
         pointers, coordinates = stored.arrays
-    elif runs is not None:
+    elif stored.has_runs and stored.format.order == format.order:
+        runs = stored.runs
         pointers, coordinates = Progressions.of_runs(runs.starts, runs.stops - runs.starts).compressed(stored.shape)
     else:
         pointers, coordinates = build(stored.rows(), stored.shape, format, sorted_by=stored.format.order).arrays

@@ -128,7 +128,7 @@ def test_random_blocks(n, m, block):
         np.testing.assert_array_equal(np.kron(whole, np.ones((block, block), bool))[:n, : mask.shape[1]], mask)
 
 
-@pytest.mark.parametrize("m, per_row", [(40, 3), (400, 3), (5, 2)])
+@pytest.mark.parametrize("m, per_row", [(40, 3), (400, 3), (5, 2), (9, 2)])
 def test_random_blocks_are_equally_likely(m, per_row):
     n = 20_000
     found = pattern.random_blocks(KEY, n, 1, per_row, m)
@@ -137,10 +137,10 @@ def test_random_blocks_are_equally_likely(m, per_row):
     assert abs(counts - expected).max() < 6 * expected**0.5
     rows = found.coordinates(1).reshape(n, per_row)
     assert (np.diff(rows, axis=1) > 0).all()
-    if m == 5:  # all 10 pairs
-        pairs = np.bincount(rows[:, 0] * m + rows[:, 1])
-        assert abs(pairs[pairs > 0] - n / 10).max() < 6 * (n / 10) ** 0.5
-        assert (pairs > 0).sum() == 10
+    if per_row == 2:
+        pairs, every = np.bincount(rows[:, 0] * m + rows[:, 1]), m * (m - 1) // 2
+        assert (pairs > 0).sum() == every
+        assert abs(pairs[pairs > 0] - n / every).max() < 6 * (n / every) ** 0.5
     assert found != pattern.random_blocks(jax.random.key(1), n, 1, per_row, m)
 
 

@@ -129,6 +129,9 @@ def test_large_dimensions():
     assert (first & second).to_coords().tolist() == [[7], [5]]
     assert (first - second).to_coords().tolist() == [[0, size - 1], [size - 1, 0]]
     assert (first ^ second) == (union - (first & second))
+    wide = [Pattern.from_coordinates([[0, 0, 2], [3, at, at]], (3, size), "csr")[0] for at in (size - 1, size - 2)]
+    assert (wide[0] | wide[1]).to_coords().tolist() == [[0, 0, 0, 2, 2], [3, size - 2, size - 1, size - 2, size - 1]]
+    assert (wide[0] - wide[1]).to_coords().tolist() == [[0, 2], [size - 1, size - 1]]
 
 
 def test_huge_runs_are_never_listed():
@@ -145,6 +148,14 @@ def test_huge_runs_are_never_listed():
     assert (pattern.full((n, n), format="dense") - causal).nse == n * (n - 1) // 2
     with pytest.raises(ShapeError, match="memory, but it takes"):
         causal - pattern.global_(n, [n // 2])
+    large = pattern.full((2**40, 2**20), format="dense")
+    few = Pattern.from_coordinates([[5, 2**39], [7, 8]], large.shape, "dcsr")[0]
+    assert few & large == few
+    assert (few - large).nse == 0
+    with pytest.raises(PatternError, match="Make some of the dense levels compressed"):
+        large & few  # csr, like any part of a dense matrix
+    assert large | few is large
+    assert (large - large).nse == 0
 
 
 def test_a_pattern_with_itself():

@@ -122,5 +122,6 @@ def _of_blocks(
     """The pattern whose rows of blocks have those of the ascending `columns` (n, rows of blocks) that exist."""
     starts = columns * block
     counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
-    starts, counts = (np.repeat(x, block, axis=1)[:, : shape[0]] for x in (starts, counts))
+    if block > 1:
+        starts, counts = (np.repeat(x, block, axis=1)[:, : shape[0]] for x in (starts, counts))
     return made(what, Progressions(starts, counts, (1,) * len(columns)), shape, format)

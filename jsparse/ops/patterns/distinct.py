@@ -9,23 +9,25 @@ import numpy as np
 
 __all__ = ["distinct"]
 
-CROWDED = 4  # of at most this many numbers for each one wanted, plus SMALL, all are shuffled
-SMALL = 64
+CROWDED = 4  # of at most this many numbers for each one wanted, all are shuffled
+SPARE = 8  # draws of each row, beside three for two numbers
 
 
 def distinct(key: Any, rows: int, size: int, count: int) -> np.ndarray:
     """Ascending numbers (rows, count) int64, distinct in each row, from [0, size); every set is equally likely."""
     if not rows or not count:
         return np.zeros((rows, count), np.int64)
-    if size <= CROWDED * count + SMALL:
+    if size <= CROWDED * count:
         return _shuffled(key, rows, size, count)
     # A set is the first `count` distinct numbers of a row of draws. At most one draw in four repeats an earlier one, so
-    # a row nearly always has enough of them.
-    while True:
+    # nearly all rows have enough. The others are drawn again: whether they have says nothing of which numbers they are.
+    found, left = np.empty((rows, count), np.int64), np.arange(rows)
+    while len(left):
         key, own = jax.random.split(key)
-        found = _first_distinct(_drawn(own, rows, count + count // 2 + SMALL, size), count)
-        if found is not None:
-            return found
+        enough, sets = _first_distinct(_drawn(own, len(left), count + count // 2 + SPARE, size), count)
+        found[left[enough]] = sets
+        left = left[~enough]
+    return found
 
 
 def _shuffled(key: Any, rows: int, size: int, count: int) -> np.ndarray:
@@ -47,8 +49,8 @@ def _bits(key: Any, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(jax.random.bits(key, (1 << (count - 1).bit_length(),), np.uint32))[:count].reshape(shape)
 
 
-def _first_distinct(drawn: np.ndarray, count: int) -> np.ndarray | None:
-    """The first `count` distinct numbers of each row, ascending; None if a row has fewer."""
+def _first_distinct(drawn: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows have `count` distinct numbers, and the first so many of each of these, ascending."""
     order = np.argsort(drawn, axis=1, kind="stable")  # of equal numbers the first one drawn stays first
     ascending = np.take_along_axis(drawn, order, 1)
     new = np.ones(drawn.shape, np.bool_)
@@ -56,7 +58,6 @@ def _first_distinct(drawn: np.ndarray, count: int) -> np.ndarray | None:
     by_draw = np.empty_like(new)
     np.put_along_axis(by_draw, order, new, 1)
     numbers = np.cumsum(by_draw, axis=1)
-    if (numbers[:, -1] < count).any():
-        return None
-    taken = np.take_along_axis(by_draw & (numbers <= count), order, 1)
-    return ascending[taken].reshape(len(drawn), count)
+    enough = numbers[:, -1] >= count
+    taken = np.take_along_axis(by_draw & (numbers <= count), order, 1) & enough[:, None]
+    return enough, ascending[taken].reshape(-1, count)
