@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from jsparse.errors import ShapeError, represented, shortened
 
-__all__ = ["MOST_BYTES", "MOST_COUNTED", "check_bytes", "checked_nse"]
+__all__ = ["MOST_BYTES", "MOST_COUNTED", "check_bytes", "check_memory", "checked_nse"]
 
 MOST_BYTES = 2**47
 """The most bytes of one array: the address space of a Linux process.
@@ -61,6 +62,17 @@ def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: 
         f"Expected {what} to have at most {_shown(most)}, but with shape {shortened(tuple(shape))} and dtype "
         f"{np.dtype(dtype).name} it has {size}. {advice}"
     )
+
+
+def check_memory(count: int, what: str, advice: str) -> None:
+    """Raise ShapeError if `count` bytes are more than the machine's memory. The message calls them `what`.
+
+    Arrays that are larger than the free memory may be allocated all the same, and the system ends the process when it
+    writes to them. This check refuses requests that no state of the machine can serve.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if count > memory:
+        raise ShapeError(f"Expected {what} to fit {_shown(memory)} of memory, but it takes {_shown(count)}. {advice}")
 
 
 def _shown(count: int) -> str:

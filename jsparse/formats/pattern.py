@@ -12,11 +12,13 @@ import numpy as np
 
 from jsparse import _native
 from jsparse.base.memo import Owned
-from jsparse.errors import PatternError
+from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, index_dtype
 from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordinates
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
+from jsparse.formats.set_operations import KEPT, Stored, combine
+from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.formats.shape import sizes_of
 from jsparse.formats.validate import check_arrays, checked_shape
 from jsparse.formats.walk import coordinate_rows, level_sizes
@@ -27,7 +29,7 @@ _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
-class Pattern(Owned):
+class Pattern(Owned, SetOperators):
     """The shape, format and index arrays of a sparse tensor.
 
         >>> pattern = jsparse.Pattern((2, 3), "csr", ([0, 1, 3], [2, 0, 1]))
@@ -40,6 +42,11 @@ class Pattern(Owned):
     int64 if a dimension or `nse` does not fit int32.
 
     `Pattern(shape, format, arrays)` copies and checks everything, and raises PatternError for the first fault.
+
+    Patterns of one shape are sets of entries: `P | Q`, `P & Q`, `P - Q` and `P ^ Q` are union, intersection, difference
+    and symmetric difference. The result has the format of P if this stores these entries and nothing else. If not,
+    range levels become compressed, and so do dense levels at the end. The operators raise ShapeError for other shapes,
+    DTypeError for operands that are no patterns, and NotYetSupportedError for dynamic ones.
     """
 
     __slots__ = ("__weakref__", "_arrays_digest", "_relayouts", "arrays", "digest", "format", "level_sizes", "shape")
@@ -274,6 +281,11 @@ class Pattern(Owned):
         shape = tuple(self.shape[axis] for axis in axes)
         return self._trusted(shape, self.format.transposed(axes), self.arrays, self._arrays_digest)
 
+    @property
+    def T(self) -> Pattern:  # noqa: N802
+        """The pattern of the transposed tensor, with all dimensions in reverse order, over the same arrays."""
+        return self.transposed(range(self.ndim)[::-1])
+
     def extended(self, sizes: Sequence[int]) -> Pattern:
         """This pattern with dense levels of `sizes` appended for further dimensions, over the same arrays.
 
@@ -286,6 +298,16 @@ class Pattern(Owned):
         shape = checked_shape([*self.shape, *sizes], format)
         check_nse(self.nse * int(np.prod([int(size) for size in sizes], dtype=object)), format, shape)
         return self._trusted(shape, format, self.arrays, self._arrays_digest)
+
+    def _combined(self, symbol: str, other: Any) -> Pattern:
+        check_static(symbol, other, Pattern)
+        if other.shape != self.shape:
+            raise ShapeError(
+                f"Expected patterns of one shape at both sides of {symbol}, but got {self.shape} and {other.shape}."
+            )
+        operands = (Stored(pattern.shape, pattern.format, pattern.arrays) for pattern in (self, other))
+        found = combine(KEPT[symbol], *operands)
+        return self._trusted(found.shape, found.format, found.arrays)
 
     def _stored(self, level: int, role: str) -> np.ndarray:
         if (level, role) not in self.format.arrays:

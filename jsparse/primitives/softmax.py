@@ -65,6 +65,8 @@ def _exponentials(
 
 def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
     """The values with 0 in the padding of a dynamic pattern."""
+    if not spec.walks:
+        return values
     term = spec.factors[0]
     pattern = spec.walks[0].pattern
     if not isinstance(pattern, DynamicType) or pattern.limit is None:

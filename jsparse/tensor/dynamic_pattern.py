@@ -17,6 +17,7 @@ from jsparse.errors import DTypeError, NotYetSupportedError, PatternError, Shape
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, extended_type, transposed_type
+from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled
 from jsparse.tensor.keys import DigestKey
 from jsparse.tensor.pickled_arrays import packed, unpacked
@@ -56,7 +57,7 @@ def _restored_derived(type_: DynamicType, arrays: tuple[Any, ...], gather: Any, 
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicPattern(OfDynamicType):
+class DynamicPattern(OfDynamicType, SetOperators):
     """A pattern as a pytree: shape, format and capacity are static, the index arrays are leaves.
 
     The capacity determines the length of every array, so one compiled program serves all patterns of that capacity.
@@ -165,6 +166,10 @@ class DynamicPattern(OfDynamicType):
     def extended(self, sizes: Sequence[int]) -> DynamicPattern:
         """The pattern with dense levels of `sizes` appended for further dimensions, with the same index arrays."""
         return self.retyped(extended_type(self.type, tuple(sizes)))
+
+    def _combined(self, symbol: str, other: Any) -> DynamicPattern:
+        check_static(symbol, self, Pattern)
+        raise AssertionError(f"a dynamic pattern is no operand of {symbol}")
 
     def to_static(self) -> Pattern:
         """The static pattern of the entries in use. The arrays have to be concrete.

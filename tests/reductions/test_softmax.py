@@ -8,7 +8,14 @@ import pytest
 import jsparse
 from jsparse.errors import DTypeError, ShapeError
 
-CASES = [("csr", False), ("coo", False), ("(i, j) -> (i : compressed, j : dense)", False), ("csr", True), ("csc", True)]
+CASES = [
+    ("csr", False),
+    ("dense", False),
+    ("coo", False),
+    ("(i, j) -> (i : compressed, j : dense)", False),
+    ("csr", True),
+    ("csc", True),
+]
 AXES = [0, 1, None]
 
 

@@ -52,7 +52,7 @@ def softmax(A: Any, axis: Axis = -1) -> Any:
     operands, spec = _spec(A)
     if _is_large(spec, over, A):
         return _by_sparse_sums(A, over)
-    values = softmax_p.bind(*same_varying(operands), spec=spec, over=over)
+    values = softmax_p.bind(*same_varying(operands), spec=spec, over=over).reshape(A.values.shape)
     return SparseTensor._unchecked(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
 
 

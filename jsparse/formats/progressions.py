@@ -1,0 +1,103 @@
+"""Coordinates of a last level, given by arithmetic progressions. Index arrays follow from them without a sort.
+
+    parent p has the coordinates starts[n, p] + steps[n] * t, for 0 <= t < counts[n, p]
+
+Bands, causal windows and blocks have few progressions below each parent, however many entries these have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jsparse.base.limits import check_memory
+from jsparse.errors import ShapeError
+from jsparse.formats.build import index_dtype
+
+__all__ = ["Progressions"]
+
+_MOST = 2.0**62
+
+
+@dataclass(frozen=True, slots=True)
+class Progressions:
+    """The coordinates below each parent.
+
+    Attributes:
+        starts, counts: (n, parents) int64. Each progression ends before the next one of the same parent that is not
+            empty starts.
+        steps: the n steps.
+    """
+
+    starts: np.ndarray
+    counts: np.ndarray
+    steps: tuple[int, ...]
+
+    @staticmethod
+    def of_runs(starts: np.ndarray, counts: np.ndarray) -> Progressions:
+        """One run of consecutive coordinates below each parent. Counts below 0 stand for 0."""
+        return Progressions(starts[None], np.maximum(counts, 0)[None], (1,))
+
+    def total(self) -> int:
+        """The number of entries. Raises ShapeError unless int64 counts them."""
+        if self.counts.sum(dtype=np.float64) > _MOST:
+            raise ShapeError("Expected a pattern of at most 2**62 entries, but this one has more. Make it smaller.")
+        return int(self.counts.sum())
+
+    def compressed(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The pointers and coordinates of a compressed level, in a pattern of that shape."""
+        dtype = self._dtype(shape)
+        total = self.total()
+        check_memory(
+            2 * total * dtype.itemsize,
+            f"the making of a pattern with {total:,} stored coordinates",
+            "A pattern with one run in each row stores no coordinates with format=jsparse.pattern.RUNS.",
+        )
+        return self._pointers(dtype), self._coordinates(total, dtype)
+
+    def runs(self, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray] | None:
+        """The pointers and starts of a range level; None unless the coordinates below each parent are consecutive."""
+        if any(step != 1 and (counts > 1).any() for step, counts in zip(self.steps, self.counts, strict=True)):
+            return None
+        dtype, stops = self._dtype(shape), np.zeros(self.counts.shape[1], np.int64)
+        starts = np.zeros_like(stops)
+        for first, count in zip(self.starts, self.counts, strict=True):
+            if ((count > 0) & (stops > starts) & (first != stops)).any():
+                return None
+            starts = np.where((stops == starts) & (count > 0), first, starts)
+            stops = np.where(count > 0, first + count, stops)
+        return self._pointers(dtype), starts.astype(dtype, copy=False)
+
+    def _dtype(self, shape: Sequence[int]) -> np.dtype:
+        return index_dtype(shape, [self.total(), self.counts.shape[1] + 1])
+
+    def _pointers(self, dtype: np.dtype) -> np.ndarray:
+        pointers = np.zeros(self.counts.shape[1] + 1, dtype)
+        np.cumsum(self.counts[0] if len(self.counts) == 1 else self.counts.sum(0), out=pointers[1:])
+        return pointers
+
+    def _coordinates(self, total: int, dtype: np.dtype) -> np.ndarray:
+        """Entry number e of a progression that starts with entry f is start + step * (e - f)."""
+        starts, counts = (_by_parent(x) for x in (self.starts, self.counts))
+        steps = np.resize(np.array(self.steps, dtype), len(starts)) if set(self.steps) - {1} else None
+        if len(starts) > 1 and not counts.all():
+            filled = counts > 0
+            starts, counts = starts[filled], counts[filled]
+            steps = None if steps is None else steps[filled]
+        if len(starts) == total:
+            return starts.astype(dtype)
+        before = np.cumsum(counts) - counts
+        coordinates = np.arange(total, dtype=dtype)
+        if steps is not None:
+            coordinates -= np.repeat(before.astype(dtype), counts)
+            coordinates *= np.repeat(steps, counts)
+            before = np.zeros_like(before)
+        coordinates += np.repeat((starts - before).astype(dtype), counts)
+        return coordinates
+
+
+def _by_parent(x: np.ndarray) -> np.ndarray:
+    """The elements of an array (n, parents), parent by parent."""
+    return x[0] if len(x) == 1 else x.T.ravel()

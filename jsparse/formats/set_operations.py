@@ -1,0 +1,225 @@
+"""Set operations on the entries of two patterns: union, intersection, difference, symmetric difference.
+
+Every set operation says which entries it keeps: those of the first operand alone, of both, and of the second alone.
+All take time linear in the entries, whatever the formats and the dimensions:
+
+    runs        of two patterns with a run below each parent, only the ends of the runs are compared
+    filter      if one of them has runs and none of its own entries is kept, entries of the other one are compared
+    rows        two matrices are merged row by row
+    assembly    otherwise the entries of both are assembled to one pattern, which says what each entry repeats
+
+The result has the first operand's format if that stores the entries and nothing else. If not, range levels become
+compressed, and so do the dense levels at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from jsparse.base.limits import check_memory
+from jsparse.errors import FormatError, PatternError
+from jsparse.formats.build import Built, build, index_dtype
+from jsparse.formats.exact import exact_format, without_ranges
+from jsparse.formats.format import Format
+from jsparse.formats.level import Level
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE
+from jsparse.formats.merge_rows import merge_rows
+from jsparse.formats.progressions import Progressions
+from jsparse.formats.runs import Kept, Runs, cut, has_runs, runs_of
+from jsparse.formats.walk import coordinate_rows, level_sizes
+
+__all__ = ["KEPT", "Stored", "combine"]
+
+KEPT = {
+    "|": Kept(first=True, both=True, second=True),
+    "&": Kept(first=False, both=True, second=False),
+    "-": Kept(first=True, both=False, second=False),
+    "^": Kept(first=True, both=False, second=True),
+}
+"""What each operator keeps."""
+
+SPARE_POINTERS = 4  # rows are merged if there are at most this many for each entry,
+SMALL = 64  # plus this many
+
+Rows: TypeAlias = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Shape, format and index arrays of a pattern."""
+
+    shape: tuple[int, ...]
+    format: Format
+    arrays: tuple[np.ndarray, ...]
+
+    @property
+    def nse(self) -> int:
+        """The number of entries."""
+        return level_sizes(self.shape, self.format, self.arrays)[-1]
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether there is one run of coordinates below each parent."""
+        return has_runs(self.format)
+
+    @property
+    def runs(self) -> Runs:
+        """The runs in the last level, of a pattern that has runs."""
+        return runs_of(self.shape, self.format, self.arrays)
+
+    def rows(self) -> list[np.ndarray]:
+        """The coordinates of all entries, for each dimension."""
+        dtype = self.arrays[0].dtype if self.arrays else index_dtype(self.shape, [self.nse])
+        check_memory(
+            self.nse * dtype.itemsize * len(self.shape),
+            f"the coordinates of the {self.nse:,} entries of a pattern",
+            "Of patterns in the format jsparse.pattern.RUNS with one run in each row of the result none are made.",
+        )
+        return coordinate_rows(self.shape, self.format, self.arrays, dtype)
+
+
+def combine(kept: Kept, first: Stored, second: Stored) -> Stored:
+    """The entries of a set operation on two patterns of one shape.
+
+    Raises PatternError if nothing is kept of a pattern without dimensions, which always stores its element.
+    """
+    if not first.shape:
+        if kept.both:
+            return first
+        raise PatternError("Expected patterns with dimensions: one without has one entry, which cannot be removed.")
+    blocks = _shared_blocks(first, second)
+    if blocks:
+        return _with_blocks(combine(kept, _core(first, blocks), _core(second, blocks)), first, blocks)
+    for method in (_of_runs, _filtered, _by_rows):
+        found = method(kept, first, second)
+        if found is not None:
+            return found
+    return _assembled(kept, first, second)
+
+
+def _shared_blocks(first: Stored, second: Stored) -> int:
+    """The number of dense levels at the end that both have, so that whole blocks are entries or not."""
+    if first.format.order != second.format.order:
+        return 0
+    return min(first.format.trailing_dense, second.format.trailing_dense, first.format.ndim - 1)
+
+
+def _core(stored: Stored, blocks: int) -> Stored:
+    """The pattern of blocks, with dimensions named by level."""
+    levels = stored.format.levels[: stored.format.ndim - blocks]
+    shape = tuple(stored.shape[level.dim] for level in levels)
+    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+    return Stored(shape, format, stored.arrays)
+
+
+def _with_blocks(core: Stored, like: Stored, blocks: int) -> Stored:
+    order = like.format.order
+    outer = [Level(level.kind, order[level.dim], level.unique) for level in core.format.levels]
+    return Stored(like.shape, Format((*outer, *(Level(DENSE, dim) for dim in order[-blocks:]))), core.arrays)
+
+
+def _of_runs(kept: Kept, first: Stored, second: Stored) -> Stored | None:
+    """The result for two patterns with a run below each parent, of the same parents."""
+    if first.format.order != second.format.order or not (first.has_runs and second.has_runs):
+        return None
+    found = cut(first.runs, second.runs, kept)
+    *above, last = first.format.levels
+    runs = found.runs(first.shape)
+    if last.kind.is_full and found.total() == prod(first.shape):
+        return first
+    kind, arrays = (COMPRESSED, found.compressed(first.shape)) if runs is None else (RANGE, runs)
+    return Stored(first.shape, Format((*above, Level(kind, last.dim))), arrays)
+
+
+def _filtered(kept: Kept, first: Stored, second: Stored) -> Stored | None:
+    """The result if one operand has runs, and no entries of its own are kept or it contains the other operand."""
+    choices = [(first, second, kept.first, kept.second), (second, first, kept.second, kept.first)]
+    for source, other, alone, other_alone in choices:
+        if other.has_runs and not other_alone:
+            rows = source.rows()
+            inside = _inside(other, rows)
+            stays = inside if kept.both > alone else ~inside
+            return _exactly([row[stays] for row in rows], first, source.format.order)
+    contains = all(kept) and first.has_runs and second.nse <= first.nse and _inside(first, second.rows()).all()
+    return first if contains else None
+
+
+def _inside(stored: Stored, rows: Rows) -> np.ndarray:
+    """Whether each entry lies in the run below its parent, in a pattern that has runs."""
+    if stored.format.is_dense:
+        return np.ones(len(rows[0]), np.bool_)
+    runs = stored.runs
+    *above, last = stored.format.order
+    if len(above) == 1:
+        return runs.contain(rows[above[0]], rows[last])
+    outer = tuple(stored.shape[dim] for dim in above)
+    parents = np.ravel_multi_index([rows[dim] for dim in above], outer) if above else np.zeros_like(rows[last])
+    return runs.contain(parents, rows[last])
+
+
+def _by_rows(kept: Kept, first: Stored, second: Stored) -> Stored | None:
+    """The result for matrices that may have pointers for all of their rows, or columns in a format by columns."""
+    if len(first.shape) != 2:
+        return None
+    outer, inner = first.format.order
+    if first.shape[outer] > SPARE_POINTERS * (first.nse + second.nse) + SMALL:
+        return None
+    format = Format((Level(DENSE, outer), Level(COMPRESSED, inner)))
+    merged = merge_rows(kept, _in_rows(first, format), _in_rows(second, format), first.shape[inner])
+    found = Stored(first.shape, format, merged)
+    return found if format == first.format else _exactly(found.rows(), first, format.order)
+
+
+def _in_rows(stored: Stored, format: Format) -> tuple[np.ndarray, np.ndarray]:
+    """The pointers and coordinates of a matrix in a format with a dense and a compressed level."""
+    if stored.format == format:
+        pointers, coordinates = stored.arrays
+    elif stored.has_runs and stored.format.order == format.order:
+        runs = stored.runs
+        pointers, coordinates = Progressions.of_runs(runs.starts, runs.stops - runs.starts).compressed(stored.shape)
+    else:
+        pointers, coordinates = build(stored.rows(), stored.shape, format, sorted_by=stored.format.order).arrays
+    return pointers, coordinates
+
+
+def _assembled(kept: Kept, first: Stored, second: Stored) -> Stored:
+    """The result by way of the union, which is assembled in an exact format: one slot for each distinct entry."""
+    rows = [np.concatenate(pair) for pair in zip(first.rows(), second.rows(), strict=True)]
+    format = exact_format(first.format)
+    union = build(rows, first.shape, format)
+    stays = _kept_slots(kept, union, first.nse)
+    if stays.all() and format == first.format:
+        return Stored(first.shape, format, union.arrays)
+    found = coordinate_rows(first.shape, format, union.arrays, rows[0].dtype)
+    return _exactly([row[stays] for row in found], first, format.order)
+
+
+def _kept_slots(kept: Kept, union: Built, first_count: int) -> np.ndarray:
+    """Whether each entry of the union is kept. Inputs before `first_count` are the first operand's, and of an entry of
+    both it is the second one's that repeats it."""
+    inputs = np.arange(union.nse) if union.first is None else union.first
+    stays = np.where(inputs < first_count, kept.first, kept.second)
+    if union.extra_group is not None:
+        stays[union.extra_group] = kept.both
+    return stays
+
+
+def _exactly(rows: Rows, like: Stored, order: Sequence[int]) -> Stored:
+    """Distinct entries, sorted by the dimensions in `order`, in the first of three formats that stores nothing else."""
+    count = len(rows[0])
+    for format in (like.format, without_ranges(like.format), exact_format(like.format)):
+        if format.is_dense and prod(like.shape) != count:
+            continue
+        try:
+            format.check_storable()
+            built = build(rows, like.shape, format, sorted_by=order)
+        except FormatError:  # entries repeat a coordinate of a unique level above a singleton
+            continue
+        if built.nse == count:
+            return Stored(like.shape, format, built.arrays)
+    raise AssertionError(f"{exact_format(like.format)} stores other entries")

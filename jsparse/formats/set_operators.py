@@ -1,0 +1,62 @@
+"""The operators |, &, - and ^ of patterns."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from jsparse.errors import DTypeError, NotYetSupportedError
+
+__all__ = ["SetOperators", "check_static"]
+
+
+class SetOperators:
+    """A base class whose subclasses say what `self | other` and its like are."""
+
+    __slots__ = ()
+
+    def _combined(self, symbol: str, other: Any) -> Self:
+        raise NotImplementedError
+
+    def __or__(self, other: Self) -> Self:
+        return self._combined("|", other)
+
+    def __and__(self, other: Self) -> Self:
+        return self._combined("&", other)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combined("-", other)
+
+    def __xor__(self, other: Self) -> Self:
+        return self._combined("^", other)
+
+    def __ror__(self, other: Any) -> Self:
+        raise _unsuitable("|", other)
+
+    def __rand__(self, other: Any) -> Self:
+        raise _unsuitable("&", other)
+
+    def __rsub__(self, other: Any) -> Self:
+        raise _unsuitable("-", other)
+
+    def __rxor__(self, other: Any) -> Self:
+        raise _unsuitable("^", other)
+
+
+def check_static(symbol: str, operand: Any, kind: type) -> None:
+    """Raise an error unless an operand of a set operation is a static pattern, which is an instance of `kind`."""
+    if isinstance(operand, kind):
+        return
+    if isinstance(operand, SetOperators):
+        raise NotYetSupportedError(
+            f"Expected static patterns at both sides of {symbol}, but got {operand!r}, whose entries only the program "
+            "knows. Outside jit take P.to_static(). Of tensors, A + B has the entries of both, and A * B those that "
+            "both have."
+        )
+    raise _unsuitable(symbol, operand)
+
+
+def _unsuitable(symbol: str, operand: Any) -> DTypeError:
+    return DTypeError(
+        f"Expected patterns at both sides of {symbol}, but got a {type(operand).__name__}. Take the pattern of a "
+        "SparseTensor by A.pattern, and make one of a mask by jsparse.pattern.from_mask(mask)."
+    )

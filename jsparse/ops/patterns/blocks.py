@@ -1,0 +1,127 @@
+"""Patterns of blocks: block diagonal, butterfly, random blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.formats import Pattern
+from jsparse.formats.progressions import Progressions
+from jsparse.formats.shape import sizes_of
+from jsparse.ops.patterns.distinct import distinct
+from jsparse.ops.patterns.made import FormatLike, as_count, made, row_numbers, sizes
+
+__all__ = ["block_diagonal", "butterfly", "random_blocks"]
+
+
+def block_diagonal(
+    heights: Sequence[int], widths: Sequence[int] | None = None, *, format: FormatLike = "csr"
+) -> Pattern:
+    """Full blocks along the diagonal, such as sequences of different lengths that are packed into one.
+
+        >>> jsparse.pattern.block_diagonal([2, 3, 1]).nse
+        14
+
+    Args:
+        heights: the numbers of rows of the blocks.
+        widths: their numbers of columns, by default those of rows.
+        format: a format that stores these entries and nothing else. `jsparse.pattern.RUNS` takes memory in proportion
+            to the rows.
+
+    Raises PatternError for sizes, ShapeError for other numbers of widths than of heights, FormatError for the format.
+    """
+    rows = sizes_of(heights)
+    columns = rows if widths is None else sizes_of(widths)
+    if len(rows) != len(columns):
+        raise ShapeError(
+            f"Expected a width for each of the {len(rows)} heights of jsparse.pattern.block_diagonal, but got "
+            f"{len(columns)} widths."
+        )
+    shape = sizes(sum(rows), sum(columns))
+    height, width = np.array(rows, np.int64), np.array(columns, np.int64)
+    runs = Progressions.of_runs(np.repeat(np.cumsum(width) - width, height), np.repeat(width, height))
+    return made("block_diagonal", runs, shape, format)
+
+
+def butterfly(n: int, block: int = 1, *, format: FormatLike = "csr") -> Pattern:
+    """The flat block butterfly of size n: the union of all factors of a butterfly matrix.
+
+        >>> jsparse.pattern.butterfly(4096, 16).nse // 16**2  # blocks
+        2304
+
+    Block (I, J) is full if I and J are equal or differ in one binary digit: J = I xor s for a stride s = 1, 2, 4, …
+    So each row has at most 1 + ⌈log2(n / block)⌉ blocks, exactly that many if the number of blocks is a power of two.
+    This is the sparse term of Pixelated Butterfly, beside one of low rank (Chen et al., ICLR 2022). It replaces the
+    product of the factors by their sum; Monarch matrices multiply two factors (Dao et al., ICML 2022). Blocks that do
+    not exist are left out, and the last one is smaller if `block` does not divide n.
+
+    Args:
+        block: the size of a block, 1 or more.
+        format: a format that stores these entries and nothing else. `butterfly(n // b).extended((b, b))` is a pattern
+            of dense blocks, of shape (n // b, n // b, b, b).
+
+    Raises PatternError for n, ShapeError for the block, FormatError for the format.
+    """
+    shape = sizes(n)
+    size = min(as_count(block, "block", "butterfly", 1), max(n, 1))
+    count = -(-shape[0] // size)
+    own, digits = row_numbers(count)[None], np.arange(max(count - 1, 0).bit_length(), dtype=np.int64)
+    strides = np.left_shift(np.int64(1), digits)[:, None]
+    is_set = (own & strides) != 0
+    # In ascending order: own - s for the digits that are set, largest first; own; own + s for those that are not.
+    columns = np.concatenate([own - strides[::-1], own, own + strides])
+    exist = np.concatenate([is_set[::-1], np.ones((1, count), np.bool_), ~is_set])
+    return _of_blocks("butterfly", columns, exist & (columns < count), size, shape, format)
+
+
+def random_blocks(
+    key: Any, n: int, block: int, per_row: int, m: int | None = None, *, format: FormatLike = "csr"
+) -> Pattern:
+    """Random blocks, as BigBird has them beside a window and global tokens (Zaheer et al., 2020).
+
+        >>> jsparse.pattern.random_blocks(jax.random.key(0), 64, 8, 3).nse
+        1536
+
+    Each row of blocks has exactly `per_row` blocks, and every set of that many is equally likely.
+
+    Args:
+        key: a key of jax.random, known while tracing.
+        block: the size of a block, 1 or more. The last one is smaller if `block` does not divide n or m.
+        per_row: the number of blocks in a row, at most ⌈m / block⌉.
+        m: the number of columns, by default n.
+        format: a format that stores these entries and nothing else.
+
+    Raises PatternError for sizes and for a traced key, ShapeError for the other numbers, FormatError for the format.
+    """
+    shape = sizes(n, m)
+    size = min(as_count(block, "block", "random_blocks", 1), max(*shape, 1))
+    wanted = as_count(per_row, "per_row", "random_blocks")
+    rows, columns = -(-shape[0] // size), -(-shape[1] // size)
+    if wanted > columns:
+        raise ShapeError(
+            f"Expected per_row of jsparse.pattern.random_blocks to be at most {columns}, the number of blocks in "
+            f"{shape[1]:,} columns, but got {shortened(wanted)}."
+        )
+    if isinstance(key, jax.core.Tracer):
+        raise PatternError(
+            "Expected a known key for jsparse.pattern.random_blocks, but it is traced: a pattern is static. Make it "
+            "outside jit, or use jsparse.random for a dynamic pattern."
+        )
+    with jax.ensure_compile_time_eval():
+        chosen = distinct(key, rows, columns, wanted).T
+    return _of_blocks("random_blocks", chosen, np.ones(chosen.shape, np.bool_), size, shape, format)
+
+
+def _of_blocks(
+    what: str, columns: np.ndarray, exist: np.ndarray, block: int, shape: tuple[int, int], format: FormatLike
+) -> Pattern:
+    """The pattern whose rows of blocks have those of the ascending `columns` (n, rows of blocks) that exist."""
+    starts = columns * block
+    counts = np.where(exist, np.minimum(shape[1] - starts, block), 0)
+    if block > 1:
+        starts, counts = (np.repeat(x, block, axis=1)[:, : shape[0]] for x in (starts, counts))
+    return made(what, Progressions(starts, counts, (1,) * len(columns)), shape, format)

@@ -1,0 +1,82 @@
+"""From rows of columns to a pattern, and checks of the arguments that all constructors share."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from jsparse.base.limits import check_memory
+from jsparse.errors import FormatError, ShapeError, shortened
+from jsparse.formats import Format, Level, Pattern
+from jsparse.formats.levels import DENSE, RANGE
+from jsparse.formats.progressions import Progressions
+from jsparse.formats.shape import sizes_of
+from jsparse.ops.relocation.operands import as_integer
+
+__all__ = ["RUNS", "FormatLike", "as_count", "exactly", "made", "row_numbers", "sizes"]
+
+FormatLike: TypeAlias = Format | str
+
+RUNS = Format((Level(DENSE, 0), Level(RANGE, 1)))
+"""The format `(i : dense, j : range)`: one run of columns in each row, and no coordinates.
+
+Patterns with such rows take two integers for each row, whatever their entries. It is a format like any other.
+"""
+
+CSR = Format.of("csr", 2)
+_ADVICE = "Make a smaller pattern."
+
+
+def sizes(n: Any, m: Any = None) -> tuple[int, int]:
+    """The shape (n, m), m by default n. Raises PatternError if they are no sizes, ShapeError for too many rows."""
+    rows, columns = sizes_of((n, n if m is None else m))
+    width = np.dtype(np.int32 if max(rows, columns) < 2**31 else np.int64).itemsize
+    check_memory(2 * width * rows, f"the index arrays of a pattern with {rows:,} rows", _ADVICE)
+    return rows, columns
+
+
+def row_numbers(rows: int) -> np.ndarray:
+    """0, 1, … as int64."""
+    return np.arange(rows, dtype=np.int64)
+
+
+def as_count(x: Any, name: str, what: str, least: int = 0) -> int:
+    """An argument as an integer. Raises ShapeError unless it is a known one, `least` or more."""
+    count = as_integer(x, f"{name} of jsparse.pattern.{what}")
+    if count < least:
+        raise ShapeError(
+            f"Expected {name} of jsparse.pattern.{what} to be {least} or more, but got {shortened(count)}."
+        )
+    return count
+
+
+def made(what: str, rows: Progressions, shape: tuple[int, int], format: FormatLike) -> Pattern:
+    """The matrix pattern with these columns in each row. Raises FormatError if the format would store more."""
+    layout = Format.of(format, 2)
+    if layout == RUNS:
+        runs = rows.runs(shape)
+        if runs is None:
+            raise FormatError(
+                f"Expected a format that stores the entries of jsparse.pattern.{what} and nothing else, but {layout} "
+                "needs them to be consecutive in each row. Use csr."
+            )
+        return Pattern._trusted(shape, RUNS, runs)
+    if layout.is_dense and rows.total() == prod(shape):
+        return Pattern._trusted(shape, layout, ())
+    pattern = Pattern._trusted(shape, CSR, rows.compressed(shape))
+    return pattern if layout == CSR else exactly(what, pattern.rows(), shape, layout)
+
+
+def exactly(what: str, rows: list[np.ndarray], shape: tuple[int, ...], layout: Format) -> Pattern:
+    """The pattern of entries that are distinct and in C order. Raises FormatError if the format would store more."""
+    count = len(rows[0]) if rows else 1
+    if not layout.is_dense or prod(shape) == count:
+        pattern, _ = Pattern.from_rows(rows, shape, layout, sorted_by=range(len(shape)))
+        if pattern.nse == count:
+            return pattern
+    raise FormatError(
+        f"Expected a format that stores the {count:,} entries of jsparse.pattern.{what} and nothing else, but "
+        f"{shortened(layout)} stores others, too. Use csr or coo."
+    )

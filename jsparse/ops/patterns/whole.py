@@ -1,0 +1,125 @@
+"""Patterns of whole rows and columns, of all elements, and of a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.base.arrays import host_array
+from jsparse.errors import DTypeError, PatternError, ShapeError, shortened
+from jsparse.formats import Format, Pattern, default_format
+from jsparse.formats.build import check_nse
+from jsparse.formats.progressions import Progressions
+from jsparse.formats.shape import sizes_of
+from jsparse.ops.patterns.made import FormatLike, as_count, exactly, made, row_numbers, sizes
+from jsparse.planning.bare_pattern import is_sparse
+
+__all__ = ["from_mask", "full", "global_"]
+
+
+def global_(n: int, tokens: int | Sequence[int], m: int | None = None, *, format: FormatLike = "csr") -> Pattern:
+    """The rows and the columns of some tokens, which see all others and are seen by all.
+
+        >>> jsparse.pattern.global_(10, 2).nse
+        36
+        >>> jsparse.pattern.global_(10, [0, 9]).nse
+        36
+
+    Args:
+        tokens: the numbers of the tokens, in any order, or how many: the first ones.
+        m: the number of columns, by default n. Rows and columns are aligned at their starts.
+        format: a format that stores these entries and nothing else.
+
+    Raises PatternError for sizes, ShapeError for tokens that do not exist, FormatError for the format.
+    """
+    shape = sizes(n, m)
+    chosen = _tokens(tokens, min(shape))
+    breaks = np.flatnonzero(np.diff(chosen) > 1) + 1  # between runs of consecutive tokens
+    starts = chosen[np.concatenate([np.zeros(min(len(chosen), 1), np.int64), breaks])]
+    counts = np.diff(np.concatenate([np.zeros(1, np.int64), breaks, np.full(1, len(chosen))]))[: len(starts)]
+    all_starts, all_counts = (np.repeat(x[:, None], shape[0], axis=1) for x in (starts, counts))
+    all_starts[:1, chosen], all_counts[:1, chosen], all_counts[1:, chosen] = 0, shape[1], 0
+    return made("global_", Progressions(all_starts, all_counts, (1,) * len(starts)), shape, format)
+
+
+def _tokens(tokens: Any, size: int) -> np.ndarray:
+    """Ascending, distinct numbers of tokens. Raises ShapeError unless they are integers in [0, size)."""
+    if np.ndim(tokens) == 0:
+        count = as_count(tokens, "tokens", "global_")
+        if count > size:
+            raise ShapeError(
+                f"Expected at most {size:,} tokens in jsparse.pattern.global_, as many as there are rows and columns, "
+                f"but got {shortened(count)}."
+            )
+        return row_numbers(count)
+    given = host_array(tokens, "the tokens of jsparse.pattern.global_ to be integers")
+    if given.size and (given.ndim != 1 or given.dtype.kind not in "iu"):
+        raise ShapeError(
+            f"Expected the tokens of jsparse.pattern.global_ to be a number or a sequence of integers, but got shape "
+            f"{given.shape} of {given.dtype}."
+        )
+    outside = (given < 0) | (given >= size)
+    if outside.any():
+        raise ShapeError(
+            f"Expected the tokens of jsparse.pattern.global_ to lie in [0, {size}), the rows that are columns, too, "
+            f"but got {given[outside][0]}."
+        )
+    return np.unique(given.astype(np.int64))
+
+
+def full(shape: int | Sequence[int], *, format: FormatLike | None = None) -> Pattern:
+    """All elements.
+
+        >>> jsparse.pattern.full((3, 4)).nse
+        12
+        >>> jsparse.pattern.full((3, 4, 5), format="dense").nbytes()
+        0
+
+    Args:
+        format: by default csr for a matrix, else all levels compressed. Dense levels store nothing, and
+            `jsparse.pattern.RUNS` two integers for each row.
+
+    Raises PatternError for the shape, FormatError for the format.
+    """
+    dims = sizes_of(shape if isinstance(shape, Sequence) else (shape,))
+    layout = default_format(len(dims)) if format is None else Format.of(format, len(dims))
+    if len(dims) == 2 and not layout.is_dense:
+        rows = Progressions.of_runs(np.zeros(sizes(*dims)[0], np.int64), np.full(dims[0], dims[1], np.int64))
+        return made("full", rows, (dims[0], dims[1]), layout)
+    check_nse(int(np.prod(dims, dtype=object)), layout, dims)
+    whole = Pattern._trusted(dims, Format.dense(len(dims)), ())
+    return Pattern._trusted(dims, layout, ()) if layout.is_dense else exactly("full", whole.rows(), dims, layout)
+
+
+def from_mask(mask: Any, *, format: FormatLike | None = None) -> Pattern:
+    """The elements at which a mask is not zero.
+
+        >>> jsparse.pattern.from_mask([[True, False], [True, True]]).nse
+        3
+
+    Args:
+        mask: an array of bools or numbers, of any rank, known while tracing.
+        format: by default csr for a matrix, else all levels compressed. It has to store these entries and nothing else.
+
+    Raises PatternError for a traced mask, DTypeError for one that is sparse or holds no numbers, FormatError for the
+    format.
+    """
+    if isinstance(mask, jax.core.Tracer):
+        raise PatternError(
+            "Expected a known mask for jsparse.pattern.from_mask, but it is traced: a pattern is static. Make it "
+            "outside jit, or use jsparse.asarray(mask, dynamic=True, nse=...).pattern for a dynamic one."
+        )
+    if is_sparse(mask):
+        raise DTypeError(
+            f"Expected a dense mask for jsparse.pattern.from_mask, but got a {type(mask).__name__}. Take the pattern "
+            "of a SparseTensor by A.pattern."
+        )
+    array = host_array(mask, "the mask of jsparse.pattern.from_mask to be an array of bools or numbers")
+    layout = default_format(array.ndim) if format is None else Format.of(format, array.ndim)
+    rows = [row.astype(np.int64, copy=False) for row in np.nonzero(array != 0)] if array.ndim else []
+    if not array.ndim and not array:
+        raise PatternError("Expected a mask without dimensions to be True, since its pattern has one entry.")
+    return exactly("from_mask", rows, array.shape, layout)
