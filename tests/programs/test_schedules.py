@@ -22,7 +22,7 @@ from jsparse.compiler.schedule.build import transformed
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.errors import ScheduleError
 
-COUNT, BATCH = amount(120, 2000), 20
+COUNT, BATCH = amount(60, 2000), 20
 SCHEDULES = 5  # of each program
 GRADIENTS = amount(20, 300)
 TURNS = 3000  # the most points of a program, whose stages are interpreted
