@@ -9,6 +9,8 @@ N ?=
 
 VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
+# The tests that do less in `make test` than in `make test-long`.
+SAMPLED = $(shell grep -rl --include='test_*.py' 'programs.amount import' tests)
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
 .PHONY: demo test test-long test-optimized test-interpret test-hostile lint bench fuzz wheel clean
@@ -20,7 +22,7 @@ test: $(VENV)/installed-test,lint
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-long: $(VENV)/installed-test,lint
-	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/programs tests/compiler/test_assembly.py $(ARGS)
+	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(SAMPLED) $(ARGS)
 
 # The tests that `make test` runs by unoptimised machine code.
 test-optimized: $(VENV)/installed-test,lint

@@ -2,7 +2,11 @@
 
 import ctypes
 import gc
+import importlib.util
+import mmap
 import os
+import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,11 +15,29 @@ import pytest
 # This is set before jsparse is imported, here and in the processes that tests start.
 os.environ["JSPARSE_CACHE_DIR"] = ""
 
-# XLA compiles thousands of small programs for the tests, most of them as references. Optimising them takes longer than
-# running them.
 OPTIMIZED = os.environ.get("JSPARSE_TEST_OPTIMIZED") == "1"
-if not OPTIMIZED:
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
+
+
+def _flags() -> list[str]:
+    """Flags of XLA, which compiles thousands of small programs for the tests, most of them as references.
+
+    Optimising them takes longer than running them, and so does what its emitters of fusions set up for each. XLA ends
+    the process at a flag that it does not know, and the second one may go with those emitters.
+    """
+    spec = importlib.util.find_spec("jaxlib")
+    libraries = Path(spec.origin).parent.glob("*.so") if spec and spec.origin else ()
+    optional = "xla_cpu_use_fusion_emitters"
+    known = any(_contains(library, optional.encode()) for library in libraries)
+    return ["--xla_backend_optimization_level=0", *([f"--{optional}=false"] if known else [])]
+
+
+def _contains(file: Path, text: bytes) -> bool:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return re.search(re.escape(text), content) is not None
+
+
+if not OPTIMIZED and "PYTEST_XDIST_WORKER" not in os.environ:  # workers start with the environment as it is here
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_flags()]).strip()
 
 
 def pytest_addoption(parser):
@@ -61,6 +83,38 @@ class Memory:
         ctypes.CDLL(None).malloc_trim(0)  # the process would keep pages that are partly free
 
 
+class Programs:
+    """XLA compiles no program twice in a run: JAX keeps them in a folder that all processes of the run share.
+
+    Many tests make the same program, by functions that JAX cannot know to be equal, in several processes, or behind a
+    clearing of caches. The folder goes with the run, and programs that tests start do not see it.
+    """
+
+    UNFINISHED = "Error reading persistent compilation cache entry"  # another process is writing it; JAX then compiles
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def pytest_sessionstart(self):
+        import jax
+
+        jax.config.update("jax_compilation_cache_dir", self.folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        node.workerinput["programs"] = self.folder
+
+    @staticmethod
+    def folder_of(config) -> str:
+        if hasattr(config, "workerinput"):
+            return config.workerinput["programs"]
+        folder = tempfile.TemporaryDirectory(prefix="jsparse-tests-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        return folder.name
+
+
 class Optimization:
     """`make test` compiles at LLVM's lowest level, which takes a third of the time of the highest one.
 
@@ -80,6 +134,9 @@ class Optimization:
 
 
 def pytest_configure(config):
+    gc.set_threshold(20_000)  # tracing makes so many objects that a collection at every 700 takes 7% of the time
     config.pluginmanager.register(Memory())
+    config.pluginmanager.register(Programs(Programs.folder_of(config)))
+    config.addinivalue_line("filterwarnings", f"ignore:{Programs.UNFINISHED}")
     if not OPTIMIZED:
         config.pluginmanager.register(Optimization())

@@ -68,7 +68,7 @@ CASES = {
     "a tensor": ("ijk,k->i", T, ones(95)),
     "a tensor in lanes": ("ijk,jr,kr->ir", U, ones(90, 16), ones(95, 16)),
     "blocks": ("ijab,jb->ia", BLOCKS, ones(20, 8)),
-    "a dense index": ("ik,jk->ij", ones(6, 300), ones(N, 300), A),
+    "a dense index": ("ik,jk->ij", ones(3, 300), ones(N, 300), A[:3]),
     "a dense index in many tiles": ("ik,jk->ij", ones(2, LONG + 7), ones(3, LONG + 7), A[:2, :3]),
     "rows that share what they read": ("iab,bk->iak", SITES, ones(80, 8)),
 }

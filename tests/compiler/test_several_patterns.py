@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from programs.amount import amount
 from programs.schedules import steps_of, with_grain
 
 from jsparse import _native
@@ -25,6 +26,7 @@ from jsparse.notation import Access, Assignment
 
 SIZES = {"i": 6, "j": 6, "k": 5, "l": 3}
 FORMATS = ("csr", "csc", "coo", "dcsr")
+PLANS = amount(2, 4)  # of each problem
 
 
 def _problem(text: str, sparse: dict[str, tuple[Pattern, int]]) -> Problem:
@@ -66,7 +68,7 @@ def test_two_patterns(text: str, formats: tuple[str, str]) -> None:
     problem = _problem(text, sparse)
     patterns = tuple(core_of(p) for p, _ in sparse.values())
     found = list(candidates(problem, patterns))
-    for n in rng.choice(len(found), min(4, len(found)), replace=False):
+    for n in rng.choice(len(found), min(PLANS, len(found)), replace=False):
         candidate = found[n]
         plan = plan_as(candidate, estimate(candidate, patterns), patterns)
         schedule = with_grain(plan.schedule, 2)

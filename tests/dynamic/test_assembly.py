@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from einsum.structure import MATRIX_FORMATS, dense_array, integers, random_format, stored_in
+from programs.amount import sample
 
 import jsparse
 from jsparse import PatternError, ShapeError
@@ -37,11 +38,13 @@ def test_bounds_of_all_formats(a, b):
     x, y = dense_array(A), dense_array(B)
     f = jax.jit(lambda A, B: (A * B, A - B, jsparse.einsum("ij,jk->ik", A, B, nse=N * N)))
     capacities = A.nse + 6, B.nse + 12  # multiples of the blocks of inner dense levels
-    for operands in [
+    both_or_one = [
         (A.dynamic(capacities[0]), B.dynamic(capacities[1])),
         (A, B.dynamic(capacities[1])),
         (A.dynamic(capacities[0]), B),
-    ]:
+    ]
+    turn = MATRIX_FORMATS.index(a) + MATRIX_FORMATS.index(b)  # every format meets every choice
+    for operands in sample(both_or_one, turn % 3, 3):
         product, difference, contraction = f(*operands)
         both = sum(X.nse for X in operands)
         check(product, x * y, product.nse)

@@ -13,6 +13,7 @@ from einsum.structure import (
     stored_in,
     structural_nonzeros,
 )
+from programs.amount import amount
 
 import jsparse
 from jsparse import Format, PatternError, SparseTensor
@@ -104,7 +105,7 @@ def test_tensors_of_any_order(text):
     left = text.split("->")[0]
     square = text.count("ii") or "iji" in text or "jj" in text or "kji" in text
     sizes = dict.fromkeys(SIZES, 4) if square else SIZES
-    for _ in range(2):
+    for _ in range(amount(1, 2)):
         operands = []
         for term in left.split(","):
             x = integers(rng, [sizes[v] for v in term], 0.35)

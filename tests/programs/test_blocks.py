@@ -11,7 +11,7 @@ import jsparse
 from jsparse.compiler.loops import blocked_sums
 from jsparse.compiler.schedule import segments
 
-COUNT, BATCH = amount(50, 200), 50
+COUNT, BATCH = amount(25, 200), 25
 DRAW = {"products": random_program, "sums": random_sum, "tables": random_indirect}
 
 

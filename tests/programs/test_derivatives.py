@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from programs.amount import amount
 from programs.derivatives import check_derivatives
 from programs.generate import random_program
 from programs.indirect import random_indirect
@@ -11,7 +12,7 @@ from programs.sums import random_sum
 
 from jsparse.primitives import einsum
 
-COUNT, BATCH = 6, 3
+COUNT, BATCH = amount(3, 6), 3
 
 
 @pytest.mark.parametrize("draw", [random_program, random_sum, random_indirect])

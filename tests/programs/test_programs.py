@@ -15,9 +15,9 @@ import jsparse
 from jsparse import Format, Pattern
 from jsparse.formats.levels import SINGLETON
 
-COUNT, BATCH = amount(200, 1000), 50
-SUMS, INDIRECT = amount(50, 200), amount(50, 150)
-DYNAMIC, DYNAMIC_BATCH = amount(20, 60), 10  # XLA compiles each
+COUNT, BATCH = amount(100, 1000), 25
+SUMS, INDIRECT = amount(25, 200), amount(25, 150)
+DYNAMIC, DYNAMIC_BATCH = amount(10, 60), 10  # XLA compiles each
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
