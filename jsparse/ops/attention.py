@@ -57,8 +57,10 @@ def sparse_attention(
 
     Raises ShapeError for shapes that do not fit.
 
-        >>> mask = jsparse.pattern.window(4096, 64) | jsparse.pattern.global_(4096, 1)
-        >>> out = jsparse.sparse_attention(q, k, v, mask)
+        >>> mask = jsparse.pattern.window(256, 16) | jsparse.pattern.global_(256, 1)
+        >>> q, k, v = jax.random.normal(jax.random.key(0), (3, 8, 256, 32))
+        >>> jsparse.sparse_attention(q, k, v, mask).shape
+        (8, 256, 32)
     """
     q, k, v = map(jnp.asarray, (q, k, v))
     pattern = pattern_of(mask)

@@ -23,13 +23,18 @@ def fuse(function: F) -> F:
     softmax, and elementwise functions of the dense result. Values on a pattern between them then take the memory of one
     row, and are computed anew for derivatives. What cannot be fused runs as it does without `fuse`.
 
+    The function is jitted: its arguments and results are pytrees of arrays, sparse tensors among them, and errors are
+    those that it raises itself. Derivatives are those of the function as it is written. All transformations of JAX
+    apply.
+
+        >>> mask = jsparse.pattern.window(256, 16)
         >>> @jsparse.fuse
         ... def attention(q, k, v):
-        ...     scores = jsparse.einsum("id,jd->ij", q, k, out_format=pattern)
-        ...     return jsparse.softmax(scores * 0.125) @ v
-
-    The function is jitted. Its arguments and results are pytrees of arrays, sparse tensors among them. Derivatives are
-    those of the function as it is written. All transformations of JAX apply.
+        ...     scores = jsparse.einsum("id,jd->ij", q, k, out_format=mask)
+        ...     return jsparse.softmax(scores * 32**-0.5, axis=1) @ v
+        >>> q, k, v = jax.random.normal(jax.random.key(0), (3, 256, 32))
+        >>> attention(q, k, v).shape
+        (256, 32)
     """
 
     @wraps(function)
