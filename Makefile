@@ -11,7 +11,7 @@ VENV := .venv$(if $(JAX),-jax-$(JAX)$(filter-out -python3,-$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
-.PHONY: demo test test-long test-optimized test-interpret test-hostile lint bench fuzz wheel clean
+.PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench fuzz wheel clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
@@ -29,6 +29,10 @@ test-optimized: $(VENV)/installed-test,lint
 # The tests of what operations mean, by the interpreter of kernels in place of machine code.
 test-interpret: $(VENV)/installed-test,lint
 	JSPARSE_BACKEND=$(or $(BACKEND),interpret) $(BIN)/pytest -n $(JOBS) -m semantics $(ARGS)
+
+# All arguments in float32 of the functions that kernels compute themselves: about ten minutes.
+test-functions: $(VENV)/installed-test,lint
+	$(BIN)/python tests/functions/exhaustive.py --jobs $(JOBS) $(ARGS)
 
 lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff check
