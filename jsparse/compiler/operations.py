@@ -77,6 +77,7 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "logistic": _logistic,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "cbrt": np.cbrt,

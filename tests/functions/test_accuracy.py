@@ -84,6 +84,7 @@ SPECIAL = {  # of NaN, inf, -inf, 0.0, -0.0, 1.0, -1.0
     "tanh": (NAN, 1.0, -1.0, 0.0, -0.0, math.tanh(1), -math.tanh(1)),
     "logistic": (NAN, 1.0, 0.0, 0.5, 0.5, 1 / (1 + 1 / math.e), 1 / (1 + math.e)),
     "erf": (NAN, 1.0, -1.0, 0.0, -0.0, math.erf(1), -math.erf(1)),
+    "erfc": (NAN, 0.0, 2.0, 1.0, 1.0, math.erfc(1), math.erfc(-1)),
     "sqrt": (NAN, INF, NAN, 0.0, -0.0, 1.0, NAN),
     "rsqrt": (NAN, 0.0, NAN, INF, -INF, 1.0, NAN),
     "cbrt": (NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0),

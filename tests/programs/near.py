@@ -49,6 +49,7 @@ FUNCTIONS: dict[str, Callable] = {
     "tanh": math.tanh,
     "logistic": lambda a: 1 / (1 + math.exp(-a)),
     "erf": math.erf,
+    "erfc": math.erfc,
     "sqrt": math.sqrt,
     "rsqrt": lambda a: 1 / math.sqrt(a),
     "cbrt": math.cbrt,

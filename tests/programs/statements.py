@@ -25,7 +25,7 @@ __all__ = ["RandomStatements", "random_statements"]
 MOST_POINTS = 300  # of one statement
 KINDS = {"float": ("float32", "float64"), "int": ("int32", "int64")}
 PYTHON = {"+": lambda a, b: a + b, "min": min, "max": max}
-OF_FLOATS = ("exp", "exp2", "expm1", "tanh", "logistic", "erf", "cbrt", "floor", "ceil", "trunc", "round")
+OF_FLOATS = ("exp", "exp2", "expm1", "tanh", "logistic", "erf", "erfc", "cbrt", "floor", "ceil", "trunc", "round")
 OF_POSITIVE = ("log", "log1p", "sqrt", "rsqrt")
 OF_NUMBERS = ("abs", "neg", "sign")
 
