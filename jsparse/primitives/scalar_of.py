@@ -1,0 +1,206 @@
+"""Elementwise functions of JAX as scalar expressions: jaxprs of scalars in the language of kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jsparse import _compat
+from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
+from jsparse.notation import Access
+from jsparse.primitives.scalar_rules import EXACT, RULES, NoCounterpartError
+
+__all__ = ["NoScalar", "scalar_of"]
+
+MOST = 500  # equations: lowering is recursive
+_CALLS = (
+    *("jit", "pjit", "closed_call", "core_call", "core_closed_call", "checkpoint", "remat", "remat2"),
+    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+)
+_CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+
+
+@dataclass(frozen=True, slots=True)
+class NoScalar:
+    """Why a function is no scalar expression, in words: "it uses 'sin', …"."""
+
+    reason: str
+
+
+def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Scalar | NoScalar:
+    """The scalar expression of a closed jaxpr of scalars, or why there is none.
+
+    Values that are used several times have local names, which begin with `prefix`: what is shared in the jaxpr is
+    computed once. Arithmetic is in the dtype in which a statement with these arguments and this result computes
+    (`compiler.dtypes.accumulator`), and results in narrower floats are rounded as in JAX. Conditions become 1 and 0.
+
+    Args:
+        arguments: for each argument a scalar, whose value is in the argument's dtype. A bool is a number, 0 or not.
+
+    Example: `jax.make_jaxpr(jax.nn.sigmoid)(1.0)` with `A[i]` is `logistic(A[i])`.
+    """
+    try:
+        return _Reader(closed, prefix).expression(closed, arguments)
+    except NoCounterpartError as error:
+        return NoScalar(str(error))
+
+
+class _Reader:
+    """Reads equations one after the other.
+
+    Attributes:
+        bound: the values that have local names, in order.
+    """
+
+    def __init__(self, closed: Any, prefix: str) -> None:
+        self.prefix, self.count = prefix, 0
+        self.bound: dict[str, Scalar] = {}
+        self.names: dict[Scalar, str] = {}  # equal values have one name
+        avals = [aval for aval in (*closed.in_avals, *closed.out_avals) if aval.dtype != bool]
+        for aval in avals:
+            if not _is_float(aval.dtype):
+                raise NoCounterpartError(f"it has arguments or results of {aval.dtype.name}, and not of floats")
+        self.dtype = accumulator(*(aval.dtype.name for aval in avals)) if avals else "float32"
+
+    def expression(self, closed: Any, arguments: Sequence[Scalar]) -> Scalar:
+        given = [
+            Apply("!=", (x, Number(0.0))) if aval.dtype == bool else x
+            for x, aval in zip(arguments, closed.in_avals, strict=True)
+        ]
+        (result,) = self.read(closed, [self.named(x) for x in given])
+        if closed.out_avals[0].dtype == bool:
+            result = Apply("select", (result, Number(1.0), Number(0.0)))
+        return _with_lets(self.bound, result)
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"{self.prefix}{self.count}_"
+
+    def named(self, value: Scalar) -> Scalar:
+        """A local name for a value, unless it is a name or a number."""
+        if isinstance(value, Local | Number):
+            return value
+        if value not in self.names:
+            if len(self.bound) >= MOST:
+                raise NoCounterpartError(f"it has more than {MOST} equations")
+            name = self.names[value] = f"{self.prefix}{len(self.bound)}"
+            self.bound[name] = value
+        return Local(self.names[value])
+
+    def read(self, closed: Any, arguments: Sequence[Scalar]) -> list[Scalar]:
+        """The results of a jaxpr."""
+        jaxpr = closed.jaxpr
+        known = dict(zip(jaxpr.invars, arguments, strict=True))
+        known |= {v: self.constant(np.asarray(x)) for v, x in zip(jaxpr.constvars, closed.consts, strict=True)}
+        for equation in jaxpr.eqns:
+            operands = [self.operand(v, known) for v in equation.invars]
+            known |= zip(equation.outvars, self.results(equation, operands), strict=True)
+        return [self.operand(v, known) for v in jaxpr.outvars]
+
+    def operand(self, v: Any, known: Mapping[Any, Scalar]) -> Scalar:
+        return self.constant(np.asarray(_compat.literal(v))) if hasattr(v, "val") else known[v]
+
+    def constant(self, value: np.ndarray) -> Scalar:
+        if value.shape or value.dtype.kind == "c":
+            raise NoCounterpartError(f"it refers to a constant of shape {value.shape} and dtype {value.dtype.name}")
+        if value.dtype == bool:
+            return self.named(Apply("==", (Number(1.0), Number(float(value)))))
+        return Number(float(value) if _is_float(value.dtype) else int(value))
+
+    def results(self, equation: Any, operands: list[Scalar]) -> list[Scalar]:
+        """The scalars of an equation's results."""
+        kind = equation.primitive.name
+        if kind in _CALLS:
+            called = next(equation.params[name] for name in _CALLED if name in equation.params)
+            return self.read(_compat.closed(called), operands)
+        self.check(equation)
+        if kind == "optimization_barrier":
+            return operands
+        value, (out,) = RULES[kind](self, equation, operands), equation.outvars
+        source, target = equation.invars[0].aval.dtype, out.aval.dtype
+        is_exact = kind in EXACT or (
+            kind == "convert_element_type" and (source.kind == "b" or source.name == target.name)
+        )
+        if _is_float(target) and target.name != self.dtype and not is_exact:
+            value = Rounded(value, target.name)
+        return [self.named(value)]
+
+    def check(self, equation: Any) -> None:
+        """Raise NoCounterpartError if the equation has none in this dtype of arithmetic."""
+        kind = equation.primitive.name
+        if kind not in RULES:
+            raise NoCounterpartError(f"it uses '{kind}', which kernels do not compute")
+        avals = [v.aval for v in (*equation.invars, *equation.outvars)]
+        for aval in avals:
+            if aval.shape:
+                raise NoCounterpartError(f"its '{kind}' is on arrays of shape {aval.shape}")
+            if _is_float(aval.dtype) and accumulator(self.dtype, aval.dtype.name) != self.dtype:
+                raise NoCounterpartError(f"its '{kind}' is in {aval.dtype.name}, but arithmetic is in {self.dtype}")
+        wanted_by = [v.aval.dtype for v in equation.invars]
+        integers = [dtype.name for dtype in wanted_by if not _is_float(dtype) and dtype != bool]
+        if integers and kind not in ("convert_element_type", "pow", *_PASSING):
+            raise NoCounterpartError(f"its '{kind}' is on {integers[0]}, and not on floats")
+        if kind in _ON_NUMBERS and bool in wanted_by:
+            raise NoCounterpartError(f"its '{kind}' is on bool, and not on floats")
+
+
+_PASSING = ("broadcast_in_dim", "reshape", "squeeze", "copy", "copy_p", "stop_gradient", "optimization_barrier")
+_ON_NUMBERS = ("max", "min", "eq", "ne", "lt", "le", "gt", "ge", "sign", "abs", "clamp")
+
+
+def _is_float(dtype: Any) -> bool:
+    return dtype.name in ("float16", "bfloat16", "float32", "float64")
+
+
+def _with_lets(bound: dict[str, Scalar], result: Scalar) -> Scalar:
+    """The result, with a `Let` for each name that is used several times; other names are replaced by their values."""
+    uses = _locals(result)
+    for name in reversed(bound):
+        if uses[name]:
+            uses += _locals(bound[name])
+    values: dict[str, Scalar] = {}
+    lets: list[tuple[str, Scalar]] = []
+    for name, value in bound.items():
+        inlined = _substituted(value, values)
+        if uses[name] == 1 or isinstance(inlined, Local | Number):
+            values[name] = inlined
+        elif uses[name]:
+            lets.append((name, inlined))
+    found = _substituted(result, values)
+    for name, value in reversed(lets):
+        found = Let(name, value, found)
+    return found
+
+
+def _locals(value: Scalar) -> Counter[str]:
+    """How often each local name is used. Names are bound once, so no name hides another."""
+    match value:
+        case Local(name=name):
+            return Counter({name: 1})
+        case Apply(arguments=arguments):
+            return sum((_locals(x) for x in arguments), Counter[str]())
+        case Rounded(value=inner):
+            return _locals(inner)
+        case Let(value=inner, body=body):
+            return _locals(inner) + _locals(body)
+    return Counter()
+
+
+def _substituted(value: Scalar, values: Mapping[str, Scalar]) -> Scalar:
+    """The expression with values in place of names."""
+    match value:
+        case Local(name=name):
+            return values.get(name, value)
+        case Apply(operation=operation, arguments=arguments):
+            return Apply(operation, tuple(_substituted(x, values) for x in arguments))
+        case Rounded(value=inner, dtype=dtype):
+            return Rounded(_substituted(inner, values), dtype)
+        case Let(name=name, value=inner, body=body):
+            return Let(name, _substituted(inner, values), _substituted(body, values))
+        case Access() | Number():
+            return value
