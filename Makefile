@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 SAMPLED = $(shell grep -rl --include='test_*.py' 'programs.amount import' tests)
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
-.PHONY: demo test test-long test-optimized test-interpret test-hostile lint bench fuzz wheel clean
+.PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench fuzz wheel clean
 
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
@@ -31,6 +31,10 @@ test-optimized: $(VENV)/installed-test,lint
 # The tests of what operations mean, by the interpreter of kernels in place of machine code.
 test-interpret: $(VENV)/installed-test,lint
 	JSPARSE_BACKEND=$(or $(BACKEND),interpret) $(BIN)/pytest -n $(JOBS) -m semantics $(ARGS)
+
+# All arguments in float32 of the functions that kernels compute themselves: about ten minutes.
+test-functions: $(VENV)/installed-test,lint
+	$(BIN)/python tests/functions/exhaustive.py --jobs $(JOBS) $(ARGS)
 
 lint: $(VENV)/installed-test,lint
 	$(BIN)/ruff check

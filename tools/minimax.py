@@ -141,6 +141,12 @@ def inverse_weight(w: Decimal) -> Decimal:
     return (-t * t).exp()
 
 
+def of_third(v: Decimal) -> Decimal:
+    """(1 + 7/4 t) `erfc_scaled` of t, with v = 1 / (1 + t / 3) - 1 / 2"""
+    t = 3 / (v + Decimal("0.5")) - 3
+    return erfc_scaled(t) * (1 + t * 7 / 4)
+
+
 def show(title: str, found: tuple[list[Decimal], Decimal], dtype: str) -> None:
     coefficients, error = found
     print(f"{title}, {dtype}: the largest error is 2^{float(abs(error).ln() / LN2):.1f}")
@@ -169,6 +175,10 @@ def main() -> None:
             minimax(of_inverse, inverse_weight, first, Decimal("0.6673"), degree),
             dtype,
         )
+    for dtype, degree, last in (("float32", 9, "10.2"), ("float64", 21, "27.5")):
+        first, highest = 1 / (1 + Decimal(last) / 3) - Decimal("0.5"), Decimal("0.3574")
+        found = minimax(of_third, lambda w: 1 / of_third(w), first, highest, degree)
+        show("(1 + 7/4 t) exp(t²) erfc(t) in 1 / (1 + t/3) - 1/2", found, dtype)
 
 
 if __name__ == "__main__":

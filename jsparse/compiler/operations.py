@@ -54,7 +54,7 @@ def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     def rounded(*arguments: Any) -> Any:
         found = [np.asarray(x) for x in arguments]
         with np.errstate(all="ignore"):
-            return np.asarray(function(*(x.astype(np.float64) for x in found))).astype(found[0].dtype)[()]
+            return np.asarray(function(*(x.astype(np.float64, copy=False) for x in found))).astype(found[0].dtype)[()]
 
     return rounded
 
@@ -77,6 +77,7 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "logistic": _logistic,
     "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "cbrt": np.cbrt,

@@ -103,6 +103,12 @@ class DerivedVar:
             reach += stride * max(size - 1, 0)
         return True
 
+    def stays_below(self, sizes: Mapping[IndexVar, int | None]) -> bool:
+        """Whether no values of the parts give a sum that reaches the variable's size."""
+        size, parts = sizes[self.var], [(stride, sizes[part]) for stride, part in self.parts]
+        most = sum(stride * (part - 1) for stride, part in parts if part is not None)
+        return size is not None and all(part is not None for _, part in parts) and most < size
+
     @property
     def sum(self) -> str:
         """The sum as text."""

@@ -1,142 +1,206 @@
-"""Scalar expressions of elementwise functions: from jaxprs of scalars to the language of kernels."""
+"""Elementwise functions of JAX as scalar expressions: jaxprs of scalars in the language of kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat
+from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
+from jsparse.notation import Access
+from jsparse.primitives.scalar_rules import EXACT, RULES, NoCounterpartError
 
-__all__ = ["scalar_of"]
+__all__ = ["NoScalar", "scalar_of"]
 
-SAME = {
-    "add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min", "neg": "neg",
-    "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh",
-    "logistic": "logistic", "erf": "erf", "sqrt": "sqrt", "rsqrt": "rsqrt", "abs": "abs", "sign": "sign",
-    "floor": "floor", "ceil": "ceil", "is_finite": "is_finite", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-    "pow": "pow", "and": "&", "or": "|", "not": "not",
-}  # fmt: skip
-SWAPPED = {"gt": "<", "ge": "<="}
-PASSED = {"copy", "copy_p", "stop_gradient", "broadcast_in_dim", "reshape", "squeeze", "name", "optimization_barrier"}
-
-
-class _UnknownError(Exception):
-    """An operation that kernels do not have."""
+MOST = 500  # equations: lowering is recursive
+_CALLS = (
+    *("jit", "pjit", "closed_call", "core_call", "core_closed_call", "checkpoint", "remat", "remat2"),
+    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"),
+)
+_CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
-def scalar_of(closed: Any, arguments: Sequence[Scalar]) -> Scalar | str:
-    """The expression of a function's result, or the reason why there is none.
+@dataclass(frozen=True, slots=True)
+class NoScalar:
+    """Why a function is no scalar expression, in words: "it uses 'sin', …"."""
+
+    reason: str
+
+
+def scalar_of(closed: Any, arguments: Sequence[Scalar], prefix: str = "t") -> Scalar | NoScalar:
+    """The scalar expression of a closed jaxpr of scalars, or why there is none.
+
+    Values that are used several times have local names, which begin with `prefix`: what is shared in the jaxpr is
+    computed once. Arithmetic is in the dtype in which a statement with these arguments and this result computes
+    (`compiler.dtypes.accumulator`), and results in narrower floats are rounded as in JAX. Conditions become 1 and 0.
 
     Args:
-        closed: a closed jaxpr of scalars, with one result.
-        arguments: the expression of each argument; of a bool one, a condition.
+        arguments: for each argument a scalar, whose value is in the argument's dtype. A bool is a number, 0 or not.
+
+    Example: `jax.make_jaxpr(jax.nn.sigmoid)(1.0)` with `A[i]` is `logistic(A[i])`.
     """
     try:
-        return _Translation().run(closed, arguments)[0]
-    except _UnknownError as error:
-        return str(error)
+        return _Reader(closed, prefix).expression(closed, arguments)
+    except NoCounterpartError as error:
+        return NoScalar(str(error))
 
 
-class _Translation:
-    def __init__(self) -> None:
-        self.count = 0
+class _Reader:
+    """Reads equations one after the other.
 
-    def run(self, closed: Any, arguments: Sequence[Scalar]) -> list[Scalar]:
-        """The expressions of a jaxpr's results. What is used several times is computed once."""
+    Attributes:
+        bound: the values that have local names, in order.
+    """
+
+    def __init__(self, closed: Any, prefix: str) -> None:
+        self.prefix, self.count = prefix, 0
+        self.bound: dict[str, Scalar] = {}
+        self.names: dict[Scalar, str] = {}  # equal values have one name
+        avals = [aval for aval in (*closed.in_avals, *closed.out_avals) if aval.dtype != bool]
+        for aval in avals:
+            if not _is_float(aval.dtype):
+                raise NoCounterpartError(f"it has arguments or results of {aval.dtype.name}, and not of floats")
+        self.dtype = accumulator(*(aval.dtype.name for aval in avals)) if avals else "float32"
+
+    def expression(self, closed: Any, arguments: Sequence[Scalar]) -> Scalar:
+        given = [
+            Apply("!=", (x, Number(0.0))) if aval.dtype == bool else x
+            for x, aval in zip(arguments, closed.in_avals, strict=True)
+        ]
+        (result,) = self.read(closed, [self.named(x) for x in given])
+        if closed.out_avals[0].dtype == bool:
+            result = Apply("select", (result, Number(1.0), Number(0.0)))
+        return _with_lets(self.bound, result)
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"{self.prefix}{self.count}_"
+
+    def named(self, value: Scalar) -> Scalar:
+        """A local name for a value, unless it is a name or a number."""
+        if isinstance(value, Local | Number):
+            return value
+        if value not in self.names:
+            if len(self.bound) >= MOST:
+                raise NoCounterpartError(f"it has more than {MOST} equations")
+            name = self.names[value] = f"{self.prefix}{len(self.bound)}"
+            self.bound[name] = value
+        return Local(self.names[value])
+
+    def read(self, closed: Any, arguments: Sequence[Scalar]) -> list[Scalar]:
+        """The results of a jaxpr."""
         jaxpr = closed.jaxpr
-        env: dict[Any, Scalar] = dict(zip(jaxpr.invars, arguments, strict=True))
-        env |= {v: Number(float(x)) for v, x in zip(jaxpr.constvars, closed.consts, strict=True)}
-        uses = [v for e in jaxpr.eqns for v in e.invars if not isinstance(v, _compat.Literal)] + list(jaxpr.outvars)
-        bound: list[tuple[str, Scalar]] = []
-
-        def of(v: Any) -> Scalar:
-            return Number(_compat.literal(v).item()) if isinstance(v, _compat.Literal) else env[v]
-
+        known = dict(zip(jaxpr.invars, arguments, strict=True))
+        known |= {v: self.constant(np.asarray(x)) for v, x in zip(jaxpr.constvars, closed.consts, strict=True)}
         for equation in jaxpr.eqns:
-            found = self.equation(equation, [of(v) for v in equation.invars])
-            for v, value in zip(equation.outvars, found, strict=True):
-                if uses.count(v) > 1 and isinstance(value, Apply) and v.aval.dtype != np.bool_:
-                    self.count += 1
-                    bound.append((f"x{self.count}", value))
-                    value = Local(bound[-1][0])
-                env[v] = value
-        results = [of(v) for v in jaxpr.outvars]
-        if bound and len(results) > 1:
-            raise _UnknownError("a function with several results")
-        for name, value in reversed(bound):
-            results = [Let(name, value, results[0])]
-        return results
+            operands = [self.operand(v, known) for v in equation.invars]
+            known |= zip(equation.outvars, self.results(equation, operands), strict=True)
+        return [self.operand(v, known) for v in jaxpr.outvars]
 
-    def equation(self, equation: Any, operands: list[Scalar]) -> list[Scalar]:
-        name, params = equation.primitive.name, equation.params
-        inner = list(_compat.jaxprs_in(params))
-        if inner:
-            return self.call(name, inner, operands)
-        if name in PASSED:
-            return operands[:1]
-        if name in SAME:
-            return [Apply(SAME[name], tuple(operands))]
-        if name in SWAPPED:
-            return [Apply(SWAPPED[name], tuple(reversed(operands)))]
-        rule = RULES.get(name)
-        if rule is None:
-            raise _UnknownError(f"'{name}' is no operation of kernels")
-        return [rule(equation, operands)]
+    def operand(self, v: Any, known: Mapping[Any, Scalar]) -> Scalar:
+        return self.constant(np.asarray(_compat.literal(v))) if hasattr(v, "val") else known[v]
 
-    def call(self, name: str, inner: list[Any], operands: list[Scalar]) -> list[Scalar]:
-        if name in ("while", "cond", "scan"):
-            raise _UnknownError(f"'{name}' is control flow")
-        return self.run(_compat.closed(inner[0]), operands)
+    def constant(self, value: np.ndarray) -> Scalar:
+        if value.shape or value.dtype.kind == "c":
+            raise NoCounterpartError(f"it refers to a constant of shape {value.shape} and dtype {value.dtype.name}")
+        if value.dtype == bool:
+            return self.named(Apply("==", (Number(1.0), Number(float(value)))))
+        return Number(float(value) if _is_float(value.dtype) else int(value))
 
+    def results(self, equation: Any, operands: list[Scalar]) -> list[Scalar]:
+        """The scalars of an equation's results."""
+        kind = equation.primitive.name
+        if kind in _CALLS:
+            called = next(equation.params[name] for name in _CALLED if name in equation.params)
+            return self.read(_compat.closed(called), operands)
+        self.check(equation)
+        if kind == "optimization_barrier":
+            return operands
+        value, (out,) = RULES[kind](self, equation, operands), equation.outvars
+        source, target = equation.invars[0].aval.dtype, out.aval.dtype
+        is_exact = kind in EXACT or (
+            kind == "convert_element_type" and (source.kind == "b" or source.name == target.name)
+        )
+        if _is_float(target) and target.name != self.dtype and not is_exact:
+            value = Rounded(value, target.name)
+        return [self.named(value)]
 
-def _select(equation: Any, operands: list[Scalar]) -> Scalar:
-    if len(operands) != 3 or equation.invars[0].aval.dtype != np.bool_:
-        raise _UnknownError("'select_n' of several cases")
-    which, no, yes = operands
-    return Apply("select", (which, yes, no))
-
-
-def _converted(equation: Any, operands: list[Scalar]) -> Scalar:
-    (x,), source, target = operands, equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
-    if source == target:
-        return x
-    if source == np.bool_:
-        return Apply("select", (x, Number(1), Number(0)))
-    if target == np.bool_:
-        return Apply("!=", (x, Number(0)))
-    if jnp.issubdtype(source, jnp.floating) != jnp.issubdtype(target, jnp.floating):
-        raise _UnknownError(f"a conversion from {source} to {target}")
-    return Rounded(x, target.name) if target.itemsize < source.itemsize else x
+    def check(self, equation: Any) -> None:
+        """Raise NoCounterpartError if the equation has none in this dtype of arithmetic."""
+        kind = equation.primitive.name
+        if kind not in RULES:
+            raise NoCounterpartError(f"it uses '{kind}', which kernels do not compute")
+        avals = [v.aval for v in (*equation.invars, *equation.outvars)]
+        for aval in avals:
+            if aval.shape:
+                raise NoCounterpartError(f"its '{kind}' is on arrays of shape {aval.shape}")
+            if _is_float(aval.dtype) and accumulator(self.dtype, aval.dtype.name) != self.dtype:
+                raise NoCounterpartError(f"its '{kind}' is in {aval.dtype.name}, but arithmetic is in {self.dtype}")
+        wanted_by = [v.aval.dtype for v in equation.invars]
+        integers = [dtype.name for dtype in wanted_by if not _is_float(dtype) and np.dtype(dtype) != np.bool_]
+        if integers and kind not in ("convert_element_type", "pow", *_PASSING):
+            raise NoCounterpartError(f"its '{kind}' is on {integers[0]}, and not on floats")
+        if kind in _ON_NUMBERS and bool in wanted_by:
+            raise NoCounterpartError(f"its '{kind}' is on bool, and not on floats")
 
 
-def _integer_pow(equation: Any, operands: list[Scalar]) -> Scalar:
-    (x,), y = operands, equation.params["y"]
-    power: Scalar = Number(1)
-    if abs(y) > 8:
-        return Apply("pow", (x, Number(y)))
-    if y:
-        power = Local("x") if abs(y) == 1 else Apply("*", (Local("x"),) * abs(y))
-        power = Apply("/", (Number(1), power)) if y < 0 else power
-    return Let("x", x, power)
+_PASSING = ("broadcast_in_dim", "reshape", "squeeze", "copy", "copy_p", "stop_gradient", "optimization_barrier")
+_ON_NUMBERS = ("max", "min", "eq", "ne", "lt", "le", "gt", "ge", "sign", "abs", "clamp")
 
 
-def _square(equation: Any, operands: list[Scalar]) -> Scalar:
-    return Let("x", operands[0], Apply("*", (Local("x"), Local("x"))))
+def _is_float(dtype: Any) -> bool:
+    return dtype.name in ("float16", "bfloat16", "float32", "float64")
 
 
-def _clamp(equation: Any, operands: list[Scalar]) -> Scalar:
-    least, x, most = operands
-    return Apply("min", (Apply("max", (x, least)), most))
+def _with_lets(bound: dict[str, Scalar], result: Scalar) -> Scalar:
+    """The result, with a `Let` for each name that is used several times; other names are replaced by their values."""
+    uses = _locals(result)
+    for name in reversed(bound):
+        if uses[name]:
+            uses += _locals(bound[name])
+    values: dict[str, Scalar] = {}
+    lets: list[tuple[str, Scalar]] = []
+    for name, value in bound.items():
+        inlined = _substituted(value, values)
+        if uses[name] == 1 or isinstance(inlined, Local | Number):
+            values[name] = inlined
+        elif uses[name]:
+            lets.append((name, inlined))
+    found = _substituted(result, values)
+    for name, value in reversed(lets):
+        found = Let(name, value, found)
+    return found
 
 
-RULES: dict[str, Callable[[Any, list[Scalar]], Scalar]] = {
-    "select_n": _select,
-    "convert_element_type": _converted,
-    "integer_pow": _integer_pow,
-    "square": _square,
-    "clamp": _clamp,
-}
+def _locals(value: Scalar) -> Counter[str]:
+    """How often each local name is used. Names are bound once, so no name hides another."""
+    match value:
+        case Local(name=name):
+            return Counter({name: 1})
+        case Apply(arguments=arguments):
+            return sum((_locals(x) for x in arguments), Counter[str]())
+        case Rounded(value=inner):
+            return _locals(inner)
+        case Let(value=inner, body=body):
+            return _locals(inner) + _locals(body)
+    return Counter()
+
+
+def _substituted(value: Scalar, values: Mapping[str, Scalar]) -> Scalar:
+    """The expression with values in place of names."""
+    match value:
+        case Local(name=name):
+            return values.get(name, value)
+        case Apply(operation=operation, arguments=arguments):
+            return Apply(operation, tuple(_substituted(x, values) for x in arguments))
+        case Rounded(value=inner, dtype=dtype):
+            return Rounded(_substituted(inner, values), dtype)
+        case Let(name=name, value=inner, body=body):
+            return Let(name, _substituted(inner, values), _substituted(body, values))
+        case Access() | Number():
+            return value

@@ -1,16 +1,21 @@
 """Programs of several statements by hand: their text, their checks, and a custom call with several results."""
 
+import json
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
 import scipy.sparse
 
-from jsparse import Pattern
+from jsparse import Pattern, _native
+from jsparse.compiler.backends.llvm import compile_kernel
+from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower import kernel_buffers, lower
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
-from jsparse.compiler.runtime.recipe import write_recipe
-from jsparse.compiler.scalar import Apply, Number, Rounded, product_of
+from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
+from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, evaluate, power_of, product_of
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.schedule.stored import pattern_type
@@ -140,11 +145,22 @@ def test_a_derived_variable_has_a_ragged_end():
         (lambda: Apply("**", (A, A)), "expected an operation"),
         (lambda: Apply("select", (A, A)), "expected an operation"),
         (lambda: Apply("-", (A, A, A)), "expected an operation"),
+        (lambda: Apply("exp", (A, A)), "expected an operation"),
+        (lambda: Statement(A, Let("t", Local("t"), A)), "has none for t"),
+        (lambda: Statement(A, A, condition=Apply("<", (Local("u"), A))), "has none for u"),
     ],
 )
 def test_refusals(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_functions_of_floats_are_refused_on_integers():
+    tensors = (TensorType("R", "int32", VECTOR), TensorType("x", "int32", VECTOR))
+    statement = Statement(Access("R", ROW), Apply("exp", (Access("x", ROW),)))
+    problem = Problem((statement,), tensors, (), (("i", 3),))
+    with pytest.raises(ValueError, match="expected floats for exp, but arithmetic is on int32"):
+        lower(build_loops(problem, *plan_statements(problem, [])))
 
 
 def two(first: Statement, second: Statement, temporaries: tuple[str, ...] = ()) -> Problem:
@@ -176,3 +192,83 @@ def test_scalars_are_printed_with_parentheses_where_they_are_needed():
     chosen = Apply("select", (Apply("<", (A, Number(0))), Rounded(product, "float16"), A))
     assert str(chosen) == "select(A[i, j] < 0, float16(2 * (A[i, j] + most[i])), A[i, j])"
     assert str(product_of("+", ())) == "1"
+    t = Local("t")
+    shared = Let("t", Apply("exp", (A,)), Apply("/", (t, Apply("+", (Number(1), t)))))
+    assert str(shared) == "let t = exp(A[i, j]) in t / (1 + t)"
+    assert str(Apply("*", (shared, A))) == "(let t = exp(A[i, j]) in t / (1 + t)) * A[i, j]"
+    assert str(Apply("min", (Number(float("inf")), Apply("neg", (A,))))) == "min(inf, neg(A[i, j]))"
+
+
+def test_a_name_is_bound_once_before_the_assignment():
+    tensors = (TensorType("R", "float32", VECTOR), TensorType("x", "float32", VECTOR))
+    t = Local("t")
+    inner = Let("t", Apply("*", (t, t)), Apply("+", (t, Number(-0.0))))  # the inner name hides the outer one
+    value = Let("t", Apply("tanh", (X,)), Apply("-", (inner, t)))
+    problem = Problem((Statement(R, value),), tensors, (), (("i", 19),))
+    kernel = lower(build_loops(problem, *plan_statements(problem, [])))
+    assert (
+        str(kernel)
+        == """\
+kernel(x: float32*, R: float32* (written))
+  let t_0: <19 x float32> = tanh(x[0 : 19])
+  let t_1: <19 x float32> = (t_0 * t_0)
+  R[0] = ((t_1 + splat19(-0)) - t_0)"""
+    )
+    x = np.linspace(-3, 3, 19, dtype=np.float32)
+    wide = np.tanh(x.astype(float))
+    for run in (lambda *buffers: interpret_kernel(kernel, buffers), compiled(kernel)):
+        found = np.zeros(19, np.float32)
+        run(x, found)
+        np.testing.assert_allclose(found, wide * wide - wide, atol=3e-7)
+
+
+def compiled(kernel):
+    code = compile_kernel(kernel)
+    return lambda *buffers: _native.run(code.address, list(buffers), 1)
+
+
+VALUES = [float("inf"), float("-inf"), float("nan"), -0.0, 0.0, 0, 5e-324, 0.1, 2**53 + 1]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_numbers_survive_recipes(value):
+    problem = split(((4, "k0"), (1, "k1")), {"k": 12, "k0": 3, "k1": 4})
+    named = Let("t", Number(value), Apply("max", (Local("t"), Access("x", ("k",)))))
+    problem = replace(problem, statements=(replace(problem.statement, value=named),))
+    text = write_recipe(problem, ())
+    json.loads(text, parse_constant=pytest.fail)  # no NaN and Infinity, which JSON lacks
+    read, _ = read_recipe(text)
+    assert read == problem
+    assert hash(read.statement) == hash(problem.statement)
+    (number,) = (x.value for x in [read.statement.value])
+    assert str(number) == str(Number(value))
+
+
+def test_numbers_are_equal_if_they_are_the_same():
+    different = [Number(value) for value in VALUES if type(value) is float]
+    assert len(set(different)) == len(different)
+    assert Number(float("nan")) == Number(float("nan"))
+    assert Number(2) == Number(2.0)
+    assert Number(0.0) != Number(-0.0)
+
+
+@pytest.mark.parametrize("exponent", [-3, -1, 0, 1, 2, 3, 7, 12, 64, 65])
+def test_integer_powers_are_repeated_multiplications(exponent):
+    x = np.array([1.0, -0.5, 2.0, 0.0, np.inf])
+    with np.errstate(all="ignore"):
+        found = evaluate(power_of(X, exponent, "x"), lambda access: x, np.dtype("float64"))
+        np.testing.assert_array_equal(found * np.ones(5), x ** float(exponent))
+
+
+def test_a_target_by_the_parts_of_a_derived_variable_is_cleared_where_that_is_out_of_range():
+    """R[k0, k1] = x[k] with k = 4·k0 + k1 < 10: the last two elements are written by nobody."""
+    statement = Statement(Access("R", ("k0", "k1")), Access("x", ("k",)))
+    tensors = (TensorType("R", "float64", (Dense(0), Dense(1))), TensorType("x", "float64", VECTOR))
+    sizes = {"k": 10, "k0": 3, "k1": 4}
+    derived = (DerivedVar("k", ((4, "k0"), (1, "k1"))),)
+    problem = Problem((statement,), tensors, (), tuple(sizes.items()), derived=derived)
+    x, found = np.arange(1.0, 11), np.full((3, 4), np.nan)
+    interpret_kernel(lower(build_loops(problem, *plan_statements(problem, []))), [x, found])
+    np.testing.assert_array_equal(found.ravel(), [*x, 0, 0])
+    whole = replace(problem, sizes=(("k", 12), ("k0", 3), ("k1", 4)))
+    assert "R[k0, k1] = 0" not in str(build_loops(whole, *plan_statements(whole, [])))

@@ -36,7 +36,11 @@ class _Run:
     def check(self, stage: str, found: dict[str, np.ndarray]) -> None:
         for name, array in found.items():
             message = f"{stage}: {name} of\n{self.problem}"
-            np.testing.assert_array_equal(array, self.program.expected[name], message, strict=True)
+            expected, errors = self.program.expected[name], self.program.errors[name]
+            with np.errstate(invalid="ignore"):
+                is_near = np.abs(array - expected) <= errors
+            compared = np.where(is_near, expected, array) if errors.any() else array
+            np.testing.assert_array_equal(compared.astype(array.dtype), expected, message, strict=True)
 
     def buffers(self, results: dict[str, np.ndarray]) -> list[np.ndarray]:
         operands = [np.ascontiguousarray(self.program.arrays[t.name]) for t in self.problem.operands]

@@ -9,10 +9,11 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
+from programs.near import InexactError, Near, applied, check, rounded
 
 from jsparse import FormatError
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
-from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar
+from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.semiring import identity
 from jsparse.compiler.statement import DerivedVar, Statement
@@ -22,24 +23,11 @@ from jsparse.notation import Access
 __all__ = ["RandomStatements", "random_chain", "random_statements"]
 
 MOST_POINTS = 300  # of one statement
-EXACT = {"float32": 2**24, "float64": 2**53, "int32": 2**31 - 1, "int64": 2**62}  # integers up to here are exact
 KINDS = {"float": ("float32", "float64"), "int": ("int32", "int64")}
-PYTHON = {
-    "+": lambda a, b: a + b,
-    "*": lambda a, b: a * b,
-    "-": lambda a, b: a - b,
-    "/": lambda a, b: a / b,
-    "min": min,
-    "max": max,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-}
-
-
-class InexactError(Exception):
-    """A number that the dtype of arithmetic does not hold."""
+PYTHON = {"+": lambda a, b: a + b, "min": min, "max": max}
+OF_FLOATS = ("exp", "exp2", "expm1", "tanh", "logistic", "erf", "erfc", "cbrt", "floor", "ceil", "trunc", "round")
+OF_POSITIVE = ("log", "log1p", "sqrt", "rsqrt")
+OF_NUMBERS = ("abs", "neg", "sign")
 
 
 @dataclass(frozen=True)
@@ -50,6 +38,7 @@ class RandomStatements:
         seed: the seed and the number that it is drawn from.
         arrays: the operands' values, by name.
         expected: the values of all targets, by name.
+        errors: bounds on the errors of these values; 0 where they are exact.
     """
 
     seed: tuple[int, int]
@@ -57,6 +46,7 @@ class RandomStatements:
     patterns: tuple[Pattern, ...]
     arrays: dict[str, np.ndarray]
     expected: dict[str, np.ndarray]
+    errors: dict[str, np.ndarray]
 
     def __str__(self) -> str:
         return f"{self.problem}\narrays {self.arrays}\npatterns {self.patterns}"
@@ -65,9 +55,10 @@ class RandomStatements:
 def random_statements(seed: int, number: int) -> RandomStatements:
     """A program of one to four statements."""
     rng = np.random.default_rng((seed, number, 17))
+    has_functions = bool(rng.random() < 0.4)
     while True:
         try:
-            return _Draw(rng).program((seed, number))
+            return _Draw(rng, has_functions).program((seed, number))
         except InexactError:
             continue
 
@@ -77,7 +68,7 @@ def random_chain(seed: int, number: int) -> RandomStatements:
     rng = np.random.default_rng((seed, number, 19))
     while True:
         try:
-            return _Chain(rng).program((seed, number))
+            return _Chain(rng, has_functions=False).program((seed, number))
         except InexactError:
             continue
 
@@ -87,10 +78,10 @@ class _Draw:
 
     least, most, read_again, temporary = 1, 4, 0.5, 0.5
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.dynamic = False
-        self.dtypes = KINDS[self.one(list(KINDS))]
+    def __init__(self, rng: np.random.Generator, has_functions: bool) -> None:
+        self.rng, self.has_functions, self.dynamic = rng, has_functions, False
+        self.dtypes = KINDS["float" if has_functions and self.chance(0.7) else self.one(list(KINDS))]
+        self.locals: list[str] = []
         self.sizes = {v: int(rng.integers(1, 5)) for v in "ijk"}
         self.derived: list[DerivedVar] = []
         for var in "ij":
@@ -132,13 +123,14 @@ class _Draw:
             temporaries=temporaries,
         )
         arrays = {name: self.arrays[name] for name in operands}
-        return RandomStatements(seed, problem, tuple(self.patterns), arrays, _expected(problem, self.patterns, arrays))
+        expected, errors = _expected(problem, self.patterns, arrays)
+        return RandomStatements(seed, problem, tuple(self.patterns), arrays, expected, errors)
 
     def statement(self, name: str) -> Statement:
         patterns = tuple(dict.fromkeys(self.pattern() for _ in range(self.one((0, 1, 1, 2)))))
         self.near = [v for n in patterns for v in self.walks[n]]
         while True:
-            value = self.scalar(int(self.rng.integers(3)), patterns)
+            value = self.scalar(int(self.rng.integers(3)) + self.has_functions, patterns)
             condition = self.comparison(patterns) if self.chance(0.2) else None
             read = Statement(Access(name, ()), value, patterns=patterns, condition=condition)
             variables = list(dict.fromkeys([*self.near, *read.assignment.variables()]))
@@ -201,6 +193,8 @@ class _Draw:
                 return format
 
     def scalar(self, depth: int, patterns: Sequence[int]) -> Scalar:
+        if self.locals and self.chance(0.4):
+            return Local(str(self.one(self.locals)))
         if depth == 0 or self.chance(0.2):
             return Number(int(self.rng.integers(-2, 3))) if self.chance(0.15) else self.access(patterns)
         if self.chance(0.1):
@@ -208,13 +202,44 @@ class _Draw:
         if self.chance(0.15):
             branches = (self.scalar(depth - 1, patterns) for _ in range(2))
             return Apply("select", (self.comparison(patterns), *branches))
+        if self.chance(0.1):
+            return self.let(depth, patterns)
+        if self.has_functions and self.chance(0.6):
+            return self.function(depth, patterns)
         if "float32" in self.dtypes and self.chance(0.1):
             return Apply("/", (self.scalar(depth - 1, patterns), Number(self.one((1, -2, 4)))))
         operation = str(self.one(("*", "*", "*", "+", "-", "min", "max")))
         count = 3 if operation != "-" and self.chance(0.2) else 2
         return Apply(operation, tuple(self.scalar(depth - 1, patterns) for _ in range(count)))
 
+    def let(self, depth: int, patterns: Sequence[int]) -> Scalar:
+        """A value, or a condition, that has a name."""
+        name = f"t{len(self.locals)}"
+        if self.chance(0.2):
+            branches = (self.scalar(depth - 1, patterns) for _ in range(2))
+            return Let("holds", self.comparison(patterns), Apply("select", (Local("holds"), *branches)))
+        value = self.scalar(depth - 1, patterns)
+        self.locals.append(name)
+        body = Apply(str(self.one("+*")), (Local(name), self.scalar(depth - 1, patterns)))
+        self.locals.pop()
+        return Let(name, value, body)
+
+    def function(self, depth: int, patterns: Sequence[int]) -> Scalar:
+        value = self.scalar(depth - 1, patterns)
+        if "float32" not in self.dtypes or self.chance(0.2):
+            return Apply(str(self.one(OF_NUMBERS)), (value,))
+        if self.chance(0.3):
+            positive = Apply("+", (Apply("abs", (value,)), Number(1)))
+            if self.chance(0.3):
+                return Apply("pow", (positive, Number(float(self.one((-1.5, 0.5, 2.0))))))
+            return Apply(str(self.one(OF_POSITIVE)), (positive,))
+        return Apply(str(self.one(OF_FLOATS)), (value,))
+
     def comparison(self, patterns: Sequence[int]) -> Scalar:
+        if self.chance(0.1):
+            return Apply("not", (self.comparison(patterns),))
+        if self.chance(0.1):
+            return Apply(str(self.one("&|")), (self.comparison(patterns), self.comparison(patterns)))
         return Apply(self.one(("==", "!=", "<", "<=")), (self.scalar(1, patterns), self.scalar(0, patterns)))
 
     def access(self, patterns: Sequence[int]) -> Access:
@@ -278,13 +303,16 @@ class _Chain(_Draw):
         return self.made(Access(name, tuple(kept)), TensorType(name, dtype, tuple(map(Dense, range(len(kept))))))
 
 
-def _expected(problem: Problem, patterns: Sequence[Pattern], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The values of all targets."""
-    known, found = dict(arrays), dict[str, np.ndarray]()
+def _expected(
+    problem: Problem, patterns: Sequence[Pattern], arrays: dict[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The values of all targets, and their errors."""
+    known, found, errors = dict(arrays), dict[str, np.ndarray](), dict[str, np.ndarray]()
     for statement in problem.statements:
         name = statement.target.tensor
-        known[name] = found[name] = _Meaning(problem, patterns, known).values(statement)
-    return found
+        found[name], errors[name] = _Meaning(problem, patterns, known, errors).values(statement)
+        known[name] = found[name]
+    return found, errors
 
 
 @dataclass(frozen=True)
@@ -294,9 +322,10 @@ class _Meaning:
     problem: Problem
     patterns: Sequence[Pattern]
     arrays: Mapping[str, np.ndarray]
+    errors: Mapping[str, np.ndarray]
 
-    def values(self, statement: Statement) -> np.ndarray:
-        """The values of a statement's target."""
+    def values(self, statement: Statement) -> tuple[np.ndarray, np.ndarray]:
+        """The values of a statement's target, and their errors."""
         target = self.problem.type_of[statement.target.tensor]
         shape = tuple(
             self.patterns[a.pattern].nse
@@ -305,18 +334,29 @@ class _Meaning:
             for a in target.axes
         )
         sums = np.full(shape, identity(statement.add, target.dtype), object)
-        most = np.zeros(shape, object)
+        most, errors = np.zeros(shape, object), np.zeros(shape)
         for point in self.points(statement):
             value = point.term(statement)
             where = point.where(statement.target)
             if value is None or where is None:
                 continue
             if statement.add in ("min", "max"):
-                value = _rounded(value, target.dtype)
-            sums[where] = PYTHON[statement.add](sums[where], value)
-            most[where] += abs(value)
-            _check(most[where], target.dtype)
-        return np.array(sums.tolist(), target.dtype).reshape(shape)
+                value = rounded(value, target.dtype)
+                errors[where] = max(errors[where], value.error)
+            else:
+                errors[where] += value.error
+            sums[where] = PYTHON[statement.add](sums[where], value.value)
+            most[where] += abs(value.value)
+            if not errors[where]:
+                check(most[where], target.dtype)
+        # Each addition of inexact numbers has an error, and so has the last rounding.
+        errors = np.where(errors > 0, errors + 64 * self.eps * most.astype(float), 0)
+        return np.array(sums.tolist(), target.dtype).reshape(shape), errors
+
+    @property
+    def eps(self) -> float:
+        """The relative error of arithmetic."""
+        return 2.0**-23 if any(t.dtype == "float32" for t in self.problem.tensors) else 2.0**-52
 
     def points(self, statement: Statement) -> Iterator[_Point]:
         """The points at which all of the statement's patterns store an entry."""
@@ -332,7 +372,7 @@ class _Meaning:
                 continue
             found = {n: self.position(n, at) for n in statement.patterns}
             if None not in found.values():
-                yield _Point(self.problem, self.arrays, at, found)
+                yield _Point(self.problem, self.arrays, self.errors, self.eps, at, found)
 
     def position(self, number: int, at: Mapping[str, int]) -> int | None:
         """The position in a pattern of the entry at a point, if it stores one."""
@@ -351,37 +391,42 @@ class _Point:
 
     problem: Problem
     arrays: Mapping[str, np.ndarray]
+    errors: Mapping[str, np.ndarray]
+    eps: float
     at: Mapping[str, int]
     positions: Mapping[int, int]
 
-    def term(self, statement: Statement) -> float | None:
+    def term(self, statement: Statement) -> Near | None:
         """The value, if it counts."""
-        value = self.value(statement.value)
-        holds = True if statement.condition is None else self.value(statement.condition)
-        return value if holds else None
+        value = self.value(statement.value, {})
+        holds = Near(True) if statement.condition is None else self.value(statement.condition, {})
+        return None if holds is None or not holds.value else value
 
-    def value(self, value: Scalar) -> float | None:
+    def value(self, value: Scalar, names: Mapping[str, Near | None]) -> Near | None:
         """The value of an expression; None if it reads anything out of range."""
         match value:
             case Access():
-                where = self.where(value)
-                return None if where is None else self.arrays[value.tensor][where].item()
+                return self.element(value)
             case Number(value=number):
-                return number
+                return Near(number)
+            case Local(name=name):
+                return names[name]
+            case Let(name=name, value=inner, body=body):
+                found = self.value(inner, names)
+                return None if found is None else self.value(body, {**names, name: found})
             case Rounded(value=exact, dtype=dtype):
-                found = self.value(exact)
-                return None if found is None else _rounded(found, dtype)
+                found = self.value(exact, names)
+                return None if found is None else rounded(found, dtype)
             case Apply(operation=operation, arguments=arguments):
-                found = [self.value(x) for x in arguments]
-                if None in found:
-                    return None
-                if operation == "select":
-                    return found[1] if found[0] else found[2]
-                total = found[0]
-                for x in found[1:]:
-                    total = PYTHON[operation](total, x)
-                    _check(total, "float32")
-                return total
+                values = [self.value(x, names) for x in arguments]
+                return None if None in values else applied(operation, values, self.eps)
+
+    def element(self, access: Access) -> Near | None:
+        where = self.where(access)
+        if where is None:
+            return None
+        error = self.errors[access.tensor][where].item() if access.tensor in self.errors else 0.0
+        return Near(self.arrays[access.tensor][where].item(), error)
 
     def where(self, access: Access) -> tuple[int, ...] | None:
         """The place of an element; None out of range."""
@@ -391,25 +436,14 @@ class _Point:
                 found.append(self.positions[axis.pattern])
                 continue
             index = access.indices[axis.dim]
-            place = self.value(index) if isinstance(index, Access) else self.at[index]
+            if isinstance(index, Access):
+                inner = self.element(index)
+                place = None if inner is None else inner.value
+            else:
+                place = self.at[index]
             if place is None:
                 return None
             if isinstance(index, Access) and not 0 <= place < self.arrays[access.tensor].shape[axis.dim]:
                 return None
             found.append(int(place))
         return tuple(found)
-
-
-def _rounded(value: float, dtype: str) -> float:
-    with np.errstate(over="ignore"):
-        kind = np.int64 if dtype.startswith("int") else np.float64
-        found = kind(value).astype(dtype).item()
-    if not np.isfinite(found):
-        raise InexactError
-    return found
-
-
-def _check(value: float, dtype: str) -> None:
-    """Raise InexactError for a number that is none of the exact eighths that the dtype holds."""
-    if not abs(value) <= EXACT[dtype] // 64 or value * 64 != int(value * 64):
-        raise InexactError

@@ -1,12 +1,15 @@
 """Programs of several statements, with scalar expressions, derived index variables and temporaries, at every stage."""
 
+from collections.abc import Iterator
+
 import pytest
 from programs.amount import amount
 from programs.check_statements import check_statements
 from programs.statements import random_statements
 
+from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.problem import Positions
-from jsparse.compiler.scalar import Apply, Rounded
+from jsparse.compiler.scalar import Apply, Let, Rounded, Scalar
 
 
 @pytest.mark.parametrize("first", range(0, amount(150, 1000), 50))
@@ -25,10 +28,28 @@ def test_programs_are_of_all_kinds() -> None:
     assert {s.add for s in statements} == {"+", "min", "max"}
     assert any(s.condition is not None for s in statements)
     assert any(isinstance(s.value, Rounded) for s in statements)
-    operations = {s.value.operation for s in statements if isinstance(s.value, Apply)}
-    assert operations == {"+", "*", "-", "/", "min", "max", "select"}
+    assert any(isinstance(s.value, Let) for s in statements)
+    scalars = [x for s in statements for x in scalars_of(s.value)]
+    scalars += [x for s in statements if s.condition is not None for x in scalars_of(s.condition)]
+    assert {x.operation for x in scalars if isinstance(x, Apply)} == set(OPERATIONS) - {"is_finite"}
     on_patterns = [p for p in problems for t in p.tensors if isinstance((*t.axes, None)[0], Positions)]
     assert any(p.type_of[t].positions is not None for p in problems for t in p.temporaries)
     assert len(on_patterns) > 50
     targets = {s.target.tensor for s in statements}
     assert sum(not targets.isdisjoint(a.tensor for a in s.reads) for s in statements) > 30
+
+
+def scalars_of(value: Scalar) -> Iterator[Scalar]:
+    """The expression and all inside it."""
+    yield value
+    match value:
+        case Apply(arguments=arguments):
+            inside = arguments
+        case Let(value=inner, body=body):
+            inside = (inner, body)
+        case Rounded(value=inner):
+            inside = (inner,)
+        case _:
+            inside = ()
+    for inner in inside:
+        yield from scalars_of(inner)

@@ -119,7 +119,10 @@ def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement)
 
 
 def _visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:
-    """Whether the loop visits every coordinate of the target, which lies on pattern `own` or is dense."""
+    """Whether the loop visits every coordinate of the target, which lies on pattern `own` or is dense. A derived
+    variable may be out of its range, where its parts are in theirs."""
+    if isinstance(loop.domain, Derivation):
+        return loop.domain.derived.stays_below(problem.size)
     if not isinstance(loop.domain, LevelIteration):
         return True
     level = problem.patterns[loop.domain.pattern].levels[loop.domain.level]

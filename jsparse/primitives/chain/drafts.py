@@ -11,15 +11,11 @@ from jsparse.notation import Access
 from jsparse.primitives.chain.variables import Node, Variables
 from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["ChainError", "Draft", "Drafts", "UnusedConditionError", "View", "Walk", "node_of", "read"]
+__all__ = ["ChainError", "Draft", "Drafts", "View", "Walk", "node_of", "read"]
 
 
 class ChainError(Exception):
     """The reason why an equation cannot be part of a chain."""
-
-
-class UnusedConditionError(ChainError):
-    """A chain ends with a condition, which has no array. An operation that selects by it may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ class Draft:
     """`tensor[nodes] ⊕= value` over the entries of some walks. Indices of accesses are nodes, as text.
 
     Attributes:
-        dtype: the tensor's dtype. What is bool is a condition, and has no array.
+        dtype: the tensor's dtype.
     """
 
     tensor: str

@@ -14,7 +14,7 @@ from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
-from jsparse.primitives.scalar_of import scalar_of
+from jsparse.primitives.scalar_of import NoScalar, scalar_of
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["Value", "draft_equation", "view_of"]
@@ -124,17 +124,15 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
     nodes = tuple(_axis(drafts, views, n, size) for n, size in enumerate(shape))
     drafts.variables.separate(node for node in nodes if node is not None)
 
-    def argument(x: Value, dtype: Any) -> Scalar:
+    def argument(x: Value) -> Scalar:
         if isinstance(x, Number):
             return x
-        aligned = (None,) * (len(shape) - len(x.shape)) if not x.shape else ()
-        found = read(drafts, View(x.tensor, x.home, (*aligned, *x.axes), x.shape), nodes)
-        return Apply("!=", (found, Number(0))) if dtype == np.bool_ and x.home is None else found
+        axes = x.axes if x.shape else (None,) * len(shape)
+        return read(drafts, View(x.tensor, x.home, axes, x.shape), nodes)
 
-    given = [argument(x, aval.dtype) for x, aval in zip(operands, closed.in_avals, strict=True)]
-    value = scalar_of(closed, given)
-    if isinstance(value, str):
-        raise ChainError(value)
+    value = scalar_of(closed, [argument(x) for x in operands])
+    if isinstance(value, NoScalar):
+        raise ChainError(value.reason)
     own = tuple(node for node in nodes if node is not None)
     dtype = out.aval.dtype.name
     return _add(drafts, equation, nodes, lambda a: Draft(a.tensor, own, value, dtype))

@@ -13,7 +13,7 @@ from typing import Any
 from jsparse import _compat
 from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.sharing import shared_loops
-from jsparse.primitives.chain.drafts import ChainError, UnusedConditionError
+from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.execute import chain_of
 from jsparse.primitives.chain.expand import flattened
 
@@ -94,8 +94,7 @@ class _Grouping:
         if not self.group and equation.primitive.name not in STARTS:
             self.found.append(self.step([equation], None, False, ""))
             return
-        trial = self.step([*self.group, equation], None, True, "").closed
-        reason = None if isinstance(chain_of(trial), UnusedConditionError) else refusal(trial)
+        reason = refusal(self.step([*self.group, equation], None, True, "").closed)
         if reason is None and (needs_group or not self.group or equation.primitive.name in STARTS):
             self.group.append(equation)
             self.made.update(equation.outvars)
@@ -107,13 +106,9 @@ class _Grouping:
 
     def end(self, rest: Sequence[Any], reason: str) -> None:
         """Emit the group."""
-        behind: list[Any] = []  # conditions at the end that nothing in the group selects by
-        while self.group and refusal(self.step(self.group, (*behind, *rest), True, "").closed) is not None:
-            behind.insert(0, self.group.pop())
         worth = len(self.group) > 1 and any(e.primitive.name in STARTS for e in self.group)
         if self.group:
-            self.found.append(self.step(self.group, (*behind, *rest), worth, reason))
-        self.found += [self.step([equation], None, False, "") for equation in behind]
+            self.found.append(self.step(self.group, rest, worth, reason))
         self.group, self.made = [], set()
 
     def step(self, equations: Sequence[Any], rest: Sequence[Any] | None, is_fused: bool, reason: str) -> Step:

@@ -14,7 +14,7 @@ import numpy as np
 
 from jsparse.compiler.scalar import Let, Local, Scalar, accesses_of, replaced
 from jsparse.notation import Access
-from jsparse.primitives.chain.drafts import Draft, Drafts, UnusedConditionError, node_of
+from jsparse.primitives.chain.drafts import Draft, Drafts, node_of
 from jsparse.primitives.chain.variables import Node
 
 __all__ = ["inlined", "points"]
@@ -34,11 +34,7 @@ def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
             for n in readers:
                 left[n] = left[n].with_value(_put(left[n].value, draft))
             del left[number]
-    left = _live(left, results)
-    condition = next((draft for draft in left if draft.dtype == "bool"), None)
-    if condition is not None:
-        raise UnusedConditionError("an array of bool is computed for several statements")
-    return left
+    return _live(left, results)
 
 
 def _is_pointwise(drafts: Drafts, draft: Draft) -> bool:
@@ -92,7 +88,7 @@ def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
 
 def _put(value: Scalar, draft: Draft) -> Scalar:
     """The expression with the statement's value in place of its element, computed once."""
-    if accesses_of(value).count(draft.access) == 1 or draft.dtype == "bool":
+    if accesses_of(value).count(draft.access) == 1:
         return replaced(value, draft.access, draft.value)
     return Let(draft.tensor, draft.value, replaced(value, draft.access, Local(draft.tensor)))
 

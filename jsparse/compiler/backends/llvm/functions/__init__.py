@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from jsparse.compiler.backends.llvm.functions.error_function import erf
+from jsparse.compiler.backends.llvm.functions.error_function import erf, erfc
 from jsparse.compiler.backends.llvm.functions.exponentials import exp, exp2, expm1
 from jsparse.compiler.backends.llvm.functions.hyperbolic import logistic, tanh
 from jsparse.compiler.backends.llvm.functions.logarithms import log, log1p
@@ -39,6 +39,7 @@ FUNCTIONS: dict[str, Callable[..., Vector]] = {
     "tanh": tanh,
     "logistic": logistic,
     "erf": erf,
+    "erfc": erfc,
     "sqrt": sqrt,
     "rsqrt": rsqrt,
     "cbrt": cbrt,

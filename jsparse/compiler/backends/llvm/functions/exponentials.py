@@ -47,20 +47,20 @@ _MINUS_ONE = {"float32": -20.0, "float64": -40.0}  # expm1 is -1 from here down
 
 
 def exp(x: Vector) -> Vector:
-    """eˣ, within 1 ulp."""
+    """eˣ, within 1.1 ulp."""
     r, n = _reduced(x.at_most(_LARGEST[x.type.dtype]).at_least(_LEAST[x.type.dtype]))
     return _scaled(1 + _expm1_near_0(r), n)
 
 
 def exp_of_sum(x: Vector, low: Vector) -> Vector:
-    """e to the power x + low, where low is below an ulp of x, within 1 ulp."""
+    """e to the power x + low, where low is below an ulp of x, within 1.1 ulp."""
     bound = x.at_most(_LARGEST[x.type.dtype]).at_least(_LEAST[x.type.dtype])
     r, n = _reduced(bound)
     return _scaled(1 + _expm1_near_0(r + select(bound.equals(x), low, 0.0)), n)
 
 
 def exp2(x: Vector) -> Vector:
-    """2ˣ, within 1.5 ulp."""
+    """2ˣ, within 1.1 ulp."""
     layout = x.layout
     bound = x.at_most(layout.bias + 1.5).at_least(-float(layout.bias + layout.mantissa + 2))
     shifted = bound + layout.shifter

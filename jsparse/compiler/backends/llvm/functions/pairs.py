@@ -9,7 +9,7 @@ from jsparse.compiler.backends.llvm.functions.vector import Vector, intrinsic
 
 __all__ = ["Pair", "product", "sum_of", "sum_of_ordered"]
 
-_SPLITTER = 2.0**27 + 1  # for float64: it cuts 53 bits into 26 and 27
+_SPLITTER = {"float32": 2.0**12 + 1, "float64": 2.0**27 + 1}  # they cut the bits of a float into halves
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def sum_of_ordered(x: Vector, y: Vector) -> Pair:
 
 
 def product(x: Vector, y: Vector) -> Pair:
-    """The exact product of two floats of float64, if nothing overflows: with and without a fused multiply-add."""
+    """The exact product of two floats, if nothing overflows: with and without a fused multiply-add."""
     high = x * y
     if instructions.has_fused_multiply_add():
         return Pair(high, intrinsic("fma", x, y, -high))
@@ -58,6 +58,6 @@ def product(x: Vector, y: Vector) -> Pair:
 
 def _cut(x: Vector) -> tuple[Vector, Vector]:
     """Two floats of half as many bits, whose sum is x (Veltkamp)."""
-    scaled = _SPLITTER * x
+    scaled = _SPLITTER[x.type.dtype] * x
     high = scaled - (scaled - x)
     return high, x - high

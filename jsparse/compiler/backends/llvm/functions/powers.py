@@ -32,7 +32,7 @@ _LN2 = (0.6931471805599453, 2.3190468138462996e-17)
 
 
 def power(x: Vector, y: Vector) -> Vector:
-    """x to the power y, within 1 ulp, with the special cases of C's pow."""
+    """x to the power y, within 1.1 ulp, with the special cases of C's pow."""
     size = x.magnitude()
     found = _wide_power(size, y) if x.type.dtype == "float64" else _narrow_power(size, y)
     is_integer, half = trunc(y).equals(y), 0.5 * y

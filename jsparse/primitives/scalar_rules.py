@@ -1,0 +1,167 @@
+"""JAX's primitives of scalars as operations of scalar expressions.
+
+A rule takes the builder, an equation of a jaxpr, and the scalars of its operands; it gives the scalar of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar, power_of
+
+__all__ = ["EXACT", "RULES", "Builder", "NoCounterpartError"]
+
+
+class NoCounterpartError(Exception):
+    """A function is no scalar expression; the message says why."""
+
+
+class Builder(Protocol):
+    """What rules may do besides making scalars."""
+
+    def named(self, value: Scalar) -> Scalar:
+        """A local name for a value."""
+
+    def fresh(self) -> str:
+        """A local name that nothing else has."""
+
+
+Rule: TypeAlias = Callable[[Builder, Any, list[Scalar]], Scalar]
+
+_SAME = (
+    "exp exp2 expm1 log log1p tanh logistic erf erfc sqrt rsqrt cbrt floor ceil abs sign neg is_finite max min pow "
+    "add sub mul div lt le eq ne and or not"
+)
+_OTHER_NAMES = {
+    "add": "+",
+    "add_any": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "ne": "!=",
+    "and": "&",
+    "or": "|",
+}
+_MOVES = "broadcast_in_dim reshape squeeze copy copy_p stop_gradient optimization_barrier name pvary pcast"
+EXACT = frozenset(f"abs neg sign floor ceil round max min clamp select_n {_MOVES}".split())
+"""Primitives whose results need no rounding, if their operands are rounded."""
+
+_NARROW = {(8, 23): "float32", (8, 7): "bfloat16", (5, 10): "float16"}  # by bits of exponent and mantissa
+
+
+def _applied(operation: str) -> Rule:
+    return lambda builder, equation, operands: Apply(operation, tuple(operands))
+
+
+def _moved(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    return operands[0]
+
+
+def _swapped(operation: str) -> Rule:
+    return lambda builder, equation, operands: Apply(operation, (operands[1], operands[0]))
+
+
+def _exclusive_or(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    left, right = (builder.named(x) for x in operands)
+    only_left, only_right = Apply("&", (left, Apply("not", (right,)))), Apply("&", (Apply("not", (left,)), right))
+    return Apply("|", (only_left, only_right))
+
+
+def _square(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    x = builder.named(operands[0])
+    return Apply("*", (x, x))
+
+
+def _integer_pow(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    return power_of(builder.named(operands[0]), int(equation.params["y"]), builder.fresh())
+
+
+def _power(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    """An integer as exponent has to be a constant."""
+    base, exponent = operands
+    if np.issubdtype(equation.invars[0].aval.dtype, np.integer):
+        raise NoCounterpartError("its 'pow' is on integers, and not on floats")
+    if not np.issubdtype(equation.invars[1].aval.dtype, np.integer):
+        return Apply("pow", (base, exponent))
+    if not isinstance(exponent, Number):
+        raise NoCounterpartError("its 'pow' has an integer that is no constant as exponent")
+    return power_of(builder.named(base), int(exponent.value), builder.fresh())
+
+
+def _selected(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    if len(operands) != 3 or equation.invars[0].aval.dtype != bool:
+        raise NoCounterpartError("its 'select_n' selects by a number, and not by a condition")
+    return Apply("select", (operands[0], operands[2], operands[1]))
+
+
+def _clamped(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    low, x, high = operands
+    return Apply("min", (Apply("max", (low, x)), high))
+
+
+def _rounded(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    """To even, or away from zero at halves: there the fraction is ½ exactly."""
+    if int(equation.params["rounding_method"]) == 1:
+        return Apply("round", (operands[0],))
+    x = builder.named(operands[0])
+    whole = builder.named(Apply("trunc", (x,)))
+    is_half = Apply("<=", (Number(0.5), Apply("abs", (Apply("-", (x, whole)),))))
+    return Apply("select", (is_half, Apply("+", (whole, Apply("sign", (x,)))), whole))
+
+
+def _reduced_precision(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    bits = equation.params["exponent_bits"], equation.params["mantissa_bits"]
+    if bits not in _NARROW:
+        raise NoCounterpartError(
+            f"its 'reduce_precision' rounds to {bits[0]} bits of exponent and {bits[1]} of mantissa"
+        )
+    return Rounded(operands[0], _NARROW[bits])
+
+
+def _converted(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    """Conditions are 0 or 1, and numbers are conditions if they are not 0. Integers are floats without a fraction."""
+    source, target = equation.invars[0].aval.dtype, equation.outvars[0].aval.dtype
+    (x,) = operands
+    if target.kind == "b":
+        return x if source.kind == "b" else Apply("!=", (x, Number(0.0)))
+    if source.kind == "b":
+        return Apply("select", (x, Number(1.0), Number(0.0)))
+    if not np.issubdtype(target, np.integer):
+        return Number(float(x.value)) if isinstance(x, Number) else x
+    range_ = np.iinfo(target)
+    if isinstance(x, Number) and range_.min <= x.value <= range_.max:
+        return Number(int(x.value))
+    return _truncated(builder, source, target, x)
+
+
+def _truncated(builder: Builder, source: Any, target: Any, x: Scalar) -> Scalar:
+    """A float without its fraction, in the range of an integer dtype; 0 of NaN."""
+    if np.issubdtype(source, np.integer):
+        raise NoCounterpartError(f"it converts {source.name} to {target.name}")
+    name, range_ = builder.named(x), np.iinfo(target)
+    bound = Apply("min", (Apply("max", (name, Number(float(range_.min)))), Number(float(range_.max))))
+    return Apply("select", (Apply("==", (name, name)), Apply("trunc", (bound,)), Number(0.0)))
+
+
+RULES: dict[str, Rule] = {
+    **{name: _applied(_OTHER_NAMES.get(name, name)) for name in [*_SAME.split(), "add_any"]},
+    **dict.fromkeys(_MOVES.split(), _moved),
+    "gt": _swapped("<"),
+    "ge": _swapped("<="),
+    "xor": _exclusive_or,
+    "square": _square,
+    "integer_pow": _integer_pow,
+    "pow": _power,
+    "select_n": _selected,
+    "clamp": _clamped,
+    "round": _rounded,
+    "reduce_precision": _reduced_precision,
+    "convert_element_type": _converted,
+}
+"""The rule of each primitive that has one."""
