@@ -22,7 +22,7 @@ def test_statements_that_share_loops_agree_with_the_definition(first: int) -> No
 
 
 def test_fusions_are_of_all_kinds() -> None:
-    nests = [build_loops(p.problem, *s) for p in (random_chain(0, n) for n in range(60)) for s in random_fusions(p, 6)]
+    nests = [build_loops(p.problem, *s) for p in (random_chain(0, n) for n in range(120)) for s in random_fusions(p, 6)]
     contracted = Counter(len(contracted_names(nest)) for nest in nests)
     assert contracted[0] > 30
     assert contracted.total() - contracted[0] > 20
