@@ -285,8 +285,8 @@ class Pattern(Owned, SetOperators):
     def T(self) -> Pattern:  # noqa: N802
         """The pattern of the transposed tensor, with all dimensions in reverse order, over the same arrays.
 
-            >>> jsparse.pattern.window(5, 1, m=9).T.shape
-            (9, 5)
+        >>> jsparse.pattern.window(5, 1, m=9).T.shape
+        (9, 5)
         """
         return self.transposed(range(self.ndim)[::-1])
 
