@@ -141,11 +141,11 @@ class _Reader:
                 raise NoCounterpartError(f"its '{kind}' is on arrays of shape {aval.shape}")
             if _is_float(aval.dtype) and accumulator(self.dtype, aval.dtype.name) != self.dtype:
                 raise NoCounterpartError(f"its '{kind}' is in {aval.dtype.name}, but arithmetic is in {self.dtype}")
-        wanted_by = [v.aval.dtype for v in equation.invars]
-        integers = [dtype.name for dtype in wanted_by if not _is_float(dtype) and np.dtype(dtype) != np.bool_]
+        given = [v.aval.dtype for v in equation.invars]
+        integers = [dtype.name for dtype in given if not _is_float(dtype) and dtype.kind != "b"]
         if integers and kind not in ("convert_element_type", "pow", *_PASSING):
             raise NoCounterpartError(f"its '{kind}' is on {integers[0]}, and not on floats")
-        if kind in _ON_NUMBERS and bool in wanted_by:
+        if kind in _ON_NUMBERS and any(dtype.kind == "b" for dtype in given):
             raise NoCounterpartError(f"its '{kind}' is on bool, and not on floats")
 
 

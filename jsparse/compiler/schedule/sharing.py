@@ -22,8 +22,8 @@ Names = tuple[IndexVar, ...]
 def shared_loops(problem: Problem) -> Names:
     """The variables of the loops that all statements share, outermost first; none if there are none.
 
-    A dense index that tensors store behind the positions of a pattern is left to the loops inside, which can run it in
-    lanes.
+    A dense index that a tensor stores innermost, or behind the positions of a pattern, is left to the loops inside,
+    which can run it in lanes.
     """
     if len(problem.statements) < 2 or problem.derived or problem.is_assembly:
         return ()
@@ -86,15 +86,17 @@ def _walked(problem: Problem, common: Names) -> Names:
 
 
 def _dense(problem: Problem, common: Names) -> Names:
-    """The dense variables among them that tensors on patterns store before the positions."""
+    """The dense variables among them that tensors store before the positions of a pattern, and not innermost."""
     levels = {v for names in problem.walks for v in names}
-    return tuple(v for v in common if v not in levels and not _behind_positions(problem, v))
+    return tuple(v for v in common if v not in levels and not _stands_inside(problem, v))
 
 
-def _behind_positions(problem: Problem, var: IndexVar) -> bool:
+def _stands_inside(problem: Problem, var: IndexVar) -> bool:
+    """Whether a tensor with other indices stores one of them innermost, or behind the positions of a pattern."""
     for access in problem.accesses:
         axes = problem.type_of[access.tensor].axes
-        at = next((n for n, axis in enumerate(axes) if isinstance(axis, Positions)), len(axes))
+        last = len(axes) - 1 if len(axes) > 1 else len(axes)
+        at = next((n for n, axis in enumerate(axes) if isinstance(axis, Positions)), last)
         if any(isinstance(axis, Dense) and access.indices[axis.dim] == var for axis in axes[at:]):
             return True
     return False

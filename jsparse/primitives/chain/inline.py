@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jsparse.compiler.scalar import Let, Local, Scalar, accesses_of, replaced
+from jsparse.compiler.scalar import Apply, Let, Local, Scalar, accesses_of, factors_of, product_of, replaced
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import Draft, Drafts, node_of
 from jsparse.primitives.chain.variables import Node
@@ -83,11 +83,23 @@ def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
     """Whether the reader computes at the same points, in a dtype of the same kind, and reads the element there."""
     alike = all(access == draft.access for access in accesses_of(reader.value) if access.tensor == draft.tensor)
     kinds = {np.dtype(x).kind for x in (draft.dtype, reader.dtype) if x != "bool" and x != "bfloat16"}
-    return alike and len(kinds) <= 1 and points(drafts, draft) == points(drafts, reader)
+    if not alike or len(kinds) > 1:
+        return False
+    # Of a product the scheduler takes factors out of the sum, and multiplies no factor anew for each term.
+    both = reader.add == "+" and _is_product(draft.value) and _is_product(reader.value)
+    return both or points(drafts, draft) == points(drafts, reader)
+
+
+def _is_product(value: Scalar) -> bool:
+    is_product = isinstance(value, Apply) and value.operation == "*"
+    return isinstance(value, Access) or (is_product and factors_of(value) is not None)
 
 
 def _put(value: Scalar, draft: Draft) -> Scalar:
     """The expression with the statement's value in place of its element, computed once."""
+    if _is_product(value) and _is_product(draft.value):
+        own = factors_of(draft.value) or ()
+        return product_of("*", tuple(f for x in factors_of(value) or () for f in (own if x == draft.access else (x,))))
     if accesses_of(value).count(draft.access) == 1:
         return replaced(value, draft.access, draft.value)
     return Let(draft.tensor, draft.value, replaced(value, draft.access, Local(draft.tensor)))
