@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -157,7 +158,8 @@ def _is_single(nest: Summary, level: LevelIteration) -> bool:
 def _gathers_from_memory(nest: Summary) -> bool:
     """Whether stored coordinates select rows of a dense tensor that is too large for the cache.
 
-    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already.
+    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already. Neither do
+    indices that loops outside of the pattern fix, such as the head: the rows of one head are read again and again.
     """
     if nest.vector is None or not nest.walk:
         return False
@@ -173,4 +175,5 @@ def _selects_from_memory(nest: Summary, access: Access) -> bool:
         return False
     item = np.dtype(type_.dtype).itemsize
     in_lines = nest.vector not in variables or nest.lanes * item >= LINE_BYTES
-    return in_lines and extent(nest.problem, variables) * item > CACHED_BYTES
+    fixed = set(takewhile(lambda loop: loop not in nest.walk, nest.loops))
+    return in_lines and extent(nest.problem, tuple(v for v in variables if v not in fixed)) * item > CACHED_BYTES
