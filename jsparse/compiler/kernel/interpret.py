@@ -44,6 +44,7 @@ from jsparse.compiler.kernel.nodes import (
     Store,
     Threads,
     Var,
+    Vector,
     While,
     Widen,
 )
@@ -239,6 +240,8 @@ class _Machine:
             case HorizontalReduce(value=value, op=op, lanes=lanes):
                 folded = _folded(self.value(value, env), op, max(lanes, 1))
                 return folded if lanes else folded[0] if _is_float(expr.type) else folded[0].item()
+            case Vector(values=values):
+                return np.array([self.value(value, env) for value in values], expr.type.dtype)
             case Extent(buffer=buffer, axis=axis):
                 return self.shapes[buffer.name][axis]
             case Threads():

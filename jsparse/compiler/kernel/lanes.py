@@ -30,6 +30,7 @@ from jsparse.compiler.kernel.nodes import (
     Stmt,
     Store,
     Var,
+    Vector,
     Widen,
 )
 from jsparse.compiler.kernel.traverse import nodes, rebuilt
@@ -127,4 +128,7 @@ def _piece(expr: Expr, first: int, lanes: int) -> Expr:
             return Call(function, tuple(_piece(argument, first, lanes) for argument in arguments))
         case Cast(value=value, dtype=dtype):
             return Cast(_piece(value, first, lanes), dtype)
+        case Vector(values=values):
+            found = tuple(_changed(value) for value in values[first : first + max(lanes, 1)])
+            return Vector(found) if lanes else found[0]
     raise TypeError(f"Expected an expression that splits into pieces, but got {type(expr).__name__}.")

@@ -43,6 +43,7 @@ __all__ = [
     "Store",
     "Threads",
     "Var",
+    "Vector",
     "While",
     "Widen",
 ]
@@ -230,6 +231,18 @@ class HorizontalReduce:
 
 
 @dataclass(frozen=True, slots=True)
+class Vector:
+    """Scalars of one type in the lanes of a vector. Vectors that are all reduced to scalars by one operation are
+    reduced together, each in the order of `HorizontalReduce`."""
+
+    values: tuple[Expr, ...]
+
+    @property
+    def type(self) -> Type:
+        return self.values[0].type.widened(len(self.values))
+
+
+@dataclass(frozen=True, slots=True)
 class Extent:
     """The size at run time of dimension `axis` of a buffer."""
 
@@ -265,6 +278,7 @@ Expr: TypeAlias = (
     | Splat
     | Widen
     | HorizontalReduce
+    | Vector
     | Extent
     | Threads
 )

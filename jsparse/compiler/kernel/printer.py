@@ -34,6 +34,7 @@ from jsparse.compiler.kernel.nodes import (
     Store,
     Threads,
     Var,
+    Vector,
     While,
     Widen,
 )
@@ -78,6 +79,8 @@ def expr_text(expr: Expr) -> str:
             return f"widen{lanes}({expr_text(value)}{f', {fill}' if fill else ''})"
         case HorizontalReduce(value=value, op=op, lanes=lanes):
             return f"reduce{lanes or ''}({expr_text(value)}{'' if op == '+' else f', {op}'})"
+        case Vector(values=values):
+            return f"[{', '.join(map(expr_text, values))}]"
         case Extent(buffer=buffer, axis=axis):
             return f"{buffer.name}.shape[{axis}]"
         case Threads():

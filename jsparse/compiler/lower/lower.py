@@ -70,6 +70,7 @@ from jsparse.compiler.lower.arrays import address_in, array_names, array_where, 
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
+from jsparse.compiler.lower.joint_sums import joint_sum, joint_sums
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels, position_panels
@@ -298,7 +299,11 @@ class _Lowerer:
         return block(*parts)
 
     def stored(self, loop: Forall, domain: LevelIteration, scope: Scope, partials: Partials | None) -> Stmt:
-        if domain.lanes:
+        parts = joint_sum(loop.body) if domain.lanes else None
+        if parts is not None:
+            ahead = partial(self.ahead, loop, domain, scope)
+            return joint_sums(scope, domain, loop, parts, self.stmt, ahead)
+        if domain.lanes and isinstance(loop.body, Assign):
             return position_lanes(scope, domain, loop, partial(self.entry, loop, domain), partials)
         body = partial(self.entry, loop, domain, scope)
         if domain.panel:
@@ -308,8 +313,11 @@ class _Lowerer:
     def entry(self, loop: Forall, domain: LevelIteration, scope: Scope, entry: Entry) -> Stmt:
         """The body of a loop at one entry."""
         inner = scope.with_positions(domain, entry.positions).with_index(loop.var, entry.coordinate)
-        ahead = prefetches(loop, domain, entry, scope) if loop.prefetch else []
-        return block(*ahead, self.stmt(loop.body, inner))
+        return block(*self.ahead(loop, domain, scope, entry), self.stmt(loop.body, inner))
+
+    def ahead(self, loop: Forall, domain: LevelIteration, scope: Scope, entry: Entry) -> list[Stmt]:
+        """The prefetches at an entry of a loop."""
+        return prefetches(loop, domain, entry, scope) if loop.prefetch else []
 
     def assign(self, assign: Assign, scope: Scope) -> Stmt:
         """An assignment; its value contributes nothing if an indirect index is out of range."""

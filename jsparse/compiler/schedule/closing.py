@@ -11,6 +11,7 @@ import numpy as np
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing
 from jsparse.compiler.schedule.gathers import extent
+from jsparse.compiler.schedule.locality import read_before
 from jsparse.compiler.schedule.machine import (
     CACHED_BYTES,
     ENTRY_BYTES,
@@ -35,6 +36,8 @@ from jsparse.compiler.schedule.trip_counts import TripCounts
 from jsparse.notation.assignment import Access
 
 __all__ = ["closed"]
+
+MOSTLY = 0.75  # the fraction of rows that the segment before has read from which on a cache holds them
 
 
 def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
@@ -118,8 +121,8 @@ def _grain(nest: Summary, cost: Cost, loop: str) -> int:
 
 
 def _prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Transformation]:
-    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory; else
-    in the loops whose coordinates locate segments in memory."""
+    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory and
+    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory."""
     if nest.panel or nest.first("prefetch") is not None:
         return
     if not _gathers_from_memory(nest):
@@ -130,7 +133,8 @@ def _prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Transfor
         return
     for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
         if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
-            yield Prefetch(name, PREFETCH_AHEAD)
+            if not patterns or read_before(patterns[loop.domain.pattern], loop.domain.level) < MOSTLY:
+                yield Prefetch(name, PREFETCH_AHEAD)
             return
 
 
@@ -158,8 +162,8 @@ def _is_single(nest: Summary, level: LevelIteration) -> bool:
 def _gathers_from_memory(nest: Summary) -> bool:
     """Whether stored coordinates select rows of a dense tensor that is too large for the cache.
 
-    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already. Neither do
-    indices that loops outside of the pattern fix, such as the head: the rows of one head are read again and again.
+    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already. Neither
+    do indices that loops outside of the pattern fix, such as the head: the rows of one head are read again and again.
     """
     if nest.vector is None or not nest.walk:
         return False

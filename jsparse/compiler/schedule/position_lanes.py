@@ -20,6 +20,8 @@ from jsparse.notation.assignment import IndexVar
 __all__ = ["POSITION_LANES", "position_lanes"]
 
 POSITION_LANES = 8  # more take no less time: an addition then waits for loads, and not for the addition before it
+WIDE_LANES = 16  # positions at a time whose values are stored: functions of them take many instructions
+WIDE_STEPS = 4.0  # the mean number of steps of 8 in a segment from which on they are 16
 LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes takes LLVM some 10 ms
 
 
@@ -33,7 +35,7 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     """
     if nest.problem.is_assembly or not nest.order:
         return None
-    loop = nest.summed[-1] if nest.summed else nest.order[-1]
+    loop = nest.summed[-1] if nest.summed else _innermost(nest)
     step = Vectorize(loop, POSITION_LANES)
     if step.check(nest) is not None:
         return None
@@ -42,9 +44,16 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     number, level = walked.pattern, len(walked.above)
     steps, segments = _steps(nest.problem, patterns[number], number, level)
     if loop in nest.free_vars:
-        return step if steps > segments else None
+        wide = Vectorize(loop, WIDE_LANES)
+        return None if steps <= segments else wide if steps >= WIDE_STEPS * segments else step
     saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
     return step if saved > LEAST * patterns[number].nse else None
+
+
+def _innermost(nest: Summary) -> str:
+    """The innermost loop, or the one whose iterations fold sums in lanes."""
+    folds = (name for name in nest.walk if name in nest.loops and nest.folds_lanes_at(name))
+    return next(folds, nest.order[-1])
 
 
 def _gathers(problem: Problem, var: IndexVar) -> bool:

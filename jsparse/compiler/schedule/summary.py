@@ -464,6 +464,16 @@ class Summary:
         """Whether no loop reduces, so that each element of the target is stored once."""
         return all(self.free_vars.issuperset(self.variables_of(name)) for name in self.loops) and not self.vector
 
+    def folds_lanes_at(self, loop: str) -> bool:
+        """Whether each iteration of the loop stores a sum over an index in lanes, which it folds to a scalar."""
+        if self.vector is None or self.vector in self.free_vars or self.first("promote") is None or self.summed:
+            return False
+        at = self.loops.index(loop)
+        outside, inside = self.loops[: at + 1], self.loops[at + 1 :]
+        return all(self.free_vars.issuperset(self.variables_of(name)) for name in outside) and all(
+            self.outer.get(name) == self.vector for name in inside
+        )
+
     @lazy
     def copies(self) -> int:
         """The number of iterations that run at a time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -30,6 +30,7 @@ from jsparse.compiler.kernel.nodes import (
     Splat,
     Threads,
     Var,
+    Vector,
     Widen,
 )
 from jsparse.compiler.kernel.types import Type
@@ -98,6 +99,8 @@ class ExprEmitter:
                 return self.widen(self.value(value), value.type, lanes, fill)
             case HorizontalReduce(value=value, op=op, lanes=lanes):
                 return self.fold(self.value(value), value.type, op, lanes)
+            case Vector(values=values):
+                return self.vector(values)
             case Extent(buffer=buffer, axis=axis):
                 shape = self.builder.load(self.offset(self.dims, buffer.slot, POINTER), typ=POINTER)
                 place = self.offset(self.scopes.constant(shape), axis, I64)
@@ -218,3 +221,45 @@ class ExprEmitter:
             high = self.shuffle(value, value, list(range(lanes, 2 * lanes)))
             value = self.combine(op, type_.widened(lanes), low, high)
         return value if left else self.builder.extract_element(value, ir.Constant(I32, 0))
+
+    def vector(self, values: Sequence[Expr]) -> Any:
+        """Scalars in the lanes of a vector."""
+        folds = [x for x in values if isinstance(x, HorizontalReduce) and not x.lanes]
+        alike = len(folds) == len(values) and len({(x.op, x.value.type) for x in folds}) == 1
+        powers = not any(n & (n - 1) for n in (len(values), folds[0].value.type.lanes)) if alike else False
+        if alike and powers:
+            return self.fold_together([self.value(x.value) for x in folds], folds[0].value.type, folds[0].op)
+        type_ = values[0].type.widened(len(values))
+        found = ir.Constant(llvm_type(type_), ir.Undefined)
+        for n, value in enumerate(values):
+            found = self.builder.insert_element(found, self.value(value), ir.Constant(I32, n))
+        return found
+
+    def fold_together(self, vectors: list[Any], type_: Type, op: Add) -> Any:
+        """Each vector folded to one lane of the result, as `fold` does.
+
+        While vectors are longer than their number, each is folded by itself. Then two are put into one, with the upper
+        halves of both in one operand and the lower halves in the other, so that no lane is idle.
+        """
+        lanes, held = type_.lanes, 1  # of each vector that is left; the number of vectors that each one holds
+        while lanes > max(len(vectors), 1):
+            lanes //= 2
+            halves = list(range(lanes)), list(range(lanes, 2 * lanes))
+            vectors = [
+                self.combine(op, type_.widened(lanes), *(self.shuffle(x, x, half) for half in halves)) for x in vectors
+            ]
+        while lanes > 1 or len(vectors) > 1:
+            if lanes == 1:  # more vectors than lanes
+                couples = zip(vectors[::2], vectors[1::2], strict=True)
+                vectors, held = [self.shuffle(x, y, list(range(2 * held))) for x, y in couples], 2 * held
+                continue
+            lanes //= 2
+            both = len(vectors) > 1
+            count = 2 * held if both else held
+            low = [2 * lanes * n + k for n in range(count) for k in range(lanes)]
+            high = [at + lanes for at in low]
+            pairs = list(zip(vectors[::2], vectors[1::2], strict=True)) if both else [(vectors[0], vectors[0])]
+            narrow = type_.widened(lanes * count)
+            vectors = [self.combine(op, narrow, self.shuffle(x, y, low), self.shuffle(x, y, high)) for x, y in pairs]
+            held = count
+        return vectors[0]

@@ -71,30 +71,34 @@ class Vectorize(Step):
         if self.loop in nest.splits or any(step.loop == self.loop and step.lanes for step in nest.found("vectorize")):
             return f"the positions of {self.loop} are divided already"
         walked, inside = nest.walked(self.loop), self.loop in nest.summed
+        joint = nest.folds_lanes_at(self.loop)
         names = nest.summed if inside else nest.loops
+        names = names[: names.index(self.loop) + 1] if joint else names
         if walked is None or names[-1] != self.loop or (inside and nest.sums_in_lanes):
             return f"{self.loop} is no innermost loop over stored entries"
         if self.loop in nest.free_vars:
-            if not lies_innermost(nest.problem, nest.statement.target, walked.pattern) or not nest.stores_once:
+            once = joint or nest.stores_once
+            if not lies_innermost(nest.problem, nest.statement.target, walked.pattern) or not once:
                 return f"what {self.loop} stores does not lie at its positions, or is added to"
         elif not (inside or nest.first("promote") is not None):
             return f"what {self.loop} adds to is no scalar in registers"
-        return self._reads_reason(nest, walked)
+        return self._reads_reason(nest, walked, joint)
 
-    def _reads_reason(self, nest: Summary, walked: Walked) -> str | None:
+    def _reads_reason(self, nest: Summary, walked: Walked, joint: bool) -> str | None:
         pattern, level = nest.problem.patterns[walked.pattern], len(walked.above)
         meeting = [v for n in nest.statement.patterns for v in nest.problem.level_variables[n]].count(self.loop)
         if meeting != 1 or level < len(pattern.levels) - 1 or nest.derived:
             return f"other levels are looked up at each coordinate of {self.loop}"
         if pattern.levels[level].kind.is_full or pattern.is_single(level) or pattern.repeats(level):
             return f"P{walked.pattern}.{level} has no segments of distinct coordinates"
-        for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *nest.found("prefetch")):
+        ahead = [] if joint else nest.found("prefetch")
+        for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *ahead):
             if step.loop == self.loop:
                 return f"'{step}' works on the entries one by one"
         divided = nest.first("parallelize")
         if divided is not None and divided.loop == self.loop and divided.race != "reduced":
             return f"'{divided}' divides the entries"
-        if nest.vector is not None and self.loop not in nest.summed:
+        if nest.vector is not None and self.loop not in nest.summed and not joint:
             return f"{nest.vector} runs in lanes already"
         tables = [f for f in nest.factors if f.nested()]
         if tables:

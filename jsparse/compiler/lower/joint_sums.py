@@ -1,0 +1,137 @@
+"""Positions in lanes whose values are sums in lanes: the sums of several positions are folded together.
+
+A sampled product has a sum over a dense index for each stored entry. The index runs in lanes, and folding the lanes to
+a scalar takes longer than the sum. Eight positions at a time need fewer operations than one by one:
+
+    for p in first, first + 8, …:
+        acc.0 = Σ at p, …, acc.7 = Σ at p + 7           each in its own lanes
+        totals = [fold(acc.0), …, fold(acc.7)]           (`kernel.nodes.Vector`)
+        store what follows from the totals at p, …, p + 7
+
+What remains of a segment is its last 8 positions, as in `position_lanes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jsparse.compiler.kernel.algebra import add, at_most, block, cast, const, less, minimum, ramp, sub
+from jsparse.compiler.kernel.nodes import (
+    Binary,
+    Const,
+    Declare,
+    Expr,
+    For,
+    HorizontalReduce,
+    If,
+    Let,
+    Set,
+    Stmt,
+    Var,
+    Vector,
+    While,
+)
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.levels import PositionRange
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace
+from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.levels import Entry, LevelWalk
+from jsparse.compiler.lower.scope import Scope
+
+__all__ = ["JointSum", "joint_sum", "joint_sums"]
+
+Lower = Callable[[LoopStmt, Scope], Stmt]
+Ahead = Callable[[Entry], list[Stmt]]  # the prefetches at an entry
+
+
+@dataclass(frozen=True, slots=True)
+class JointSum:
+    """The parts of a body that stores a value of a sum in lanes: where(total, where(acc, sum, fold), store)."""
+
+    total: Workspace
+    acc: Workspace
+    sum: LoopStmt
+    store: Assign
+
+
+def joint_sum(stmt: LoopStmt) -> JointSum | None:
+    """The parts of such a body; None for another one."""
+    match stmt:
+        case Where(
+            workspace=Workspace(var=None) as total,
+            producer=Where(workspace=Workspace() as acc, producer=summed, consumer=Forall(body=Assign() as fold)),
+            consumer=Assign(accumulate=False) as store,
+        ) if fold.target == total.access() and fold.value == acc.access() and acc.var is not None:
+            return JointSum(total, acc, summed, store)
+    return None
+
+
+def joint_sums(scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead) -> Stmt:
+    """The loop over the positions of a segment."""
+    return _JointSums(scope, domain, loop, parts, lower, ahead).segment()
+
+
+class _JointSums:
+    def __init__(
+        self, scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead
+    ) -> None:
+        self.scope, self.domain, self.loop, self.parts = scope, domain, loop, parts
+        self.lower, self.ahead = lower, ahead
+        self.walk, self.lanes = LevelWalk(scope, domain, loop.var), domain.lanes
+
+    def segment(self) -> Stmt:
+        found = self.walk.segment
+        first, stop = found.first, found.stop
+        p, q = self.scope.fresh("p"), self.scope.fresh("p")
+        after = add(p, const(self.lanes))
+        many = While(at_most(after, stop), block(self.at(p), Set(p, after)))
+        rest = If(less(p, stop), self.at(sub(stop, const(self.lanes))))
+        one = For(q, p, stop, self.walk.one(q, self.alone))
+        return block(*found.prelude, Declare(p, first), If(at_most(after, stop), block(many, rest), one))
+
+    def inside(self, coordinate: Expr, position: Expr) -> Scope:
+        """The scope at an entry, or at several."""
+        return self.scope.with_positions(self.domain, PositionRange(position)).with_index(self.loop.var, coordinate)
+
+    def alone(self, entry: Entry) -> Stmt:
+        inner = self.inside(entry.coordinate, entry.positions.first)
+        return block(*self.ahead(entry), self.lower(self.loop.body, inner))
+
+    def at(self, first: Expr) -> Stmt:
+        """The body at as many positions as there are lanes, from `first` on."""
+        start = self.scope.fresh("first")
+        stmts: list[Stmt] = [Let(start, first)]
+        sums: list[Var] = []
+        for n in range(self.lanes):
+            position, coordinate = add(start, const(n)), self.scope.fresh(self.loop.var)
+            acc = self.parts.acc
+            register = self.scope.fresh(acc.name, Type(acc.dtype, self.scope.lanes or acc.lanes))
+            inner = self.inside(coordinate, position).with_workspace_register(acc, register)
+            stmts += [
+                Let(coordinate, self.nearest(self.walk.coordinate(position))),
+                *self.ahead(Entry(coordinate, PositionRange(position), position)),
+                Declare(register, Const(acc.monoid.zero, register.type)),
+                self.lower(self.parts.sum, inner),
+            ]
+            sums.append(register)
+        return block(*stmts, self.stored(start, sums))
+
+    def stored(self, start: Expr, sums: list[Var]) -> Stmt:
+        """Fold the sums together, and store what follows from them."""
+        total, positions = self.parts.total, ramp(start, self.lanes)
+        folded = Vector(tuple(HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
+        totals = self.scope.fresh(total.name, folded.type)
+        value = Binary(total.monoid.add, Const(total.monoid.zero, folded.type), folded)
+        coordinate = self.walk.coordinate(positions)
+        counts = self.walk.in_range(coordinate) if self.walk.type.dynamic else None
+        scope = self.inside(self.nearest(coordinate), positions).with_lanes_of(self.lanes, counts)
+        return block(Declare(totals, value), self.lower(self.parts.store, scope.with_register(total.name, totals)))
+
+    def nearest(self, coordinate: Expr) -> Expr:
+        """A coordinate in range: the terms of others do not count."""
+        if not self.walk.type.dynamic:
+            return coordinate
+        last = minimum(coordinate, add(self.walk.extent(), const(-1)))
+        return Binary("max", last, Const(0, last.type))
