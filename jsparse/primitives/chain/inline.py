@@ -84,10 +84,14 @@ def _reads(reader: Draft, draft: Draft) -> bool:
 
 
 def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
-    """Whether the reader computes at the same points, in a dtype of the same kind, and reads the element there."""
+    """Whether the reader computes at the same points, in a dtype of the same kind, and reads the element there.
+
+    A statement that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
+    """
     alike = all(access == draft.access for access in accesses_of(reader.value) if access.tensor == draft.tensor)
     kinds = {np.dtype(x).kind for x in (draft.dtype, reader.dtype) if x != "bool" and x != "bfloat16"}
-    return alike and len(kinds) <= 1 and points(drafts, draft) == points(drafts, reader)
+    walked = set(draft.walks).issubset(reader.walks)
+    return alike and walked and len(kinds) <= 1 and points(drafts, draft) == points(drafts, reader)
 
 
 def _put(value: Scalar, draft: Draft) -> Scalar:
