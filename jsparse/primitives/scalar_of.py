@@ -7,8 +7,10 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jsparse import _compat
+from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 
 __all__ = ["scalar_of"]
@@ -16,7 +18,7 @@ __all__ = ["scalar_of"]
 SAME = {
     "add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min", "neg": "neg",
     "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh",
-    "logistic": "logistic", "erf": "erf", "sqrt": "sqrt", "rsqrt": "rsqrt", "abs": "abs", "sign": "sign",
+    "logistic": "logistic", "erf": "erf", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "abs": "abs", "sign": "sign",
     "floor": "floor", "ceil": "ceil", "is_finite": "is_finite", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
     "pow": "pow", "and": "&", "or": "|", "not": "not",
 }  # fmt: skip
@@ -78,10 +80,10 @@ class _Translation:
             return self.call(name, inner, operands)
         if name in PASSED:
             return operands[:1]
-        if name in SAME:
-            return [Apply(SAME[name], tuple(operands))]
-        if name in SWAPPED:
-            return [Apply(SWAPPED[name], tuple(reversed(operands)))]
+        if name in SAME or name in SWAPPED:
+            operation = SAME.get(name) or SWAPPED[name]
+            _check_takes(operation, equation)
+            return [Apply(operation, tuple(operands if name in SAME else reversed(operands)))]
         rule = RULES.get(name)
         if rule is None:
             raise _UnknownError(f"'{name}' is no operation of kernels")
@@ -91,6 +93,15 @@ class _Translation:
         if name in ("while", "cond", "scan"):
             raise _UnknownError(f"'{name}' is control flow")
         return self.run(_compat.closed(inner[0]), operands)
+
+
+def _check_takes(operation: str, equation: Any) -> None:
+    """Raise _UnknownError unless the operation of kernels takes numbers of these dtypes."""
+    dtype, takes = equation.invars[0].aval.dtype, OPERATIONS[operation].takes
+    is_condition = dtype == np.bool_
+    only_conditions = takes in ("conditions", "alike")  # `and`, `or` and `not` of integers work on bits
+    if is_condition != only_conditions or (takes == "floats" and not jnp.issubdtype(dtype, jnp.floating)):
+        raise _UnknownError(f"'{equation.primitive.name}' of {dtype}")
 
 
 def _select(equation: Any, operands: list[Scalar]) -> Scalar:
@@ -128,6 +139,13 @@ def _square(equation: Any, operands: list[Scalar]) -> Scalar:
     return Let("x", operands[0], Apply("*", (Local("x"), Local("x"))))
 
 
+def _round(equation: Any, operands: list[Scalar]) -> Scalar:
+    if equation.params["rounding_method"] != lax.RoundingMethod.TO_NEAREST_EVEN:
+        raise _UnknownError("'round' away from zero")
+    _check_takes("round", equation)
+    return Apply("round", tuple(operands))
+
+
 def _clamp(equation: Any, operands: list[Scalar]) -> Scalar:
     least, x, most = operands
     return Apply("min", (Apply("max", (x, least)), most))
@@ -139,4 +157,5 @@ RULES: dict[str, Callable[[Any, list[Scalar]], Scalar]] = {
     "integer_pow": _integer_pow,
     "square": _square,
     "clamp": _clamp,
+    "round": _round,
 }

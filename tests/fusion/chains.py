@@ -54,6 +54,7 @@ class RandomChain:
         dtype: of the arrays.
         arrays: the arrays, in float64.
         tensors: a tensor for each pattern; the chain uses its pattern only.
+        counts: the number of stored entries of each, without the dense level behind; a prime.
         steps: the value's name, the operation's text, and the operation.
         results: the names of the results.
         heads: the arrays that have a leading axis of heads, over which `f` is mapped; None if it is not.
@@ -65,6 +66,7 @@ class RandomChain:
     smooth: bool
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     tensors: list[SparseTensor] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     steps: list[tuple[str, str, Step]] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     heads: frozenset[str] | None = None
@@ -116,6 +118,7 @@ class _Draw:
         self.made = RandomChain(seed, dtype, dtype == "bfloat16" or self.chance(0.4))
         self.letters: list[str] = []
         self.values: list[Made] = []
+        self.reads: list[tuple[str, ...]] = []
 
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
@@ -130,15 +133,19 @@ class _Draw:
         count = int(self.rng.integers(2, 9))
         while len(self.made.steps) < count:
             self.step()
-        read = {name for step in self.reads for name in step}
-        self.made.results = [v.name for v in self.values if v.name not in read][-3:]
-        if self.chance(0.15):
-            self.made.results = list(dict.fromkeys([*self.made.results, self.pick(self.values).name]))
+        self.choose_results()
         if not any("h" in letters for letters in self.letters) and self.chance(0.3):
             self.map_heads()
         return self.made
 
-    reads: list[tuple[str, ...]]
+    def choose_results(self) -> None:
+        """Return what nothing reads, or what is dense of it, and now and then something else."""
+        read = {name for names in self.reads for name in names}
+        dense = bool(self.values_of(False)) and self.chance(0.5)
+        self.made.results = [v.name for v in self.values if v.name not in read and not (dense and v.on is not None)][-3:]
+        self.made.results = self.made.results or [self.values_of(False)[-1].name]
+        if self.chance(0.15):
+            self.made.results = list(dict.fromkeys([*self.made.results, self.pick(self.values).name]))
 
     def pattern(self) -> None:
         """Add a pattern: of the same index variables as the first, mostly."""
@@ -151,8 +158,8 @@ class _Draw:
             pattern, letters = pattern.extended([self.sizes["h"]]), letters + "h"
         tensor = SparseTensor(jnp.zeros(pattern.nse, jnp.float32), pattern)
         self.made.tensors.append(tensor.dynamic(tensor.nse) if self.chance(0.2) else tensor)
+        self.made.counts.append(nse)
         self.letters.append(letters)
-        self.reads = []
 
     def array(self, letters: str) -> Made:
         """A dense operand: one that is there, mostly new."""

@@ -14,12 +14,13 @@ from jsparse import _compat
 from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.sharing import shared_loops
 from jsparse.primitives.chain.drafts import ChainError, UnusedConditionError
+from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import chain_of
-from jsparse.primitives.chain.expand import flattened
+from jsparse.primitives.chain.expand import COMPOSED, flattened
 
 __all__ = ["Step", "groups", "refusal", "run_groups"]
 
-STARTS = ("jsparse_einsum", "jsparse_softmax", "jsparse_logsumexp")
+STARTS = ("jsparse_einsum", *COMPOSED)
 """The operations that a group begins with, and that make it worth a kernel."""
 
 
@@ -110,7 +111,8 @@ class _Grouping:
         behind: list[Any] = []  # conditions at the end that nothing in the group selects by
         while self.group and refusal(self.step(self.group, (*behind, *rest), True, "").closed) is not None:
             behind.insert(0, self.group.pop())
-        worth = len(self.group) > 1 and any(e.primitive.name in STARTS for e in self.group)
+        names = [e.primitive.name for e in self.group]
+        worth = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
         if self.group:
             self.found.append(self.step(self.group, (*behind, *rest), worth, reason))
         self.found += [self.step([equation], None, False, "") for equation in behind]

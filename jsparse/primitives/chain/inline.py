@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.scalar import Let, Local, Scalar, accesses_of, replaced
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import Draft, Drafts, UnusedConditionError, node_of
@@ -84,14 +85,21 @@ def _reads(reader: Draft, draft: Draft) -> bool:
 
 
 def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
-    """Whether the reader computes at the same points, in a dtype of the same kind, and reads the element there.
+    """Whether the reader computes at the same points, in a dtype that loses nothing, and reads the element there.
 
     A statement that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
     """
     alike = all(access == draft.access for access in accesses_of(reader.value) if access.tensor == draft.tensor)
-    kinds = {np.dtype(x).kind for x in (draft.dtype, reader.dtype) if x != "bool" and x != "bfloat16"}
     walked = set(draft.walks).issubset(reader.walks)
-    return alike and walked and len(kinds) <= 1 and points(drafts, draft) == points(drafts, reader)
+    return alike and walked and _keeps(draft.dtype, reader.dtype) and points(drafts, draft) == points(drafts, reader)
+
+
+def _keeps(first: str, second: str) -> bool:
+    """Whether arithmetic in the second dtype keeps what is computed in the first. Conditions have no dtype."""
+    if "bool" in (first, second):
+        return True
+    a, b = (np.dtype(accumulator(x)) for x in (first, second))
+    return a.kind == b.kind and a.itemsize <= b.itemsize
 
 
 def _put(value: Scalar, draft: Draft) -> Scalar:
