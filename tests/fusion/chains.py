@@ -54,7 +54,7 @@ class RandomChain:
         dtype: of the arrays.
         arrays: the arrays, in float64.
         tensors: a tensor for each pattern; the chain uses its pattern only.
-        counts: the number of stored entries of each, without the dense level behind; a prime.
+        counts: the number of stored entries of each, without the dense level behind: a prime that no size has.
         steps: the value's name, the operation's text, and the operation.
         results: the names of the results.
         heads: the arrays that have a leading axis of heads, over which `f` is mapped; None if it is not.
@@ -114,6 +114,8 @@ class _Draw:
     def __init__(self, seed: tuple[int, int]) -> None:
         self.rng = np.random.default_rng(seed)
         self.sizes = {v: int(self.rng.integers(*ends)) for v, ends in SIZES.items()}
+        if self.chance(0.15):
+            self.sizes[self.pick("jdeh")] = 1
         dtype = self.pick(("float32", "float32", "float64", "bfloat16"))
         self.made = RandomChain(seed, dtype, dtype == "bfloat16" or self.chance(0.4))
         self.letters: list[str] = []
@@ -152,13 +154,14 @@ class _Draw:
         letters = self.letters[0].replace("h", "") if self.letters and self.chance(0.8) else self.pick(("ij",) * 4 + ("ijk",))
         format = self.pick(MATRICES if len(letters) == 2 else TREES)
         shape, nse = [self.sizes[v] for v in letters], self.pick(PRIMES)
+        nse = nse if nse < np.prod(shape) else int(np.prod(shape))
         flat = np.sort(self.rng.choice(int(np.prod(shape)), nse, replace=False))
         pattern = Pattern.from_coordinates(np.stack(np.unravel_index(flat, shape)), shape, format)[0]
         if self.letters[:1] == [letters + "h"] or (not self.letters and self.chance(0.25)):
             pattern, letters = pattern.extended([self.sizes["h"]]), letters + "h"
         tensor = SparseTensor(jnp.zeros(pattern.nse, jnp.float32), pattern)
         self.made.tensors.append(tensor.dynamic(tensor.nse) if self.chance(0.2) else tensor)
-        self.made.counts.append(nse)
+        self.made.counts += [nse] if nse in PRIMES else []
         self.letters.append(letters)
 
     def array(self, letters: str) -> Made:

@@ -294,6 +294,38 @@ def test_an_overflowed_tensor_gives_nan():
     assert np.isnan(fuse(jax.jit(f))(x, y)).all()
 
 
+def test_only_what_uses_an_overflowed_tensor_is_nan():
+    def f(x, z, y):
+        A = jsparse.asarray(x, nse=4, format="csr", dynamic=True)
+        B = jsparse.asarray(z, nse=60, format="csr", dynamic=True)
+        counts = A.map(lambda a: jnp.where(a > 0, 1.0, 0.0)).sum(1)
+        return (A * 2) @ y, jsparse.sigmoid(B) @ y, counts, (B * 2).sum(1) + counts, B.map(jnp.sign).sum(1)
+
+    operands = jnp.asarray(DENSE_VALUES), jnp.asarray(DENSE_VALUES), normal(N, 3)
+    for a, b in zip(jax.jit(fuse(f))(*operands), jax.jit(f)(*operands), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+        assert np.isnan(a).all() or not np.isnan(a).any()
+
+
+def test_padding_is_what_operations_give():
+    """A raw operation on values computes padding, too: results and sums of them are the same in a chain."""
+    A = SparseTensor(VALUES, P).dynamic(P.nse + 5)
+    x, target = normal(M), normal(A.nse)
+
+    def f(values, x, target):
+        B = jsparse.einsum("ij,i->ij", A.with_values(values), x)
+        raw, heads = jnp.exp(B.values), jnp.stack([B.values, 2 * B.values])
+        both = jax.vmap(lambda v, s: A.with_values(v).map(lambda a, s: jnp.cos(a * s), s).values, (0, 0))
+        moved = both(heads, jnp.stack([B.sum(), B.sum() * 2]))
+        total = ((B.values - target) ** 2).mean()
+        return raw, raw.sum(), total, B.values * 2 + jnp.sin(B.values), A.with_values(raw).sum(1), moved
+
+    operands = (A.values, x, target)
+    close(fuse(f)(*operands), f(*operands))
+    found = jax.grad(lambda *o: fuse(f)(*o)[2], (0, 1, 2))(*operands)
+    close(found, jax.grad(lambda *o: f(*o)[2], (0, 1, 2))(*operands))
+
+
 def test_functions_without_chains_run_as_before():
     def f(x, n):
         return {"sum": jnp.sort(x).cumsum(), "n": n + 1, "x": x}, jnp.sin(x)

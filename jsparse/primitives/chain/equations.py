@@ -14,6 +14,7 @@ from jsparse.compiler.scalar import Apply, Number, Scalar
 from jsparse.compiler.statement import product_statement
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read
+from jsparse.primitives.chain.padding import vanishes
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import scalar_of
@@ -61,7 +62,7 @@ def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...],
     return View(tensor, home, tuple(axes), shape)
 
 
-def _add(drafts: Drafts, equation: Any, nodes: tuple[Node | None, ...], make: Callable[[Access], Draft]) -> Value:
+def _add(drafts: Drafts, equation: Any, nodes: tuple[Node | None, ...], make: Callable[[Access], Draft]) -> View:
     (out,) = equation.outvars
     _check_written(out.aval.dtype)
     name = drafts.fresh()
@@ -109,7 +110,10 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
         own = tuple(node for node in target if node is not None)
         return Draft(access.tensor, own, value, dtypes[0], spec.semiring.add, walks)
 
-    return [_add(drafts, equation, target, make)]
+    found = _add(drafts, equation, target, make)
+    if spec.result.on is not None:
+        drafts.zeros.add(found.tensor)
+    return [found]
 
 
 def _read(drafts: Drafts, value: Value, nodes: tuple[Node | None, ...]) -> Access:
@@ -143,10 +147,14 @@ def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Se
 def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
     """One statement, like an elementwise operation. In a kernel padding is not visited."""
     function = equation.params["function"]
-    return [_pointwise(drafts, equation, function.jaxpr, operands[: function.arity])]
+    found = _pointwise(drafts, equation, function.jaxpr, operands[: function.arity])
+    if equation.params["padding"] is not None:
+        drafts.maps.add(found.tensor)
+        drafts.zeros.add(found.tensor)
+    return [found]
 
 
-def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Value]) -> Value:
+def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Value]) -> View:
     (out,) = equation.outvars
     shape = out.aval.shape
     _check_arithmetic(closed, out.aval.dtype)
@@ -167,7 +175,10 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
         raise ChainError(value)
     own = tuple(node for node in nodes if node is not None)
     dtype = out.aval.dtype.name
-    return _add(drafts, equation, nodes, lambda a: Draft(a.tensor, own, value, dtype))
+    found = _add(drafts, equation, nodes, lambda a: Draft(a.tensor, own, value, dtype))
+    if vanishes(value, drafts.zeros):
+        drafts.zeros.add(found.tensor)
+    return found
 
 
 def _check_arithmetic(closed: Any, result: np.dtype) -> None:

@@ -21,7 +21,7 @@ from jsparse.primitives.chain.expand import COMPOSED, flattened
 __all__ = ["Step", "groups", "refusal", "run_groups"]
 
 STARTS = ("jsparse_einsum", *COMPOSED)
-"""The operations that a group begins with, and that make it worth a kernel."""
+"""The operations that make a group worth a kernel. It begins with one of them, or with a function of entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Grouping:
     def take(self, equation: Any, rest: Sequence[Any]) -> None:
         """Add an equation to the group, or run it before the group, or end the group."""
         needs_group = not self.made.isdisjoint(v for v in equation.invars if not isinstance(v, _compat.Literal))
-        if not self.group and equation.primitive.name not in STARTS:
+        if not self.group and equation.primitive.name not in (*STARTS, "jsparse_map"):
             self.found.append(self.step([equation], None, False, ""))
             return
         trial = self.step([*self.group, equation], None, True, "").closed
@@ -112,7 +112,8 @@ class _Grouping:
         while self.group and refusal(self.step(self.group, (*behind, *rest), True, "").closed) is not None:
             behind.insert(0, self.group.pop())
         names = [e.primitive.name for e in self.group]
-        worth = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
+        several = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
+        worth = several and any(name in STARTS for name in names)
         if self.group:
             self.found.append(self.step(self.group, (*behind, *rest), worth, reason))
         self.found += [self.step([equation], None, False, "") for equation in behind]
