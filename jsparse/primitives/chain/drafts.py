@@ -85,13 +85,17 @@ class Drafts:
         variables: the index variables.
         walks: the patterns that are walked.
         statements: the statements, in order.
-        operands: operand name → what is passed for it, and its shape without axes of size 1 and its dtype.
+        operand_nodes: operand name → the nodes of each access to it.
+        zeros: the tensors with 0 in the padding of dynamic patterns, as the operations compute them.
+        maps: the tensors that are functions of the entries of a dynamic pattern.
     """
 
     variables: Variables = field(default_factory=Variables)
     walks: list[Walk] = field(default_factory=list)
     statements: list[Draft] = field(default_factory=list)
     operand_nodes: dict[str, list[tuple[Node, ...]]] = field(default_factory=dict)
+    zeros: set[str] = field(default_factory=set)
+    maps: set[str] = field(default_factory=set)
 
     def fresh(self) -> str:
         """A name for a new tensor."""

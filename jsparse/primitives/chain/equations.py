@@ -8,16 +8,19 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
+from jsparse import _compat
+from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
 from jsparse.compiler.scalar import Apply, Number, Scalar
 from jsparse.compiler.statement import product_statement
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read
+from jsparse.primitives.chain.padding import vanishes
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
 from jsparse.primitives.spec import Spec, Term
 
-__all__ = ["Value", "draft_equation", "view_of"]
+__all__ = ["VIEWS", "Value", "draft_equation", "view_of"]
 
 Value: TypeAlias = View | Number
 Rule: TypeAlias = Callable[[Drafts, Any, Sequence[Value]], Sequence[Value]]
@@ -29,7 +32,25 @@ def draft_equation(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> 
     rule = RULES.get(name) or (_elementwise if name in ELEMENTWISE else None)
     if rule is None:
         raise ChainError(f"'{name}' is no operation of kernels")
+    for v in (*equation.invars, *equation.outvars):
+        _check_array(v.aval)
     return rule(drafts, equation, operands)
+
+
+def _check_array(aval: Any) -> None:
+    dtype = aval.dtype.name
+    if dtype not in DTYPES:
+        raise ChainError(f"kernels have no {dtype}")
+    if is_complex(dtype):
+        raise ChainError("complex numbers are computed in parts")
+    if 0 in aval.shape:
+        raise ChainError("an array is empty")
+
+
+def _check_written(dtype: np.dtype) -> None:
+    """Raise ChainError for integers that wrap at every operation, since a chain rounds its results only."""
+    if dtype.kind in "iu" and accumulator(dtype.name) != dtype.name:
+        raise ChainError(f"{dtype} wraps at every operation")
 
 
 def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...], is_operand: bool = False) -> View:
@@ -41,8 +62,9 @@ def view_of(tensor: str, nodes: tuple[Node | None, ...], shape: tuple[int, ...],
     return View(tensor, home, tuple(axes), shape)
 
 
-def _add(drafts: Drafts, equation: Any, nodes: tuple[Node | None, ...], make: Callable[[Access], Draft]) -> Value:
+def _add(drafts: Drafts, equation: Any, nodes: tuple[Node | None, ...], make: Callable[[Access], Draft]) -> View:
     (out,) = equation.outvars
+    _check_written(out.aval.dtype)
     name = drafts.fresh()
     kept = tuple(node for node in nodes if node is not None)
     drafts.statements.append(make(Access(name, tuple(map(str, kept)))))
@@ -54,8 +76,8 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     spec: Spec = equation.params["spec"]
     if spec.mask is not None or spec.schedule is not None:
         raise ChainError("a product under a condition, or with a schedule, has a kernel of its own")
-    if any(jax.numpy.issubdtype(x.aval.dtype, np.complexfloating) for x in (*equation.invars, *equation.outvars)):
-        raise ChainError("complex numbers are computed in parts")
+    if equation.outvars[0].aval.dtype == np.bool_:
+        raise ChainError("a sum of bools is no condition")
     sizes = dict(spec.sizes)
     nodes = {v: drafts.variables.new(size) for v, size in spec.sizes}
     drafts.variables.separate(node for v, node in nodes.items() if sizes[v] > 1)
@@ -77,6 +99,7 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
         levels = tuple(nodes[v] for v in spec.walks[term.on].indices)
         return (*before, drafts.variables.new(size, Slots(walks[term.on], levels, behind)))
 
+    _check_numbers(drafts, operands[: len(spec.factors)])
     factors = [_read(drafts, x, of(term)) for x, term in zip(operands, spec.factors, strict=False)]
     target = of(spec.result)
     dtypes = [x.aval.dtype.name for x in (*equation.outvars, *equation.invars[: len(factors)])]
@@ -87,13 +110,23 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
         own = tuple(node for node in target if node is not None)
         return Draft(access.tensor, own, value, dtypes[0], spec.semiring.add, walks)
 
-    return [_add(drafts, equation, target, make)]
+    found = _add(drafts, equation, target, make)
+    if spec.result.on is not None:
+        drafts.zeros.add(found.tensor)
+    return [found]
 
 
 def _read(drafts: Drafts, value: Value, nodes: tuple[Node | None, ...]) -> Access:
     if not isinstance(value, View):
         raise ChainError("a product has a literal factor")
     return read(drafts, value, nodes)
+
+
+def _check_numbers(drafts: Drafts, values: Sequence[Value]) -> None:
+    """Raise ChainError if a condition that the chain computes is multiplied or summed."""
+    conditions = {draft.tensor for draft in drafts.statements if draft.dtype == "bool"}
+    if any(isinstance(x, View) and x.tensor in conditions for x in values):
+        raise ChainError("conditions are multiplied or summed")
 
 
 def _split(items: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
@@ -114,12 +147,17 @@ def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Se
 def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
     """One statement, like an elementwise operation. In a kernel padding is not visited."""
     function = equation.params["function"]
-    return [_pointwise(drafts, equation, function.jaxpr, operands[: function.arity])]
+    found = _pointwise(drafts, equation, function.jaxpr, operands[: function.arity])
+    if equation.params["padding"] is not None:
+        drafts.maps.add(found.tensor)
+        drafts.zeros.add(found.tensor)
+    return [found]
 
 
-def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Value]) -> Value:
+def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Value]) -> View:
     (out,) = equation.outvars
     shape = out.aval.shape
+    _check_arithmetic(closed, out.aval.dtype)
     views = [x for x in operands if isinstance(x, View)]
     nodes = tuple(_axis(drafts, views, n, size) for n, size in enumerate(shape))
     drafts.variables.separate(node for node in nodes if node is not None)
@@ -135,7 +173,39 @@ def _pointwise(drafts: Drafts, equation: Any, closed: Any, operands: Sequence[Va
         raise ChainError(value.reason)
     own = tuple(node for node in nodes if node is not None)
     dtype = out.aval.dtype.name
-    return _add(drafts, equation, nodes, lambda a: Draft(a.tensor, own, value, dtype))
+    found = _add(drafts, equation, nodes, lambda a: Draft(a.tensor, own, value, dtype))
+    if vanishes(value, drafts.zeros):
+        drafts.zeros.add(found.tensor)
+    return found
+
+
+def _check_arithmetic(closed: Any, result: np.dtype) -> None:
+    """Raise ChainError unless all numbers of a function can have the dtype of a statement's arithmetic.
+
+    That is the widest dtype of what the statement reads and writes. A condition may become part of any statement.
+    """
+    ends = {v.aval.dtype for v in closed.jaxpr.invars} | {result}
+    numbers = {dtype for dtype in _dtypes(closed.jaxpr, [True] * len(closed.in_avals)) | ends if dtype != np.bool_}
+    floats = {dtype for dtype in numbers if jax.numpy.issubdtype(dtype, np.floating)}
+    if floats and (numbers - floats or {accumulator(x.name) for x in floats} - {accumulator(x.name) for x in ends}):
+        raise ChainError(f"a function computes in {', '.join(sorted(x.name for x in numbers))}")
+    if numbers - floats and (len(numbers) > 1 or result == np.bool_):
+        raise ChainError("integers are compared, or converted")
+
+
+def _dtypes(jaxpr: Any, varies: Sequence[bool]) -> set[Any]:
+    """The dtypes of all that a jaxpr computes from the arguments that vary; others are numbers."""
+    varying = {v for v, is_varying in zip(jaxpr.invars, varies, strict=True) if is_varying}
+    found = {v.aval.dtype for v in varying}
+    for equation in jaxpr.eqns:
+        given = [not isinstance(v, _compat.Literal) and v in varying for v in equation.invars]
+        if any(given):
+            varying.update(equation.outvars)
+            found |= {v.aval.dtype for v in equation.outvars}
+            for inner in _compat.jaxprs_in(equation.params):
+                own = _compat.closed(inner).jaxpr
+                found |= _dtypes(own, given if len(own.invars) == len(given) else [True] * len(own.invars))
+    return found
 
 
 def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node | None:
@@ -192,6 +262,7 @@ def _reduction(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
     (out,) = equation.outvars
     if not isinstance(x, View) or any(axis is None and size > 1 for axis, size in zip(x.axes, x.shape, strict=True)):
         raise ChainError("repeated elements are reduced")
+    _check_numbers(drafts, operands)
     nodes = tuple(_axis(drafts, [x], n, size) for n, size in enumerate(x.shape))
     drafts.variables.separate(node for node in nodes if node is not None)
     value = read(drafts, x, nodes)
@@ -208,6 +279,7 @@ def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[V
     x, y = operands
     if not (isinstance(x, View) and isinstance(y, View)):
         raise ChainError("a product has a literal factor")
+    _check_numbers(drafts, operands)
     new = drafts.variables.new
     of_x: list[Node | None] = [new(size) if size > 1 else None for size in x.shape]
     of_y: list[Node | None] = [new(size) if size > 1 else None for size in y.shape]
@@ -222,10 +294,7 @@ def _dot(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[V
     return [_add(drafts, equation, target, lambda a: Draft(a.tensor, own, Apply("*", factors), dtype))]
 
 
-RULES: dict[str, Rule] = {
-    "jsparse_einsum": _einsum,
-    "jsparse_map": _map,
-    "add_any": _elementwise,
+VIEWS: dict[str, Rule] = {
     "name": _same,
     "copy": _same,
     "copy_p": _same,
@@ -236,6 +305,14 @@ RULES: dict[str, Rule] = {
     "squeeze": _reshape,
     "expand_dims": _reshape,
     "transpose": _transpose,
+}
+"""The primitives that compute nothing."""
+
+RULES: dict[str, Rule] = {
+    **VIEWS,
+    "jsparse_einsum": _einsum,
+    "jsparse_map": _map,
+    "add_any": _elementwise,
     "reduce_sum": _reduction,
     "reduce_max": _reduction,
     "reduce_min": _reduction,

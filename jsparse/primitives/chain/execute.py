@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.memo import remembered
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.timing import stage
@@ -51,19 +53,43 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
             index += checked(own, walk.pattern)
     shapes = [(shape, np.dtype(t.dtype)) for shape, t in zip(chain.shapes, chain.problem.results, strict=True)]
     call = _call(chain, config.backend)
-    found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), _overflowed(chain, operands))
+    flags = _overflowed(chain, operands)
+    origins = [frozenset(flags) & own for own in _origins(chain.problem)]
+    alike = all(own == frozenset(flags) for own in origins)
+    invalid = _any(flags, flags) if alike and flags else None
+    found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), invalid)
+    if not alike:
+        found = [_poisoned(x, _any(flags, own)) if own else x for x, own in zip(found, origins, strict=True)]
     return [_placed(result, found, operands) for result in chain.results]
 
 
-def _overflowed(chain: Chain, operands: Any) -> Any:
-    """Whether a dynamic pattern overflowed; None if none can."""
-    flags = []
-    for walk, numbers in zip(chain.walks, chain.index, strict=True):
+def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:
+    """Of the dynamic patterns that may overflow, whether they did."""
+    flags = {}
+    for number, (walk, arrays) in enumerate(zip(chain.walks, chain.index, strict=True)):
         limit = walk.pattern.limit if isinstance(walk.pattern, DynamicType) else None
         if limit is not None:
             last, capacity = limit
-            flags.append(jnp.any(operands[numbers[last]][..., -1] > capacity))
-    return reduce(or_, flags) if flags else None
+            flags[number] = jnp.any(operands[arrays[last]][..., -1] > capacity)
+    return flags
+
+
+def _origins(problem: Problem) -> list[frozenset[int]]:
+    """The patterns that each result is computed from, directly or by other statements."""
+    found: dict[str, frozenset[int]] = {}
+    for statement in problem.statements:
+        own = (found.get(access.tensor, frozenset()) for access in statement.reads)
+        found[statement.target.tensor] = frozenset(statement.patterns).union(*own)
+    return [found[t.name] for t in problem.results]
+
+
+def _any(flags: dict[int, Any], chosen: Iterable[int]) -> Any:
+    return reduce(or_, (flags[n] for n in sorted(chosen)))
+
+
+def _poisoned(x: Any, invalid: Any) -> Any:
+    """NaN everywhere if a pattern overflowed; x itself if its dtype has no NaN."""
+    return jnp.where(invalid, jnp.asarray(jnp.nan, x.dtype), x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def _placed(result: Result, found: list[Any], operands: Any) -> Any:

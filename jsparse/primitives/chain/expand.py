@@ -12,7 +12,7 @@ from jsparse import _compat
 from jsparse.base.memo import remembered
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax
 
-__all__ = ["expanded", "flattened"]
+__all__ = ["COMPOSED", "expanded", "flattened"]
 
 CALLS = ("jit", "pjit", "closed_call", "core_call")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")

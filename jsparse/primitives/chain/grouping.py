@@ -1,7 +1,8 @@
 """Grouping: which equations of a jaxpr become one kernel.
 
-Equations are taken in their order, and a group grows as long as it is a chain whose statements share loops. An equation
-that cannot be part of it, and that needs nothing of the group, runs before; one that does ends the group.
+Equations are taken in their order, and a group grows by each that leaves it a chain whose statements share loops. An
+equation that cannot be part of it runs before the group, if it needs nothing of it, else after it, with all that needs
+the equation. These are grouped next.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from jsparse import _compat
 from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.sharing import shared_loops
 from jsparse.primitives.chain.drafts import ChainError
+from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import chain_of
-from jsparse.primitives.chain.expand import flattened
+from jsparse.primitives.chain.expand import COMPOSED, flattened
 
 __all__ = ["Step", "groups", "refusal", "run_groups"]
 
-STARTS = ("jsparse_einsum", "jsparse_softmax", "jsparse_logsumexp")
-"""The operations that a group begins with, and that make it worth a kernel."""
+STARTS = ("jsparse_einsum", *COMPOSED)
+"""The operations that make a group worth a kernel. It begins with one of them, or with a function of entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,49 +81,60 @@ def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequenc
 class _Grouping:
     jaxpr: Any
     found: list[Step] = field(default_factory=list)
-    group: list[Any] = field(default_factory=list)
-    made: set[Any] = field(default_factory=set)  # what the group computes
 
     def steps(self) -> list[Step]:
-        for number, equation in enumerate(self.jaxpr.eqns):
-            self.take(equation, self.jaxpr.eqns[number + 1 :])
-        self.end((), "")
+        left = list(self.jaxpr.eqns)
+        while left:
+            left = self.round(left)
         return self.found
 
-    def take(self, equation: Any, rest: Sequence[Any]) -> None:
-        """Add an equation to the group, or run it before the group, or end the group."""
-        needs_group = not self.made.isdisjoint(v for v in equation.invars if not isinstance(v, _compat.Literal))
-        if not self.group and equation.primitive.name not in STARTS:
-            self.found.append(self.step([equation], None, False, ""))
-            return
-        reason = refusal(self.step([*self.group, equation], None, True, "").closed)
-        if reason is None and (needs_group or not self.group or equation.primitive.name in STARTS):
-            self.group.append(equation)
-            self.made.update(equation.outvars)
-        elif not needs_group:
-            self.found.append(self.step([equation], None, False, ""))
-        else:
-            self.end((equation, *rest), reason or "")
-            self.take(equation, rest)
+    def round(self, equations: Sequence[Any]) -> list[Any]:
+        """Emit the equations up to the end of one group. Returns those that run after it."""
+        group: list[Any] = []
+        after: list[Any] = []
+        made, late, reason = set[Any](), set[Any](), ""
+        for equation in equations:
+            reads = {v for v in equation.invars if not isinstance(v, _compat.Literal)}
+            starts = equation.primitive.name in STARTS
+            belongs = made & reads if group else equation.primitive.name == "jsparse_map"
+            refused = "" if late & reads else None
+            if refused is None and (starts or belongs):
+                refused = refusal(self.trial([*group, equation]))
+                if refused is None:
+                    group.append(equation)
+                    made.update(equation.outvars)
+                    continue
+            if refused is None or not group:
+                self.emit([equation], False, "")
+                continue
+            after.append(equation)
+            late.update(equation.outvars)
+            reason = reason or refused
+        if group:
+            names = [e.primitive.name for e in group]
+            several = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
+            self.emit(group, several and any(name in STARTS for name in names), reason)
+        return after
 
-    def end(self, rest: Sequence[Any], reason: str) -> None:
-        """Emit the group."""
-        worth = len(self.group) > 1 and any(e.primitive.name in STARTS for e in self.group)
-        if self.group:
-            self.found.append(self.step(self.group, rest, worth, reason))
-        self.group, self.made = [], set()
+    def trial(self, equations: Sequence[Any]) -> Any:
+        """The jaxpr of equations whose results are what none of them reads."""
+        inside = {v for e in equations for v in e.invars if not isinstance(v, _compat.Literal)}
+        return self.closed(equations, lambda v: v not in inside)[0]
 
-    def step(self, equations: Sequence[Any], rest: Sequence[Any] | None, is_fused: bool, reason: str) -> Step:
-        """The equations as a step. Its results are what `rest` or the jaxpr's results need; all of them, without it."""
+    def emit(self, equations: Sequence[Any], is_fused: bool, reason: str) -> None:
+        """Add a step. Its results are what other equations or the jaxpr's results need."""
+        own = {id(e) for e in equations}
+        used = {v for e in self.jaxpr.eqns if id(e) not in own for v in e.invars if not isinstance(v, _compat.Literal)}
+        used.update(v for v in self.jaxpr.outvars if not isinstance(v, _compat.Literal))
+        closed, invars, outvars = self.closed(equations, lambda v: v in used)
+        self.found.append(Step(closed, invars, outvars, is_fused, reason))
+
+    def closed(
+        self, equations: Sequence[Any], is_result: Callable[[Any], bool]
+    ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+        """The closed jaxpr of equations, and the variables that it takes and gives."""
         computed = dict.fromkeys(v for e in equations for v in e.outvars)
         read = (v for e in equations for v in e.invars if not isinstance(v, _compat.Literal))
         invars = tuple(dict.fromkeys(v for v in read if v not in computed))
-        if rest is None:
-            inside = {v for e in equations for v in e.invars if not isinstance(v, _compat.Literal)}
-            outvars = tuple(v for v in computed if v not in inside or not is_fused)
-        else:
-            later = {v for e in rest for v in e.invars if not isinstance(v, _compat.Literal)}
-            later.update(v for v in self.jaxpr.outvars if not isinstance(v, _compat.Literal))
-            outvars = tuple(v for v in computed if v in later)
-        closed = _compat.sub_jaxpr(self.jaxpr, equations, invars, outvars)
-        return Step(closed, invars, outvars, is_fused, reason)
+        outvars = tuple(v for v in computed if is_result(v))
+        return _compat.sub_jaxpr(self.jaxpr, equations, invars, outvars), invars, outvars

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.scalar import Apply, Let, Local, Scalar, accesses_of, factors_of, product_of, replaced
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import Draft, Drafts, node_of
@@ -80,10 +81,12 @@ def _reads(reader: Draft, draft: Draft) -> bool:
 
 
 def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
-    """Whether the reader computes at the same points, in a dtype of the same kind, and reads the element there."""
+    """Whether the reader computes at the same points, in a dtype that loses nothing, and reads the element there.
+
+    A statement that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
+    """
     alike = all(access == draft.access for access in accesses_of(reader.value) if access.tensor == draft.tensor)
-    kinds = {np.dtype(x).kind for x in (draft.dtype, reader.dtype) if x != "bool" and x != "bfloat16"}
-    if not alike or len(kinds) > 1:
+    if not (alike and set(draft.walks).issubset(reader.walks) and _keeps(draft.dtype, reader.dtype)):
         return False
     # Of a product the scheduler takes factors out of the sum, and multiplies no factor anew for each term.
     both = reader.add == "+" and _is_product(draft.value) and _is_product(reader.value)
@@ -93,6 +96,14 @@ def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
 def _is_product(value: Scalar) -> bool:
     is_product = isinstance(value, Apply) and value.operation == "*"
     return isinstance(value, Access) or (is_product and factors_of(value) is not None)
+
+
+def _keeps(first: str, second: str) -> bool:
+    """Whether arithmetic in the second dtype keeps what is computed in the first. Conditions have no dtype."""
+    if "bool" in (first, second):
+        return True
+    a, b = (np.dtype(accumulator(x)) for x in (first, second))
+    return a.kind == b.kind and a.itemsize <= b.itemsize
 
 
 def _put(value: Scalar, draft: Draft) -> Scalar:

@@ -18,6 +18,7 @@ from jsparse.notation import Access, IndexVar
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, node_of
 from jsparse.primitives.chain.equations import Value, draft_equation, view_of
 from jsparse.primitives.chain.inline import inlined
+from jsparse.primitives.chain.padding import check_padding
 from jsparse.primitives.chain.variables import Node
 from jsparse.primitives.spec import PatternAccess
 
@@ -100,6 +101,7 @@ def _translated(jaxpr: Any) -> Chain:
     if len(views) < len(values):
         raise ChainError("a result is a number")
     written = list(dict.fromkeys(view.tensor for view in views if view.home is not None))
+    check_padding(drafts, drafts.statements, written)
     statements = inlined(drafts, written)
     if not statements:
         raise ChainError("nothing is computed")
