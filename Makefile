@@ -20,7 +20,7 @@ test: $(VENV)/installed-test,lint
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-long: $(VENV)/installed-test,lint
-	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/programs tests/compiler/test_assembly.py $(ARGS)
+	JSPARSE_TEST_LONG=1 $(BIN)/pytest -n $(JOBS) --dist worksteal tests/programs tests/fusion tests/compiler/test_assembly.py $(ARGS)
 
 # The tests that `make test` runs by unoptimised machine code.
 test-optimized: $(VENV)/installed-test,lint

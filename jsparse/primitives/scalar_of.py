@@ -18,9 +18,9 @@ __all__ = ["scalar_of"]
 SAME = {
     "add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min", "neg": "neg",
     "exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh",
-    "logistic": "logistic", "erf": "erf", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "abs": "abs", "sign": "sign",
-    "floor": "floor", "ceil": "ceil", "is_finite": "is_finite", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-    "pow": "pow", "and": "&", "or": "|", "not": "not",
+    "logistic": "logistic", "erf": "erf", "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "abs": "abs",
+    "sign": "sign", "floor": "floor", "ceil": "ceil", "is_finite": "is_finite", "eq": "==", "ne": "!=", "lt": "<",
+    "le": "<=", "pow": "pow", "and": "&", "or": "|", "not": "not",
 }  # fmt: skip
 SWAPPED = {"gt": "<", "ge": "<="}
 PASSED = {"copy", "copy_p", "stop_gradient", "broadcast_in_dim", "reshape", "squeeze", "name", "optimization_barrier"}

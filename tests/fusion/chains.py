@@ -144,14 +144,18 @@ class _Draw:
         """Return what nothing reads, or what is dense of it, and now and then something else."""
         read = {name for names in self.reads for name in names}
         dense = bool(self.values_of(False)) and self.chance(0.5)
-        self.made.results = [v.name for v in self.values if v.name not in read and not (dense and v.on is not None)][-3:]
+        self.made.results = [v.name for v in self.values if v.name not in read and not (dense and v.on is not None)][
+            -3:
+        ]
         self.made.results = self.made.results or [self.values_of(False)[-1].name]
         if self.chance(0.15):
             self.made.results = list(dict.fromkeys([*self.made.results, self.pick(self.values).name]))
 
     def pattern(self) -> None:
         """Add a pattern: of the same index variables as the first, mostly."""
-        letters = self.letters[0].replace("h", "") if self.letters and self.chance(0.8) else self.pick(("ij",) * 4 + ("ijk",))
+        letters = (
+            self.letters[0].replace("h", "") if self.letters and self.chance(0.8) else self.pick(("ij",) * 4 + ("ijk",))
+        )
         format = self.pick(MATRICES if len(letters) == 2 else TREES)
         shape, nse = [self.sizes[v] for v in letters], self.pick(PRIMES)
         nse = nse if nse < np.prod(shape) else int(np.prod(shape))
@@ -273,8 +277,14 @@ class _Draw:
         a = self.sparse()
         core, behind = a.letters.removesuffix("h"), "h" if "h" in a.letters else ""
         summed = core[-1] if self.chance(0.7) else core[0]
-        fitting = [v for v in self.values_of(False) if summed in v.letters and set(v.letters) <= {*summed, *behind, "d", "e"}]
-        x = self.pick(fitting) if fitting and self.chance(0.5) else self.array(summed + behind + self.pick(("", "d", "e")))
+        fitting = [
+            v for v in self.values_of(False) if summed in v.letters and set(v.letters) <= {*summed, *behind, "d", "e"}
+        ]
+        x = (
+            self.pick(fitting)
+            if fitting and self.chance(0.5)
+            else self.array(summed + behind + self.pick(("", "d", "e")))
+        )
         kept = core.replace(summed, "")
         target = kept + "".join(v for v in (behind + x.letters) if v != summed and v not in kept)
         target = "".join(dict.fromkeys(target))

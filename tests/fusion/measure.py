@@ -22,7 +22,7 @@ def check_close(found: Any, wanted: Any, exact: Any, dtype: str, text: str) -> N
     pairs = zip(*map(jax.tree.leaves, (found, wanted, exact)), strict=True)
     for number, leaves in enumerate(pairs):
         a, b, c = (np.asarray(x, np.float64) for x in leaves)
-        assert leaves[0].dtype == leaves[1].dtype and a.shape == b.shape, f"result {number} of {text}"
+        assert (leaves[0].dtype, a.shape) == (leaves[1].dtype, b.shape), f"result {number} of {text}"
         np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b), f"result {number} of {text}")
         finite = np.isfinite(b)
         a, b, c = a[finite], b[finite], c[finite]
@@ -45,7 +45,11 @@ def kernel_count(text: str) -> int:
 def arrays_of_entries(text: str, nses: Sequence[int]) -> list[str]:
     """The arrays in a compiled program with an element for each stored entry."""
     found = {match.group(0) for match in _SHAPE.finditer(text)}
-    return [x for x in found if any(int(n) % nse == 0 for n in x[x.index("[") + 1 : -1].split(",") for nse in nses if int(n))]
+    return [
+        x
+        for x in found
+        if any(int(n) % nse == 0 for n in x[x.index("[") + 1 : -1].split(",") for nse in nses if int(n))
+    ]
 
 
 def is_one_chain(f: Callable[..., Any], *operands: Any) -> bool:

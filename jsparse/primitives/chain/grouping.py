@@ -1,7 +1,8 @@
 """Grouping: which equations of a jaxpr become one kernel.
 
-Equations are taken in their order, and a group grows as long as it is a chain whose statements share loops. An equation
-that cannot be part of it, and that needs nothing of the group, runs before; one that does ends the group.
+Equations are taken in their order. Each joins the first group that stays a chain whose statements share loops, among
+those behind which all that it needs is there. Else it begins a group of its own at the end; an equation that no kernel
+begins with, and that needs nothing of any group, runs before all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ __all__ = ["Step", "groups", "refusal", "run_groups"]
 
 STARTS = ("jsparse_einsum", *COMPOSED)
 """The operations that make a group worth a kernel. It begins with one of them, or with a function of entries."""
+
+MOST = 4
+"""The number of groups that an equation tries to join: each trial translates the whole group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,59 +81,96 @@ def run_groups(closed: Any, operands: Sequence[Any], run: Callable[[Any, Sequenc
 
 
 @dataclass
+class _Group:
+    """Equations of one kernel, or one equation that is none.
+
+    Attributes:
+        equations: in their order.
+        is_open: whether others may join.
+        reason: why the first equation did not join that might have; "" if there is none.
+    """
+
+    equations: list[Any]
+    is_open: bool
+    reason: str = ""
+
+    @property
+    def made(self) -> set[Any]:
+        """The variables that it computes."""
+        return {v for e in self.equations for v in e.outvars}
+
+
+@dataclass
 class _Grouping:
+    """The groups so far, each of which needs results of those before it only."""
+
     jaxpr: Any
-    found: list[Step] = field(default_factory=list)
-    group: list[Any] = field(default_factory=list)
-    made: set[Any] = field(default_factory=set)  # what the group computes
+    groups: list[_Group] = field(default_factory=list)
 
     def steps(self) -> list[Step]:
-        for number, equation in enumerate(self.jaxpr.eqns):
-            self.take(equation, self.jaxpr.eqns[number + 1 :])
-        self.end((), "")
-        return self.found
+        before = [_Group([e], False) for e in self.jaxpr.eqns if not self.take(e)]
+        self.groups = [*before, *self.groups]
+        settled = [part for group in self.groups for part in self.settled(group)]
+        return [self.step(group, fused) for group, fused in settled]
 
-    def take(self, equation: Any, rest: Sequence[Any]) -> None:
-        """Add an equation to the group, or run it before the group, or end the group."""
-        needs_group = not self.made.isdisjoint(v for v in equation.invars if not isinstance(v, _compat.Literal))
-        if not self.group and equation.primitive.name not in (*STARTS, "jsparse_map"):
-            self.found.append(self.step([equation], None, False, ""))
-            return
-        trial = self.step([*self.group, equation], None, True, "").closed
-        reason = None if isinstance(chain_of(trial), UnusedConditionError) else refusal(trial)
-        if reason is None and (needs_group or not self.group or equation.primitive.name in STARTS):
-            self.group.append(equation)
-            self.made.update(equation.outvars)
-        elif not needs_group:
-            self.found.append(self.step([equation], None, False, ""))
-        else:
-            self.end((equation, *rest), reason or "")
-            self.take(equation, rest)
+    def take(self, equation: Any) -> bool:
+        """Add an equation to a group, or make one of it behind what it needs. False if it should run before them."""
+        if equation.effects:  # in their order, so none runs before the others
+            self.groups.append(_Group([equation], False))
+            return True
+        read = _read(equation)
+        needed = [n for n, group in enumerate(self.groups) if not group.made.isdisjoint(read)]
+        starts = equation.primitive.name in STARTS
+        if not (needed or starts or equation.primitive.name == "jsparse_map"):
+            return False
+        last = max(needed, default=0)
+        for group in [g for g in self.groups[last:] if g.is_open][:MOST] if needed or starts else ():
+            reason = self.refusal([*group.equations, equation])
+            if reason is None:
+                group.equations.append(equation)
+                return True
+            group.reason = group.reason or reason
+        can_start = (starts or equation.primitive.name == "jsparse_map") and self.refusal([equation]) is None
+        if can_start or needed:
+            self.groups.append(_Group([equation], can_start))
+        return can_start or bool(needed)
 
-    def end(self, rest: Sequence[Any], reason: str) -> None:
-        """Emit the group."""
-        behind: list[Any] = []  # conditions at the end that nothing in the group selects by
-        while self.group and refusal(self.step(self.group, (*behind, *rest), True, "").closed) is not None:
-            behind.insert(0, self.group.pop())
-        names = [e.primitive.name for e in self.group]
+    def refusal(self, equations: Sequence[Any]) -> str | None:
+        """Why equations are no chain; None if they are one, or become one by an operation that selects."""
+        inside = {v for e in equations for v in _read(e)}
+        closed = self.closed(equations, [v for e in equations for v in e.outvars if v not in inside])[0]
+        return None if isinstance(chain_of(closed), UnusedConditionError) else refusal(closed)
+
+    def settled(self, group: _Group) -> list[tuple[_Group, bool]]:
+        """A group as far as it is a chain, and equations behind it: conditions that nothing in it selects by, and what
+        shares no loops where others read it, too."""
+        behind: list[_Group] = []
+        while group.is_open and group.equations and refusal(self.closed(group.equations, self.results(group))[0]):
+            behind.insert(0, _Group([group.equations.pop()], False))
+        names = [e.primitive.name for e in group.equations]
         several = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
-        worth = several and any(name in STARTS for name in names)
-        if self.group:
-            self.found.append(self.step(self.group, (*behind, *rest), worth, reason))
-        self.found += [self.step([equation], None, False, "") for equation in behind]
-        self.group, self.made = [], set()
+        fused = group.is_open and several and any(name in STARTS for name in names)
+        return [*([(group, fused)] if names else []), *((other, False) for other in behind)]
 
-    def step(self, equations: Sequence[Any], rest: Sequence[Any] | None, is_fused: bool, reason: str) -> Step:
-        """The equations as a step. Its results are what `rest` or the jaxpr's results need; all of them, without it."""
-        computed = dict.fromkeys(v for e in equations for v in e.outvars)
-        read = (v for e in equations for v in e.invars if not isinstance(v, _compat.Literal))
-        invars = tuple(dict.fromkeys(v for v in read if v not in computed))
-        if rest is None:
-            inside = {v for e in equations for v in e.invars if not isinstance(v, _compat.Literal)}
-            outvars = tuple(v for v in computed if v not in inside or not is_fused)
-        else:
-            later = {v for e in rest for v in e.invars if not isinstance(v, _compat.Literal)}
-            later.update(v for v in self.jaxpr.outvars if not isinstance(v, _compat.Literal))
-            outvars = tuple(v for v in computed if v in later)
-        closed = _compat.sub_jaxpr(self.jaxpr, equations, invars, outvars)
-        return Step(closed, invars, outvars, is_fused, reason)
+    def results(self, group: _Group) -> list[Any]:
+        """What other equations, or the results of the jaxpr, need of a group."""
+        own = set(map(id, group.equations))
+        needed = {v for e in self.jaxpr.eqns if id(e) not in own for v in _read(e)}
+        needed.update(v for v in self.jaxpr.outvars if not isinstance(v, _compat.Literal))
+        return [v for e in group.equations for v in e.outvars if v in needed]
+
+    def closed(self, equations: Sequence[Any], outvars: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+        """The jaxpr of equations, and the variables that it takes."""
+        computed = {v for e in equations for v in e.outvars}
+        invars = tuple(dict.fromkeys(v for e in equations for v in _read(e) if v not in computed))
+        return _compat.sub_jaxpr(self.jaxpr, equations, invars, outvars), invars
+
+    def step(self, group: _Group, is_fused: bool) -> Step:
+        outvars = tuple(self.results(group))
+        closed, invars = self.closed(group.equations, outvars)
+        return Step(closed, invars, outvars, is_fused, group.reason if is_fused else "")
+
+
+def _read(equation: Any) -> list[Any]:
+    """The variables that an equation reads."""
+    return [v for v in equation.invars if not isinstance(v, _compat.Literal)]

@@ -16,7 +16,23 @@ from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts
 
 __all__ = ["check_padding", "vanishes"]
 
-AT_ZEROS = ("+", "-", "neg", "abs", "sign", "sqrt", "cbrt", "tanh", "erf", "expm1", "log1p", "floor", "ceil", "max", "min")
+AT_ZEROS = (
+    "+",
+    "-",
+    "neg",
+    "abs",
+    "sign",
+    "sqrt",
+    "cbrt",
+    "tanh",
+    "erf",
+    "expm1",
+    "log1p",
+    "floor",
+    "ceil",
+    "max",
+    "min",
+)
 """The operations that give 0 if all arguments are 0."""
 
 
@@ -40,7 +56,6 @@ def vanishes(value: Scalar, zeros: Collection[str]) -> bool:
             return all(vanishes(x, zeros) for x in arguments[1:])
         case Apply(operation=operation, arguments=arguments):
             return operation in AT_ZEROS and all(vanishes(x, zeros) for x in arguments)
-    return False
 
 
 def check_padding(drafts: Drafts, statements: Sequence[Draft], written: Collection[str]) -> None:
