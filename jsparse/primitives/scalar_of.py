@@ -118,6 +118,12 @@ class _Reader:
         if kind in _CALLS:
             called = next(equation.params[name] for name in _CALLED if name in equation.params)
             return self.read(_compat.closed(called), operands)
+        if (
+            kind == "convert_element_type"
+            and isinstance(operands[0], Number)
+            and _is_float(equation.outvars[0].aval.dtype)
+        ):
+            return [Number(float(np.asarray(operands[0].value, equation.outvars[0].aval.dtype)))]
         self.check(equation)
         if kind == "optimization_barrier":
             return operands

@@ -22,7 +22,7 @@ def check_close(found: Any, wanted: Any, exact: Any, dtype: str, text: str) -> N
     pairs = zip(*map(jax.tree.leaves, (found, wanted, exact)), strict=True)
     for number, leaves in enumerate(pairs):
         a, b, c = (np.asarray(x, np.float64) for x in leaves)
-        assert leaves[0].dtype == leaves[1].dtype and a.shape == b.shape, f"result {number} of {text}"
+        assert (leaves[0].dtype, a.shape) == (leaves[1].dtype, b.shape), f"result {number} of {text}"
         np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b), f"result {number} of {text}")
         finite = np.isfinite(b)
         a, b, c = a[finite], b[finite], c[finite]

@@ -1,0 +1,122 @@
+"""`fuse` of models against formulas on dense arrays, and the kernels that they become."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from fusion.measure import arrays_of_entries, compiled, is_one_chain, kernel_count
+from fusion.models import MODELS, attention, dense_attention
+from fusion.operands import MASK, SQUARE, SQUARE_MASK, D, M, P, close, masked_softmax, normal, squared
+
+import jsparse
+from jsparse.ops.fuse import fuse
+from jsparse.primitives.chain.grouping import groups
+
+
+@pytest.mark.semantics
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name):
+    f, dense, operands = MODELS[name]
+    g, every = fuse(f), tuple(range(len(operands)))
+    close(g(*operands), dense(*operands))
+    close(jax.jit(jax.grad(squared(g), every))(*operands), jax.grad(squared(dense), every)(*operands), 1e-4)
+    directions = tuple(normal(*x.shape, seed=9) for x in operands)
+    close(jax.jvp(g, operands, directions), jax.jvp(dense, operands, directions), 1e-4)
+
+
+@pytest.mark.parametrize("name", ["attention", "edge softmax", "row-normalised", "cross entropy"])
+def test_batches_of_models(name):
+    f, dense, operands = MODELS[name]
+    first = jnp.stack([operands[0], -operands[0], 2 * operands[0]])
+    axes = (0, *(None for _ in operands[1:]))
+    close(jax.vmap(fuse(f), axes)(first, *operands[1:]), jax.vmap(dense, axes)(first, *operands[1:]))
+    inside, outside = fuse(jax.vmap(f, axes)), jax.vmap(dense, axes)
+    close(
+        jax.grad(squared(inside), (0, 1))(first, *operands[1:]),
+        jax.grad(squared(outside), (0, 1))(first, *operands[1:]),
+        1e-4,
+    )
+
+
+def test_second_derivatives_of_attention():
+    operands = MODELS["attention"][2]
+    hessian = lambda f: jax.jacrev(jax.jacfwd(lambda q: squared(f)(q, *operands[1:])))(operands[0])  # noqa: E731
+    close(hessian(fuse(attention)), hessian(dense_attention), 1e-4)
+    twice = lambda f: jax.grad(lambda q: squared(jax.grad(squared(lambda q: f(q, *operands[1:]))))(q))(operands[0])  # noqa: E731
+    close(twice(fuse(attention)), twice(dense_attention), 1e-4)
+
+
+def test_attention_is_one_kernel_without_arrays_of_entries():
+    operands = MODELS["attention"][2]
+    assert P.nse > 10
+    assert is_one_chain(attention, *operands)
+    text = compiled(fuse(attention), *operands)
+    assert kernel_count(text) == 1
+    assert not arrays_of_entries(text, [P.nse])
+    assert arrays_of_entries(compiled(attention, *operands), [P.nse])
+
+
+def test_a_gradient_needs_fewer_kernels():
+    """What the forward pass computes on the pattern is computed anew, in one kernel with what has the same rows."""
+    operands = MODELS["attention"][2]
+    fused, plain = (compiled(jax.grad(squared(f), (0, 1, 2, 3)), *operands) for f in (fuse(attention), attention))
+    assert kernel_count(fused) <= kernel_count(plain) // 2
+
+
+def test_groups_may_interleave():
+    """Operations join the first kernel that they fit in, though others that do not fit in stand between."""
+
+    def f(q, k, v):
+        A = jsparse.sigmoid(jsparse.einsum("id,jd->ij", q, k, out_format=P))
+        columns = jsparse.einsum("ij,id->jd", A, q)
+        B = A * jsparse.einsum("id,jd->ij", q, v, out_format=P)
+        rows = B @ k
+        return columns, rows, jsparse.einsum("ij,id->jd", B, jnp.tanh(rows))
+
+    def dense(q, k, v):
+        A = jnp.where(MASK, jax.nn.sigmoid(q @ k.T), 0)
+        B = A * (q @ v.T)
+        return A.T @ q, B @ k, B.T @ jnp.tanh(B @ k)
+
+    operands = MODELS["attention"][2][:3]
+    close(fuse(f)(*operands), dense(*operands))
+    steps = groups(jax.make_jaxpr(f)(*operands))[1]
+    sizes = [sum(e.primitive.name == "jsparse_einsum" for e in step.closed.jaxpr.eqns) for step in steps]
+    assert max(sizes) == 4, sizes
+
+
+def test_rows_without_entries_give_zero():
+    found = fuse(attention)(*MODELS["attention"][2])
+    np.testing.assert_array_equal(found[2], 0)
+
+
+def test_one_array_in_several_places():
+    """Queries, keys and values are the same nodes, a layer feeds the next one, and a pattern occurs twice in a sum."""
+    x, S = normal(M, D), jnp.asarray(SQUARE_MASK)
+
+    def layers(x):
+        for _ in range(2):
+            A = jsparse.softmax(jsparse.einsum("id,jd->ij", x, x, out_format=SQUARE), 1)
+            x = jnp.tanh(A @ x + A.T @ x)
+        return x
+
+    def dense(x):
+        for _ in range(2):
+            A = masked_softmax(x @ x.T, SQUARE_MASK)
+            x = jnp.tanh(A @ x + A.T @ x)
+        return x
+
+    def common(x):
+        A = jsparse.sigmoid(jsparse.einsum("id,jd->ij", x, x, out_format=SQUARE))
+        B = jsparse.einsum("ik,jk->ij", A, A, out_format=SQUARE)
+        return A.sum(0), (A * B).sum(1), jsparse.einsum("ij->ji", B) @ x
+
+    def dense_common(x):
+        A = jnp.where(S, jax.nn.sigmoid(x @ x.T), 0)
+        B = jnp.where(S, A @ A.T, 0)
+        return A.sum(0), (A * B).sum(1), B.T @ x
+
+    total = lambda f: lambda x: sum((y**2).sum() for y in jax.tree.leaves(f(x)))  # noqa: E731
+    for f, g in ((layers, dense), (common, dense_common)):
+        close(fuse(f)(x), g(x))
+        close(jax.grad(total(fuse(f)))(x), jax.grad(total(g))(x), 1e-4)
