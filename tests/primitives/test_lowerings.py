@@ -60,7 +60,7 @@ def test_exports_for_other_platforms_are_refused():
 
 def test_the_table_has_every_primitive():
     names = {primitive.name for primitive in LOWERINGS}
-    assert names == {*PROGRAMS, "jsparse_kernel", "jsparse_map"}
+    assert names == {*PROGRAMS, "jsparse_kernel", "jsparse_map", "jsparse_fused"}
     assert all("cpu" in rules or None in rules for rules in LOWERINGS.values())
 
 

@@ -12,6 +12,7 @@ from jsparse.compiler.backends.table import BACKENDS, DEFAULT
 from jsparse.compiler.kernel import Kernel
 from jsparse.compiler.loops import LoopNest
 from jsparse.compiler.lower import lower
+from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Plan, Schedule, build_loops
 from jsparse.formats import DynamicType, Pattern
 from jsparse.ops.explanation import html
@@ -44,6 +45,8 @@ class ExplainedKernel:
             of a batch of patterns are assembled one by one.
         moves: what a routine moves; None if there is a plan.
         function: the function that is applied to stored values, as text; "" if there is none.
+        fused: the problem of a fused chain, and the schedule of each statement; None for anything else.
+        cut: why a fused chain ends where it does; "" if nothing could follow.
         price: the estimated cost of a conversion, in multiply-adds; None for anything else.
         backend: the name of the backend that runs the kernel.
     """
@@ -58,6 +61,8 @@ class ExplainedKernel:
     repeats: int = 1
     moves: Traffic | None = None
     function: str = ""
+    fused: tuple[Problem, tuple[Schedule, ...]] | None = None
+    cut: str = ""
     price: float | None = None
     backend: str = field(default_factory=lambda: config.backend)
 
@@ -74,6 +79,9 @@ class ExplainedKernel:
     @cached_property
     def nest(self) -> LoopNest | None:
         """The loop nest; None without a plan."""
+        if self.fused is not None:
+            problem, schedules = self.fused
+            return build_loops(problem, *schedules)
         return None if self.plan is None else build_loops(self.plan.problem, self.plan.schedule)
 
     @property
@@ -109,6 +117,9 @@ class ExplainedKernel:
             yield "formats", self.formats_text
             if plan.patterns:
                 yield "patterns", self._patterns(plan)
+        elif self.fused is not None:
+            yield "problem", str(self.fused[0])
+            yield "patterns", "\n".join(self.patterns)
         elif self.patterns:
             yield "formats", self.formats_text
             yield "patterns", "\n".join(self.patterns)
@@ -118,6 +129,15 @@ class ExplainedKernel:
             yield "estimated cost", f"{self.price:.4g}"
         if self.traffic is not None:
             yield "traffic", f"{self.traffic}\n{self.traffic.limit(memory_bandwidth())}"
+        if self.cut:
+            yield "where the chain ends", self.cut
+        if self.fused is not None:
+            lines = (
+                f"{s}: {', '.join(map(str, t.steps))}"
+                for s, t in zip(self.fused[0].statements, self.fused[1], strict=True)
+            )
+            yield "schedules", "\n".join(lines)
+            yield NEST, str(self.nest)
         if plan is not None:
             if self.backend != DEFAULT:
                 yield "backend", self.backend

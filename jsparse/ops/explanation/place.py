@@ -64,6 +64,8 @@ def _inner(name: str, params: Mapping[str, Any], place: Place) -> Iterable[tuple
         case "cond":
             there = replace(place, in_branch=True)
             return [(branch, there.within(f"branch {n} of cond")) for n, branch in enumerate(params["branches"])]
+        case "jsparse_fused":  # whose kernels are explained together
+            return []
         case "custom_linear_solve":  # the others are for derivatives
             return [(params["jaxprs"].solve, place.within("custom_linear_solve"))]
     label = f" '{params['name']}'" if isinstance(params.get("name"), str) else ""

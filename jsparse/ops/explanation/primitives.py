@@ -15,6 +15,7 @@ from jsparse.compiler.dtypes import is_complex
 from jsparse.compiler.problem import Problem
 from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.ops.explanation.entrywise import bytes_of, explained_map, explained_softmax
+from jsparse.ops.explanation.fused import explained_fused
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.place import Place
 from jsparse.ops.explanation.traffic import Traffic
@@ -23,6 +24,7 @@ from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries, entries_plan
 from jsparse.primitives.execute import make_plan
+from jsparse.primitives.fused import fused_p
 from jsparse.primitives.map_values import map_p
 from jsparse.primitives.masked_einsum import masked_einsum_p
 from jsparse.primitives.output_pattern import output_pattern_p
@@ -163,6 +165,11 @@ def _dtype(aval: Any) -> np.dtype:
     return np.dtype(aval.dtype)
 
 
+def _nothing(equation: JaxprEqn) -> Iterator[ExplainedKernel]:
+    """An operation of XLA."""
+    return iter(())
+
+
 EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     einsum_p: _einsum,
     masked_einsum_p: _einsum,
@@ -173,5 +180,6 @@ EXPLAINED: dict[Primitive, Callable[[JaxprEqn], Iterator[ExplainedKernel]]] = {
     map_p: explained_map,
     softmax_p: explained_softmax,
     logsumexp_p: explained_softmax,
+    fused_p: lambda equation: explained_fused(equation, lambda inner: EXPLAINED.get(inner.primitive, _nothing)(inner)),
 }
 """The functions that explain the equations of each primitive."""

@@ -13,6 +13,7 @@ import numpy as np
 from jsparse.base.memo import remembered
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
+from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.timing import stage
 from jsparse.formats import DynamicType
@@ -24,7 +25,7 @@ from jsparse.primitives.movement import bound_names, static_patterns
 from jsparse.primitives.routine import checked
 from jsparse.settings import config
 
-__all__ = ["chain_of", "execute_chain"]
+__all__ = ["chain_of", "execute_chain", "schedules_of"]
 
 
 def chain_of(closed: Any) -> Chain | ChainError:
@@ -32,11 +33,16 @@ def chain_of(closed: Any) -> Chain | ChainError:
     return translated(expanded(closed))
 
 
+def schedules_of(chain: Chain) -> tuple[Schedule, ...]:
+    """The schedule of each statement."""
+    return plan_statements(chain.problem, tuple(walk.stored for walk in chain.walks))
+
+
 @remembered(maxsize=256)
 def _call(chain: Chain, backend: str) -> KernelCall:
-    stored = tuple(walk.stored for walk in chain.walks)
     with stage("schedule"):
-        schedules = plan_statements(chain.problem, stored)
+        schedules = schedules_of(chain)
+    stored = tuple(walk.stored for walk in chain.walks)
     return call_of(chain.problem, schedules, bound_names(chain.walks, stored), backend)
 
 

@@ -13,7 +13,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from jsparse.compiler.dtypes import accumulator
-from jsparse.compiler.scalar import Apply, Let, Local, Scalar, accesses_of, factors_of, product_of, replaced
+from jsparse.compiler.scalar import (
+    Apply,
+    Let,
+    Local,
+    Number,
+    Rounded,
+    Scalar,
+    accesses_of,
+    factors_of,
+    product_of,
+    replaced,
+)
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import Draft, Drafts, node_of
 from jsparse.primitives.chain.variables import Node
@@ -112,8 +123,24 @@ def _put(value: Scalar, draft: Draft) -> Scalar:
         own = factors_of(draft.value) or ()
         return product_of("*", tuple(f for x in factors_of(value) or () for f in (own if x == draft.access else (x,))))
     if accesses_of(value).count(draft.access) == 1:
-        return replaced(value, draft.access, draft.value)
+        return _with_conditions(replaced(value, draft.access, draft.value))
     return Let(draft.tensor, draft.value, replaced(value, draft.access, Local(draft.tensor)))
+
+
+def _with_conditions(value: Scalar) -> Scalar:
+    """The expression with `c` in place of `select(c, 1, 0) != 0`: a bool that became part of it is a condition."""
+    match value:
+        case Apply(operation="!=", arguments=(Apply(operation="select", arguments=(c, yes, no)), zero)) if (
+            yes == Number(1.0) and no == zero == Number(0.0)
+        ):
+            return _with_conditions(c)
+        case Apply(operation=operation, arguments=arguments):
+            return Apply(operation, tuple(map(_with_conditions, arguments)))
+        case Rounded(value=inner, dtype=dtype):
+            return Rounded(_with_conditions(inner), dtype)
+        case Let(name=name, value=inner, body=body):
+            return Let(name, _with_conditions(inner), _with_conditions(body))
+    return value
 
 
 def _live(left: Sequence[Draft], results: Sequence[str]) -> list[Draft]:

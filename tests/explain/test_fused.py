@@ -1,0 +1,43 @@
+"""Explanations of fused chains: one kernel each, and where they end."""
+
+import jax
+import jax.numpy as jnp
+
+import jsparse
+from jsparse import explain
+
+MASK = jsparse.pattern.window(32, 4)
+Q, K, V = jax.random.normal(jax.random.key(0), (3, 32, 8))
+
+
+@jsparse.fuse
+def attention(q, k, v):
+    scores = jsparse.einsum("id,jd->ij", q, k, out_format=MASK)
+    return jsparse.softmax(scores * 0.3, axis=1) @ v
+
+
+def test_a_chain_is_one_kernel():
+    (kernel,) = explain(attention)(Q, K, V).kernels
+    assert kernel.title == "2 einsum, map, softmax as one kernel of 8 statements"
+    text = str(kernel.summary)
+    assert "array T7[i, j] below P0.0" in text
+    assert "compute_at i" in text
+    assert "select(is_finite(T2[i]), T2[i], 0.0)" in text
+    assert kernel.llvm
+    assert kernel._repr_html_()
+
+
+def test_a_gradient_says_where_its_chain_ends():
+    gradient = jax.grad(lambda q, k, v: attention(q, k, v).sum(), (0, 1, 2))
+    forward, backward, *columns = explain(gradient)(Q, K, V).kernels
+    assert forward.fused is not None
+    assert backward.cut == "then its statements share no loops"
+    assert "where the chain ends" in str(backward.summary)
+    assert len(columns) == 2  # of keys and of values, each a sum over columns
+
+
+def test_what_is_not_fused_is_shown_as_it_is():
+    together = jsparse.fuse(lambda x: jnp.sin(jsparse.einsum("ij,jk->ik", MASK, x)))
+    (kernel,) = explain(together)(V).kernels
+    assert kernel.fused is None
+    assert kernel.plan is not None
