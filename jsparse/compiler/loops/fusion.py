@@ -43,7 +43,7 @@ from jsparse.compiler.semiring import Monoid
 from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["FusionError", "contracted", "fused"]
+__all__ = ["FusionError", "contracted", "fused", "reads_elsewhere"]
 
 
 class FusionError(Exception):
@@ -70,7 +70,7 @@ def fused(problem: Problem, parts: Items[Stmt], shared: Items[str | None]) -> St
         clears, body = _split(part)
         others, rest = _split(groups[0])
         joined = _joined(problem, body, rest, loop, ())
-        _check_reads(problem, statement, members, _variables_to(joined, loop, problem))
+        _check_reads(statement, members, _variables_to(joined, loop, problem))
         groups[0] = _sequence((*clears, *others, joined))
         members.insert(0, statement)
         _check_owners(problem, joined, members)
@@ -156,21 +156,28 @@ def _variables_to(stmt: Stmt, name: str, problem: Problem) -> tuple[IndexVar, ..
     return tuple(found)
 
 
-def _check_reads(problem: Problem, writer: Statement, readers: Items[Statement], shared: Items[IndexVar]) -> None:
+def _check_reads(writer: Statement, readers: Items[Statement], shared: Items[IndexVar]) -> None:
     """Raise FusionError if a reader needs elements that `writer` writes in other iterations of the shared loops."""
-    target = writer.target
     for reader in readers:
-        for access in reader.reads:
-            if any(inner.tensor == target.tensor for inner in access.nested()):
-                raise FusionError(f"'{reader}' reads {target.tensor} as a table")
-            if access.tensor != target.tensor:
-                continue
-            for var in shared:
-                places = [n for n, index in enumerate(target.indices) if index == var]
-                if not places or any(access.indices[n] != var for n in places):
-                    raise FusionError(
-                        f"'{reader}' reads {access}, which '{writer}' writes in other iterations of {var}"
-                    )
+        for var in shared:
+            access = reads_elsewhere(writer, reader, var)
+            if access is not None:
+                where = f"'{writer}' writes in other iterations of {var}"
+                raise FusionError(f"'{reader}' reads {access}, which {where}")
+
+
+def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Access | None:
+    """An access by which a statement reads what another one writes, at a coordinate of a variable that may differ; None
+    if there is none. What is read as a table may be read anywhere."""
+    target = writer.target
+    places = [n for n, index in enumerate(target.indices) if index == var]
+    for access in reader.reads:
+        table = next((inner for inner in access.nested() if inner.tensor == target.tensor), None)
+        if table is not None:
+            return table
+        if access.tensor == target.tensor and not (places and all(access.indices[n] == var for n in places)):
+            return access
+    return None
 
 
 def _check_owners(problem: Problem, stmt: Stmt, members: Items[Statement]) -> None:

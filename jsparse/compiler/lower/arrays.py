@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jsparse.compiler.kernel.algebra import add, block, cast, const, minimum, mul, sub
-from jsparse.compiler.kernel.nodes import Binary, Borrow, Const, Expr, For, Let, Stmt, Store
+from jsparse.compiler.kernel.nodes import Binary, Borrow, Const, Expr, For, Let, Ramp, Stmt, Store
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import ArrayWorkspace, Clear, Where, with_children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Array, Scope
 from jsparse.compiler.problem import Dense, Positions
+
+MOST_LANES = 64  # positions that are worked on at a time
 
 __all__ = ["address_in", "array_names", "array_where", "clear_array"]
 
@@ -48,10 +50,13 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
 
 
 def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
-    """The most positions below one position of a level, however the index arrays of a dynamic pattern are."""
+    """The most positions below one position of a level, however the index arrays of a dynamic pattern are: their
+    addresses are kept inside, and lanes need room for all of them."""
     storage, type_ = scope.storage, scope.storage.problem.patterns[axis.pattern]
     most = storage.position_count(axis.pattern)
-    if below is None or type_.dynamic or type_.repeats(below.level):
+    if type_.dynamic:
+        return add(most, const(MOST_LANES))
+    if below is None or type_.repeats(below.level):
         return most
     inner = range(below.level + 1, len(type_.levels))
     names = storage.problem.level_variables[axis.pattern]
@@ -79,10 +84,15 @@ def address_in(array: Array, coordinates: Sequence[Expr], clamps: bool) -> Expr:
     address: Expr = const(0)
     for number, first, stride in array.axes:
         address = add(address, mul(sub(coordinates[number], first), stride))
-    if clamps and not address.type.lanes:
-        inside = minimum(address, sub(array.length, const(1)))
-        return Binary("max", inside, const(0))
-    return address
+    return _inside(address, array.length) if clamps else address
+
+
+def _inside(address: Expr, length: Expr) -> Expr:
+    """The address, or the nearest one in the array; of consecutive elements, all of them."""
+    if isinstance(address, Ramp):
+        return Ramp(_inside(address.first, sub(length, const(address.lanes - 1))), address.lanes)
+    nearest = minimum(address, sub(length, const(1)))
+    return Binary("max", nearest, Const(0, nearest.type))
 
 
 def clear_array(clear: Clear, scope: Scope) -> Stmt:

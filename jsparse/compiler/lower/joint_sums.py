@@ -16,21 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jsparse.compiler.kernel.algebra import add, at_most, block, cast, const, less, minimum, ramp, sub
+from jsparse.compiler.kernel.algebra import add, block, cast, const, ramp
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Const,
     Declare,
     Expr,
-    For,
     HorizontalReduce,
-    If,
     Let,
-    Set,
     Stmt,
     Var,
     Vector,
-    While,
 )
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.levels import PositionRange
@@ -38,6 +34,7 @@ from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Assign, Forall, Where, Workspace
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
+from jsparse.compiler.lower.position_lanes import by_lanes, coordinates_in_lanes, end_of_segment
 from jsparse.compiler.lower.scope import Scope
 
 __all__ = ["JointSum", "joint_sum", "joint_sums"]
@@ -83,13 +80,8 @@ class _JointSums:
 
     def segment(self) -> Stmt:
         found = self.walk.segment
-        first, stop = found.first, found.stop
-        p, q = self.scope.fresh("p"), self.scope.fresh("p")
-        after = add(p, const(self.lanes))
-        many = While(at_most(after, stop), block(self.at(p), Set(p, after)))
-        rest = If(less(p, stop), self.at(sub(stop, const(self.lanes))))
-        one = For(q, p, stop, self.walk.one(q, self.alone))
-        return block(*found.prelude, Declare(p, first), If(at_most(after, stop), block(many, rest), one))
+        stop = end_of_segment(self.walk, found.first, found.stop)
+        return block(*found.prelude, by_lanes(self.walk, self.lanes, found.first, stop, self.at, self.alone))
 
     def inside(self, coordinate: Expr, position: Expr) -> Scope:
         """The scope at an entry, or at several."""
@@ -106,11 +98,12 @@ class _JointSums:
         sums: list[Var] = []
         for n in range(self.lanes):
             position, coordinate = add(start, const(n)), self.scope.fresh(self.loop.var)
+            found, _ = coordinates_in_lanes(self.walk, position)
             acc = self.parts.acc
             register = self.scope.fresh(acc.name, Type(acc.dtype, self.scope.lanes or acc.lanes))
             inner = self.inside(coordinate, position).with_workspace_register(acc, register)
             stmts += [
-                Let(coordinate, self.nearest(self.walk.coordinate(position))),
+                Let(coordinate, found),
                 *self.ahead(Entry(coordinate, PositionRange(position), position)),
                 Declare(register, Const(acc.monoid.zero, register.type)),
                 self.lower(self.parts.sum, inner),
@@ -124,14 +117,6 @@ class _JointSums:
         folded = Vector(tuple(HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
         totals = self.scope.fresh(total.name, folded.type)
         value = Binary(total.monoid.add, Const(total.monoid.zero, folded.type), folded)
-        coordinate = self.walk.coordinate(positions)
-        counts = self.walk.in_range(coordinate) if self.walk.type.dynamic else None
-        scope = self.inside(self.nearest(coordinate), positions).with_lanes_of(self.lanes, counts)
+        coordinate, counts = coordinates_in_lanes(self.walk, positions)
+        scope = self.inside(coordinate, positions).with_lanes_of(self.lanes, counts)
         return block(Declare(totals, value), self.lower(self.parts.store, scope.with_register(total.name, totals)))
-
-    def nearest(self, coordinate: Expr) -> Expr:
-        """A coordinate in range: the terms of others do not count."""
-        if not self.walk.type.dynamic:
-            return coordinate
-        last = minimum(coordinate, add(self.walk.extent(), const(-1)))
-        return Binary("max", last, Const(0, last.type))

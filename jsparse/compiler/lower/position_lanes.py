@@ -49,9 +49,40 @@ from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
 from jsparse.compiler.lower.scope import Scope
 
-__all__ = ["position_lanes"]
+__all__ = ["by_lanes", "coordinates_in_lanes", "end_of_segment", "position_lanes"]
 
 Body = Callable[[Scope, Entry], Stmt]
+
+
+def end_of_segment(walk: LevelWalk, first: Expr, stop: Expr) -> Expr:
+    """The end of a segment. A segment of a dynamic pattern is empty if its dimension is: then no coordinate is in
+    range, and lanes could not read another element instead."""
+    some = less(const(0), walk.extent())
+    known = not walk.type.dynamic or (isinstance(some, Const) and some.value)
+    return stop if known else Select(some, stop, first)
+
+
+def coordinates_in_lanes(walk: LevelWalk, positions: Expr) -> tuple[Expr, Expr | None]:
+    """The coordinates at several positions, and which ones are in range; None if all are. The others are replaced by
+    one in range, since what is read there does not count."""
+    coordinate = walk.coordinate(positions)
+    if not walk.type.dynamic:
+        return coordinate, None
+    nearest = minimum(coordinate, add(walk.extent(), const(-1)))
+    return Binary("max", nearest, Const(0, nearest.type)), walk.in_range(coordinate)
+
+
+def by_lanes(
+    walk: LevelWalk, lanes: int, first: Expr, stop: Expr, several: Callable[[Expr], Stmt], one: Callable[[Entry], Stmt]
+) -> Stmt:
+    """What stores an element at each position from `first` to `stop`: `several(p)` at as many positions as there are
+    lanes, `one` at a single one."""
+    p, q = walk.fresh("p"), walk.fresh("p")
+    after = add(p, const(lanes))
+    many = While(at_most(after, stop), block(several(p), Set(p, after)))
+    rest = If(less(p, stop), several(sub(stop, const(lanes))))
+    alone = For(q, p, stop, walk.one(q, one))
+    return block(Declare(p, first), If(at_most(after, stop), block(many, rest), alone))
 
 
 def position_lanes(scope: Scope, domain: LevelIteration, loop: Forall, body: Body, partials: Partials | None) -> Stmt:
@@ -59,7 +90,7 @@ def position_lanes(scope: Scope, domain: LevelIteration, loop: Forall, body: Bod
     walk = LevelWalk(scope, domain, loop.var)
     lanes = _Lanes(scope, walk, loop, body)
     run, found = scope.runs[loop.var] if loop.run else None, walk.segment
-    stop = lanes.stop(found.first, found.stop)
+    stop = end_of_segment(walk, found.first, found.stop)
 
     def positions(first: Expr, end: Expr) -> Stmt:
         if lanes.target is None:
@@ -80,21 +111,13 @@ class _Lanes:
         self.name = loop.body.target.tensor
         self.target = scope.registers.get(self.name)  # None if the body stores to memory
 
-    def stop(self, first: Expr, stop: Expr) -> Expr:
-        """The end of a segment. A segment of a dynamic pattern is empty if its dimension is: then no coordinate is in
-        range, and lanes could not read another element instead."""
-        some = less(const(0), self.walk.extent())
-        known = not self.walk.type.dynamic or (isinstance(some, Const) and some.value)
-        return stop if known else Select(some, stop, first)
-
     def stored(self, first: Expr, stop: Expr) -> Stmt:
         """Store the elements at all positions from `first` to `stop`."""
-        p, q = self.scope.fresh("p"), self.scope.fresh("p")
-        after = add(p, const(self.lanes))
-        many = While(at_most(after, stop), block(self.at(self.scope, p), Set(p, after)))
-        rest = If(less(p, stop), self.at(self.scope, sub(stop, const(self.lanes))))
-        one = For(q, p, stop, self.walk.one(q, lambda entry: self.body(self.scope, entry)))
-        return block(Declare(p, first), If(at_most(after, stop), block(many, rest), one))
+
+        def several(p: Expr) -> Stmt:
+            return self.at(self.scope, p)
+
+        return by_lanes(self.walk, self.lanes, first, stop, several, lambda entry: self.body(self.scope, entry))
 
     def summed(self, first: Expr, stop: Expr) -> Stmt:
         """Add the terms at all positions from `first` to `stop` to the target."""
@@ -130,10 +153,5 @@ class _Lanes:
     def at(self, scope: Scope, p: Expr) -> Stmt:
         """The body at as many positions as there are lanes, from `p` on."""
         positions = ramp(p, self.lanes)
-        coordinate = self.walk.coordinate(positions)
-        if not self.walk.type.dynamic:
-            return self.body(scope.with_lanes_of(self.lanes, None), Entry(coordinate, PositionRange(positions)))
-        inside, last = self.walk.in_range(coordinate), add(self.walk.extent(), const(-1))
-        nearest = minimum(coordinate, last)  # where it is out of range, the term does not count
-        clamped = Binary("max", nearest, Const(0, nearest.type))
-        return self.body(scope.with_lanes_of(self.lanes, inside), Entry(clamped, PositionRange(positions)))
+        coordinate, inside = coordinates_in_lanes(self.walk, positions)
+        return self.body(scope.with_lanes_of(self.lanes, inside), Entry(coordinate, PositionRange(positions)))

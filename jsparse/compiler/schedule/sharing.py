@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+from jsparse.compiler.loops.fusion import reads_elsewhere
 from jsparse.compiler.problem import Dense, Positions, Problem
 from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import IndexVar
@@ -58,15 +59,8 @@ def _common(problem: Problem) -> Names:
 
 def _flows(problem: Problem, number: int, var: IndexVar) -> bool:
     """Whether later statements read what one writes at the same coordinate of a variable."""
-    target = problem.statements[number].target
-    places = [n for n, index in enumerate(target.indices) if index == var]
-    for reader in problem.statements[number + 1 :]:
-        for access in reader.reads:
-            if any(inner.tensor == target.tensor for inner in access.nested()):
-                return False
-            if access.tensor == target.tensor and not (places and all(access.indices[n] == var for n in places)):
-                return False
-    return True
+    readers = problem.statements[number + 1 :]
+    return not any(reads_elsewhere(problem.statements[number], reader, var) for reader in readers)
 
 
 def _walked(problem: Problem, common: Names) -> Names:

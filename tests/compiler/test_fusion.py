@@ -1,0 +1,138 @@
+"""`compute_at`: its effect on nests, the reasons for which it is refused, and the memory of temporaries."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jsparse import Pattern
+from jsparse.compiler.kernel.interpret import interpret_kernel
+from jsparse.compiler.lower import lower
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.scalar import Apply
+from jsparse.compiler.schedule import Schedule, build_loops
+from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.statement import Statement
+from jsparse.errors import ScheduleError
+from jsparse.notation import Access
+
+CSR, _ = Pattern.from_coordinates(np.array([[0, 0, 1, 3], [1, 2, 0, 3]]), (4, 5), "csr")
+ENTRY, ON_P0, ROW = ("i", "j"), (Positions(0, (0, 1)),), (Dense(0),)
+A, E, S, W = Access("A", ENTRY), Access("E", ENTRY), Access("S", ("i",)), Access("W", ENTRY)
+
+
+def normalised(second: Statement | None = None) -> Problem:
+    """E = A · A, S = Σ E over rows, W = E / S."""
+    statements = (
+        Statement(E, Apply("*", (A, A)), "+", (0,)),
+        second or Statement(S, E, "+", (0,)),
+        Statement(W, Apply("/", (E, S)), "+", (0,)),
+    )
+    types = {"E": ON_P0, "S": ROW, "W": ON_P0, "A": ON_P0}
+    tensors = tuple(TensorType(name, "float32", axes) for name, axes in types.items())
+    return Problem(statements, tensors, (pattern_type(CSR),), (("i", 4), ("j", 5)), temporaries=("E", "S"))
+
+
+def nest(*schedules: str, problem: Problem | None = None) -> str:
+    return str(build_loops(problem or normalised(), *map(Schedule.parse, schedules)))
+
+
+def test_effect() -> None:
+    apart = """\
+∀ i ∈ P0.0
+  ∀ j ∈ P0.1
+    E[i, j] = A[i, j] * A[i, j]
+∀ i ∈ P0.0
+  acc = 0
+    ∀ j ∈ P0.1
+      acc += E[i, j]
+  S[i] = acc
+∀ i ∈ P0.0 in parallel, owned, ≥ 1 entries a chunk
+  ∀ j ∈ P0.1
+    W[i, j] = E[i, j] / S[i]"""
+    together = """\
+∀ i ∈ P0.0 in parallel, owned, ≥ 1 entries a chunk
+  array E[i, j] below P0.0
+  ∀ j ∈ P0.1
+    E[i, j] = A[i, j] * A[i, j]
+  S_at_i = 0
+    acc = 0
+      ∀ j ∈ P0.1
+        acc += E[i, j]
+    S_at_i = acc
+  ∀ j ∈ P0.1
+    W[i, j] = E[i, j] / S_at_i"""
+    last = "parallelize i owned 1"
+    assert nest("", "promote", last) == apart
+    assert nest("compute_at i", "promote\ncompute_at i", last) == together
+
+
+def test_some_statements_share_loops_and_others_do_not() -> None:
+    text = nest("compute_at i", "promote", "")
+    assert text.count("∀ i ∈ P0.0") == 2
+    assert "array" not in text  # the last statement reads E in another loop
+
+
+@pytest.mark.parametrize(
+    "schedules, message",
+    [
+        (("compute_at q", "", ""), "there is no loop q; the loops are i, j"),
+        (("", "", "compute_at i"), "there is no statement behind it"),
+        (("parallelize i\ncompute_at i", "", ""), "'parallelize i.*' is about all loops of the statement"),
+        (("split i 2\nreorder i0 i j\ncompute_at i", "", ""), "the loop i0 is split or fused"),
+        (("compute_at i", "", "reorder j i"), None),
+        (("compute_at i", "reorder j i", ""), "one loops over i where the other has j"),
+        (("compute_at i", "unroll_and_jam i 2", ""), "iterations of i do not run one after the other"),
+        (("compute_at j", "", ""), None),
+        (("", "compute_at j", ""), "in other iterations of j"),
+        (("reorder j i\ncompute_at j", "reorder j i\ncompute_at j", "reorder j i"), "in other iterations of j"),
+    ],
+)
+def test_reasons(schedules: tuple[str, ...], message: str | None) -> None:
+    if message is None:
+        nest(*schedules)
+        return
+    with pytest.raises(ScheduleError, match=message):
+        nest(*schedules)
+
+
+def test_chunks_own_what_every_statement_writes() -> None:
+    columns = Statement(Access("S", ("j",)), A, "+", (0,))
+    last = Statement(W, A, "+", (0,))
+    problem = normalised()
+    types = (TensorType("S", "float32", ROW), TensorType("W", "float32", ON_P0), TensorType("A", "float32", ON_P0))
+    problem = Problem((columns, last), types, problem.patterns, problem.sizes)
+    with pytest.raises(ScheduleError, match="threads divide i, but 'S.*' adds to one element in several iterations"):
+        nest("compute_at i", "parallelize i", problem=problem)
+
+
+@pytest.mark.parametrize("lanes", [0, 8])
+def test_memory_of_one_iteration_holds_whatever_index_arrays_say(lanes: int) -> None:
+    """Pointers of a dynamic pattern that contradict each other: the interpreter refuses any address outside."""
+    rng = np.random.default_rng(0)
+    dense = rng.random((3, 4, 20)) < 0.7
+    csf, _ = Pattern.from_coordinates(np.stack(np.nonzero(dense)), dense.shape, "csf")
+    index = ("i", "j", "k")
+    a, e, r = (Access(name, index) for name in "AER")
+    on = (Positions(0, (0, 1, 2)),)
+    problem = Problem(
+        (Statement(e, Apply("*", (a, a)), "+", (0,)), Statement(r, Apply("+", (e, a)), "+", (0,))),
+        tuple(TensorType(name, "float32", on) for name in "ERA"),
+        (replace(pattern_type(csf), dynamic=True),),
+        (("i", 3), ("j", 4), ("k", 20)),
+        temporaries=("E",),
+    )
+    steps = f"vectorize k {lanes}" if lanes else ""
+    kernel = lower(build_loops(problem, *map(Schedule.parse, (f"{steps}\ncompute_at i", steps))))
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        wrong = rng.integers(-5, csf.nse + 30, (len(csf.arrays), csf.nse + 2)).astype(np.int32)
+        roles = [role for _, role in csf.format.arrays]
+        arrays = [
+            wrong[n, : len(x)] if seed and role == "pointers" else x.copy()
+            for n, (x, role) in enumerate(zip(csf.arrays, roles, strict=True))
+        ]
+        values, out = rng.random(csf.nse).astype(np.float32), np.zeros(csf.nse, np.float32)
+        interpret_kernel(kernel, [values, *arrays, out])
+        if not seed:
+            np.testing.assert_array_equal(out, values * values + values)
