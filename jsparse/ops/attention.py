@@ -120,7 +120,7 @@ def _attention(pattern: Pattern | None, shape: _Shape, bias_ndim: int, drops: bo
 
 
 def _in_groups(function: Callable[..., Any], shape: _Shape, has_own_bias: bool) -> Callable[..., Any]:
-    """The function over heads of queries, of which `heads / shared` share a head of keys."""
+    """The function over heads of queries. Each head of keys serves `heads / shared` heads of queries."""
 
     def split(x: Any) -> Any:
         return None if x is None else x.reshape(shape.shared, shape.heads // shape.shared, *x.shape[1:])

@@ -19,8 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def fuse(function: F) -> F:
     """Compile chains of sparse operations in a function into one kernel each.
 
-    A chain is a run of einsums, of which some lie on a pattern, elementwise functions, reductions over stored entries,
-    softmax, and elementwise functions of the dense result. Values on a pattern between them then take the memory of one
+    A chain consists of einsums on patterns, elementwise functions of stored entries, reductions over them, softmax, and
+    elementwise functions of the dense result. Values on a pattern between them then take the memory of one
     row, and are computed anew for derivatives. What cannot be fused runs as it does without `fuse`.
 
     The function is jitted: its arguments and results are pytrees of arrays, sparse tensors among them, and errors are

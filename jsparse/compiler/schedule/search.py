@@ -174,7 +174,7 @@ def _alternatives(
     """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes, and the
     names of the loops after these steps of the canonical nest."""
     summed = summed_first(probe)
-    saves_in_lanes = not summed and probe.saves_in_lanes  # before the first candidate, which is told what it knows
+    saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
     steps, loops = _placed(probe, bool(summed) and summed == probe.tail, _lanes(probe, REGISTER_BYTES), outer)
     yield (*steps, Precompute(summed)) if summed else steps, loops
     if saves_in_lanes:

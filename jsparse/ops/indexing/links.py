@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["Block", "Link", "Segments"]
 
-FEW = 16  # one position in so many is found by bisection, at less cost than a pass over all
+FEW = 16  # if at most one position in 16 is looked for, bisection costs less than a pass over all
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[
 
 
 def _ends_in_segments(format: Format, selection: Selection) -> bool:
-    """Whether the levels are dense ones above a compressed one, of which the result has one as well.
+    """Whether the levels are dense ones above a compressed one, and the result has a compressed level, too.
 
     Its pointers are then sums of counts, so that no entry's coordinates above are needed.
     """

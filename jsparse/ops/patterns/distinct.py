@@ -20,7 +20,7 @@ def distinct(key: Any, rows: int, size: int, count: int) -> np.ndarray:
     if size <= CROWDED * count:
         return _shuffled(key, rows, size, count)
     # A set is the first `count` distinct numbers of a row of draws. At most one draw in four repeats an earlier one, so
-    # nearly all rows have enough. The others are drawn again: whether they have says nothing of which numbers they are.
+    # nearly all rows have enough. The others are drawn again, which favours no numbers over others.
     found, left = np.empty((rows, count), np.int64), np.arange(rows)
     while len(left):
         key, own = jax.random.split(key)
@@ -50,7 +50,7 @@ def _bits(key: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _first_distinct(drawn: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows have `count` distinct numbers, and the first so many of each of these, ascending."""
+    """Which rows have `count` distinct numbers, and the first `count` of each such row, ascending."""
     order = np.argsort(drawn, axis=1, kind="stable")  # of equal numbers the first one drawn stays first
     ascending = np.take_along_axis(drawn, order, 1)
     new = np.ones(drawn.shape, np.bool_)

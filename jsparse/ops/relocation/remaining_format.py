@@ -16,7 +16,7 @@ def remaining_format(format: Format, parts: Sequence[int], listed: Collection[in
 
     Args:
         parts: for each dimension of `format` a number.
-        listed: the dimensions of which some coordinates are left, in any order and with repeats.
+        listed: the dimensions that keep a list of coordinates, in any order and with repeats.
 
     If no level with coordinates remains, the format is coo, unless all levels were dense. Levels with gaps become
     compressed where they would store other entries than those that are selected.

@@ -18,7 +18,7 @@ from jsparse.primitives.chain.padding import vanishes
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
-from jsparse.primitives.spec import Spec, Term
+from jsparse.primitives.spec import Spec, Term, split_by_counts
 
 __all__ = ["VIEWS", "Value", "draft_equation", "view_of"]
 
@@ -82,7 +82,7 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     nodes = {v: drafts.variables.new(size) for v, size in spec.sizes}
     drafts.variables.separate(node for v, node in nodes.items() if sizes[v] > 1)
     counts = [len(spec.factors), *(walk.operand_count for walk in spec.walks)]
-    index = _split(equation.invars[counts[0] :], counts[1:])
+    index = split_by_counts(equation.invars[counts[0] :], counts[1:])
     walks = tuple(
         drafts.walk(walk, tuple(arrays), tuple(nodes[v] for v in walk.indices), tuple(nodes[v] for v in walk.lead))
         for walk, arrays in zip(spec.walks, index, strict=True)
@@ -127,14 +127,6 @@ def _check_numbers(drafts: Drafts, values: Sequence[Value]) -> None:
     conditions = {draft.tensor for draft in drafts.statements if draft.dtype == "bool"}
     if any(isinstance(x, View) and x.tensor in conditions for x in values):
         raise ChainError("conditions are multiplied or summed")
-
-
-def _split(items: Sequence[Any], counts: Sequence[int]) -> list[Sequence[Any]]:
-    found, start = [], 0
-    for count in counts:
-        found.append(items[start : start + count])
-        start += count
-    return found
 
 
 def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:

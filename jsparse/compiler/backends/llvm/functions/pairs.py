@@ -42,7 +42,7 @@ def sum_of(x: Vector, y: Vector) -> Pair:
 
 
 def sum_of_ordered(x: Vector, y: Vector) -> Pair:
-    """The exact sum of two floats, of which the first is the larger one or 0."""
+    """The exact sum of two floats. The first one is the larger one, or 0."""
     high = x + y
     return Pair(high, y - (high - x))
 
