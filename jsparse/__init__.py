@@ -25,7 +25,9 @@ from jsparse.formats import Format as Format
 from jsparse.formats import Pattern as Pattern
 from jsparse.io.files import load as load
 from jsparse.io.files import save as save
-from jsparse.ops.attention import sparse_attention as sparse_attention
+from jsparse.ops.attention.attention_fn import attention_fn as attention_fn
+from jsparse.ops.attention.dot_product_attention import dot_product_attention as dot_product_attention
+from jsparse.ops.attention.sparse_attention import sparse_attention as sparse_attention
 from jsparse.ops.building.diagonals import diag as diag
 from jsparse.ops.building.diagonals import diagonal as diagonal
 from jsparse.ops.building.diagonals import trace as trace
@@ -135,7 +137,7 @@ from jsparse.ops.surgery.regrow import regrow as regrow
 from jsparse.ops.surgery.restrict import restrict as restrict
 from jsparse.ops.trees import values as values
 from jsparse.ops.trees import with_values as with_values
-from jsparse.planning.checkpoint_name import CHECKPOINT_NAME as CHECKPOINT_NAME
+from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME as CHECKPOINT_NAME
 from jsparse.settings import config as config
 from jsparse.sparsification.sparsify import sparsify as sparsify
 from jsparse.tensor.sparse_tensor import SparseTensor as SparseTensor

@@ -41,6 +41,7 @@ __all__ = [
     "live_jaxpr",
     "make_context",
     "make_primitive",
+    "mesh_of_trace",
     "output_aval",
     "platforms_of",
     "register_batching",
@@ -246,6 +247,12 @@ def trace_state() -> Any:
     return get_opaque_trace_state(convention="flax")
 
 
+def mesh_of_trace() -> Any:
+    """The mesh that operations are on at the moment, by `shard_map` or by the types of operands. A jaxpr that is traced
+    now refers to it, so it cannot be evaluated on another one."""
+    return jax.sharding.get_abstract_mesh()
+
+
 def source_line(equation: Any) -> str:
     """File, line and function of the user's code that an equation comes from."""
     return source_info_util.summarize(equation.source_info)
@@ -258,7 +265,21 @@ def register_jvp(primitive: Primitive, rule: Callable[..., Any]) -> None:
 
 def register_transpose(primitive: Primitive, rule: Callable[..., Any]) -> None:
     """Register `rule(cotangent, *operands, **params) -> cotangents`, with None for known operands."""
-    ad.primitive_transposes[primitive] = rule
+
+    def placed(cotangent: Any, *operands: Any, **params: Any) -> list[Any]:
+        found = rule(cotangent, *operands, **params)
+        return [_placed_as(x, operand) for x, operand in zip(found, operands, strict=True)]
+
+    ad.primitive_transposes[primitive] = placed
+
+
+def _placed_as(cotangent: Any, operand: Any) -> Any:
+    """The cotangent with the sharding of its operand, which is part of the type on a mesh of explicit axes."""
+    if cotangent is None or type(cotangent) is Zero or not is_undefined(operand):
+        return cotangent
+    own, wanted = jax.typeof(cotangent).sharding, operand.aval.sharding
+    same = own == wanted or own.mesh.empty or wanted.mesh.empty
+    return cotangent if same else jax.sharding.reshard(cotangent, wanted)
 
 
 def register_split(primitive: Primitive, is_split: Callable[..., bool], function: Callable[..., Any]) -> None:

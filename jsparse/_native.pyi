@@ -101,7 +101,8 @@ def run_python(function: Callable[[int, int, int], int], context: int, buffers: 
     the code 1, also before its first instruction."""
 
 def set_guard(on: bool) -> None:
-    """Run all kernels on copies of their buffers from now on; no memory lies behind a copy (`csrc/kernel/guard.h`).
+    """Run all kernels on copies of their buffers from now on; no memory lies behind a copy, nor behind a workspace
+    (`csrc/kernel/guard.h`).
 
     For tests.
     """
@@ -183,6 +184,23 @@ def transpose(
     """Entries sorted by their rows, grouped by key in [0, size): pointers, rows and the numbers of the entries.
 
     `rows` are their rows or, with `pointers`, the pointers from rows to entries.
+    """
+
+def select_segments(
+    pointers: NDArray[np.integer],
+    coordinates: Sequence[NDArray[np.integer]],
+    slices: Sequence[tuple[int, int, int]],
+    parents: NDArray[np.integer] | None = None,
+) -> tuple[NDArray[np.integer], list[NDArray[np.integer]], NDArray[np.integer]]:
+    """The entries of segments whose coordinates slices select, in the order of their new coordinates.
+
+    `coordinates` are those of the levels of one chain, sorted below each of the `parents` (None: all of them, in
+    order), which may come in any order and repeat. A slice (start, step, size) selects `start + k * step`, and k is the
+    new coordinate. Gives the pointers from the parents to the selected entries, their new coordinates and their
+    positions. All arrays are int32, or all int64.
+
+    Any content is safe: ValueError for parents and segments outside, and for more entries than the type counts. Where
+    segments are not sorted, the result is anything within the slices, or ValueError.
     """
 
 def compress_dense(

@@ -147,6 +147,26 @@ def of_third(v: Decimal) -> Decimal:
     return erfc_scaled(t) * (1 + t * 7 / 4)
 
 
+def sine_ratio(z: Decimal) -> Decimal:
+    """sin(2π t) / t with z = t²"""
+    return 2 * PI * series(lambda n: (-4 * PI * PI * z) ** n / math.factorial(2 * n + 1)) if z else 2 * PI
+
+
+def cosine(z: Decimal) -> Decimal:
+    """cos(2π t) with z = t²"""
+    return series(lambda n: (-4 * PI * PI * z) ** n / math.factorial(2 * n)) if z else Decimal(1)
+
+
+def pieces_of_inverse(width: int, count: int) -> list[float]:
+    """1 / (2π) as a sum of floats with `width` bits each, of which the n-th is a multiple of 2^(-width n)."""
+    rest, found = 1 / (2 * PI_100), []
+    for n in range(1, count + 1):
+        piece = int(rest * 2 ** (width * n))
+        rest -= Decimal(piece) / 2 ** (width * n)
+        found.append(piece / 2.0 ** (width * n))
+    return found
+
+
 def show(title: str, found: tuple[list[Decimal], Decimal], dtype: str) -> None:
     coefficients, error = found
     print(f"{title}, {dtype}: the largest error is 2^{float(abs(error).ln() / LN2):.1f}")
@@ -179,6 +199,11 @@ def main() -> None:
         first, highest = 1 / (1 + Decimal(last) / 3) - Decimal("0.5"), Decimal("0.3574")
         found = minimax(of_third, lambda w: 1 / of_third(w), first, highest, degree)
         show("(1 + 7/4 t) exp(t²) erfc(t) in 1 / (1 + t/3) - 1/2", found, dtype)
+    eighth = (Decimal(1) / 8 * Decimal("1.001")) ** 2
+    show("sin(2π t) / t in t²", minimax(sine_ratio, one, Decimal("1e-9"), eighth, 4), "float32")
+    show("cos(2π t) in t²", minimax(cosine, one, Decimal("1e-9"), eighth, 5), "float32")
+    getcontext().prec = 100
+    print("1 / (2π) in pieces of 29 bits:", pieces_of_inverse(29, 7))
 
 
 if __name__ == "__main__":

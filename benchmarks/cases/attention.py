@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from harness import Case, Step
+from harness import Case, Step, UnavailableError
 from peers import import_torch
 
 import jsparse
@@ -33,6 +33,7 @@ def _case(length: int, backward: bool) -> Case:
             "jsparse.sparse_attention": lambda: _ours(length, backward, _fused),
             "jsparse, not fused": lambda: _ours(length, backward, _apart),
             "torch scaled_dot_product_attention": lambda: _torch(length, backward),
+            "torch flex_attention, compiled": lambda: _flex(length, backward),
             "XLA, dense with a mask": lambda: _dense(length, backward),
         },
         expected=lambda: _values(_ours(length, backward, _apart)()),
@@ -108,6 +109,21 @@ def _torch(length: int, backward: bool) -> Step:
         return [x[0].numpy() for x in found]
 
     return step
+
+
+def _flex(length: int, backward: bool) -> Step:
+    torch = import_torch()
+    if backward:
+        raise UnavailableError("no gradients on CPUs")
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def inside(_batch: Any, _head: Any, q: Any, k: Any) -> Any:
+        return ((q - k).abs() <= WINDOW) | (q == 0) | (k == 0)
+
+    mask = create_block_mask(inside, None, None, length, length, device="cpu")
+    arrays = [torch.from_numpy(x)[None] for x in _arrays(length)]
+    attend = torch.compile(flex_attention)
+    return lambda: attend(*arrays, block_mask=mask)[0].numpy()
 
 
 def _values(result: Any) -> Any:

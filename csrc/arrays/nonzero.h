@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "threads/loops.h"
+#include "arrays/mask.h"
 
 namespace jsparse {
 
@@ -36,13 +36,7 @@ void for_nonzero_words(const void* data, int64_t parts, Word keep, int64_t n, co
       const Word* pair = words + 2 * first;
       for (int64_t i = 0; i < count; ++i) flags[i] = ((pair[2 * i] | pair[2 * i + 1]) & keep) != 0;
     }
-    uint64_t mask = 0;
-    for (int byte = 0; byte < 8; ++byte) {  // gathers the lowest bits of eight bytes
-      uint64_t eight;
-      __builtin_memcpy(&eight, flags + 8 * byte, 8);
-      mask |= ((eight * 0x0102040810204080ull) >> 56) << (8 * byte);
-    }
-    if (mask != 0) f(first, mask);
+    if (const uint64_t mask = mask_of(flags); mask != 0) f(first, mask);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "kernel/guard.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -19,23 +20,36 @@ std::atomic<bool> on{false};
 #if defined(__linux__)
 
 // Memory between two protected pages. Its last byte is directly before the second one.
-class Guarded {
- public:
-  explicit Guarded(size_t bytes) : bytes_(bytes) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t inner = (bytes + page - 1) / page * page;
-    whole_ = inner + 2 * page;
-    pages_ = mmap(nullptr, whole_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages_ == MAP_FAILED) throw std::bad_alloc();
-    char* const first = static_cast<char*>(pages_) + page;
+struct Region {
+  size_t page, inner;
+
+  explicit Region(size_t bytes)
+      : page(static_cast<size_t>(sysconf(_SC_PAGESIZE))), inner((bytes + page - 1) / page * page) {}
+
+  size_t whole() const { return inner + 2 * page; }
+
+  // Returns where the `bytes` begin, or null if there is no memory.
+  void* map(size_t bytes) const {
+    void* const pages = mmap(nullptr, whole(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return nullptr;
+    char* const first = static_cast<char*>(pages) + page;
     if (inner > 0 && mprotect(first, inner, PROT_READ | PROT_WRITE) != 0) {
-      munmap(pages_, whole_);
-      throw std::bad_alloc();
+      munmap(pages, whole());
+      return nullptr;
     }
     if (inner > 0) std::memset(first, 0xff, inner);
-    data_ = first + inner - bytes;
+    return first + inner - bytes;
   }
-  ~Guarded() { munmap(pages_, whole_); }
+
+  void unmap(void* data, size_t bytes) const { munmap(static_cast<char*>(data) + bytes - inner - page, whole()); }
+};
+
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes) : bytes_(bytes), data_(Region(bytes).map(bytes)) {
+    if (data_ == nullptr) throw std::bad_alloc();
+  }
+  ~Guarded() { Region(bytes_).unmap(data_, bytes_); }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
 
@@ -43,8 +57,7 @@ class Guarded {
   size_t bytes() const { return bytes_; }
 
  private:
-  size_t bytes_, whole_;
-  void* pages_;
+  size_t bytes_;
   void* data_;
 };
 
@@ -74,6 +87,27 @@ int run_guarded(Kernel kernel, Context* ctx, void* const* buffers, const int64_t
 #else
   (void)shapes, (void)results, (void)count, (void)fresh;
   return kernel(ctx, buffers, dims);
+#endif
+}
+
+void* lend_guarded(int64_t bytes, bool zeros) {
+#if defined(__linux__)
+  const auto size = static_cast<size_t>(bytes);
+  void* const data = Region(size).map(size);
+  if (data != nullptr && zeros) std::memset(data, 0, size);
+  return data;
+#else
+  return zeros ? std::calloc(static_cast<size_t>(bytes) + 1, 1) : std::malloc(static_cast<size_t>(bytes) + 1);
+#endif
+}
+
+void take_back_guarded(void* data, int64_t bytes) {
+#if defined(__linux__)
+  const auto size = static_cast<size_t>(bytes);
+  Region(size).unmap(data, size);
+#else
+  (void)bytes;
+  std::free(data);
 #endif
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "kernel/abi.h"
+#include "kernel/guard.h"
 
 namespace jsparse {
 namespace {
@@ -42,15 +43,20 @@ bool SpareMemory::keep(void* data, int64_t bytes, bool zeros) {
 void* lend(Context* ctx, int64_t bytes, int64_t zeros) {
   static const char* const message = "no memory for a workspace";
   void* data = nullptr;
-  if (bytes >= kKeepFrom && ctx->spare != nullptr) data = ctx->spare->take(bytes, zeros != 0);
-  if (data != nullptr) return data;
-  const std::size_t size = bytes > 0 ? static_cast<std::size_t>(bytes) : 1;
-  if (bytes >= 0) data = zeros != 0 ? std::calloc(size, 1) : std::malloc(size);
+  if (guarding() && bytes >= 0) {
+    data = lend_guarded(bytes, zeros != 0);
+  } else {
+    if (bytes >= kKeepFrom && ctx->spare != nullptr) data = ctx->spare->take(bytes, zeros != 0);
+    if (data != nullptr) return data;
+    const std::size_t size = bytes > 0 ? static_cast<std::size_t>(bytes) : 1;
+    if (bytes >= 0) data = zeros != 0 ? std::calloc(size, 1) : std::malloc(size);
+  }
   if (data == nullptr) __atomic_store_n(&ctx->error, message, __ATOMIC_RELAXED);
   return data;
 }
 
 void take_back(Context* ctx, void* data, int64_t bytes, int64_t zeros) {
+  if (guarding()) return take_back_guarded(data, bytes);
   if (bytes >= kKeepFrom && ctx->spare != nullptr && ctx->spare->keep(data, bytes, zeros != 0)) return;
   std::free(data);
 }

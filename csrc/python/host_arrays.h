@@ -31,10 +31,14 @@ inline py::array make_array(const py::dtype& type, int64_t n) {
 
 inline bool contiguous(const py::array& a) { return (a.flags() & py::array::c_style) != 0; }
 
-// Returns whether a contiguous vector of integers is int64. It throws for types other than int32 and int64.
+// Returns whether a contiguous vector of integers is int64. It throws for types other than int32 and int64, and for
+// elements that the machine cannot read as they are.
 inline bool is_wide(const py::array& a) {
   if (a.ndim() != 1 || !contiguous(a) || a.dtype().kind() != 'i' || (a.itemsize() != 4 && a.itemsize() != 8)) {
     throw py::type_error("Expected contiguous vectors of int32 or int64, but got " + std::string(py::str(a.dtype())));
+  }
+  if (a.dtype().byteorder() == '>' || !(a.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_)) {
+    throw py::type_error("Expected aligned vectors in the machine's byte order");
   }
   return a.itemsize() == 8;
 }

@@ -232,6 +232,7 @@ PYBIND11_MODULE(_native, m) {
   define_coordinates(m);
   define_conversions(m);
   define_values(m);
+  define_selection(m);
 }
 
 }  // namespace jsparse

@@ -83,8 +83,8 @@ py::tuple compress_dense(const py::array& x, int64_t rows, const std::string& ki
 // Returns values[indices[i]] for each i, or zero if the index is negative.
 template <class Item, class Index>
 void take_items(Context* ctx, const Item* values, const Index* indices, int64_t n, Item* out) {
-  constexpr int64_t kAhead = 32;
-  slices(ctx, n, slice_count(ctx, n), [&](int64_t, int64_t begin, int64_t end) {
+  constexpr int64_t kAhead = 32, kPerEntry = 16;  // so many elements take as long as an entry of other loops
+  slices(ctx, n, slice_count(ctx, n / kPerEntry), [&](int64_t, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (i + kAhead < end) __builtin_prefetch(values + indices[i + kAhead]);
       out[i] = indices[i] < 0 ? Item{} : values[indices[i]];

@@ -3,7 +3,8 @@
 Plans, statements and compiled programs are cached by their arguments, which contain patterns. A pattern may have
 gigabytes, so an entry is removed as soon as the last tensor on one of its patterns dies. An *owner* detects that: all
 tensors on the same index arrays refer to one owner, and nothing else does. Patterns in an entry's key without a living
-tensor (those of index tables, say) are *loose*, and are kept up to a number of bytes.
+tensor (those of index tables, say) are *loose*, and are kept up to a number of bytes. What is computed of a jaxpr goes
+with the jaxpr.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, ParamSpec, TypeVar
 
-__all__ = ["Memo", "Owned", "Owner", "Owning", "forget_everything", "remembered"]
+__all__ = ["Memo", "Owned", "Owner", "Owning", "forget_everything", "remembered", "remembered_of"]
 
 LOOSE_BYTES = 1 << 26  # the most bytes of loose patterns' index arrays that one memo keeps
 
@@ -24,7 +25,7 @@ R = TypeVar("R")
 
 _numbers = itertools.count()
 _entries: dict[int, tuple[dict[Any, _Entry], Any]] = {}  # number of an entry → the memo's dict that has it, and its key
-_memos: list[Memo[Any, Any]] = []
+_memos: list[Memo[Any, Any] | WeakMemo[Any, Any]] = []
 
 
 class Owner:
@@ -128,7 +129,10 @@ class Memo(Generic[P, R]):
         owned = {id(found): found for found in _owned_in(key)}.values()
         owners = [(found, found.living_owner()) for found in owned]
         entry = _Entry(value, sum(found.nbytes() for found, owner in owners if owner is None))
-        self.known[key] = entry
+        kept = self.known.setdefault(key, entry)
+        if kept is not entry:  # the function itself, or another thread, made the entry meanwhile
+            first: R = kept.value
+            return first
         _entries[entry.number] = self.known, key
         for owner in {id(owner): owner for _, owner in owners if owner is not None}.values():
             owner.add(entry.number)
@@ -154,6 +158,36 @@ class Memo(Generic[P, R]):
         """Remove all entries."""
         for entry in list(self.known.values()):
             _remove(entry.number)
+
+
+class WeakMemo(Generic[P, R]):
+    """A function of an object, and of other arguments that are hashable, with a cache of all results.
+
+    They go with the object, so no result may refer to it. It is a jaxpr, say, whose parameters have patterns.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.function = function
+        self.known: weakref.WeakKeyDictionary[Any, dict[Any, R]] = weakref.WeakKeyDictionary()
+        self.__doc__ = function.__doc__
+        _memos.append(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        first, *others = args
+        results = self.known.setdefault(first, {})
+        key = (*others, *kwargs.items())
+        if key not in results:
+            results[key] = self.function(*args, **kwargs)
+        return results[key]
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self.known.clear()
+
+
+def remembered_of(function: Callable[P, R]) -> WeakMemo[P, R]:
+    """Decorate a function with a memo whose results go with the first argument."""
+    return WeakMemo(function)
 
 
 def remembered(maxsize: int) -> Callable[[Callable[P, R]], Memo[P, R]]:

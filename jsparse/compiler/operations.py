@@ -31,6 +31,7 @@ class Operation:
         is_infix: whether it is printed between its arguments.
         is_associative: whether it takes more than two arguments.
         is_function: whether KernelIR has no node of its own for it.
+        is_narrow: whether arithmetic has to be in float32.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Operation:
     is_infix: bool = False
     is_associative: bool = False
     is_function: bool = False
+    is_narrow: bool = False
 
 
 def meaning_of(name: str) -> Callable[..., Any]:
@@ -81,6 +83,9 @@ _FLOATS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "cbrt": np.cbrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
@@ -113,7 +118,10 @@ _TABLE = (
     Operation("sign", 1, _sign, is_function=True),
     Operation("not", 1, np.logical_not, "conditions", gives_condition=True, is_function=True),
     Operation("is_finite", 1, np.isfinite, "floats", gives_condition=True, is_function=True),
-    *(Operation(name, 1, _in_float64(meaning), "floats", is_function=True) for name, meaning in _FLOATS.items()),
+    *(
+        Operation(name, 1, _in_float64(meaning), "floats", is_function=True, is_narrow=name in ("sin", "cos", "tan"))
+        for name, meaning in _FLOATS.items()
+    ),
     Operation("pow", 2, _in_float64(np.power), "floats", is_function=True),
 )
 

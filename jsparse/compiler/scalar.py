@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from operator import is_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "as_stored",
     "evaluate",
     "factors_of",
+    "operations_of",
     "power_of",
     "product_of",
     "replaced",
@@ -135,6 +137,18 @@ def accesses_of(*values: Scalar | None) -> tuple[Access, ...]:
     return tuple(found)
 
 
+def operations_of(value: Scalar) -> frozenset[str]:
+    """The names of the operations in an expression."""
+    match value:
+        case Apply(operation=operation, arguments=arguments):
+            return frozenset({operation}).union(*map(operations_of, arguments))
+        case Rounded(value=inner):
+            return operations_of(inner)
+        case Let(value=inner, body=body):
+            return operations_of(inner) | operations_of(body)
+    return frozenset()
+
+
 def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozenset[str]:
     """The local names in an expression that no `Let` around them binds."""
     match value:
@@ -149,17 +163,18 @@ def unbound_locals(value: Scalar, bound: frozenset[str] = frozenset()) -> frozen
     return frozenset()
 
 
-def replaced(value: Scalar, old: Access, new: Scalar) -> Scalar:
-    """The expression with another one in place of an access."""
+def replaced(value: Scalar, new: Mapping[Access, Scalar]) -> Scalar:
+    """The expression with other ones in place of accesses."""
     match value:
         case Access():
-            return new if value == old else value
+            return new.get(value, value)
         case Apply(operation=operation, arguments=arguments):
-            return Apply(operation, tuple(replaced(argument, old, new) for argument in arguments))
+            found = tuple(replaced(argument, new) for argument in arguments)
+            return value if all(map(is_, found, arguments)) else Apply(operation, found)
         case Rounded(value=inner, dtype=dtype):
-            return Rounded(replaced(inner, old, new), dtype)
+            return Rounded(replaced(inner, new), dtype)
         case Let(name=name, value=inner, body=body):
-            return Let(name, replaced(inner, old, new), replaced(body, old, new))
+            return Let(name, replaced(inner, new), replaced(body, new))
     return value
 
 

@@ -18,6 +18,7 @@ from jsparse.errors import FileFormatError, shortened
 __all__ = ["Text", "read_text", "write_table"]
 
 ROWS = 1 << 16  # the rows that are formatted together
+LEVEL = 5  # of compression; the highest takes four times as long, for files that are 1% smaller
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def write_table(path: Path, header: str, coords: np.ndarray, columns: Sequence[n
     Floats have as many digits as their dtype needs to be read again exactly.
     """
     row = " ".join(["%d"] * len(coords) + [_specifier(column.dtype) for column in columns]) + "\n"
-    with gzip.GzipFile(path, "wb", mtime=0) if path.suffix == ".gz" else path.open("wb") as file:
+    with gzip.GzipFile(path, "wb", LEVEL, mtime=0) if path.suffix == ".gz" else path.open("wb") as file:
         file.write(header.encode())
         for start in range(0, coords.shape[1], ROWS):
             part = slice(start, start + ROWS)

@@ -20,7 +20,14 @@ class Access:
     indices: tuple[Index, ...]
 
     def __str__(self) -> str:
-        return f"{self.tensor}[{', '.join(map(str, self.indices))}]" if self.indices else self.tensor
+        if not self.indices or self.is_call:  # the text of a call has the indices
+            return self.tensor
+        return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the tensor is the value of a call, or a power of it, whose name is the text of the call."""
+        return ")" in self.tensor
 
     def variables(self) -> tuple[IndexVar, ...]:
         """The index variables, left to right, each once, those of nested accesses included."""

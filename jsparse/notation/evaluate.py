@@ -1,16 +1,20 @@
 """The parser of tensor index notation. It makes a `Statement`.
 
-    statement := access ("=" | "+=" | "min=" | "max=") sum  access: `access.py`, sum: `expression.py`
+    statement := access ("=" | "+=" | "min=" | "max=") value  access: `access.py`, value: `expression.py`
 
 Names are ASCII identifiers. A name outside brackets is a tensor's; a name inside is an index's. One name may be both.
 """
 
 from __future__ import annotations
 
-from jsparse.errors import SubscriptError
+from collections.abc import Sequence
+
+from jsparse.errors import SubscriptError, shortened
 from jsparse.notation.access import ParsedAccess, read_access
+from jsparse.notation.assignment import Access
 from jsparse.notation.expression import Expression
-from jsparse.notation.statement import Operator, Statement
+from jsparse.notation.power import base_and_exponent
+from jsparse.notation.statement import Operator, Product, Statement
 from jsparse.notation.terms import as_products
 from jsparse.notation.tokens import Reader
 from jsparse.notation.unexpected import unexpected
@@ -30,7 +34,8 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
 
     Raises:
         SubscriptError: text outside the grammar; an index that appears twice in the target, or (unless `sized`) in no
-            term; a tensor with two ranks, or on both sides. The message points at the error.
+            term; a tensor with two ranks, or on both sides; an index that is summed, by '=', in calls only. The message
+            points at the error.
         NotYetSupportedError: too many terms or factors, or too deep a nesting of parentheses or accesses.
     """
     if not isinstance(text, str):
@@ -44,7 +49,7 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
     expression = Expression(reader, target.token.text)
     for read in target.nested:
         expression.check(read)
-    terms = expression.sum()
+    terms = expression.value()
     if reader.peek().kind != "end":
         raise unexpected(reader, "an operator or the end")
     carried = expression.carried | {v for read in target.nested for v in read.access.variables()}
@@ -52,7 +57,24 @@ def parse_statement(text: str, sized: bool = False) -> Statement:
         if token.text not in carried and not sized:
             message = f"Expected each index of the target in some term, but {token} stands in none"
             raise reader.error(token, f"{message}; give shape= to repeat the result along it")
-    return Statement(target.access, as_products(terms), operator)
+    products = as_products(terms)
+    if operator == "=":
+        _check_sums(expression, target.access, products)
+    return Statement(target.access, products, operator, tuple(call for call, _ in expression.calls.values()))
+
+
+def _check_sums(expression: Expression, target: Access, products: Sequence[Product]) -> None:
+    """Raise SubscriptError if only calls carry an index that is summed: the sum may be meant to be in an argument."""
+    for product in products:
+        outside = {v for factor in product.factors if not factor.is_call for v in factor.variables()}
+        for factor in filter(lambda factor: factor.is_call, product.factors):
+            name, _ = base_and_exponent(factor.tensor)
+            for v in factor.variables():
+                if v not in outside and v not in target.variables():
+                    what = f"Expected '{v}', which is summed, in a factor outside of {shortened(name, 60)} too"
+                    why = "'=' does not say whether its values or its arguments are summed"
+                    advice = "Write '+=' to sum its values, or sum its arguments in a statement before"
+                    raise expression.reader.error(expression.calls[name][1], f"{what}: {why}. {advice}")
 
 
 def _target(reader: Reader) -> ParsedAccess:

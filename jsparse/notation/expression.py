@@ -1,21 +1,28 @@
 """The parser of a statement's right-hand side.
 
+    value   := sum [comparison sum]
     sum     := ["-"] product (("+" | "-") product)*
     product := power ("*" power | "/" power)*
     power   := factor ["**" ["-"] number]
-    factor  := number | access | "(" sum ")"
+    factor  := number | access | call | "(" value ")"
+    call    := function "(" value ("," value)* ")"
 
-The power of a tensor is that of its elements. A sum of tensors has whole powers greater than 0 only, and is no divisor.
+The power of a tensor is that of its elements. Outside of calls products are distributed over sums, as far as powers and
+divisors allow it. A power of a sum that is not a whole number above 0, a divisor that is a sum, a comparison, and a
+function with its arguments are factors: calls. In arguments nothing is multiplied out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from jsparse.notation.access import ParsedAccess, read_access
 from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.functions import COMPARISONS, FUNCTIONS
 from jsparse.notation.power import raised
-from jsparse.notation.terms import Number, Terms, as_number, bounded, is_finite, read_number, scaled, times
+from jsparse.notation.statement import Call
+from jsparse.notation.terms import Number, Terms, as_number, as_products, bounded, is_finite, read_number, scaled, times
 from jsparse.notation.tokens import Reader, Token
 from jsparse.notation.unexpected import unexpected
 
@@ -27,14 +34,26 @@ MAX_FACTORS = 100  # in one term
 
 
 class Expression:
-    """Reads a sum, with one method for each rule of the grammar. No tensor in it may have the target's name."""
+    """Reads a value, with one method for each rule of the grammar. No tensor in it may have the target's name.
+
+    Attributes:
+        calls: the calls by their texts, and where each begins.
+    """
 
     def __init__(self, reader: Reader, target: str) -> None:
         self.reader = reader
         self.target = target
         self.ranks: dict[str, int] = {}
         self.carried: set[IndexVar] = set()  # the index variables of all terms
+        self.calls: dict[str, tuple[Call, Token]] = {}
         self.nesting = 0
+        self.depth = 0  # of arguments
+
+    def value(self) -> Terms:
+        start = self.reader.peek()
+        left = self.sum()
+        symbol = self.reader.take(*COMPARISONS)
+        return self.called(symbol.text, (left, self.sum()), start) if symbol else left
 
     def sum(self) -> Terms:
         start = self.reader.peek()
@@ -64,11 +83,13 @@ class Expression:
             if operator.text == "/" and number is not None:
                 scale = self.checked(scale / self.divisor(number, token), operator)
             elif operator.text == "/":
-                terms = self.distributed(terms, self.raised(right, Fraction(-1), token), operator)
+                terms = self.distributed(terms, self.raised(right, Fraction(-1), token, token), operator)
             elif number is not None:
                 scale = self.checked(scale * number, operator)
             else:
                 terms = self.distributed(terms, right, operator)
+        if self.depth and scale != 1:
+            terms = self.joined(terms, start)
         return [(self.checked(c, start), factors) for c, factors in scaled(terms, scale)]
 
     def divisor(self, number: Number, token: Token) -> Number:
@@ -77,22 +98,25 @@ class Expression:
         return number
 
     def power(self) -> Terms:
+        start = self.reader.peek()
         terms = self.factor()
         operator = self.reader.take("**")
-        return self.raised(terms, self.exponent(), operator) if operator else terms
+        return self.raised(terms, self.exponent(), operator, start) if operator else terms
 
     def exponent(self) -> Number:
         sign = self.reader.take("-")
         token = self.reader.next()
         if token.kind != "number":
-            raise self.reader.error(token, f"Expected a number as the exponent behind '**', but got {token}")
+            message = f"Expected a number as the exponent behind '**', but got {token}"
+            raise self.reader.error(token, f"{message}; of tensors write pow(base, exponent)")
         return self.checked(read_number(token.text) * (-1 if sign else 1), token)
 
-    def raised(self, terms: Terms, exponent: Number, token: Token) -> Terms:
-        """The power of terms: of each factor of a product, or a whole power of a sum, multiplied out."""
-        if len(terms) > 1:
-            return self.multiplied_out(terms, exponent, token)
-        ((coefficient, factors),) = terms
+    def raised(self, terms: Terms, exponent: Number, token: Token, start: Token) -> Terms:
+        """The power of terms: of each factor of a product, or of a sum, which begins at `start`."""
+        is_whole = isinstance(exponent, Fraction) and exponent.denominator == 1 and exponent >= 1
+        if len(terms) > 1 and is_whole and not self.depth:
+            return self.multiplied_out(terms, int(exponent), token)
+        ((coefficient, factors),) = self.joined(terms, start)
         if not coefficient and exponent <= 0:
             raise self.reader.error(token, "Expected a base other than zero")
         try:
@@ -103,21 +127,24 @@ class Expression:
             raise self.reader.error(token, "Expected no root of a negative number")
         return [(self.checked(number, token), tuple(raised(access, exponent) for access in factors))]
 
-    def multiplied_out(self, terms: Terms, exponent: Number, token: Token) -> Terms:
-        if not isinstance(exponent, Fraction) or exponent.denominator != 1 or exponent < 1:
-            message = "Expected a product of tensors, or a whole power of a sum: compute the sum in its own statement"
-            raise self.reader.not_yet(token, message)
-        self.limit(int(exponent), MAX_FACTORS, "factors in a term", token)
+    def multiplied_out(self, terms: Terms, exponent: int, token: Token) -> Terms:
+        self.limit(exponent, MAX_FACTORS, "factors in a term", token)
         result = terms
-        for _ in range(int(exponent) - 1):
+        for _ in range(exponent - 1):
             result = self.distributed(result, terms, token)
         return result
 
     def distributed(self, left: Terms, right: Terms, operator: Token) -> Terms:
+        if self.depth:
+            left, right = self.joined(left, operator), self.joined(right, operator)
         self.limit(len(left) * len(right), MAX_TERMS, "terms once products are distributed", operator)
         terms = [(self.checked(c, operator), factors) for c, factors in times(left, right)]
         self.limit(max(len(factors) for _, factors in terms), MAX_FACTORS, "factors in a term", operator)
         return terms
+
+    def joined(self, terms: Terms, token: Token) -> Terms:
+        """The terms as one: a sum in parentheses is one factor."""
+        return self.called("", (terms,), token) if len(terms) > 1 else terms
 
     def factor(self) -> Terms:
         before, token = self.reader.passed(), self.reader.peek()
@@ -125,7 +152,7 @@ class Expression:
             self.reader.next()
             return [(self.checked(read_number(token.text), token), ())]
         if token.kind == "name":
-            return [(Fraction(1), (self.access(),))]
+            return self.call() if self.reader.peek(1).text == "(" else [(Fraction(1), (self.access(),))]
         if token.text == "(":
             return self.group()
         if token.text in ("]", "="):
@@ -135,14 +162,44 @@ class Expression:
         raise self.reader.error(token, message)
 
     def group(self) -> Terms:
+        self.open()
+        terms = self.value()
+        self.close("an operator or ')'")
+        return terms
+
+    def open(self) -> None:
         opened = self.reader.next()
         self.nesting += 1
         self.limit(self.nesting, MAX_NESTING, "parentheses inside one another", opened)
-        terms = self.sum()
+
+    def close(self, expected: str) -> None:
         if self.reader.take(")") is None:
-            raise unexpected(self.reader, "an operator or ')'")
+            raise unexpected(self.reader, expected)
         self.nesting -= 1
-        return terms
+
+    def call(self) -> Terms:
+        token = self.reader.next()
+        if token.text not in FUNCTIONS:
+            message = f"Expected a function, but got {token}; indices stand in brackets, as in A[i]. There are "
+            raise self.reader.error(token, message + " ".join(sorted(FUNCTIONS)))
+        self.open()
+        self.depth += 1
+        arguments = [self.value()]
+        while self.reader.take(","):
+            arguments.append(self.value())
+        self.depth -= 1
+        self.close("an operator, ',' or ')'")
+        least, most = FUNCTIONS[token.text]
+        if not least <= len(arguments) <= most:
+            counts = str(least) if least == most else f"{least} to {most}"
+            message = f"Expected {token} of {counts} argument{'s' * (counts != '1')}, but here are {len(arguments)}"
+            raise self.reader.error(token, message)
+        return self.called(token.text, arguments, token)
+
+    def called(self, function: str, arguments: Sequence[Terms], token: Token) -> Terms:
+        call = Call(function, tuple(as_products(terms) for terms in arguments))
+        self.calls.setdefault(str(call), (call, token))
+        return [(Fraction(1), (Access(str(call), call.variables()),))]
 
     def access(self) -> Access:
         parsed = read_access(self.reader)

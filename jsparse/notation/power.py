@@ -22,8 +22,8 @@ def raised(access: Access, exponent: Number) -> Access:
 
 def base_and_exponent(name: str) -> tuple[str, int | float]:
     """The tensor that a name of a statement refers to, and the exponent of its elements: 1 for a plain name."""
-    base, symbol, exponent = name.partition(SYMBOL)
-    if not symbol:
+    base, symbol, exponent = name.rpartition(SYMBOL)
+    if not symbol or name.endswith(")"):  # powers in a call's text are of its arguments
         return name, 1
     number = float(exponent)
     return base, int(number) if number.is_integer() and abs(number) < 2**53 else number

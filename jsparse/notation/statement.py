@@ -1,14 +1,15 @@
-"""Statements: sums of products of accesses, in which products are distributed over sums."""
+"""Statements: sums of products of accesses and calls, in which products are distributed over sums."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.functions import FUNCTIONS
 
-__all__ = ["Operator", "Product", "Statement"]
+__all__ = ["Call", "Operator", "Product", "Statement"]
 
 Operator: TypeAlias = Literal["=", "+=", "min=", "max="]
 
@@ -33,6 +34,37 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A function of sums of products, at each point of their index variables: nothing in them is summed.
+
+    A factor that is a call is an access to a tensor of its own, which has the text of the call as its name and the
+    call's variables as its indices.
+
+    Attributes:
+        function: a name of `FUNCTIONS`, a comparison, or "" for a sum in parentheses.
+        arguments: for each argument its terms.
+    """
+
+    function: str
+    arguments: tuple[tuple[Product, ...], ...]
+
+    def __str__(self) -> str:
+        sums = [_sum(terms) for terms in self.arguments]
+        if self.function in FUNCTIONS or not self.function:
+            return f"{self.function}({', '.join(sums)})"
+        return f"({f' {self.function} '.join(sums)})"
+
+    @property
+    def factors(self) -> tuple[Access, ...]:
+        """The accesses of the arguments, from left to right."""
+        return tuple(factor for terms in self.arguments for term in terms for factor in term.factors)
+
+    def variables(self) -> tuple[IndexVar, ...]:
+        """Every index variable once, in order of appearance."""
+        return tuple(dict.fromkeys(v for factor in self.factors for v in factor.variables()))
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """The statement `target = Σ terms`. Each term is summed over its index variables that the target lacks.
 
@@ -43,27 +75,38 @@ class Statement:
         terms: the terms.
         operator: the combination of values that are written to one element, and with its previous content. `=` writes
             an element once and replaces its content; the others add, or keep the smallest or the largest.
+        calls: the calls, those in arguments of others before them.
     """
 
     target: Access
     terms: tuple[Product, ...]
     operator: Operator = "="
+    calls: tuple[Call, ...] = ()
 
     def __str__(self) -> str:
-        first, *others = map(str, self.terms or (Product(0, ()),))
-        signed = (f" - {text[1:]}" if text.startswith("-") else f" + {text}" for text in others)
-        return f"{self.target} {self.operator} {first}{''.join(signed)}"
+        return f"{self.target} {self.operator} {_sum(self.terms or (Product(0, ()),))}"
 
     def variables(self) -> tuple[IndexVar, ...]:
         """Every index variable once: the target's, then the others in order of appearance."""
         accesses = (self.target, *(factor for term in self.terms for factor in term.factors))
         return tuple(dict.fromkeys(v for access in accesses for v in access.variables()))
 
+    def read(self) -> tuple[Access, ...]:
+        """The accesses to tensors, in terms and in calls. Index tables are nested in them, and in the target."""
+        of_terms = (factor for term in self.terms for factor in term.factors)
+        of_calls = (factor for call in self.calls for factor in call.factors)
+        return tuple(access for access in (*of_terms, *of_calls) if not access.is_call)
+
     def tensors(self) -> tuple[str, ...]:
         """The name of every tensor that is read, once, in order of appearance."""
-        factors = (factor for term in self.terms for factor in term.factors)
-        read = [*(index for index in self.target.indices if isinstance(index, Access)), *factors]
+        read = [*(index for index in self.target.indices if isinstance(index, Access)), *self.read()]
         return tuple(dict.fromkeys(name for access in read for name in _names(access)))
+
+
+def _sum(terms: Sequence[Product]) -> str:
+    first, *others = map(str, terms)
+    signed = (f" - {text[1:]}" if text.startswith("-") else f" + {text}" for text in others)
+    return f"{first}{''.join(signed)}"
 
 
 def _names(access: Access) -> Iterator[str]:

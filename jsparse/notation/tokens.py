@@ -17,7 +17,7 @@ Kind: TypeAlias = Literal["number", "name", "symbol", "end"]
 _TOKEN = re.compile(
     r"""(?P<number> (?: [0-9]+ (?:\.[0-9]*)? | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
       | (?P<name>   [A-Za-z_][A-Za-z0-9_]* )
-      | (?P<symbol> \*\* | // | == | [-+*/]= | [-+*/=,()\[\]] )
+      | (?P<symbol> \*\* | // | [-+*/=<>!]= | [-+*/=<>,()\[\]] )
       | (?P<other>  [^ \t\r\n] )""",
     re.VERBOSE,
 )
@@ -52,7 +52,8 @@ class Reader:
         name = unicodedata.name(character, f"U+{ord(character):04X}")
         raise self.error(
             Token("symbol", character, start),
-            f"Expected ASCII letters, digits, '_' and the symbols + - * / = , ( ) [ ], but got {character!a} ({name})",
+            f"Expected ASCII letters, digits, '_' and the symbols + - * / = < > , ( ) [ ], but got {character!a} "
+            f"({name})",
         )
 
     def peek(self, ahead: int = 0) -> Token:

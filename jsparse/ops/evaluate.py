@@ -20,6 +20,7 @@ from jsparse.formats.shape import LARGEST_SIZE
 from jsparse.notation.evaluate import parse_statement
 from jsparse.notation.power import base_and_exponent
 from jsparse.notation.statement import Statement
+from jsparse.ops.calls.desugar import without_calls
 from jsparse.ops.powers import with_powers
 from jsparse.planning.bare_pattern import is_sparse
 from jsparse.planning.desugar.assignment import check_distinct, counting
@@ -32,7 +33,7 @@ from jsparse.planning.request import OutFormat
 from jsparse.planning.scheduled import Schedules, as_schedules
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["evaluate", "planned_sum"]
+__all__ = ["evaluate", "parsed", "planned_sum"]
 
 
 def evaluate(
@@ -56,17 +57,21 @@ def evaluate(
         >>> C = jsparse.evaluate("C[rows[p],n] += V[p] * X[cols[p],n]", shape=(3, 64), X=X, **e)
         >>> d = jsparse.evaluate("d[rows[p]] min= V[p] + x[cols[p]]", shape=(3,), x=x, **e)
 
+        >>> R = jsparse.evaluate("R[i,j] = exp(A[i,j] - m[i]) / s[i]", A=A, m=b, s=b, out_format=A)
+        >>> y = jsparse.evaluate("y[i] += relu(A[i,j] * x[j] + B[i,j])", A=A, B=B, x=x)
+
     Each term is summed over its indices that the result lacks. A term that lacks an index of the result is repeated
     along it; if every term lacks it, pass `shape`. On both sides an index may be read from a tensor of integers. Where
-    that integer is out of range, a read contributes nothing and a write is dropped (see docs/indirect.md). Statements
-    are compiled, differentiable and transformable as `einsum` is.
+    that integer is out of range, a read contributes nothing and a write is dropped (see docs/indirect.md). Functions
+    and comparisons are computed at each point, before the sum, and get 0 for what is not stored (see docs/results.md).
+    Statements are compiled, differentiable and transformable as `einsum` is.
 
     Args:
-        text: `name[indices] = sum of products` of numbers and tensors, with parentheses. Names have any length; a name
-            without brackets is a tensor of rank 0. `/` divides by numbers and products of tensors, `** p` raises to a
-            number: both act on the elements of each tensor, of a sparse one on its stored entries. `=` writes each
-            element of the target once,
-            `+=` adds to it, `min=` and `max=` keep the smallest or the largest of all values written to it.
+        text: `name[indices] = sum of products` of numbers, tensors and functions, with parentheses. Names have any
+            length; a name without brackets is a tensor of rank 0. `/` divides by them, `** p` raises to a number: both
+            act on the elements of each tensor, of a sparse one on its stored entries. Functions are exp, relu, max,
+            where and others, and comparisons. `=` writes each element of the target once, `+=` adds to it, `min=` and
+            `max=` keep the smallest or the largest of all values written to it.
         tensors: the tensors by name: SparseTensors, Patterns, arrays (those of jax.experimental.sparse and scipy.sparse
             as well) and numbers. A tensor with the target's name is its previous content.
         shape: the result's shape. It is required if an index of the result is read from a tensor, or if no term
@@ -83,10 +88,11 @@ def evaluate(
         An array of the result's shape, or a SparseTensor.
 
     Raises:
-        SubscriptError: the text does not follow the notation (the message points at the error), or tensors are missing
-            or unexpected.
+        SubscriptError: the text does not follow the notation (the message points at the error), `=` does not say
+            whether the values or the arguments of a function are summed, or tensors are missing or unexpected.
         ShapeError, DTypeError, FormatError, PatternError, SemiringError, ScheduleError: as in `einsum`. PatternError
-            also if `=` writes an element twice, as far as the indices are known.
+            also if `=` writes an element twice, as far as the indices are known, or if a function has values other than
+            0 where no operand stores an entry and nothing says that they are wanted.
     """
     shown = f"'{shortened(text)}'"
     schedules = as_schedules(schedule, shown)
@@ -95,6 +101,8 @@ def evaluate(
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
     tensors = with_powers(statement, tensors)
     text = shortened(text)  # only messages use it below
+    given_shape = _target_shape(text, tensors.get(statement.target.tensor), shape)
+    statement, tensors = without_calls(text, statement, tensors, out_format, given_shape)
     rewritten = _desugared(text, statement, tensors, shape)
     before = tensors.get(statement.target.tensor)
     _check_format(text, statement, before, out_format)
@@ -150,7 +158,7 @@ def planned_sum(
     semiring: str | Semiring = PLUS_TIMES,
     schedules: Schedules = (),
 ) -> Planned:
-    """Plan `evaluate` on these tensors, without the target's previous content."""
+    """Plan `evaluate` on these tensors, without the target's previous content. The statement may have no calls."""
     nse = checked_nse(nse, f"'{shortened(text)}'")
     tensors = {name: as_sparse_operand(x, f"'{shortened(text)}'") for name, x in tensors.items()}
     statement, ring = _checked(text, tensors, semiring, shape, out_format)
@@ -166,9 +174,14 @@ def _checked(
     text: str, tensors: dict[str, Any], semiring: str | Semiring, shape: Sequence[int] | None, out_format: OutFormat
 ) -> tuple[Statement, Semiring]:
     """Parse and check a statement: all its tensors are given, and only plus_times allows sums and numbers."""
-    statement, ring = _parsed(text, sized=True), semiring_named(semiring, text)
+    statement, ring = parsed(text), semiring_named(semiring, text)
     if shape is None and statement.target.tensor not in tensors and not is_sparse(out_format):
-        statement = _parsed(text, sized=False)
+        statement = parsed(text, sized=False)
+    if not ring.is_linear and statement.calls:
+        raise NotYetSupportedError(
+            f"evaluate takes one product of tensors by {ring}, without functions, but '{text}' has "
+            f"{shortened(statement.calls[-1])}. Compute that in a statement before."
+        )
     if not ring.is_linear and [(term.coefficient, bool(term.factors)) for term in statement.terms] != [(1, True)]:
         raise NotYetSupportedError(
             f"evaluate takes one product of tensors by {ring}, without numbers, but '{text}' has several terms or a "
@@ -241,7 +254,8 @@ def _target_shape(text: str, before: Any, shape: Sequence[int] | None) -> tuple[
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str, sized: bool) -> Statement:
+def parsed(text: str, sized: bool = True) -> Statement:
+    """Parse a statement, which is remembered."""
     return parse_statement(text, sized)
 
 

@@ -11,7 +11,8 @@ from jsparse.compiler.semiring import Semiring, semiring_named
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import SubscriptError, represented
 from jsparse.notation import read_sublists
-from jsparse.ops.evaluate import planned_sum
+from jsparse.ops.evaluate import evaluate as evaluated
+from jsparse.ops.evaluate import parsed, planned_sum
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.program import ProgramExplanation, explained_program
 from jsparse.ops.explanation.statement import Explanation, explained
@@ -39,7 +40,7 @@ def explain(
     schedule: Schedule | Sequence[Schedule | None] | None = None,
     preferred_element_type: Any = None,
     **tensors: Any,
-) -> Explanation: ...
+) -> Explanation | ProgramExplanation: ...
 
 
 def explain(
@@ -52,11 +53,12 @@ def explain(
     schedule: Schedule | Sequence[Schedule | None] | None = None,
     preferred_element_type: Any = None,
     **tensors: Any,
-) -> Explanation | Callable[..., ProgramExplanation]:
+) -> Explanation | ProgramExplanation | Callable[..., ProgramExplanation]:
     """Explain how `einsum` (or, with named tensors, `evaluate`) computes these arguments. Nothing is computed.
 
     The explanation shows formats, steps, the loop order with its cost, tiles, what is computed and moved, loop nest,
-    kernel and LLVM IR. Print it, read the attributes of one stage, or show it in a notebook.
+    kernel and LLVM IR. Print it, read the attributes of one stage, or show it in a notebook. A statement with functions
+    is several operations, which are explained as those of a function are.
 
         >>> print(jsparse.explain("ij,jk->ik", A, X).summary)
         >>> jsparse.explain("y[i] = b[i] - A[i,j] * x[j]", b=b, A=A, x=x).llvm
@@ -87,6 +89,9 @@ def explain(
             f"Expected subscripts and operands as in explain('ij,jk->ik', A, X), a statement and named tensors, or a "
             f"function as in explain(f)(x), but got {represented(subscripts)}."
         )
+    if tensors and isinstance(subscripts, str) and parsed(subscripts).calls:
+        options = {"preferred_element_type": preferred, "semiring": semiring, "schedule": schedule}
+        return _explained_calls(subscripts, tensors, {"shape": shape, "out_format": out_format, "nse": nse, **options})
     if tensors:
         planned = planned_sum(subscripts, tensors, shape, out_format, nse, preferred, semiring, schedules)
         return explained(subscripts, planned)
@@ -96,3 +101,16 @@ def explain(
     if ring.is_linear and out_format is None and not schedules and not any(map(is_sparse, operands)):
         return Explanation(subscripts, ())
     return explained(subscripts, plan_einsum(subscripts, operands, out_format, nse, preferred, ring, schedules))
+
+
+def _explained_calls(text: str, tensors: dict[str, Any], options: dict[str, Any]) -> ProgramExplanation:
+    """The explanation of a statement with calls, which is several operations. Index tables stay known."""
+    statement = parsed(text)
+    nested = (inner for access in (statement.target, *statement.read()) for inner in access.nested())
+    tables = {inner.tensor: tensors[inner.tensor] for inner in nested if inner.tensor in tensors}
+
+    def evaluate(**traced: Any) -> Any:
+        return evaluated(text, **options, **tables, **traced)
+
+    evaluate.__name__ = text
+    return explained_program(evaluate)(**{name: x for name, x in tensors.items() if name not in tables})

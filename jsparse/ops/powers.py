@@ -13,7 +13,7 @@ from jsparse.notation.statement import Statement
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["with_powers"]
+__all__ = ["power", "with_powers"]
 
 
 def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]:
@@ -25,11 +25,12 @@ def with_powers(statement: Statement, tensors: dict[str, Any]) -> dict[str, Any]
     found = {name: x for name, x in tensors.items() if name in used or name == statement.target.tensor}
     for name, (base, exponent) in used.items():
         if name not in found:
-            found[name] = _power(tensors[base], exponent)
+            found[name] = power(tensors[base], exponent)
     return found
 
 
-def _power(x: Any, exponent: float) -> Any:
+def power(x: Any, exponent: float) -> Any:
+    """The power of a tensor of a statement: of a sparse one that of its stored entries."""
     if isinstance(x, Pattern | DynamicPattern):
         return x  # a tensor of ones
     if not isinstance(x, SparseTensor):

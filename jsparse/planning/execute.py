@@ -17,7 +17,6 @@ from jsparse.convert.dynamic_creation import converted_pattern
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.planning.bare_pattern import BarePattern, is_bare, pattern_of
-from jsparse.planning.checkpoint_name import with_checkpoint_name
 from jsparse.planning.dense_semiring import dense_product
 from jsparse.planning.dtypes import converted
 from jsparse.planning.plan import (
@@ -31,6 +30,7 @@ from jsparse.planning.plan import (
     SumOfProducts,
 )
 from jsparse.planning.typed_product import subscripts_of
+from jsparse.primitives.checkpoint_name import with_checkpoint_name
 from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.entries import entries_p
 from jsparse.primitives.entries_spec import Entries

@@ -124,7 +124,8 @@ class ElementwiseFunction:
 
         return self._derive(("without", zeros), restricted, kept, self.name)
 
-    def _derive(self, key: Any, function: Callable[..., Any], avals: Avals, name: str) -> ElementwiseFunction:
+    def _derive(self, what: Any, function: Callable[..., Any], avals: Avals, name: str) -> ElementwiseFunction:
+        key = (what, _compat.mesh_of_trace())
         if key not in self._derived:
             structs = [jax.ShapeDtypeStruct((), aval.dtype) for aval in avals]
             self._derived[key] = ElementwiseFunction(jax.make_jaxpr(function)(*structs), name, self.is_compiled)

@@ -23,17 +23,47 @@ import jax
 import jax.numpy as jnp
 
 from jsparse import _compat
-from jsparse.base.memo import remembered
+from jsparse.base.memo import remembered_of
 from jsparse.primitives.chain.execute import execute_chain
 from jsparse.primitives.chain.expand import expanded
 from jsparse.primitives.chain.grouping import refusal, run_groups
+from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME, with_checkpoint_name
 
 __all__ = ["evaluate_fused", "execute_fused", "fused_p", "run_fused"]
 
 
 def run_fused(closed: Any, operands: Sequence[Any]) -> list[Any]:
-    """Evaluate a closed jaxpr, with chains of its operations fused."""
-    return run_groups(closed, operands, lambda chain, given: fused_p.bind(*_compat.same_varying(given), closed=chain))
+    """Evaluate a closed jaxpr, with chains of its operations fused.
+
+    Policies of `jax.checkpoint` see one operation, whose results have the names that the chain gave them.
+    """
+
+    def run(chain: Any, given: Sequence[Any]) -> list[Any]:
+        found = _named(fused_p.bind(*_compat.same_varying(given), closed=chain))
+        for n, names in enumerate(_names(chain.jaxpr)):
+            for name in names:
+                found[n] = _compat.with_checkpoint_name(found[n], name)
+        return found
+
+    return run_groups(closed, operands, run)
+
+
+def _named(results: Sequence[Any]) -> list[Any]:
+    """The results of a kernel, with the name that those of all kernels have."""
+    return [with_checkpoint_name(x) for x in results]
+
+
+def _names(jaxpr: Any) -> list[list[str]]:
+    """For each result of a jaxpr the checkpoint names that it has from users."""
+    named = {e.outvars[0]: e for e in jaxpr.eqns if e.primitive.name == "name"}
+    found = list[list[str]]()
+    for v in jaxpr.outvars:
+        names = list[str]()
+        while not isinstance(v, _compat.Literal) and v in named:
+            names.insert(0, named[v].params["name"])
+            v = named[v].invars[0]
+        found.append([name for name in names if name != CHECKPOINT_NAME])
+    return found
 
 
 def execute_fused(*operands: Any, closed: Any) -> list[Any]:
@@ -56,7 +86,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any
     active = tuple(type(t) is not _compat.Zero for t in tangents)
     first, second, count = _linearized(closed, active)
     found = fused_p.bind(*_compat.same_varying(primals), closed=first)
-    outs, statistics = found[:count], found[count:]
+    outs, statistics = found[:count], _named(found[count:])
     changes = [t for t, is_active in zip(tangents, active, strict=True) if is_active]
     differentiable = [jnp.issubdtype(aval.dtype, jnp.inexact) for aval in closed.out_avals]
     slopes = iter(fused_p.bind(*_compat.same_varying([*primals, *statistics, *changes]), closed=second))
@@ -64,7 +94,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, closed: Any) -> Any
     return outs, [next(slopes) if d else zero for d, zero in zip(differentiable, zeros, strict=True)]
 
 
-@remembered(maxsize=256)
+@remembered_of
 def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     """The jaxprs of the JVP: arguments → results and statistics; arguments, statistics, tangents → tangents. The last
     result is the number of results."""
@@ -118,7 +148,7 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[A
     return [next(found) if is_linear else None for is_linear in linear]
 
 
-@remembered(maxsize=256)
+@remembered_of
 def _transposed(closed: Any, linear: tuple[bool, ...], live: tuple[bool, ...]) -> Any:
     """The jaxpr: the arguments that are not linear, the live cotangents → the cotangents of linear arguments."""
     count = linear.count(False)
@@ -146,7 +176,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[int | None], *, closed: Any) 
     )
 
 
-@remembered(maxsize=256)
+@remembered_of
 def _batched(closed: Any, axes: tuple[int | None, ...], size: int) -> Any:
     avals = []
     for aval, axis in zip(closed.in_avals, axes, strict=True):

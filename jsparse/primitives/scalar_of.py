@@ -11,6 +11,7 @@ import numpy as np
 
 from jsparse import _compat
 from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation import Access
 from jsparse.primitives.scalar_rules import EXACT, RULES, NoCounterpartError
@@ -141,6 +142,8 @@ class _Reader:
         kind = equation.primitive.name
         if kind not in RULES:
             raise NoCounterpartError(f"it uses '{kind}', which kernels do not compute")
+        if kind in OPERATIONS and OPERATIONS[kind].is_narrow and self.dtype != "float32":
+            raise NoCounterpartError(f"it uses '{kind}' in {self.dtype}, which kernels compute in float32 only")
         avals = [v.aval for v in (*equation.invars, *equation.outvars)]
         for aval in avals:
             if aval.shape:

@@ -32,8 +32,8 @@ class Builder(Protocol):
 Rule: TypeAlias = Callable[[Builder, Any, list[Scalar]], Scalar]
 
 _SAME = (
-    "exp exp2 expm1 log log1p tanh logistic erf erfc sqrt rsqrt cbrt floor ceil abs sign neg is_finite max min pow "
-    "add sub mul div lt le eq ne and or not"
+    "exp exp2 expm1 log log1p sin cos tan tanh logistic erf erfc sqrt rsqrt cbrt floor ceil abs sign neg is_finite max "
+    "min pow add sub mul div lt le eq ne and or not"
 )
 _OTHER_NAMES = {
     "add": "+",

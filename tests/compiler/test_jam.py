@@ -120,3 +120,22 @@ def test_rows_of_blocks_are_worked_on_together(columns, inside, dtype):
         assert " at a time" in str(explained.parts[0].loops)
         got = jax.jit(lambda A, x: jsparse.einsum("ijab,jbk->iak", A, x))(A, x)
         np.testing.assert_array_equal(got, np.einsum("ijab,jbk->iak", dense.astype(np.int64), x.astype(np.int64)))
+
+
+@pytest.mark.parametrize(
+    "heads, channels, copies", [(8, 8, 8), (8, 16, 4), (8, 32, 2), (3, 8, 3), (20, 8, 8), (8, 64, 0)]
+)
+def test_short_rows_that_lie_side_by_side_are_read_in_one_pass(heads, channels, copies):
+    """Rows [h, c] of all h are next to each other, so heads share a loop: as many as fill the registers."""
+    rng = np.random.default_rng(2)
+    mask = rng.random((6, 200)) < [[0.9], [0.3], [0.0], [0.05], [0.5], [0.01]]  # sums in blocks, and short ones
+    weights = np.where(mask[:, :, None], rng.standard_normal((*mask.shape, heads)), 0).astype(np.float32)
+    pattern, _ = jsparse.Pattern.from_coordinates(np.stack(np.nonzero(mask)), mask.shape, "csr")
+    A = jsparse.SparseTensor(weights[mask].ravel(), pattern.extended([heads]))
+    x = rng.standard_normal((200, heads, channels)).astype(np.float32)
+    step = jsparse.explain("ijh,jhc->ihc", A, x).schedule.found("unroll_and_jam")
+    assert (step and (step.loop, step.copies)) == (("h", copies) if copies else None)
+    exact = np.einsum("ijh,jhc->ihc", weights.astype(np.float64), x.astype(np.float64))
+    scale = np.einsum("ijh,jhc->ihc", abs(weights.astype(np.float64)), abs(x.astype(np.float64)))
+    found = jax.jit(lambda A, x: jsparse.einsum("ijh,jhc->ihc", A, x))(A, x)
+    assert (abs(found - exact) <= 4e-6 * scale).all()

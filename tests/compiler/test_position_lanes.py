@@ -9,7 +9,7 @@ import pytest
 from compiler.cases import CASES, sparse
 from compiler.test_blocked_sums import run_of
 from programs.host import HostRun
-from programs.schedules import changed, summary_of, with_grain, without
+from programs.schedules import changed, summary_of, with_grain
 
 import jsparse
 from jsparse import SparseTensor, _native
@@ -243,13 +243,26 @@ def test_no_content_of_index_arrays_leads_outside_of_buffers(size):
             coordinates = rng.choice(GARBAGE, 50)
             x = np.ones(size or 0, np.float32)
             arrays = {"A": np.ones(50, np.float32), "x": x}
-            run = HostRun(problem, without(IN_LANES, "parallelize"), arrays, ((pointers, coordinates),), (30,), level=1)
+            run = HostRun(problem, IN_LANES, arrays, ((pointers, coordinates),), (30,), level=1)
             lo, hi = (np.clip(pointers[at], 0, 50) for at in (slice(None, -1), slice(1, None)))
             inside = (coordinates >= 0) & (coordinates < len(x))
             counted = np.append(0, np.cumsum(inside))
             agree(run, np.where(lo < hi, counted[hi] - counted[lo], 0).astype(np.float32))
-            for _ in stages(replace(run, schedule=IN_LANES)):  # chunks of such pointers may leave rows out
-                pass
+
+
+@pytest.mark.parametrize("lanes", [0, LANES])
+def test_every_row_is_written_whatever_pointers_say(lanes):
+    """The last chunk ends at the last row, where threads divide rows, too."""
+    schedule = Schedule().promote().parallelize("i", race="split", grain=1)
+    schedule = schedule.vectorize("j", lanes) if lanes else schedule
+    problem = spmv("float32", dynamic=True, size=5, count=30)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        pointers, coordinates = rng.integers(-5, 60, 31), rng.integers(-2, 8, 50)
+        arrays = {"A": np.ones(50, np.float32), "x": np.ones(5, np.float32)}
+        run = HostRun(problem, schedule, arrays, ((pointers, coordinates),), (30,), level=1)
+        for found in (run.by_kernel(False), run.by_kernel(True), run.by_code(2)):
+            assert ((found >= 0) & (found <= 50)).all()
 
 
 class Guarded:

@@ -106,6 +106,8 @@ def test_examples_run(name, tmp_path, monkeypatch):
     mpl.use("Agg")
     text = inspect.getdoc(DOCUMENTED[name]) or ""
     assert PARSER.get_examples(text), f"the docstring of {name} has no example"
+    if "from flax import" in text:
+        pytest.importorskip("flax.nnx")
     report = []
     test = PARSER.get_doctest(text, dict(scope()), name, None, 0)
     with accelerated() if name == "accelerate_jax_sparse" else nullcontext():  # which undoes it

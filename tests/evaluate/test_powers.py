@@ -24,6 +24,10 @@ CASES = {
     "y[i] = A[i,j] ** -1": lambda x: np.where(x, 1 / np.where(x, x, 1), 0).sum(1),
     "y[i] = 1 / A[i,j] ** -1": lambda x: x.sum(1),
     "y[i] = -A[i,j] ** 2 / 2": lambda x: -(x**2).sum(1) / 2,
+    "y[i] = A[i,j] / (s[i] + t[j])": lambda x: (x / (S[:, None] + T)).sum(1),
+    "y[i] = A[i,j] * (A[i,j] + s[i]) ** 0.5": lambda x: (x * (x + S[:, None]) ** 0.5).sum(1),
+    "C[i,j] = A[i,j] / (A[i,j] + s[i]) ** 2": lambda x: x / (x + S[:, None]) ** 2,
+    "C[i,j] = A[i,j] + (1 + t[j]) ** -0.5 - 1 / (1 + t[j])": lambda x: x + (1 + T) ** -0.5 - 1 / (1 + T),
 }
 
 
@@ -74,9 +78,8 @@ def test_explain():
 
 
 REFUSED = {
-    "y[i] = A[i,j] / (s[i] + t[j])": (NotYetSupportedError, "a product of tensors, or a whole power of a sum"),
-    "y[i] = (A[i,j] + s[i]) ** 0.5": (NotYetSupportedError, "a whole power of a sum"),
-    "y[i] = (A[i,j] + s[i]) ** -2": (NotYetSupportedError, "a whole power of a sum"),
+    "y[i] = s[i] / (A[i,j] + t[j])": (SubscriptError, "'j', which is summed"),
+    "y[i] = (A[i,j] + s[i]) ** 0.5": (SubscriptError, "'j', which is summed"),
     "y[i] = A[i,j] ** t[j]": (SubscriptError, "a number as the exponent"),
     "y[i] = A[i,j] ** 2 ** 2": (SubscriptError, "one exponent only"),
     "y[i] = A[i,j] / 0": (SubscriptError, "a divisor other than zero"),

@@ -37,7 +37,7 @@ def test_a_gradient_says_where_its_chain_ends():
 
 
 def test_what_is_not_fused_is_shown_as_it_is():
-    together = jsparse.fuse(lambda x: jnp.sin(jsparse.einsum("ij,jk->ik", MASK, x)))
+    together = jsparse.fuse(lambda x: jnp.arctan(jsparse.einsum("ij,jk->ik", MASK, x)))
     (kernel,) = explain(together)(V).kernels
     assert kernel.fused is None
     assert kernel.plan is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -81,23 +82,33 @@ class RandomChain:
         whole = [f"chain {self.seed}, {self.dtype}", *patterns, *shapes, *lines, *mapped]
         return "\n".join([*whole, f"return {', '.join(self.results)}"])
 
+    def __str__(self) -> str:
+        return self.text
+
     def operands(self, dtype: str) -> dict[str, jax.Array]:
         """The arrays in a dtype."""
         return {name: jnp.asarray(x, self.dtype).astype(dtype) for name, x in self.arrays.items()}
 
     def __call__(self, x: dict[str, jax.Array], tensors: list[SparseTensor]) -> list[Any]:
         """The results as arrays, of tensors the values."""
-        if self.heads is None:
-            return self._one(x, tensors)
-        axes = {name: 0 if name in self.heads else None for name in x}
-        return jax.vmap(self._one, (axes, None))(x, tensors)
+        return self.computed(x, tensors, lambda A: A.values)
 
-    def _one(self, x: dict[str, jax.Array], tensors: list[SparseTensor]) -> list[Any]:
+    def computed(
+        self, x: dict[str, jax.Array], tensors: list[SparseTensor], array: Callable[[SparseTensor], Any]
+    ) -> list[Any]:
+        """The results as arrays: `array(A)` of a tensor A."""
+        one = partial(self._one, array)
+        if self.heads is None:
+            return one(x, tensors)
+        axes = {name: 0 if name in self.heads else None for name in x}
+        return jax.vmap(one, (axes, None))(x, tensors)
+
+    def _one(self, array: Any, x: dict[str, jax.Array], tensors: list[SparseTensor]) -> list[Any]:
         env: Env = {**x, **{f"P{n}": tensor for n, tensor in enumerate(tensors)}}
         for name, _, step in self.steps:
             env[name] = step(env)
         found = [env[name] for name in self.results]
-        return [y.values if isinstance(y, SparseTensor) else y for y in found]
+        return [array(y) if isinstance(y, SparseTensor) else y for y in found]
 
     @property
     def has_entries(self) -> bool:

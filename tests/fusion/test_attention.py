@@ -180,3 +180,25 @@ def test_dropout_needs_a_key() -> None:
     q, k, v = _arrays((4, 6, 3), (4, 6, 3), (4, 6, 3))
     with pytest.raises(ValueError, match="dropout_key="):
         jsparse.sparse_attention(q, k, v, pattern, dropout_rate=0.5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_biases_that_do_not_fit(dynamic: bool) -> None:
+    pattern, _ = _square(6, 6)
+    mask = SparseTensor(jnp.zeros(pattern.nse), pattern)
+    mask = mask.dynamic() if dynamic else mask
+    (q,) = _arrays((4, 6, 3))
+    for shape in ((), (1,), (pattern.nse - 1,), (2, pattern.nse), (1, 4, pattern.nse)):
+        with pytest.raises(jsparse.ShapeError, match=r"Expected biases of shape \(\d+,\) or \(4, \d+\)"):
+            jsparse.sparse_attention(q, q, q, mask, bias=jnp.ones(shape))
+    for other in (mask.T, mask.asformat("coo"), mask if dynamic else mask.dynamic()):
+        with pytest.raises(jsparse.PatternError, match="on the mask's pattern"):
+            jsparse.sparse_attention(q, q, q, pattern if dynamic and other is mask else mask, bias=other)
+
+
+def test_no_features() -> None:
+    """Scores are 0, so the mean of the values is taken."""
+    pattern, mask = _square(9, 7)
+    q, k, v = _arrays((2, 9, 0), (2, 7, 0), (2, 7, 3))
+    count = np.maximum(mask.sum(1, keepdims=True), 1)
+    np.testing.assert_allclose(jsparse.sparse_attention(q, k, v, pattern), mask / count @ v, rtol=1e-5, atol=1e-6)

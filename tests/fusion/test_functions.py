@@ -131,6 +131,40 @@ def test_dropout_of_entries():
     close(gradient(fuse(f)), gradient(f))
 
 
+def test_batch_axes_behind_the_entries():
+    pattern = jsparse.pattern.window(6, 1) | jsparse.pattern.global_(6, 1)
+    y, b, x = normal(pattern.nse, 2), normal(2, pattern.nse), normal(6, 3)
+
+    def one(y, b, x, mask=pattern):
+        scores = SparseTensor(y, mask).map(jnp.tanh)
+        return jsparse.softmax(scores.with_values(scores.values + b), axis=1) @ x
+
+    batched = jax.vmap(one, (1, 0, None))
+    close(fuse(batched)(y, b, x), batched(y, b, x), 1e-6)
+    assert len(jsparse.explain(fuse(batched))(y, b, x).kernels) == 1
+    found = jax.grad(squared(fuse(batched)), (0, 1, 2))(y, b, x)
+    close(found, jax.grad(squared(batched), (0, 1, 2))(y, b, x), 1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_a_larger_pattern_has_beside_an_operand_is_zero(dynamic):
+    """Entries of the union that only one operand has are read as 0 of the other, whatever memory held."""
+    rng = np.random.default_rng(0)
+    a, b = (np.where(rng.random((5, 6)) < 0.5, rng.normal(size=(5, 6)), 0).astype(np.float32) for _ in range(2))
+    A, B = jsparse.asarray(a), jsparse.asarray(b)
+    union = SparseTensor(np.ones((A.pattern | B.pattern).nse, np.float32), A.pattern | B.pattern)
+    A, B, union = (x.dynamic(nse=x.nse + 3) for x in (A, B, union)) if dynamic else (A, B, union)
+
+    def smaller(A, B, union):
+        left, right = (jsparse.einsum("ij->ij", x, out_format=union) for x in (A, B))
+        least = left.map(jnp.minimum, right)
+        return jsparse.einsum("ij->ij", least, out_format=A), least.sum(1)
+
+    found, sums = fuse(smaller)(A, B, union)
+    np.testing.assert_array_equal(found.todense(), np.where(a != 0, np.minimum(a, b), 0))
+    np.testing.assert_allclose(sums, np.minimum(a, b).sum(1), rtol=1e-6)
+
+
 def test_effects_happen_once():
     seen = []
 

@@ -45,6 +45,44 @@ def _batch(A: SparseTensor) -> Any:
     return jax.vmap(lambda x: A @ x, in_axes=1)(X)
 
 
+def _attention(A: SparseTensor) -> Any:
+    return jsparse.sparse_attention(Y, X, X, A)
+
+
+@jsparse.fuse
+def _edge_softmax(A: SparseTensor) -> Any:
+    """Attention of a graph: scores of both ends of an edge, and the edge's own."""
+    ends = jsparse.einsum("i,j->ij", Y[:, 0], X[:, 0], out_format=A)
+    return jsparse.softmax(jsparse.leaky_relu(ends + A, 0.2), 1) @ X
+
+
+@jsparse.fuse
+def _fused_mm(A: SparseTensor) -> Any:
+    return (A * jsparse.sigmoid(jsparse.einsum("ik,jk->ij", Y, X, out_format=A))) @ X
+
+
+@jsparse.fuse
+def _by_columns(A: SparseTensor) -> Any:
+    weights = jsparse.softmax(A, 0)
+    return weights.T @ Y, weights.values
+
+
+def _slopes(operation: Operation) -> Operation:
+    """The sizes of the derivatives of an operation in the values."""
+
+    def slopes(A: SparseTensor) -> Any:
+        return jnp.abs(jax.grad(lambda v: sum(y.sum() for y in jax.tree.leaves(operation(A.with_values(v)))))(A.values))
+
+    return slopes
+
+
+def _attention_slopes(A: SparseTensor) -> Any:
+    def loss(q: Any, k: Any, v: Any, bias: Any) -> Any:
+        return (jsparse.sparse_attention(q, k, v, A, bias=A.with_values(bias)) ** 2).sum()
+
+    return jax.tree.map(jnp.abs, jax.grad(loss, argnums=(0, 1, 2, 3))(Y, X, X, A.values))
+
+
 def _on_matrices() -> dict[str, Operation]:
     csr, csc = _known("csr"), _known("csc")
     return {
@@ -66,6 +104,13 @@ def _on_matrices() -> dict[str, Operation]:
         "rows": lambda A: jsparse.evaluate("y[p,k] = A[r[p],j] * X[j,k]", A=A, X=X, r=TABLE),
         "to_bcoo": lambda A: A.to_bcoo().todense(),
         "with_transpose": lambda A: A.with_transpose().T @ Y,
+        "attention": _attention,
+        "attention's slopes": _attention_slopes,
+        "edge softmax": _edge_softmax,
+        "edge softmax's slopes": _slopes(_edge_softmax),
+        "FusedMM": _fused_mm,
+        "FusedMM's slopes": _slopes(_fused_mm),
+        "by columns": _by_columns,
     }
 
 
@@ -76,9 +121,16 @@ def _on_tensors() -> dict[str, Operation]:
         "last": lambda A: jsparse.einsum("ijk,kr->ijr", A, Z, out_format="dense"),
         "sum": lambda A: A.sum((0, 2)),
         "todense": lambda A: A.todense(),
+        "attention by head": lambda A: jsparse.sparse_attention(HEADS[0], HEADS[1], HEADS[1], A),
     }
 
 
+HEADS = tuple(
+    jnp.asarray(np.arange(ROWS * n * WIDTH).reshape(ROWS, n, WIDTH) % 3, jnp.float32) for n in (COLUMNS, DEPTH)
+)
+ASSEMBLING = ("csc + A", "A A^T", "to coo")  # results with patterns of their own, whose capacity may be too small
+BY_PATTERN = ("sampled", "attention", "attention by head")  # operations that use no values
+DERIVATIVES = ("gradients", "attention's slopes", "edge softmax's slopes", "FusedMM's slopes")
 MATRICES, TENSORS = _on_matrices(), _on_tensors()
 FORMATS = ("csr", "csc", "coo", "dcsr", "dcsc", "(i, j) -> (i : compressed, j : dense)")
 SOLID_FORMATS = ("csf", "coo", "(i, j, k) -> (i : dense, j : compressed, k : compressed)")

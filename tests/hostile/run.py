@@ -14,12 +14,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-BLOCK = 100  # cases in one process
+BLOCK = 90  # cases in one process
+LONGEST = 300  # seconds for one case: no case takes more than a few
 
 
 def run_block(seed: int, first: int, stop: int, results: Any) -> None:
     """Run cases with guarded memory. Sends the number of each case before it runs, and a description if it fails."""
-    from hostile.corruptions import case
+    from hostile.kinds import case
 
     from jsparse import _native
 
@@ -39,22 +40,27 @@ def run_block(seed: int, first: int, stop: int, results: Any) -> None:
 
 def failures(seed: int, first: int, stop: int) -> list[str]:
     """Descriptions of the failures of these cases. If a case ends its process, a new process runs the next ones."""
-    context, found = multiprocessing.get_context("spawn"), []
+    context, found = multiprocessing.get_context("spawn"), list[str]()
     while first < stop:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=run_block, args=(seed, first, stop, sender))
         process.start()
         sender.close()
-        begun = first
+        begun = None
         try:
-            while True:
+            while receiver.poll(LONGEST):
                 begun, wrong = receiver.recv()
                 found += [] if wrong is None else [wrong]
+            end = f"took more than {LONGEST} seconds"
+            process.kill()
         except EOFError:
             process.join()
+            end = f"ended its process with exit code {process.exitcode}"
+        if begun is None:
+            raise RuntimeError("A process ended before it ran its first case.")
         if begun >= stop:
             break
-        found.append(f"case {begun} of seed {seed} ended its process with exit code {process.exitcode}")
+        found.append(f"case {begun} of seed {seed} {end}")
         first = begun + 1
     return found
 

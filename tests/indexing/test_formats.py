@@ -56,3 +56,18 @@ def test_levels_above_a_level_with_coordinates_stay():
     A = jsparse.asarray(x, "(i, j, k) -> (i : dense, j : range, k : range)")
     assert A[:, :, 3].format == jsparse.Format.of("csr", 2)
     assert A[:, 1].format.notation == "(i, j) -> (i : dense, j : range)"
+
+
+@pytest.mark.parametrize(
+    "format",
+    ["(i, j, k) -> (k : dense, i : compressed, j : dense)", "(i, j, k) -> (k : dense, j : dense, i : compressed)"],
+)
+def test_coordinates_of_dense_levels_that_remain_in_another_order(format):
+    x = np.arange(60, dtype=np.float32).reshape(3, 4, 5) + 1
+    A = jsparse.asarray(x, format)
+    for index in [np.s_[2], np.s_[[2]], np.s_[2, ::-1], np.s_[2, :, 1:]]:
+        found = A[index]
+        np.testing.assert_array_equal(found.todense(), x[index])
+        assert (
+            found.pattern is jsparse.Pattern.from_coordinates(found.pattern.to_coords(), found.shape, found.format)[0]
+        )

@@ -1,4 +1,5 @@
 // Feeds the routines garbage, under AddressSanitizer: see test_stress.py. Every buffer is a heap block of its exact size.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "execution/host_executor.h"
+#include "levels/select.h"
 #include "routines/params.h"
 
 using namespace jsparse;
@@ -84,6 +86,52 @@ void run_one(const char* name) {
   if (code != 0 && !huge) std::printf("%s: %d %s\n", name, code, error.c_str()), std::exit(1);
 }
 
+// Selects from garbage, some of it valid for long enough to be walked. Whatever is selected is written to arrays of the
+// size that was announced.
+template <class Index>
+void select_one() {
+  const int64_t levels = 1 + below(3), above = below(6), positions = below(below(4) == 0 ? 300 : 20), most = below(8) == 0 ? INT32_MAX : 12;
+  const auto garbage_array = [&](int64_t length) {
+    std::vector<Index> made(static_cast<size_t>(length));
+    for (Index& x : made) x = static_cast<Index>(below(6) == 0 ? garbage() : below(most));
+    return made;
+  };
+  std::vector<Index> pointers = garbage_array(above + 1), parents = garbage_array(below(9));
+  if (below(4) != 0) {
+    for (Index& x : pointers) x = static_cast<Index>(below(positions + 1));
+    for (Index& x : parents) x = static_cast<Index>(below(above + 1));
+    std::sort(pointers.begin(), pointers.end());
+  }
+  std::vector<std::vector<Index>> from, to;
+  std::vector<Index*> written;
+  Segments<Index> in{pointers.data(), above, {}, positions, nullptr, above};
+  if (below(2) == 0) in.parents = parents.data(), in.parent_count = static_cast<int64_t>(parents.size());
+  std::vector<Progression> wanted;
+  for (int64_t l = 0; l < levels; ++l) {
+    from.push_back(garbage_array(positions));
+    if (below(2) == 0) std::sort(from.back().begin(), from.back().end());
+    const int64_t start = below(most), step = 1 + below(below(2) == 0 ? 1 : most), size = below((most - start) / step + 1);
+    wanted.push_back(below(2) == 0 || size == 0 ? Progression{start, step, size} : Progression{start + (size - 1) * step, -step, size});
+    if (!wanted.back().fits(INT32_MAX)) std::puts("a progression that does not fit"), std::exit(1);
+  }
+  for (std::vector<Index>& array : from) in.coordinates.push_back(array.data());
+  Selecting<Index> selecting(in, wanted);
+  if (selecting.narrow() != SelectFault::kNone) return;
+  const auto room = static_cast<size_t>(selecting.most());
+  std::vector<Index> ends(static_cast<size_t>(in.parent_count) + 1), places(room);
+  for (int64_t l = 0; l < levels; ++l) to.emplace_back(room);
+  for (std::vector<Index>& array : to) written.push_back(array.data());
+  int64_t count = 0;
+  if (selecting.write(ends.data(), written, places.data(), &count) == SelectFault::kNone) {
+    for (size_t l = 0; l < to.size(); ++l) {
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t c = to[l][static_cast<size_t>(i)];
+        if (c < 0 || c >= wanted[l].size) std::puts("select: a coordinate outside"), std::exit(1);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -92,6 +140,7 @@ int main(int, char** argv) {
     scale = round % 128 == 0 ? 5000 : 1;
     random_bits.seed(static_cast<uint64_t>(round));
     for (const char* name : {"assemble", "expand", "nonzero", "swap", "validate"}) run_one(name);
+    for (int again = 0; again < 20; ++again) select_one<int32_t>(), select_one<int64_t>();
   }
   std::puts("ok");
 }

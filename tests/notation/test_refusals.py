@@ -41,8 +41,22 @@ GRAMMAR = [
     ("C[i] = 1.5~.2 * A[i]", "but got '.2'"),
     ("C[i] = 2~e * A[i]", "but got 'e'"),
     ("C[i] = 2~(A[i])", "an operator before '\\('"),
-    ("C[i] = A~(i)", "indices stand in brackets, as in A\\[i\\]"),
-    ("C[i] = A[i]~, B[i]", "between indices in brackets only"),
+    ("C[i] = ~A(i)", "but got 'A'; indices stand in brackets, as in A\\[i\\]. There are abs arccos .* where"),
+    ("C[i] = A[i]~, B[i]", "between indices in brackets and between arguments of functions only"),
+    ("C[i] = exp(~)", "behind '\\(', but got '\\)'"),
+    ("C[i] = exp(A[i]~", "an operator, ',' or '\\)', but got the end"),
+    ("C[i] = exp(A[i] ~B[i])", "an operator, ',' or '\\)', but got 'B'; products"),
+    ("C[i] = ~exp(A[i], B[i])", "'exp' of 1 argument, but here are 2"),
+    ("C[i] = ~max(A[i])", "'max' of 2 to 100 arguments, but here are 1"),
+    ("C[i] = exp[i]~(A[i])", "an operator before '\\('"),
+    ("C[i] = exp(~*A[i])", "behind '\\(', but got '\\*'"),
+    ("C[i] = A[i] > 0 ~> B[i]", "one comparison only"),
+    ("C[i] = (A[i] > 0) + 1 > 0 ~<= 1", "one comparison only"),
+    ("C[i] = A[i] >~", "behind '>', but got the end"),
+    ("C[i] = A[i] ~! B[i]", "EXCLAMATION MARK"),
+    ("C[i] ~<= A[i]", "but got '<='"),
+    ("C[i] = exp(A[i]) ** ~B[i]", "of tensors write pow"),
+    ("C[i] = exp(2 / ~0)", "other than zero"),
     ("C[i] = A[i] ~= B[i]", "one '=' only"),
     ("C[i] = ~= B[i]", "one '=' only"),
     ("C[i] = A[i]~[j]", "one pair of brackets"),
@@ -87,6 +101,13 @@ MEANING = [
     ("C[r[i]] = A[i] + ~r[i,j]", "as before, 1, but it has 2"),
     ("C[r[s[i]]] = A[r[~s[i,j]]]", "as before, 1, but it has 2"),
     ("C[r[p],~j] = A[p]", "'j' stands in none"),
+    ("C[i] = B[i] - ~exp(A[i,j])", "'j', which is summed, in a factor outside of exp\\(A\\[i, j\\]\\) too: .* '\\+='"),
+    ("C[i] = ~exp(A[i,j]) * tanh(B[j])", "outside of exp"),
+    ("C[i] = x[j] * ~relu(A[i,j] * B[i,k])", "'k', which is summed"),
+    ("C[i] = B[i] / ~(A[i,j] + B[i])", "outside of \\(A"),
+    ("C = ~A[i] > 0", "outside of \\(A"),
+    ("C[i] = exp(A[i] + ~A[i,j])", "as before, 1, but it has 2"),
+    ("C[i] = exp(~C[i])", "the target, on the left only"),
 ]
 LATER = [
     ("C = A[" + "r[" * 50 + "~r[i]" + "]" * 51, "at most 50 accesses inside one another"),
@@ -95,6 +116,8 @@ LATER = [
     ("C = " + "*".join(["(A+B)"] * 9) + "~*(A+B)", "at most 1000 terms"),
     ("C = A" + "+A" * 999 + "~+A", "at most 1000 terms"),
     ("C = A" + "*A" * 99 + "~*A", "at most 100 factors"),
+    ("C = " + "exp(" * 100 + "exp~(A" + ")" * 101, "at most 100 parentheses"),
+    ("C = exp(A" + "*A" * 99 + "~*A)", "at most 100 factors"),
 ]
 
 
@@ -128,6 +151,7 @@ def test_the_limits_themselves_are_accepted():
     assert len(parse_statement("C = " + "(" * 100 + "A" + ")" * 100).terms) == 1
     assert len(parse_statement("C = A" + "+A" * 999).terms) == 1000
     assert len(parse_statement("C = A" + "*A" * 99).terms[0].factors) == 100
+    assert len(parse_statement("C = " + "exp(" * 100 + "A" + ")" * 100).calls) == 100
 
 
 @pytest.mark.parametrize("text", [None, 3, b"C = A", ["C = A"]])
@@ -137,6 +161,7 @@ def test_text_is_text(text):
 
 
 WORDS = [*"ABij()[]+-*/=, \n", "**", "min=", "C[i] = ", "A[i, j]", "x[j]", "2", "1e300", ".5", "0", "é", "1e-300", "/3"]
+WORDS += ["exp(", "max(", "where(", ") > (", "<=", "(A[i] + x)"]
 
 
 @given(st.one_of(st.text(max_size=30), st.lists(st.sampled_from(WORDS), max_size=25).map("".join)), st.booleans())

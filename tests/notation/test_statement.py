@@ -42,12 +42,42 @@ from jsparse.notation import Access, Product, Statement, parse_statement
         ("min[i] max= max[i]", "min[i] max= max[i]"),
         ("long_name2[_row] = Matrix_1[_row, column]", "long_name2[_row] = Matrix_1[_row, column]"),
         ("s = A[i,i]", "s = A[i, i]"),
+        ("y[i] = exp(A[i] - 2 * (B[i] + 1))", "y[i] = exp(A[i] - 2 * (B[i] + 1))"),
+        ("y[i] = (A[i] + B[i]) * exp(B[i])", "y[i] = A[i] * exp(B[i]) + B[i] * exp(B[i])"),
+        ("y[i] = max(-(A[i]), 3, x) * 2", "y[i] = 2 * max(-A[i], 3, x)"),
+        ("y[i] = A[i] * 2 > B[i] - 1", "y[i] = (2 * A[i] > B[i] - 1)"),
+        (
+            "y[i] = where(A[i] >= 0, (A[i] + 1) * (A[i] + 1), -.5)",
+            "y[i] = where((A[i] >= 0), (A[i] + 1) * (A[i] + 1), -0.5)",
+        ),
+        ("s += relu(A[i, j])", "s += relu(A[i, j])"),
+        ("exp[i] = exp(exp2[i]) * exp3[i]", "exp[i] = exp(exp2[i]) * exp3[i]"),
     ],
 )
 def test_parsed_statements(text, printed):
     read = parse_statement(text)
     assert str(read) == printed
     assert parse_statement(printed) == read
+
+
+def test_calls_are_factors_with_the_variables_of_their_arguments():
+    read = parse_statement("y[i] += 2 * relu((A[i,j] + x[j]) * exp(z[k])) ** 2 * x[j] / (1 + x[j])")
+    (term,) = read.terms
+    names = [(factor.tensor, factor.indices) for factor in term.factors]
+    product = "relu((A[i, j] + x[j]) * exp(z[k]))**2"
+    assert names == [(product, ("i", "j", "k")), ("x", ("j",)), ("(1 + x[j])**-1", ("j",))]
+    calls = ["exp(z[k])", "(A[i, j] + x[j])", "relu((A[i, j] + x[j]) * exp(z[k]))", "(1 + x[j])"]
+    assert [str(call) for call in read.calls] == calls
+    assert [call.function for call in read.calls] == ["exp", "", "relu", ""]
+    assert read.tensors() == ("x", "z", "A")
+    assert [factor.is_call for factor in term.factors] == [True, False, True]
+
+
+def test_arguments_are_not_multiplied_out():
+    (square, outer) = parse_statement("y[i] = exp((A[i] - B[i]) ** 2)").calls
+    assert str(square) == "(A[i] - B[i])"
+    assert str(outer.factors[0]) == "(A[i] - B[i])**2"
+    assert parse_statement("y[i] = (A[i] - B[i]) ** 2").calls == ()
 
 
 @pytest.mark.parametrize(

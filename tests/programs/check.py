@@ -10,6 +10,7 @@ from math import prod
 import jax
 import numpy as np
 import pytest
+from fusion.chains import RandomChain
 from programs.assembly_runs import assemblies, columns_of
 from programs.case import Case
 from programs.dynamic import run_dynamic
@@ -43,7 +44,7 @@ OTHERS = (("transpose", 0.25), ("batch", 0.15), ("mask", 0.3))
 class WrongResultError(AssertionError):
     """A stage gave another result than the definition, or failed."""
 
-    def __init__(self, program: Program | Evaluation | RandomStatements, stage: str, detail: str) -> None:
+    def __init__(self, program: Program | Evaluation | RandomStatements | RandomChain, stage: str, detail: str) -> None:
         self.program, self.stage, self.detail = program, stage, detail
         super().__init__(program, stage, detail)  # so that it can be pickled
 

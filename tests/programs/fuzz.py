@@ -17,6 +17,8 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from fusion.chains import random_chain
+from fusion.check_chain import check_chain
 from programs.check import FAST, THOROUGH, Effort, WrongResultError, check_dynamic, check_program
 from programs.check_statements import check_statements
 from programs.derivatives import check_derivatives
@@ -63,7 +65,7 @@ def _results(options: argparse.Namespace, blocks: list[range]) -> Iterator[tuple
     effort = THOROUGH if options.thorough else FAST
     with ProcessPoolExecutor(options.jobs, context, _initialize, (begun,)) as pool:
         check = _differentiate if options.derivatives else partial(_compare, effort)
-        check = _check_statements if options.statements else check
+        check = _check_statements if options.statements else _check_chain if options.chains else check
         futures = {pool.submit(_run_block, check, options.seed, n, block): n for n, block in enumerate(blocks)}
         try:
             for future in as_completed(futures):
@@ -82,6 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--thorough", action="store_true", help="run each program in several ways, like the tests")
     parser.add_argument("--statements", action="store_true", help="draw programs of several statements instead")
+    parser.add_argument("--chains", action="store_true", help="draw chains of operations, and fuse them, instead")
     parser.add_argument("--derivatives", action="store_true", help="check derivatives of the programs instead")
     return parser.parse_args()
 
@@ -124,6 +127,14 @@ def _check_statements(seed: int, n: int) -> None:
         check_statements(program, level=3 if n % 10 == 0 else 0)
     except Exception as error:
         raise WrongResultError(program, "statements", f"{type(error).__name__}: {error}") from error
+
+
+def _check_chain(seed: int, n: int) -> None:
+    chain = random_chain(seed, n)
+    try:
+        check_chain(chain, n)
+    except Exception as error:
+        raise WrongResultError(chain, "fusion", f"{type(error).__name__}: {error}") from error
 
 
 def _drawn(seed: int, n: int) -> Program | Evaluation:

@@ -31,7 +31,9 @@ def test_programs_are_of_all_kinds() -> None:
     assert any(isinstance(s.value, Let) for s in statements)
     scalars = [x for s in statements for x in scalars_of(s.value)]
     scalars += [x for s in statements if s.condition is not None for x in scalars_of(s.condition)]
-    assert {x.operation for x in scalars if isinstance(x, Apply)} == set(OPERATIONS) - {"is_finite"}
+    # Programs mix dtypes, so functions in float32 only are left to tests/fusion/test_arithmetic.py.
+    drawn = {name for name, operation in OPERATIONS.items() if not operation.is_narrow} - {"is_finite"}
+    assert {x.operation for x in scalars if isinstance(x, Apply)} == drawn
     on_patterns = [p for p in problems for t in p.tensors if isinstance((*t.axes, None)[0], Positions)]
     assert any(p.type_of[t].positions is not None for p in problems for t in p.temporaries)
     assert len(on_patterns) > 50

@@ -20,7 +20,7 @@ from jsparse.base import memo
 from jsparse.primitives.execute import make_plan
 
 N = 100  # longer than a block of a sum, so that planning reads the lengths of segments
-X = jnp.ones(N, jnp.float32)
+X, FEATURES = jnp.ones(N, jnp.float32), jnp.ones((N, 3), jnp.float32)
 
 OPERATIONS: dict[str, Callable[[SparseTensor], Any]] = {
     "product": lambda A: A @ X,
@@ -31,6 +31,11 @@ OPERATIONS: dict[str, Callable[[SparseTensor], Any]] = {
     "conversion": lambda A: A.asformat("csc").values,
     "reduction": lambda A: A.max(1),
     "todense": lambda A: A.todense(),
+    "attention": lambda A: jsparse.sparse_attention(FEATURES, FEATURES, FEATURES, A),
+    "attention's gradient": lambda A: jax.grad(lambda q: jsparse.sparse_attention(q, q, q, A).sum())(FEATURES),
+    "fused": lambda A: jax.jit(jsparse.fuse(lambda x: jsparse.softmax(2 * A, 1) @ x))(X),
+    "fused, gradient": lambda A: jax.grad(lambda x: jsparse.fuse(lambda x: jsparse.softmax(A, 1) @ x)(x).sum())(X),
+    "fused, batch": lambda A: jax.vmap(jsparse.fuse(lambda x: jsparse.softmax(A, 1) @ x), in_axes=1)(FEATURES),
 }
 
 
@@ -45,6 +50,18 @@ def test_a_pattern_is_freed_with_its_last_tensor(name: str) -> None:
     jax.block_until_ready(OPERATIONS[name](A))
     pattern = weakref.ref(A.pattern)
     del A
+    gc.collect()
+    assert pattern() is None
+
+
+def test_patterns_of_a_fused_functions_arguments_are_freed_with_jaxs_caches() -> None:
+    """A jitted function keeps what it was compiled for, so the pattern of a static tensor."""
+    rows = jsparse.fuse(lambda A, x: jsparse.softmax(2 * A, 1) @ x)
+    A = drawn(5)
+    jax.block_until_ready(rows(A, X))
+    pattern = weakref.ref(A.pattern)
+    del A
+    jax.clear_caches()
     gc.collect()
     assert pattern() is None
 
@@ -91,7 +108,8 @@ def test_patterns_of_tables_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatc
         table = np.random.default_rng(seed).integers(0, N, 100)
         jsparse.evaluate("y[p] = A[t[p],j] * x[j]", A=A, t=table, x=X)
     for known in memo._memos:
-        assert sum(entry.loose for entry in known.known.values()) <= 5 * 400
+        if isinstance(known, memo.Memo):
+            assert sum(entry.loose for entry in known.known.values()) <= 5 * 400
 
 
 def test_the_oldest_results_are_dropped_first() -> None:
@@ -116,3 +134,20 @@ def test_the_newest_result_stays_however_large() -> None:
 
     assert [identity(n) for n in (1, 1, 2)] == [1, 1, 2]
     assert len(identity.known) == 1
+
+
+def test_an_entry_that_its_own_computation_makes_is_kept_once() -> None:
+    """Tracing may call a memo with the key that it is being computed for."""
+    calls: list[int] = []
+
+    def halved(n: int) -> int:
+        calls.append(n)
+        return halved_memo(n) if len(calls) == 1 else n // 2
+
+    halved_memo = memo.Memo(halved, 4)
+    before = len(memo._entries)
+    assert halved_memo(10) == halved_memo(10) == 5
+    assert calls == [10, 10]
+    assert len(memo._entries) == before + 1
+    halved_memo.clear()
+    assert len(memo._entries) == before

@@ -104,6 +104,16 @@ def test_each_index_array_is_checked() -> None:
             jax.tree.unflatten(tree, changed) @ X
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("values", [jnp.float32(1), jnp.ones(1), jnp.ones((1, 25))])
+def test_both_operands_of_a_sum_are_checked(kind: str, values: jax.Array) -> None:
+    A = KINDS[kind]()
+    B = jax.tree.unflatten(jax.tree.structure(A), [values, *jax.tree.leaves(A)[1:]])
+    for function in (lambda B: A + B, lambda B: A - B, lambda B: B + A):
+        with pytest.raises(LeafError, match="Expected the values of"):
+            function(B)
+
+
 def test_the_message_says_which_tensor_and_what_to_do() -> None:
     A = jax.tree.map(lambda v: v[:3], asarray(DENSE))
     with pytest.raises(LeafError, match=r"values of B of 'y\[i\] = B\[i,j\]', a 5x6 tensor in csr with nse=22, to be "

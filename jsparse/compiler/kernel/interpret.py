@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
+    FILTER_LANES,
     Binary,
     Block,
     Borrow,
@@ -26,6 +27,7 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     Expr,
     Extent,
+    Filter,
     For,
     Gather,
     HorizontalReduce,
@@ -162,6 +164,8 @@ class _Machine:
                 for n in range(self.value(start, env), self.value(stop, env), step):
                     env[var.name] = n
                     self.run(body, env)
+            case Filter():
+                self.filter(stmt, env)
             case While(condition=condition, body=body):
                 while self.value(condition, env):
                     self.run(body, env)
@@ -187,6 +191,15 @@ class _Machine:
         value, where = self.value(stmt.value, env), self.location(stmt.buffer, stmt.index, stmt.value.type.lanes, env)
         flat = self.flat[stmt.buffer.name]
         flat[where] = _OPERATORS[stmt.op](flat[where], value) if stmt.accumulate else value
+
+    def filter(self, stmt: Filter, env: dict[str, Any]) -> None:
+        start, stop, count = self.value(stmt.start, env), self.value(stmt.stop, env), env[stmt.count.name]
+        self.checked(stmt.found, count, max(stop - start, 0) + FILTER_LANES)
+        for n in range(start, stop):
+            if self.value(stmt.mark, env | {stmt.var.name: n}):
+                self.flat[stmt.found.name][count] = n - start
+                count += 1
+        env[stmt.count.name] = count
 
     def location(self, buffer: Buffer, index: Expr, lanes: int, env: dict[str, Any]) -> slice | int:
         start = self.checked(buffer, int(self.value(index, env)), max(lanes, 1))

@@ -25,6 +25,7 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Declare,
     Expr,
+    Filter,
     For,
     If,
     Let,
@@ -75,7 +76,7 @@ def _are_apart(body: Stmt) -> bool:
     declared = {n.var.name for n in every if isinstance(n, Declare)}
     stored = {n.buffer.name for n in every if isinstance(n, Store)} - own
     return not any(
-        isinstance(n, Parallel | Borrow)
+        isinstance(n, Parallel | Borrow | Filter)
         or (isinstance(n, Set) and n.var.name not in declared)
         or (isinstance(n, Load) and n.buffer.name in stored)
         for n in every

@@ -14,6 +14,8 @@ from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.semiring import Add
 
 __all__ = [
+    "FILTER_LANES",
+    "FILTER_ROOM",
     "Binary",
     "Block",
     "Borrow",
@@ -25,6 +27,7 @@ __all__ = [
     "Declare",
     "Expr",
     "Extent",
+    "Filter",
     "For",
     "Gather",
     "HorizontalReduce",
@@ -47,6 +50,10 @@ __all__ = [
     "While",
     "Widen",
 ]
+
+
+FILTER_LANES = 16  # numbers that a filter may test at a time
+FILTER_ROOM = 4  # bytes that a filter may read to test one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +339,24 @@ class For:
 
 
 @dataclass(frozen=True, slots=True)
+class Filter:
+    """Append the distances from `start` of those `var` in `range(start, stop)` that have a mark to the integers of
+    `found`, in order, and add their number to the register `count`. `mark` is an integer, 1 or 0.
+
+    The range is short enough for a distance to fit the array's type, and behind what is appended the array has room
+    for `FILTER_LANES` more elements, which may be overwritten. An array of bytes that `mark` reads at computed indices
+    has `FILTER_ROOM` bytes from each of them on.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    mark: Expr
+    found: Buffer
+    count: Var
+
+
+@dataclass(frozen=True, slots=True)
 class While:
     """Repeat the body as long as the condition holds."""
 
@@ -400,4 +425,6 @@ class Block:
     stmts: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = Let | Declare | Set | Store | For | While | If | Parallel | Prefetch | LocalArray | Borrow | Block
+Stmt: TypeAlias = (
+    Let | Declare | Set | Store | For | Filter | While | If | Parallel | Prefetch | LocalArray | Borrow | Block
+)

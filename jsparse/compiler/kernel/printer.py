@@ -16,6 +16,7 @@ from jsparse.compiler.kernel.nodes import (
     Declare,
     Expr,
     Extent,
+    Filter,
     For,
     Gather,
     HorizontalReduce,
@@ -111,6 +112,9 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
         case Borrow(buffer=buffer, length=length, body=body):
             yield f"{indent}with {buffer.name}: {buffer.type}[{expr_text(length)}]{' of zero' if stmt.zeros else ''}:"
             yield from _lines(body, indent + "  ")
+        case Filter(var=var, start=start, stop=stop, mark=mark, found=found, count=count):
+            yield f"{indent}for {var.name} in range({expr_text(start)}, {expr_text(stop)}) if {expr_text(mark)}:"
+            yield f"{indent}  {found.name}[{count.name}++] = ({var.name} - {expr_text(start)})"
         case _:
             yield indent + _simple(stmt)
 

@@ -174,5 +174,5 @@ def _with(stmt: Stmt, name: str, depth: int, change: Callable[[Forall], Stmt]) -
 def _renamed(stmt: Stmt, old: Access, new: Access) -> Stmt:
     """The statement with one workspace read in place of another."""
     if isinstance(stmt, Assign):
-        return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, old, new))
+        return stmt if stmt.value is None else replace(stmt, value=replaced(stmt.value, {old: new}))
     return with_children(stmt, lambda inner: _renamed(inner, old, new))

@@ -36,7 +36,7 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.statement import Statement, as_added
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["canonical_nest", "canonical_order", "completed", "places_target"]
+__all__ = ["canonical_nest", "canonical_order", "completed", "places_target", "visits_all"]
 
 
 def canonical_order(problem: Problem, statement: Statement) -> tuple[IndexVar, ...]:
@@ -115,10 +115,10 @@ def _covers_target(loops: Items[Forall], problem: Problem, statement: Statement)
     own = _own_pattern(problem, statement)
     if own is not None and problem.patterns[own].dynamic:
         return False
-    return all(_visits_all(loop, problem, own) for loop in loops)
+    return all(visits_all(loop, problem, own) for loop in loops)
 
 
-def _visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:
+def visits_all(loop: Forall, problem: Problem, own: int | None) -> bool:
     """Whether the loop visits every coordinate of the target, which lies on pattern `own` or is dense. A derived
     variable may be out of its range, where its parts are in theirs."""
     if isinstance(loop.domain, Derivation):

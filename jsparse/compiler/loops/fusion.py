@@ -23,7 +23,8 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from dataclasses import replace
 
-from jsparse.compiler.loops.chain import loop_name
+from jsparse.compiler.loops.canonical import visits_all
+from jsparse.compiler.loops.chain import loop_name, path_to
 from jsparse.compiler.loops.domain import LevelIteration, Range
 from jsparse.compiler.loops.nest import (
     ArrayWorkspace,
@@ -258,7 +259,7 @@ class _Contraction:
         dtype = self.problem.type_of[self.name].dtype
         producer, consumer = _sequence(stmts[:count]), _sequence(stmts[count:])
         if kept:
-            if cleared and (positions is None or self.adds(producer)):
+            if cleared and (positions is None or self.adds(producer) or not self.covers(stmts[count - 1])):
                 producer = _sequence((Clear(target, Monoid.of(self.statement.add, dtype)), producer))
             return Where(ArrayWorkspace(target, dtype, tuple(kept), below), producer, consumer)
         scalar = Workspace(f"{self.name}_at_{around[-1].var}", dtype, Monoid.of(self.statement.add, dtype))
@@ -267,6 +268,14 @@ class _Contraction:
     def adds(self, stmt: Stmt) -> bool:
         """Whether a statement adds to the temporary in memory."""
         return any(a.accumulate and a.target.tensor == self.name for a in assignments(stmt))
+
+    def covers(self, stmt: Stmt) -> bool:
+        """Whether a statement writes the temporary at every entry of its pattern, padding aside."""
+        positions = self.problem.type_of[self.name].positions
+        loops = path_to(stmt, self.name)
+        return loops is not None and all(
+            visits_all(loop, self.problem, None if positions is None else positions.pattern) for loop in loops
+        )
 
     def below(self, around: tuple[Forall, ...]) -> LevelIteration | None:
         """The innermost level of the temporary's pattern that the loops around walk."""
@@ -284,7 +293,7 @@ class _Contraction:
             return with_children(stmt, lambda inner: self.renamed(inner, scalar))
 
         def of(value: Scalar | None) -> Scalar | None:
-            return None if value is None else replaced(value, self.statement.target, scalar.access())
+            return None if value is None else replaced(value, {self.statement.target: scalar.access()})
 
         target = scalar.access() if stmt.target.tensor == self.name else stmt.target
         return replace(stmt, target=target, value=of(stmt.value), condition=of(stmt.condition))

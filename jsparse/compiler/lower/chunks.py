@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jsparse.compiler.kernel.algebra import add, block, ceil_div, const, floor_div, minimum, mul
+from jsparse.compiler.kernel.algebra import add, at_most, block, ceil_div, const, floor_div, minimum, mul
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
@@ -31,7 +31,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.lower.scope import Scope
 
-__all__ = ["MAX_CHUNKS", "Partials", "chunked", "in_chunks", "lower_bound", "with_partials"]
+__all__ = ["MAX_CHUNKS", "Partials", "at_weight", "chunked", "in_chunks", "lower_bound", "with_partials"]
 
 MAX_CHUNKS = 64
 
@@ -80,6 +80,25 @@ def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr],
         If(reaches(mid), Set(hi, mid), Set(lo, add(mid, const(1)))),
     )
     return block(Declare(lo, first), Declare(hi, stop), While(Compare("<", lo, hi), body)), lo
+
+
+def at_weight(
+    scope: Scope, part: tuple[Expr, Expr], total: Expr, size: Expr, weight: Callable[[Expr], Expr], grows: bool
+) -> tuple[list[Stmt], Var, Var]:
+    """The boundary at which chunk `part[0]` of `part[1]` chunks of equal weight begins.
+
+    Args:
+        total: the weight of all positions.
+        weight: position → the weight of all positions before it.
+        grows: whether weights certainly grow. Index arrays of dynamic patterns hold anything: then the last boundary
+            may be found too early, and no chunk would have the positions behind it. Boundaries grow in any case.
+
+    Returns statements that find it, the weight that the chunks before should have, and the position.
+    """
+    (chunk, chunks), goal = part, scope.fresh("goal")
+    search, found = lower_bound(scope, const(0), size, lambda n: Compare("<=", goal, weight(n)))
+    stmts: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]
+    return stmts if grows else [*stmts, If(at_most(chunks, chunk), Set(found, size))], goal, found
 
 
 def with_partials(scope: Scope, loop: Callable[[Scope, Partials], Stmt]) -> Stmt:

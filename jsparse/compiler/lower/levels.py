@@ -8,16 +8,19 @@ from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
-from jsparse.compiler.kernel.algebra import add, at_most, block, both, const, floor_div, less, minimum, mul, sub
+from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, const, less, minimum, mul, sub
 from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import (
+    FILTER_LANES,
     Binary,
     Buffer,
+    Cast,
     Compare,
     Const,
     Declare,
     Expr,
     Extent,
+    Filter,
     For,
     If,
     Let,
@@ -26,15 +29,14 @@ from jsparse.compiler.kernel.nodes import (
     Select,
     Set,
     Stmt,
-    Store,
     Var,
     While,
 )
-from jsparse.compiler.kernel.types import BOOL, I64
+from jsparse.compiler.kernel.types import BOOL, I64, Type
 from jsparse.compiler.levels import PositionRange, Segment, functions_of
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall
-from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
+from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.runs import counted, in_run
 from jsparse.compiler.lower.scope import Map, Run, Scope
 from jsparse.compiler.problem import PatternType
@@ -54,8 +56,7 @@ class Entry:
 
 
 TESTED = 256  # positions that are tested before the body runs for those found
-FEW = 32  # positions that are not worth two loops
-UNROLLED = 4  # positions that are tested in one iteration
+DISTANCES = Type("int32")  # of positions found from the first one that is tested
 
 Body = Callable[[Entry], Stmt]
 Walk = Callable[[Expr, Expr], Stmt]  # a loop over the positions from the first to the second
@@ -254,39 +255,31 @@ class LevelWalk:
         A block of positions is tested first, and those found are gathered without a branch, which the processor could
         not predict. Then the body runs for them; its own lookup always succeeds.
         """
-        start, end, n = self.scope.fresh("start"), self.scope.fresh("end"), self.scope.fresh("n")
-        count, p = self.scope.fresh("count"), self.scope.fresh("p")
-        found = Buffer(self.scope.fresh("found").name, I64, -1, True)
-        runs = For(n, const(0), count, block(Let(p, Load(found, n)), self.one(p, body, plain=True)))
+        found = Buffer(self.scope.fresh("found").name, DISTANCES, -1, True)
+        array = LocalArray(found, TESTED + FILTER_LANES)
         if self.run is not None and self.run.size <= TESTED:
-            return block(
-                LocalArray(found, TESTED), Declare(count, const(0)), self.tests(first, stop, found, count), runs
-            )
-        tests = block(Declare(count, const(0)), self.tests(start, end, found, count))
-        each = block(Let(end, minimum(add(start, const(TESTED)), stop)), tests, runs)
-        return block(LocalArray(found, TESTED), For(start, first, stop, each, TESTED))
+            return block(array, self.found_from(first, stop, found, body))
+        start, end = self.scope.fresh("start"), self.scope.fresh("end")
+        each = block(Let(end, minimum(add(start, const(TESTED)), stop)), self.found_from(start, end, found, body))
+        return block(array, For(start, first, stop, each, TESTED))
 
-    def tests(self, first: Expr, stop: Expr, found: Buffer, count: Var) -> Stmt:
-        """Append the positions whose coordinates are in the map to `found`, and count them."""
+    def found_from(self, start: Expr, stop: Expr, found: Buffer, body: Body) -> Stmt:
+        """The body at those positions from `start` to `stop` whose coordinates are in the map. There are at most
+        `TESTED`."""
         assert self.filter is not None
-        map_, whole = self.filter, self.scope.fresh("whole")
+        n, count, p, tested = (self.scope.fresh(name) for name in ("n", "count", "p", "p"))
+        position = Let(p, add(start, cast(Load(found, n), I64.dtype)))
+        runs = For(n, const(0), count, block(position, self.one(p, body, plain=True)))
+        mark = self.filter.mark(self.looked_up(tested))
+        return block(Declare(count, const(0)), Filter(tested, start, stop, mark, found, count), runs)
 
-        def test(position: Expr) -> Stmt:
-            here = self.scope.fresh(self.var)
-            inside = Select(self.in_range(here), here, self.extent()) if self.type.dynamic else here
-            return block(
-                Let(here, self.coordinate(position)),
-                Store(found, count, position),
-                Set(count, add(count, map_.mark(inside))),
-            )
-
-        several, rest, one = self.scope.fresh("p"), self.scope.fresh("p"), self.scope.fresh("p")
-        unrolled = block(
-            Let(whole, add(first, mul(floor_div(sub(stop, first), const(UNROLLED)), const(UNROLLED)))),
-            For(several, first, whole, block(*(test(add(several, const(n))) for n in range(UNROLLED))), UNROLLED),
-            For(rest, whole, stop, test(rest)),
-        )
-        return If(less(sub(stop, first), const(FEW)), For(one, first, stop, test(one)), unrolled)
+    def looked_up(self, position: Expr) -> Expr:
+        """The coordinate whose mark is read for a position: the size of the dimension if it is out of range. Where
+        marks are bytes the dimension is small, and coordinates keep their own dtype."""
+        assert self.filter is not None
+        wide = self.coordinate(position)
+        here = wide.value if self.filter.in_bytes and isinstance(wide, Cast) else wide
+        return Select(self.in_range(wide), here, cast(self.extent(), here.type.dtype)) if self.type.dynamic else here
 
     def runs(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """The loop over runs of positions that share a coordinate, so that loops below see each coordinate once."""
@@ -341,9 +334,8 @@ class LevelWalk:
         return block(Let(total, self.weight(size)), chunked(self.scope, total, grain, part, partials))
 
     def boundary(self, chunk: Expr, chunks: Expr, total: Expr, size: Expr) -> tuple[Stmt, Var]:
-        goal = self.scope.fresh("goal")
-        search, found = lower_bound(self.scope, const(0), size, lambda n: Compare("<=", goal, self.weight(n)))
-        before: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]
+        grows = not self.type.dynamic
+        before, _, found = at_weight(self.scope, (chunk, chunks), total, size, self.weight, grows)
         if self.repeats:
             before.append(self.to_run_start(found, size))
         return block(*before), found

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
-from jsparse.compiler.kernel.algebra import add, block, both, const, floor_div, less, minimum, mul
+from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Compare,
@@ -30,7 +30,7 @@ from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import Coiteration, LevelIteration
 from jsparse.compiler.loops.nest import Forall
-from jsparse.compiler.lower.chunks import Partials, chunked, in_chunks, lower_bound
+from jsparse.compiler.lower.chunks import Partials, at_weight, chunked, in_chunks, lower_bound
 from jsparse.compiler.lower.levels import LevelWalk
 from jsparse.compiler.lower.scope import Scope
 
@@ -246,9 +246,8 @@ class _Merge:
         self, chunk: Expr, chunks: Expr, total: Expr, last: Expr, weight: Callable[[Expr], Expr], walk: LevelWalk
     ) -> tuple[list[Stmt], Expr]:
         """The first coordinate of a chunk: 0 for the first chunk, the size after the last."""
-        goal = self.scope.fresh("goal")
-        search, found = lower_bound(self.scope, const(0), last, lambda n: Compare("<=", goal, weight(n)))
-        start: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]
+        grows = not any(of.type.dynamic for of in self.walks.values())
+        start, _, found = at_weight(self.scope, (chunk, chunks), total, last, weight, grows)
         if not self.sparse:
             return start, found
         bound = self.scope.fresh("bound")

@@ -6,7 +6,10 @@ Both are prefetched for the next entries of the level, even if these lie in the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from functools import reduce
+from math import prod
 
 import numpy as np
 
@@ -14,7 +17,7 @@ from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
-from jsparse.compiler.loops.nest import Forall, Scatter, Where, assignments
+from jsparse.compiler.loops.nest import Forall, Where, assignments
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Scope
@@ -67,32 +70,27 @@ def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scop
             return found, there
 
 
-def _rows(loop: Forall, there: Scope, own: Collection[IndexVar]) -> Iterator[Stmt]:
-    """Prefetches of dense rows located by the entry's `own` variables: the present tile, or the row's beginning if the
-    loop over tiles stands inside; rows that are summed; rows of the target that sums are scattered to."""
+def _rows(loop: Forall, there: Scope, own: AbstractSet[IndexVar]) -> Iterator[Stmt]:
+    """Prefetches of dense rows located by the entry's `own` variables: the present tile, or as much as loops inside
+    read from the row's beginning on; rows of the target that sums are scattered to."""
     problem = there.storage.problem
-    inside = _tiled_inside(loop.body) if there.tiled is None else None
-    if inside is not None:
-        there = there.with_tile(inside, const(0), min(problem.size[inside] or 0, MOST))
-    if there.tiled is None:
-        return
+    walked = {v for names in problem.walks for v in names}
     for access in _accessed(loop.body, problem):
-        names = set(access.variables())
-        if problem.type_of[access.tensor].positions is not None or access.nested() or names.isdisjoint(own):
+        names, type_ = access.variables(), problem.type_of[access.tensor]
+        if type_.positions is not None or access.nested() or own.isdisjoint(names):
             continue
-        buffer, left = there.storage.by_name[access.tensor], names - there.indices.keys()
-        if there.tiled in names and not left:  # one row, wherever loops inside are
+        buffer, left = there.storage.by_name[access.tensor], [v for v in names if v not in there.indices]
+        if not left and there.tiled in names:
             yield Prefetch(buffer, there.dense_address(access), there.lanes)
-        elif there.tiled not in names and left == {_last(problem.type_of[access.tensor], access)}:
-            (summed,) = left
-            whole = min(problem.size[summed] or 1, MOST)
-            yield Prefetch(buffer, there.with_index(summed, const(0)).dense_address(access), whole)
+        elif left and walked.isdisjoint(left) and set(left) == set(_innermost(type_, access, len(left))):
+            start = reduce(lambda scope, v: scope.with_index(v, const(0)), left, there)
+            elements = prod(problem.size[v] or 1 for v in left)
+            yield Prefetch(buffer, start.dense_address(access), min(elements, MOST))
 
 
-def _last(tensor: TensorType, access: Access) -> object:
-    """The index of the axis that is stored innermost."""
-    axis = tensor.axes[-1] if tensor.axes else None
-    return access.indices[axis.dim] if isinstance(axis, Dense) else None
+def _innermost(tensor: TensorType, access: Access, count: int) -> list[object]:
+    """The indices of the axes that are stored innermost."""
+    return [access.indices[axis.dim] if isinstance(axis, Dense) else None for axis in tensor.axes[-count:]]
 
 
 def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
@@ -101,18 +99,6 @@ def _accessed(stmt: LoopStmt, problem: Problem) -> list[Access]:
     reads = [access for assign in inside for access in assign.reads]
     adds = [assign.target for assign in inside if assign.accumulate]
     return [access for access in dict.fromkeys((*reads, *adds)) if access.tensor in problem.type_of]
-
-
-def _tiled_inside(stmt: LoopStmt) -> IndexVar | None:
-    """The index whose tiles a statement runs over."""
-    match stmt:
-        case Forall(var=var, domain=Tiles()):
-            return var
-        case Forall(body=body) | Scatter(body=body):
-            return _tiled_inside(body)
-        case Where(producer=producer):
-            return _tiled_inside(producer)
-    return None
 
 
 def _segments(loop: Forall, there: Scope, dynamic: bool) -> Iterator[Stmt]:

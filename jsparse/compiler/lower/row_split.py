@@ -34,7 +34,7 @@ from jsparse.compiler.kernel.nodes import (
 from jsparse.compiler.kernel.types import BOOL, Type
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import Forall, assignments
-from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, chunked, lower_bound
+from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, at_weight, chunked, lower_bound
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import CarryIn, Scope
 
@@ -110,15 +110,14 @@ class _Split:
         if self.outer.repeats:
             return self.run_boundary(chunk, chunks, size)
         scope, walk = self.scope, self.outer
-        goal, segment, position = scope.fresh("goal"), scope.fresh("segment"), scope.fresh("position")
+        segment, position = scope.fresh("segment"), scope.fresh("position")
         inside = scope.fresh("inside", BOOL)
-        search, found = lower_bound(scope, const(0), size, lambda n: Compare("<=", goal, walk.weight(n)))
+        search, goal, found = at_weight(scope, (chunk, chunks), self.total, size, walk.weight, not walk.type.dynamic)
         above, share = scope.fresh("above"), floor_div(self.total, mul(chunks, const(HEAVY)))
         heavy = both(less(goal, walk.weight(found)), less(share, sub(walk.weight(found), walk.weight(above))))
         cut = block(Set(segment, above), *self.cut(goal, above, position, inside))
         return block(
-            Let(goal, floor_div(mul(chunk, self.total), chunks)),
-            search,
+            *search,
             Declare(segment, found),
             Declare(position, self.first(found)),
             Declare(inside, Compare("<", const(0), const(0))),
@@ -127,12 +126,11 @@ class _Split:
 
     def run_boundary(self, chunk: Expr, chunks: Expr, size: Expr) -> tuple[Stmt, _Boundary]:
         """The boundary in a level of runs, whose coordinates repeat."""
-        walk, goal, inside = self.outer, self.scope.fresh("goal"), self.scope.fresh("inside", BOOL)
-        search, found = lower_bound(self.scope, const(0), size, lambda n: Compare("<=", goal, walk.weight(n)))
+        walk, inside, grows = self.outer, self.scope.fresh("inside", BOOL), not self.outer.type.dynamic
+        search, _, found = at_weight(self.scope, (chunk, chunks), self.total, size, walk.weight, grows)
         here, left = (walk.coordinate(position) for position in (found, add(found, const(-1))))
         return block(
-            Let(goal, floor_div(mul(chunk, self.total), chunks)),
-            search,
+            *search,
             Declare(inside, Compare("<", const(0), const(0))),
             If(both(less(const(0), found), less(found, size)), Set(inside, Compare("==", here, left))),
         ), _Boundary(found, found, inside)

@@ -90,6 +90,8 @@ class _Lowering:
                 return reduce(lambda left, right: Binary(operation, *_alike([left, right])), values)
         if OPERATIONS[operation].takes == "floats" and not values[0].type.is_float:
             raise ValueError(f"expected floats for {operation}, but arithmetic is on {self.dtype}")
+        if OPERATIONS[operation].is_narrow and self.dtype != "float32":
+            raise ValueError(f"expected arithmetic in float32 for {operation}, but it is in {self.dtype}")
         return Call(operation, tuple(_alike(values)))
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from jsparse.compiler.kernel.algebra import add, block, cast, const
-from jsparse.compiler.kernel.nodes import Borrow, Buffer, Const, Let, Parallel, Stmt, Store
+from jsparse.compiler.kernel.nodes import FILTER_ROOM, Borrow, Buffer, Const, Let, Parallel, Stmt, Store
 from jsparse.compiler.kernel.traverse import rebuilt
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.loops.nest import Scatter, with_children
@@ -55,7 +55,7 @@ def scattered(stmt: Scatter, scope: Scope, body: Callable[[Scope], Stmt]) -> Stm
     run: Stmt = block(level.serial(put), inner, level.serial(lambda entry: marked(entry, 0)))
     if positions is not None:
         run = Borrow(positions, level.extent(), run, zeros=False)
-    length = add(level.extent(), const(1)) if in_bytes else add(word_of(level.extent()), const(1))
+    length = add(level.extent(), const(FILTER_ROOM)) if in_bytes else add(word_of(level.extent()), const(1))
     return Borrow(marks, length, run, stays_empty=True)
 
 

@@ -42,13 +42,16 @@ class Map:
 
     def has(self, coordinate: Expr) -> Expr:
         """Whether a coordinate is in the map."""
-        return Compare("!=", self.mark(coordinate), Const(0, I64))
+        mark = self.mark(coordinate)
+        return Compare("!=", mark, Const(0, mark.type))
 
     def mark(self, coordinate: Expr) -> Expr:
         """1 for a coordinate in the map, 0 for others and for the size of the dimension."""
-        if self.marks.type == I64:
-            return bit_of(self.marks, coordinate)
-        return cast(Load(self.marks, coordinate), I64.dtype)
+        return Load(self.marks, coordinate) if self.in_bytes else bit_of(self.marks, coordinate)
+
+    @property
+    def in_bytes(self) -> bool:
+        return self.marks.type != I64
 
 
 @dataclass(frozen=True, slots=True)

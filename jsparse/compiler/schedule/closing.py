@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import takewhile
-
-import numpy as np
 
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.locality import read_before
-from jsparse.compiler.schedule.machine import (
-    CACHED_BYTES,
-    ENTRY_BYTES,
-    LINE_BYTES,
-    PREFETCH_AHEAD,
-    REGISTER_BYTES,
-    SEGMENTS_AHEAD,
-)
+from jsparse.compiler.schedule.machine import REGISTER_BYTES
 from jsparse.compiler.schedule.position_lanes import position_lanes
+from jsparse.compiler.schedule.prefetching import prefetching
 from jsparse.compiler.schedule.row_split import may_be_heavy
 from jsparse.compiler.schedule.segments import scatters_many, short_levels
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.merge_by import MergeBy
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize
-from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import TripCounts
-from jsparse.notation.assignment import Access
 
 __all__ = ["closed"]
-
-MOSTLY = 0.75  # the fraction of rows that the segment before has read from which on a cache holds them
 
 
 def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCounts, alone: bool = True) -> Summary:
@@ -58,7 +44,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
         nest = _with(nest, [Widen()])
     if alone:
         nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
-    nest = _with(nest, _prefetching(nest, patterns))
+    nest = _with(nest, prefetching(nest, patterns))
     lanes = position_lanes(nest, patterns)
     return nest if lanes is None else nest.then(lanes)
 
@@ -118,66 +104,3 @@ def _grain(nest: Summary, cost: Cost, loop: str) -> int:
         return max(1, round(CHUNK_WORK / (1 + inner / 8)))
     turns = extent(nest.problem, tuple(inside[:1]))
     return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.iterations + cost.target, 1)))
-
-
-def _prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Transformation]:
-    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory and
-    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory."""
-    if nest.panel or nest.first("prefetch") is not None:
-        return
-    if not _gathers_from_memory(nest):
-        yield from (Prefetch(loop, SEGMENTS_AHEAD) for loop in _locating_segments(nest, patterns))
-        return
-    if nest.summed and nest.sums_in_lanes:
-        yield Prefetch(nest.summed[-1], PREFETCH_AHEAD)
-        return
-    for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
-        if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
-            if not patterns or read_before(patterns[loop.domain.pattern], loop.domain.level) < MOSTLY:
-                yield Prefetch(name, PREFETCH_AHEAD)
-            return
-
-
-def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[str]:
-    """Yield the loops over stored entries whose coordinates locate segments of a pattern that is too large for the
-    cache."""
-    large = {n for n, pattern in enumerate(patterns) if pattern.nse * ENTRY_BYTES > CACHED_BYTES}
-    if not large:
-        return
-    walked = {name for name, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
-    for name, loop in nest.chain:
-        domain = loop.domain
-        if not (loop.is_lookup and isinstance(domain, LevelIteration) and domain.level == 0 and name in walked):
-            continue
-        levels = nest.problem.patterns[domain.pattern].levels
-        if domain.pattern in large and levels[0].kind.is_full and len(levels) > 1 and levels[1].kind.has_pointers:
-            yield name
-
-
-def _is_single(nest: Summary, level: LevelIteration) -> bool:
-    """Whether a level has exactly one entry for each position of the level above."""
-    return nest.problem.patterns[level.pattern].is_single(level.level)
-
-
-def _gathers_from_memory(nest: Summary) -> bool:
-    """Whether stored coordinates select rows of a dense tensor that is too large for the cache.
-
-    Tiles shorter than a cache line do not count, since a neighbouring tile has mostly loaded the line already. Neither
-    do indices that loops outside of the pattern fix, such as the head: the rows of one head are read again and again.
-    """
-    if nest.vector is None or not nest.walk:
-        return False
-    in_lanes_or_summed = {nest.vector, *nest.contracted}
-    rows = [f for f in nest.factors if not in_lanes_or_summed.isdisjoint(f.variables())]
-    return any(_selects_from_memory(nest, f) for f in (*rows, *([nest.statement.target] if nest.scatters else [])))
-
-
-def _selects_from_memory(nest: Summary, access: Access) -> bool:
-    """Whether stored coordinates select rows of this tensor, which is dense and too large for the cache."""
-    type_, variables = nest.problem.type_of[access.tensor], access.variables()
-    if type_.positions is not None or nest.entry_vars.isdisjoint(variables):
-        return False
-    item = np.dtype(type_.dtype).itemsize
-    in_lines = nest.vector not in variables or nest.lanes * item >= LINE_BYTES
-    fixed = set(takewhile(lambda loop: loop not in nest.walk, nest.loops))
-    return in_lines and extent(nest.problem, tuple(v for v in variables if v not in fixed)) * item > CACHED_BYTES

@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jsparse.compiler.schedule.gathers import GatheredRows, extent, gathered_rows, itemsize, line_cost, lines_of
+from jsparse.compiler.schedule.gathers import (
+    GatheredRows,
+    extent,
+    gathered_rows,
+    itemsize,
+    line_cost,
+    lines_of,
+    stored_beside,
+)
 from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT, gather_cost
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
@@ -226,7 +234,7 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         work = leaf * (inner + outer) * dense
     else:
         work = leaf * dense
-    work *= WRITTEN if nest.unrolled else JAMMED if nest.copies > 1 else 1.0
+    work *= WRITTEN if nest.unrolled else JAMMED if nest.shares_rows else 1.0
     return work / (LANES if nest.vector is not None else 1.0) * _chain(nest)
 
 
@@ -268,7 +276,7 @@ def _visited(nest: Summary, iterations: Sequence[float]) -> float:
     """The cost of iterations: a loop around part of the walk repeats that part."""
     if nest.unrolled:
         return 0.0
-    around = 1 if nest.sums_tail_first else extent(nest.problem, nest.free_dense_vars)
+    around = 1.0 if nest.sums_tail_first else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
     tiles = -(-extent(nest.problem, (nest.vector,)) // nest.lanes) if nest.vector else 1
     if nest.tiles_outermost:
@@ -281,7 +289,7 @@ def _scattered(nest: Summary, entries: Sequence[float]) -> float:
     if not nest.scatters or nest.vector not in nest.free_vars:
         return 0.0
     problem, leaf = nest.problem, entries[-1] if entries else 1.0
-    rows = tuple(v for v in nest.walk if v in nest.free_vars)
+    rows = (*(v for v in nest.walk if v in nest.free_vars), *stored_beside(nest, problem.target))
     columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
     row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
     return 2 * leaf * extent(problem, nest.free_dense_vars) * row

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 
-from jsparse.compiler.problem import Problem
+from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.machine import LINE_BYTES, gather_cost
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["GatheredRows", "extent", "gathered_rows", "itemsize", "line_cost", "lines_of"]
+__all__ = ["GatheredRows", "extent", "gathered_rows", "itemsize", "line_cost", "lines_of", "stored_beside"]
 
 
 def extent(problem: Problem, variables: Sequence[IndexVar]) -> int:
@@ -53,6 +54,8 @@ class GatheredRows(NamedTuple):
         rows: the number of rows, each as large as `block`.
         elements: the number of elements of the factor.
         own, turns: the extents of the loops around the reduction that the factor has, and that it lacks.
+        beside: the extent of those among `own` that are stored directly around the lanes, so that rows are parts of
+            longer ones.
     """
 
     variables: frozenset[IndexVar]
@@ -64,6 +67,7 @@ class GatheredRows(NamedTuple):
     elements: int
     own: int
     turns: int
+    beside: int = 1
 
     def cost(self, nest: Summary, entries: Sequence[float]) -> float:
         """The cost of all rows. `entries` are those of `TripCounts`."""
@@ -79,14 +83,20 @@ class GatheredRows(NamedTuple):
         """
         leaf = entries[-1]
         bound = min(entries[last], leaf)
-        line = line_cost(nest, self.columns, self.item, self.rows)
+        line = line_cost(nest, self.columns, self.item, self.rows * self.beside)
         if self.turns != 1:
             segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
             line += (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
         lines = bound * line
+        again = line_cost(nest, self.columns, self.item, self.block)
         if leaf != bound:
-            lines += (leaf - bound) * self.turns * line_cost(nest, self.columns, self.item, self.block)
-        return self.own * self.block * lines_of(self.columns, self.item) * lines
+            lines += (leaf - bound) * self.turns * again
+        if self.beside == 1:
+            return self.own * self.block * lines_of(self.columns, self.item) * lines
+        apart = self.own // self.beside * self.block
+        whole, parts = lines_of(self.beside * self.columns, self.item), -(-self.beside // nest.copies)
+        read = parts * lines_of(-(-self.beside // parts) * self.columns, self.item)
+        return apart * (whole * lines + max(read - whole, 0) * leaf * self.turns * again)
 
     def _summed(self, nest: Summary, entries: Sequence[float], last: int) -> float:
         """The cost of a factor that is summed over a dense index outside of lanes: contiguous elements, read per
@@ -120,4 +130,14 @@ def gathered_rows(nest: Summary) -> Iterator[GatheredRows]:
             extent(problem, variables),
             extent(problem, [v for v in nest.free_dense_vars if v in variables]),
             extent(problem, [v for v in nest.free_dense_vars if v not in variables]),
+            extent(problem, stored_beside(nest, access)) if in_lanes else 1,
         )
+
+
+def stored_beside(nest: Summary, access: Access) -> tuple[IndexVar, ...]:
+    """The indices of the target that a dense tensor stores directly around the one in lanes, innermost last."""
+    axes = nest.problem.type_of[access.tensor].axes
+    indices = [access.indices[axis.dim] for axis in axes if isinstance(axis, Dense)]
+    around = [str(v) for v in indices if v != nest.vector]
+    found = tuple(takewhile(lambda v: v in nest.free_dense_vars, reversed(around)))
+    return found[::-1] if len(indices) == len(axes) else ()

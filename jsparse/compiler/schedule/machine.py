@@ -8,6 +8,7 @@ __all__ = [
     "ENTRY_BYTES",
     "LARGEST_COPY",
     "LARGEST_TILE",
+    "LAST_CACHE_BYTES",
     "LINE_BYTES",
     "PREFETCH_AHEAD",
     "REGISTER_BYTES",
@@ -22,11 +23,12 @@ LARGEST_TILE = 1024  # the most bytes of a tile that a schedule may ask for; bey
 LARGEST_COPY = 1 << 18  # the most bytes of a copied panel: it lies on the stack
 WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each
 CACHED_BYTES = 1 << 18  # a tensor of at most this size stays in the second-level cache
-PREFETCH_AHEAD = 16  # stored entries: processing them takes about as long as a load from memory
+LAST_CACHE_BYTES = 1 << 24  # a tensor of at most this size stays in the last cache
+PREFETCH_AHEAD = 16  # stored entries, at least: processing them takes about as long as a load from memory
 SEGMENTS_AHEAD = 8  # stored entries whose coordinates locate segments: a whole segment is walked for each
 ENTRY_BYTES = 8  # the approximate size of a stored entry: a coordinate and a value
 
-_CACHES = ((1 << 15, 0.3), (CACHED_BYTES, 2.25), (1 << 24, 10.0))
+_CACHES = ((1 << 15, 0.3), (CACHED_BYTES, 2.25), (LAST_CACHE_BYTES, 10.0))
 """The size in bytes and the cost of a miss in multiply-adds, for each cache.
 
 The cost was measured on Zen 4: the extra time of a product whose rows miss the cache, relative to one whose rows are

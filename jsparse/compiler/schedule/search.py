@@ -12,6 +12,7 @@ from math import prod
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
+from jsparse.compiler.schedule.gathers import stored_beside
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
 from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT
 from jsparse.compiler.schedule.stored import Stored
@@ -175,17 +176,18 @@ def _alternatives(
     names of the loops after these steps of the canonical nest."""
     summed = summed_first(probe)
     saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
-    steps, loops = _placed(probe, bool(summed) and summed == probe.tail, _lanes(probe, REGISTER_BYTES), outer)
+    lanes = default_lanes(probe, str(probe.vector)) if outer and probe.vector else _lanes(probe, REGISTER_BYTES)
+    steps, loops = _placed(probe, bool(summed) and summed == probe.tail, lanes, outer)
     yield (*steps, Precompute(summed)) if summed else steps, loops
     if saves_in_lanes:
         yield (*steps, Precompute(probe.tail[-1:])), loops
+    jammed = _jammed(probe) if not summed else None
+    if jammed is not None and jammed not in outer:
+        lanes = _lanes(probe, JAM_TILE_BYTES)
+        steps, loops = _placed(probe, False, lanes, outer)
+        yield (*steps, UnrollAndJam(jammed, _copies(probe, jammed, lanes))), loops
     if outer:
         return
-    jammed = _jammed(probe) if not summed else None
-    if jammed is not None:
-        lanes = _lanes(probe, JAM_TILE_BYTES)
-        steps, loops = _placed(probe, False, lanes, ())
-        yield (*steps, UnrollAndJam(jammed, _copies(probe, jammed, lanes))), loops
     if not summed and _can_panel(probe) and _has_segments(probe, patterns):
         yield from (_in_panels(probe, size) for size in PANELS if _few_panels(probe, size))
     if _writes_out(probe, patterns):
@@ -238,7 +240,7 @@ def _jammed(probe: Summary) -> IndexVar | None:
     """The loop whose iterations gain from running several at a time, or None.
 
     It is the innermost one outside all reductions, if the loops inside are the same for all of its coordinates and read
-    rows that its coordinates share.
+    rows that its coordinates share, or short rows that lie side by side.
     """
     problem = probe.problem
     if probe.vector not in probe.free_vars or not probe.is_product or probe.summed:
@@ -253,13 +255,22 @@ def _jammed(probe: Summary) -> IndexVar | None:
         return None
     own = probe.entry_vars if loops[-1] in probe.walk else {loops[-1]}
     shared = [f for f in probe.factors if probe.vector in f.variables() and not own & {*f.variables()}]
-    return loops[-1] if shared else None
+    return loops[-1] if shared or _lie_beside(probe, loops[-1]) else None
+
+
+def _lie_beside(probe: Summary, var: IndexVar) -> bool:
+    """Whether stored entries select short rows which lie side by side for the coordinates of a variable."""
+    columns = probe.problem.size[str(probe.vector)] or 0
+    if 2 * columns * probe.itemsize > REGISTER_BYTES or var in probe.walk:
+        return False
+    gathered = (f for f in probe.factors if probe.vector in f.variables() and probe.entry_vars & {*f.variables()})
+    return any(stored_beside(probe, f)[-1:] == (var,) for f in gathered)
 
 
 def _copies(probe: Summary, jammed: IndexVar, lanes: int) -> int:
     """The number of coordinates of the jammed variable that run at a time."""
-    tile = lanes * probe.itemsize
-    return min(probe.problem.size[jammed] or MOST_COPIES, MOST_COPIES, max(2, JAM_BYTES // tile))
+    tile, most = lanes * probe.itemsize, REGISTER_BYTES if _lie_beside(probe, jammed) else JAM_BYTES
+    return min(probe.problem.size[jammed] or MOST_COPIES, MOST_COPIES, max(2, most // tile))
 
 
 def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:

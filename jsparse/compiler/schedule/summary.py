@@ -481,6 +481,21 @@ class Summary:
         return 1 if step is None else step.copies
 
     @lazy
+    def shares_rows(self) -> bool:
+        """Whether iterations that run at a time read the same rows in lanes."""
+        step = self.first("unroll_and_jam")
+        if step is None:
+            return False
+        own = self.entry_vars if step.loop in self.walk else {step.loop}
+        return any(self.vector in names and own.isdisjoint(names) for names in self.factor_vars)
+
+    @property
+    def passes_saved(self) -> int:
+        """The number of iterations of a loop over a dense index of the target that share one pass over the entries."""
+        step = self.first("unroll_and_jam")
+        return 1 if step is None or step.loop not in self.free_dense_vars else step.copies
+
+    @lazy
     def unrolled(self) -> bool:
         """Whether loops over patterns are written out entry by entry."""
         return any(step.loop in self.walk for step in self.found("unroll"))

@@ -165,7 +165,7 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
         return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
     lhs, rhs = as_operand(lhs), as_operand(rhs)
     if isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and on_one_pattern(lhs, rhs):
-        return _entrywise(combine, lhs, rhs.values)
+        return _entrywise(combine, lhs, *value_operands(f"A {symbol} B", lhs, rhs)[1:])
     return summed(symbol, lhs, rhs)
 
 

@@ -12,8 +12,9 @@ from jsparse.ops.explanation.entrywise import bytes_of
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.traffic import Traffic
 from jsparse.primitives.chain.drafts import ChainError
-from jsparse.primitives.chain.execute import chain_of, schedules_of
+from jsparse.primitives.chain.execute import schedules_of
 from jsparse.primitives.chain.grouping import Step, groups, refusal
+from jsparse.primitives.chain.translate import translated
 
 __all__ = ["explained_fused"]
 
@@ -39,7 +40,7 @@ def _apart(step: Step, others: Explain) -> Iterator[ExplainedKernel]:
 
 
 def _chain(closed: Any, cut: str) -> ExplainedKernel:
-    chain = chain_of(closed)
+    chain = translated(closed)
     if isinstance(chain, ChainError):
         raise chain
     names = Counter(e.primitive.name.removeprefix("jsparse_") for e in closed.jaxpr.eqns)

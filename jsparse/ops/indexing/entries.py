@@ -1,27 +1,25 @@
-"""The entries of a static pattern that selectors select: one step for each level, from the outermost to the innermost.
+"""The entries of a static pattern that selectors select: one step for each chain of levels, from the outermost inwards.
 
 A step knows the selected positions of the level above. So a row of a csr matrix is found by its two pointers, and a
-range of rows is a range of slots. It records which of them each of its own positions is below; the entries' coordinates
-follow from these links, from the innermost level to the outermost, where they are needed.
+range of rows is a range of slots. It records which of them each of its own positions is below. The index arrays of the
+result follow from these links, or the coordinates of the entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from jsparse import _native
 from jsparse.formats import Level, Pattern
-from jsparse.ops.indexing.links import Block, Link, Segments
+from jsparse.ops.indexing.links import Block, Link, Segments, kept_pointers
+from jsparse.ops.indexing.positions import Positions, as_array, concatenated, count, taken
 from jsparse.ops.indexing.selector import Selector, Strided
 
-__all__ = ["Entries", "Positions", "as_array", "count", "selected_entries", "taken"]
-
-Positions: TypeAlias = slice | np.ndarray
-"""Positions of a level: a range of them, or (n,) any."""
+__all__ = ["Entries", "selected_entries"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +28,13 @@ class Entries:
 
     Attributes:
         slots: their slots.
-        links: the selected positions of each level, from the outermost to the innermost.
+        links: the selected positions of each chain of levels, from the outermost to the innermost.
         dropped: the dimensions whose new coordinates are left out.
         in_order: they are sorted by their new coordinates, in storage order.
     """
 
     slots: Positions
-    links: tuple[Link | Block, ...]
+    links: tuple[Link, ...]
     dropped: frozenset[int]
     in_order: bool
 
@@ -45,25 +43,19 @@ class Entries:
         found: dict[int, np.ndarray] = {}
         numbers: np.ndarray | None = None  # of the position above each entry; None: entry n is below position n
         for link in reversed(self.links):
-            if link.dim not in self.dropped:
-                found[link.dim] = link.coordinates(numbers)
+            found.update(link.coordinates(numbers, self.dropped))
             numbers = link.parents(numbers)
         return found
-
-    def pointers(self) -> np.ndarray:
-        """The pointers from the positions above the last level to the entries, which are in order and distinct."""
-        last = self.links[-1]
-        assert isinstance(last, Segments)
-        return last.pointers()
 
 
 def selected_entries(pattern: Pattern, selectors: Mapping[int, Selector], dropped: frozenset[int]) -> Entries:
     """The entries that are selected in every dimension. New coordinates of the dimensions `dropped` are left out."""
     state = _Selection(pattern.index_dtype)
     stored = iter(pattern.arrays)
-    for level in pattern.format.levels:
-        own = list(islice(stored, len(level.kind.arrays)))
-        state.step(level, own, selectors[level.dim])
+    for chain in pattern.format.chains:
+        levels = [pattern.format.levels[n] for n in chain]
+        own = [list(islice(stored, len(level.kind.arrays))) for level in levels]
+        state.step(levels, own, selectors)
     return Entries(state.positions, tuple(state.links), dropped, state.in_order)
 
 
@@ -72,28 +64,31 @@ class _Selection:
 
     Attributes:
         positions: the positions.
-        links: what is known of them, by level.
+        links: what is known of them, by chain of levels.
         in_order: the positions are sorted by their new coordinates.
     """
 
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype
         self.positions: Positions = slice(0, 1)
-        self.links: list[Link | Block] = []
+        self.links: list[Link] = []
         self.in_order = True
 
-    def step(self, level: Level, arrays: list[np.ndarray], selector: Selector) -> None:
-        """Go down one level, which has these index arrays."""
-        if level.kind.is_full:
-            self._to_dense(level.dim, selector)
+    def step(
+        self, levels: Sequence[Level], arrays: Sequence[list[np.ndarray]], selectors: Mapping[int, Selector]
+    ) -> None:
+        """Go down a chain of levels, which have these index arrays."""
+        first = levels[0]
+        if first.kind.has_coordinates:
+            columns = {level.dim: own[-1] for level, own in zip(levels, arrays, strict=True)}
+            self._to_segments(arrays[0][0], columns, selectors)
             return
-        if level.kind.is_branchless:
-            coordinates, counts, backwards = taken(arrays[0], self.positions), None, False
+        if first.kind.is_full:
+            self._to_dense(first.dim, selectors[first.dim])
         else:
-            backwards = level.unique and isinstance(selector, Strided) and not selector.increases
-            coordinates, counts = self._to_segments(level, arrays, selector, backwards)
-        self._keep(level.dim, selector, coordinates, counts)
-        self.in_order &= selector.increases or backwards
+            self._to_runs(first.dim, arrays[0], selectors[first.dim])
+        for level, (coordinates,) in zip(levels[1:], arrays[1:], strict=True):
+            self._to_singletons(level.dim, coordinates, selectors[level.dim])
 
     def _to_dense(self, dim: int, selector: Selector) -> None:
         """Go to the selected positions of a dense level: all parents have the same."""
@@ -110,79 +105,90 @@ class _Selection:
         self.links.append(Block(dim, parents, size, self.dtype))
 
     def _to_segments(
-        self, level: Level, arrays: list[np.ndarray], selector: Selector, backwards: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Go to all positions below the parents. Returns their coordinates, and their numbers below each parent.
+        self, pointers: np.ndarray, columns: dict[int, np.ndarray], selectors: Mapping[int, Selector]
+    ) -> None:
+        """Go to the selected positions of levels with coordinates, which come in the order of new coordinates."""
+        strided = {dim: _strided(selectors[dim]) for dim in columns}
+        above = self.positions
+        if isinstance(above, slice):
+            pointers = pointers[above.start : above.stop + 1]
+        found = None if isinstance(above, np.ndarray) else _range(pointers, columns, strided)
+        if found is not None:
+            self.positions, pointers, columns = found
+        else:
+            slices = [selector.triple for selector in strided.values()]
+            parents = None if isinstance(above, slice) else as_array(above, self.dtype)
+            pointers, new, self.positions = _native.select_segments(pointers, list(columns.values()), slices, parents)
+            columns = dict(zip(columns, new, strict=True))
+        for dim in columns:
+            if selectors[dim] is not strided[dim]:
+                pointers, columns = self._kept(pointers, columns, dim, selectors[dim])
+        self.links.append(Segments(columns, pointers))
+
+    def _to_runs(self, dim: int, arrays: Sequence[np.ndarray], selector: Selector) -> None:
+        """Go to the selected positions of a level with a run of consecutive coordinates below each parent."""
+        (pointers, starts), above = arrays, self.positions
+        first = taken(pointers, above)
+        counts = taken(pointers[1:], above) - first
+        backwards = isinstance(selector, Strided) and not selector.increases
+        self.positions = concatenated(first, counts, backwards)
+        ends = np.zeros(len(counts) + 1, self.dtype)
+        np.cumsum(counts, out=ends[1:])
+        shift = taken(starts, above) - first  # a run's coordinates and its positions are both consecutive
+        columns = {dim: self.positions + np.repeat(shift, counts)}
+        ends, columns = self._kept(ends, columns, dim, selector, backwards)
+        self.links.append(Segments(columns, ends))
+
+    def _to_singletons(self, dim: int, coordinates: np.ndarray, selector: Selector) -> None:
+        """Go to the selected ones of the positions, each of which has one coordinate."""
+        own = taken(coordinates, self.positions)
+        pointers, columns = self._kept(np.arange(len(own) + 1, dtype=self.dtype), {dim: own}, dim, selector)
+        self.links.append(Segments(columns, pointers))
+
+    def _kept(
+        self,
+        pointers: np.ndarray,
+        columns: dict[int, np.ndarray],
+        dim: int,
+        selector: Selector,
+        backwards: bool = False,
+    ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+        """The pointers to, and the coordinates of, the positions that are selected in one dimension. Others are left.
 
         `backwards`: the positions below each parent come in descending order.
         """
-        above = self.positions
-        if isinstance(above, slice):
-            ends = arrays[0][above.start : above.stop + 1]
-            first, last = ends[:-1], ends[1:]
-        else:
-            first, last = arrays[0][above], arrays[0][above + 1]
-        if level.kind.has_coordinates and len(first) == 1 and isinstance(selector, Strided):
-            first, last = _narrowed(arrays[1], int(first[0]), int(last[0]), selector)
-        counts = last - first
-        if backwards:
-            self.positions = _concatenated_backwards(last, counts, self.dtype)
-        elif isinstance(above, slice) or len(first) == 1:  # segments of neighbours are neighbours
-            self.positions = slice(int(first[0]), int(last[-1])) if len(first) else slice(0, 0)
-        else:
-            self.positions = _concatenated(first, counts, self.dtype)
-        if level.kind.has_coordinates:
-            return taken(arrays[1], self.positions), counts
-        shift = taken(arrays[1], above) - first  # a run's coordinates and its positions are both consecutive
-        return as_array(self.positions, self.dtype) + np.repeat(shift, counts), counts
-
-    def _keep(self, dim: int, selector: Selector, coordinates: np.ndarray, counts: np.ndarray | None) -> None:
-        """Keep the selected ones of the positions, which have these coordinates.
-
-        `counts` are the numbers of positions below each parent; None if the positions are those of the level above.
-        """
-        kept, new = selector.find(coordinates)
-        if kept is not None:
-            self.positions = kept + self.positions.start if isinstance(self.positions, slice) else self.positions[kept]
-        self.links.append(Link(dim, new, kept) if counts is None else Segments(dim, new, kept, counts, self.dtype))
+        self.in_order &= selector.increases or backwards
+        kept, new = selector.find(columns[dim])
+        if kept is None:
+            return pointers, {**columns, dim: new}
+        self.positions = kept + self.positions.start if isinstance(self.positions, slice) else self.positions[kept]
+        others = {other: new if other == dim else column[kept] for other, column in columns.items()}
+        return kept_pointers(pointers, kept), others
 
 
-def count(positions: Positions) -> int:
-    """The number of positions."""
-    return positions.stop - positions.start if isinstance(positions, slice) else len(positions)
+def _strided(selector: Selector) -> Strided:
+    """The selector itself, or one of all coordinates in place of an index table, which selects from these."""
+    return selector if isinstance(selector, Strided) else Strided.whole(selector.extent)
 
 
-def as_array(positions: Positions, dtype: Any = np.int64) -> np.ndarray:
-    """The positions as an array."""
-    if isinstance(positions, slice):
-        return np.arange(positions.start, positions.stop, dtype=dtype)
-    return positions.astype(dtype, copy=False)
+def _range(
+    pointers: np.ndarray, columns: Mapping[int, np.ndarray], selectors: Mapping[int, Strided]
+) -> tuple[slice, np.ndarray, dict[int, np.ndarray]] | None:
+    """The selected positions of neighbouring segments, if they are a range: pointers to them, and new coordinates.
 
-
-def taken(array: np.ndarray, positions: Positions) -> np.ndarray:
-    """The elements at the positions: a view if these are a range."""
-    return array[positions] if isinstance(positions, slice) else array.take(positions)
-
-
-def _narrowed(coordinates: np.ndarray, first: int, last: int, selector: Strided) -> tuple[np.ndarray, np.ndarray]:
-    """The part of a segment between the bounds of a selector, by bisection: a segment is sorted."""
-    segment, (low, high) = coordinates[first:last], map(coordinates.dtype.type, selector.bounds)
-    start = first + int(np.searchsorted(segment, low, "left"))
-    return np.array([start]), np.array([max(start, first + int(np.searchsorted(segment, high, "right")))])
-
-
-def _concatenated(first: np.ndarray, counts: np.ndarray, dtype: Any) -> np.ndarray:
-    """The ranges from `first[n]` on, of `counts[n]` numbers each, one behind the other."""
-    ends = np.cumsum(counts, dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    found = np.repeat((first - ends + counts).astype(dtype), counts)
-    found += np.arange(total, dtype=dtype)
-    return found
-
-
-def _concatenated_backwards(last: np.ndarray, counts: np.ndarray, dtype: Any) -> np.ndarray:
-    """The ranges of `counts[n]` numbers each from `last[n] - 1` on downwards, one behind the other."""
-    starts = np.cumsum(counts, dtype=np.int64) - counts
-    found = np.repeat((last + starts - 1).astype(dtype), counts)
-    found -= np.arange(len(found), dtype=dtype)
-    return found
+    They are where everything is selected, and in a single segment, which is sorted, for a slice of its outermost level.
+    """
+    (dim, first), *others = selectors.items()
+    is_part = first.step == 1 and len(pointers) == 2
+    if not (first.is_whole or is_part) or not all(selector.is_whole for _, selector in others):
+        return None
+    begin, end = int(pointers[0]), int(pointers[-1])
+    if not first.is_whole:
+        segment, (low, high) = columns[dim][begin:end], map(columns[dim].dtype.type, first.bounds)
+        end = begin + int(np.searchsorted(segment, high, "right"))
+        begin = min(begin + int(np.searchsorted(segment, low, "left")), end)
+        pointers = np.array([begin, end], pointers.dtype)
+    new = {other: column[begin:end] for other, column in columns.items()}
+    if first.start:
+        new[dim] = new[dim] - new[dim].dtype.type(first.start)
+    return slice(begin, end), pointers - pointers[:1], new

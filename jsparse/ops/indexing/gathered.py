@@ -11,11 +11,9 @@ import numpy as np
 from jsparse import _native
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.ops.evaluate import evaluate
-from jsparse.ops.indexing.entries import Positions
+from jsparse.ops.indexing.positions import Positions
 
 __all__ = ["gathered"]
-
-MANY = 2**20  # slots; with fewer, waking threads costs more than they save
 
 
 def gathered(values: Any, slots: Positions) -> jax.Array:
@@ -25,7 +23,7 @@ def gathered(values: Any, slots: Positions) -> jax.Array:
     """
     if _is_on_host(values):
         known = np.asarray(values)
-        part = known[slots].copy() if isinstance(slots, slice) else _taken(known, slots)
+        part = known[slots].copy() if isinstance(slots, slice) else _native.take(np.ascontiguousarray(known), slots)
         place = values.sharding if getattr(values, "committed", False) else None
         return jax.device_put(part, place, may_alias=True)  # nothing else refers to this memory
     values = jnp.asarray(values)
@@ -37,14 +35,6 @@ def gathered(values: Any, slots: Positions) -> jax.Array:
         return values.at[np.where(slots < 0, len(values), slots)].get(mode="fill", fill_value=0)
     moved: Any = evaluate("R[q] = V[slots[q]]", V=values, slots=slots)
     return moved
-
-
-def _taken(values: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    if len(slots) >= MANY:
-        return _native.take(values, slots)
-    part = values.take(slots, mode="clip") if values.size else np.zeros(len(slots), values.dtype)
-    part[slots < 0] = 0
-    return part
 
 
 def _is_on_host(values: Any) -> bool:

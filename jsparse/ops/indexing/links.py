@@ -2,82 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-__all__ = ["Block", "Link", "Segments"]
+__all__ = ["Block", "Link", "Segments", "kept_pointers"]
 
 FEW = 16  # if at most one position in 16 is looked for, bisection costs less than a pass over all
 
 
 @dataclass(frozen=True, eq=False)
-class Link:
-    """A level with one position below each position above, as singletons have.
+class Segments:
+    """A chain of levels with a segment of positions below each position above.
 
     Attributes:
-        dim: the level's dimension.
-        new: the new coordinate of each selected position.
-        kept: the numbers of the positions that are selected, among all below those above; None: all are.
+        columns: the new coordinates of the selected positions, for each of the chain's dimensions, outermost first.
+        pointers: from the positions above to the selected positions, which are in the order of these.
     """
 
-    dim: int
-    new: np.ndarray
-    kept: np.ndarray | None
+    columns: Mapping[int, np.ndarray]
+    pointers: np.ndarray
 
-    def coordinates(self, numbers: np.ndarray | None) -> np.ndarray:
-        """The new coordinates of the positions with these numbers; None: of all."""
-        return _at(self.new, numbers)
-
-    def parents(self, numbers: np.ndarray | None) -> np.ndarray | None:
-        """The number of the position above, for the positions with these numbers; None: for all.
-
-        The result is None if position n is below number n.
-        """
-        return numbers if self.kept is None else _at(self.kept, numbers)
-
-
-@dataclass(frozen=True, eq=False)
-class Segments(Link):
-    """A level with a segment of positions below each position above.
-
-    Attributes:
-        counts: the number of positions below each position above, selected or not.
-        dtype: that of index arrays.
-    """
-
-    counts: np.ndarray
-    dtype: np.dtype
+    def coordinates(self, numbers: np.ndarray | None, dropped: Collection[int]) -> dict[int, np.ndarray]:
+        """The new coordinates of the positions with these numbers (None: of all), but for the dimensions `dropped`."""
+        return {dim: _at(column, numbers) for dim, column in self.columns.items() if dim not in dropped}
 
     def parents(self, numbers: np.ndarray | None) -> np.ndarray:
-        """See `Link`."""
-        above = np.repeat(np.arange(len(self.counts), dtype=self.dtype), self.counts)
-        return _at(_at(above, self.kept), numbers)
-
-    def pointers(self) -> np.ndarray:
-        """The pointers from the positions above to the selected positions. These have to be distinct and in order."""
-        pointers = np.zeros(len(self.counts) + 1, self.dtype)
-        np.cumsum(self.counts if self.kept is None else self._kept_counts(self.kept), out=pointers[1:])
-        return pointers
-
-    def _kept_counts(self, kept: np.ndarray) -> np.ndarray:
-        """The number of selected positions below each position above."""
-        ends = np.cumsum(self.counts, dtype=np.int64)
-        total = int(ends[-1]) if len(ends) else 0
-        if FEW * len(kept) < total:
-            return _numbers_below(kept, ends)
-        mask = np.zeros(total + 1, np.int8)  # one more, where empty segments may begin
-        mask[kept] = 1
-        if FEW * (total - len(kept)) < total:
-            return self.counts - _numbers_below(np.flatnonzero(mask[:-1] == 0), ends)
-        counts = np.add.reduceat(mask, ends - self.counts, dtype=self.dtype)
-        counts[self.counts == 0] = 0  # reduceat gives them the element where they begin
-        return counts
-
-
-def _numbers_below(positions: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """How many of the positions lie in each of the segments with these ends."""
-    return np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends))
+        """The number of the position above, for the positions with these numbers; None: for all."""
+        dtype, total = self.pointers.dtype, int(self.pointers[-1])
+        if FEW * (total if numbers is None else len(numbers)) < len(self.pointers):
+            own = np.arange(total, dtype=dtype) if numbers is None else numbers
+            return (np.searchsorted(self.pointers, own, "right") - 1).astype(dtype)
+        return _at(np.repeat(np.arange(len(self.pointers) - 1, dtype=dtype), np.diff(self.pointers)), numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,21 +47,52 @@ class Block:
     size: int
     dtype: np.dtype
 
-    def coordinates(self, numbers: np.ndarray | None) -> np.ndarray:
-        """See `Link`."""
-        if self.above == 1:
-            return np.arange(self.size, dtype=self.dtype) if numbers is None else numbers
+    def coordinates(self, numbers: np.ndarray | None, dropped: Collection[int]) -> dict[int, np.ndarray]:
+        """See `Segments`."""
+        if self.dim in dropped:
+            return {}
         if numbers is None:
-            return np.tile(np.arange(self.size, dtype=self.dtype), self.above)
-        return numbers % self.size
+            return {self.dim: np.tile(np.arange(self.size, dtype=self.dtype), self.above)}
+        return {self.dim: numbers if self.above == 1 else numbers % self.size}
 
     def parents(self, numbers: np.ndarray | None) -> np.ndarray | None:
-        """See `Link`."""
+        """See `Segments`. The result is None if position n is below number n, for all n."""
         if self.size == 1:
             return numbers
         if numbers is None:
             return np.repeat(np.arange(self.above, dtype=self.dtype), self.size)
         return numbers // self.size
+
+
+Link: TypeAlias = Segments | Block
+
+
+def kept_pointers(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """The pointers to the positions that remain: those with the numbers `kept`, which are sorted, and may repeat."""
+    found = np.zeros_like(pointers)
+    np.cumsum(_kept_counts(pointers, kept), out=found[1:])
+    return found
+
+
+def _kept_counts(pointers: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """The number of positions that remain below each position above, as often as they are kept."""
+    total, counts = int(pointers[-1]), np.diff(pointers)
+    if FEW * len(kept) < total:
+        return _numbers_below(kept, pointers[1:])
+    distinct = bool((kept[1:] > kept[:-1]).all())
+    times = np.zeros(total + 1, np.int8) if distinct else np.bincount(kept, minlength=total + 1)
+    if distinct:
+        times[kept] = 1
+    if distinct and FEW * (total - len(kept)) < total:
+        return counts - _numbers_below(np.flatnonzero(times[:-1] == 0), pointers[1:])
+    remaining = np.add.reduceat(times, pointers[:-1], dtype=pointers.dtype)  # empty segments may begin at `total`
+    remaining[counts == 0] = 0  # reduceat gives them the element where they begin
+    return remaining
+
+
+def _numbers_below(positions: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """How many of the positions lie in each of the segments with these ends."""
+    return np.bincount(np.searchsorted(ends, positions, "right"), minlength=len(ends))
 
 
 def _at(array: np.ndarray, numbers: np.ndarray | None) -> np.ndarray:

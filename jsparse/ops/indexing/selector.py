@@ -51,6 +51,11 @@ class Strided:
         ends = self.start, self.start + (self.size - 1) * self.step
         return min(ends), max(ends)
 
+    @property
+    def triple(self) -> tuple[int, int, int]:
+        """(start, step, size), in which those numbers are small that do not matter."""
+        return self.start if self.size else 0, self.step if self.size > 1 else 1, self.size
+
     def coordinates(self, dtype: np.dtype) -> np.ndarray:
         """(size,) the coordinates, by new coordinate."""
         return np.arange(self.size, dtype=dtype) * dtype.type(self.step) + dtype.type(self.start)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
 from jsparse.formats import Format, Pattern
-from jsparse.ops.indexing.entries import Entries, Positions, as_array, selected_entries
+from jsparse.ops.indexing.assembled import index_arrays
+from jsparse.ops.indexing.entries import Entries, selected_entries
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.matches import joint_keys, matches
+from jsparse.ops.indexing.positions import Positions, as_array
 from jsparse.ops.indexing.selection import Selection
 from jsparse.ops.indexing.selector import Listed, Selector, Strided
 from jsparse.ops.relocation.remaining_format import remaining_format
@@ -22,21 +25,39 @@ def select_static(tensor: SparseTensor, pattern: Pattern, selection: Selection) 
     """The selected entries of a tensor on a static pattern, on a static pattern of their own."""
     format = remaining_format(pattern.format, selection.parts, selection.tables)
     entries = _entries(pattern, selection)
-    in_order = format.order if entries.in_order else None
     if len(selection.tables) > 1:
-        slots, by_dim = _joined(entries, selection)
-        in_order = None
-    elif entries.in_order and _ends_in_segments(pattern.format, selection):
-        arrays = entries.pointers(), _own(entries.links[-1].coordinates(None))
-        target = Pattern._trusted(selection.shape, format, arrays)
-        return SparseTensor._unchecked(gathered(tensor.values, entries.slots), target)
-    else:
-        slots, by_dim = entries.slots, entries.rows()
-    target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, in_order)
+        return _sorted(tensor, *_joined(entries, selection), selection, format, None)
+    arrays = index_arrays(entries, format)
+    if arrays is None:
+        order = _order(pattern.format, selection) if entries.in_order else None
+        return _sorted(tensor, entries.slots, entries.rows(), selection, format, order)
+    target = Pattern._trusted(selection.shape, format, tuple(map(_own, arrays)))
+    return SparseTensor._unchecked(gathered(tensor.values, entries.slots), target)
+
+
+def _sorted(
+    tensor: SparseTensor,
+    slots: Positions,
+    by_dim: Mapping[int, np.ndarray],
+    selection: Selection,
+    format: Format,
+    order: Sequence[int] | None,
+) -> SparseTensor:
+    """The entries in these slots of a tensor, which have these new coordinates.
+
+    `order`: the dimensions of the result by which they are sorted already, if they are.
+    """
+    target, built = Pattern.from_rows(_rows(by_dim, selection), selection.shape, format, order)
     if not built.is_identity:
         gather = built.gather()
         slots = np.where(gather < 0, -1, as_array(slots)[gather])
     return SparseTensor._unchecked(gathered(tensor.values, slots), target)
+
+
+def _order(format: Format, selection: Selection) -> list[int]:
+    """The dimensions of the result in the storage order of a tensor of this format."""
+    first = [0, *accumulate(selection.parts)]
+    return [first[dim] + n for dim in format.order for n in range(selection.parts[dim])]
 
 
 def _entries(pattern: Pattern, selection: Selection) -> Entries:
@@ -61,17 +82,6 @@ def _joined(entries: Entries, selection: Selection) -> tuple[Positions, Mapping[
     return as_array(entries.slots)[kept], {**{dim: row[kept] for dim, row in rows.items()}, dims[0]: new}
 
 
-def _ends_in_segments(format: Format, selection: Selection) -> bool:
-    """Whether the levels are dense ones above a compressed one, and the result has a compressed level, too.
-
-    Its pointers are then sums of counts, so that no entry's coordinates above are needed.
-    """
-    *above, last = format.levels
-    is_compressed = last.kind.has_pointers and last.kind.has_coordinates
-    one_each = selection.parts[last.dim] == 1 and max(selection.parts) == 1
-    return is_compressed and one_each and all(level.kind.is_full for level in above)
-
-
 def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.ndarray]:
     """The coordinates of the entries, for each dimension of the result."""
     rows: list[np.ndarray] = []
@@ -85,4 +95,4 @@ def _rows(by_dim: Mapping[int, np.ndarray], selection: Selection) -> list[np.nda
 
 def _own(array: np.ndarray) -> np.ndarray:
     """The array, or a copy of a view, which would keep all of its array alive."""
-    return array if array.base is None else array.copy()
+    return array.copy() if isinstance(array.base, np.ndarray) else array

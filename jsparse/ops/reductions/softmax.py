@@ -17,7 +17,7 @@ from jsparse.formats.retype import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.reductions.axes import reduced_axes, with_kept_axes
-from jsparse.planning.checkpoint_name import CHECKPOINT_NAME
+from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME
 from jsparse.primitives.softmax import kept_variables, logsumexp_p, softmax_p
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.leaves import check_leaves

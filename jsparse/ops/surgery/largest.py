@@ -7,6 +7,7 @@ reads the array once for each bit, and is faster than a sort or `jax.lax.top_k`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -52,7 +53,30 @@ def largest(keys: Any, valid: Any, k: Any) -> Any:
     kth = _kth_on_host(keys, valid, int(k)) if xp is np else _kth(keys, valid, k, count)
     above, ties = valid & (keys > kth), valid & (keys == kth)
     left = k - above.sum(dtype=count)
-    return (above | (ties & (xp.cumsum(ties, dtype=count) <= left))) & (k > 0)
+    first = xp.arange(keys.size, dtype=count) < (_end_on_host if xp is np else _end)(ties, left)
+    return (above | (ties & first)) & (k > 0)
+
+
+def _end(mask: Any, k: Any) -> Any:
+    """An index with k elements of the mask before it, or the length if there are fewer.
+
+    Elements are counted by rows first, and only those of one row are numbered: `jnp.cumsum` over all of them would cost
+    about as much as the search for the k-th largest number.
+    """
+    width = max(1, math.isqrt(mask.size))
+    rows = jnp.pad(mask, (0, -mask.size % width)).reshape(-1, width)
+    if not rows.size:
+        return k * 0
+    counts = rows.sum(axis=1, dtype=k.dtype)
+    before = jnp.cumsum(counts) - counts
+    row = jnp.maximum((before <= k).sum(dtype=k.dtype) - 1, 0)  # the last one that begins after at most k elements
+    within = (jnp.cumsum(rows[row], dtype=k.dtype) <= k - before[row]).sum(dtype=k.dtype)
+    return row * width + jnp.minimum(within, mask.size - row * width)
+
+
+def _end_on_host(mask: np.ndarray, k: Any) -> int:
+    indices = np.flatnonzero(mask)
+    return int(indices[k]) if 0 <= k < len(indices) else mask.size
 
 
 def _kth(keys: Any, valid: Any, k: Any, count: Any) -> Any:

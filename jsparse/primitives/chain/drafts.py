@@ -42,12 +42,12 @@ class Walk:
 
     Attributes:
         access: the pattern.
-        index: what identifies the index arrays of a dynamic pattern: the variables of the jaxpr.
+        index: the names of the operands that are the index arrays of a dynamic pattern.
         levels, lead: the nodes of its levels, and of its leading batch axes.
     """
 
     access: PatternAccess
-    index: tuple[object, ...]
+    index: tuple[str, ...]
     levels: tuple[Node, ...]
     lead: tuple[Node, ...]
 
@@ -85,24 +85,42 @@ class Drafts:
         variables: the index variables.
         walks: the patterns that are walked.
         statements: the statements, in order.
+        operands: the view of each operand as a whole.
         operand_nodes: operand name → the nodes of each access to it.
         zeros: the tensors with 0 in the padding of dynamic patterns, as the operations compute them.
         maps: the tensors that are functions of the entries of a dynamic pattern.
+        dtypes: the dtypes of all arrays.
     """
 
     variables: Variables = field(default_factory=Variables)
     walks: list[Walk] = field(default_factory=list)
     statements: list[Draft] = field(default_factory=list)
+    operands: dict[str, View] = field(default_factory=dict)
     operand_nodes: dict[str, list[tuple[Node, ...]]] = field(default_factory=dict)
     zeros: set[str] = field(default_factory=set)
     maps: set[str] = field(default_factory=set)
+    dtypes: set[str] = field(default_factory=set)
+
+    def copy(self) -> Drafts:
+        """The same drafts, to which others are added apart."""
+        nodes = {name: list(of) for name, of in self.operand_nodes.items()}
+        return Drafts(
+            self.variables.copy(),
+            [*self.walks],
+            [*self.statements],
+            dict(self.operands),
+            nodes,
+            {*self.zeros},
+            {*self.maps},
+            {*self.dtypes},
+        )
 
     def fresh(self) -> str:
         """A name for a new tensor."""
         return f"T{len(self.statements)}"
 
     def walk(
-        self, access: PatternAccess, index: tuple[object, ...], levels: tuple[Node, ...], lead: tuple[Node, ...]
+        self, access: PatternAccess, index: tuple[str, ...], levels: tuple[Node, ...], lead: tuple[Node, ...]
     ) -> int:
         """The number of the walk over a pattern by these nodes. Where it can be one that is there already, it is."""
         for number, known in enumerate(self.walks):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jsparse import _compat
+from jsparse.base.memo import remembered
 from jsparse.compiler.dtypes import DTYPES, accumulator, is_complex
 from jsparse.compiler.scalar import Apply, Number, Scalar
 from jsparse.compiler.statement import product_statement
@@ -34,6 +35,7 @@ def draft_equation(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> 
         raise ChainError(f"'{name}' is no operation of kernels")
     for v in (*equation.invars, *equation.outvars):
         _check_array(v.aval)
+        drafts.dtypes.add(v.aval.dtype.name)
     return rule(drafts, equation, operands)
 
 
@@ -82,9 +84,14 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     nodes = {v: drafts.variables.new(size) for v, size in spec.sizes}
     drafts.variables.separate(node for v, node in nodes.items() if sizes[v] > 1)
     counts = [len(spec.factors), *(walk.operand_count for walk in spec.walks)]
-    index = split_by_counts(equation.invars[counts[0] :], counts[1:])
+    index = split_by_counts(operands[counts[0] :], counts[1:])
     walks = tuple(
-        drafts.walk(walk, tuple(arrays), tuple(nodes[v] for v in walk.indices), tuple(nodes[v] for v in walk.lead))
+        drafts.walk(
+            walk,
+            tuple(_whole(drafts, x) for x in arrays),
+            tuple(nodes[v] for v in walk.indices),
+            tuple(nodes[v] for v in walk.lead),
+        )
         for walk, arrays in zip(spec.walks, index, strict=True)
     )
 
@@ -116,6 +123,13 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
     return [found]
 
 
+def _whole(drafts: Drafts, value: Value) -> str:
+    """The name of the operand that an index array is."""
+    if not isinstance(value, View) or drafts.operands.get(value.tensor) != value:
+        raise ChainError("index arrays are computed, or have another shape, in the chain")
+    return value.tensor
+
+
 def _read(drafts: Drafts, value: Value, nodes: tuple[Node | None, ...]) -> Access:
     if not isinstance(value, View):
         raise ChainError("a product has a literal factor")
@@ -131,9 +145,16 @@ def _check_numbers(drafts: Drafts, values: Sequence[Value]) -> None:
 
 def _elementwise(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
     """One statement with an element for each element of the result."""
-    avals = [jax.ShapeDtypeStruct((), v.aval.dtype) for v in equation.invars]
-    closed = jax.make_jaxpr(lambda *x: equation.primitive.bind(*x, **equation.params))(*avals)
+    params = tuple(sorted(equation.params.items()))
+    closed = _of_scalars(equation.primitive, params, tuple(v.aval.dtype for v in equation.invars))
     return [_pointwise(drafts, equation, closed, operands)]
+
+
+@remembered(maxsize=1024)
+def _of_scalars(primitive: Any, params: Any, dtypes: tuple[np.dtype, ...]) -> Any:
+    """The closed jaxpr of an elementwise operation of scalars."""
+    avals = [jax.ShapeDtypeStruct((), dtype) for dtype in dtypes]
+    return jax.make_jaxpr(lambda *x: primitive.bind(*x, **dict(params)))(*avals)
 
 
 def _map(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
@@ -212,7 +233,7 @@ def _axis(drafts: Drafts, views: Sequence[View], number: int, size: int) -> Node
 
 
 def _same(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    return [operands[0]]
+    return operands
 
 
 def _broadcast(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:

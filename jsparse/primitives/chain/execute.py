@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.memo import remembered
+from jsparse.base.memo import remembered_of
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Schedule
@@ -18,19 +18,13 @@ from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.timing import stage
 from jsparse.formats import DynamicType
 from jsparse.primitives.chain.drafts import ChainError
-from jsparse.primitives.chain.expand import expanded
 from jsparse.primitives.chain.translate import Chain, Result, translated
 from jsparse.primitives.kernel import call_kernels
 from jsparse.primitives.movement import bound_names, static_patterns
 from jsparse.primitives.routine import checked
 from jsparse.settings import config
 
-__all__ = ["chain_of", "execute_chain", "schedules_of"]
-
-
-def chain_of(closed: Any) -> Chain | ChainError:
-    """The chain of a closed jaxpr, or the reason why it is none."""
-    return translated(expanded(closed))
+__all__ = ["execute_chain", "schedules_of"]
 
 
 def schedules_of(chain: Chain) -> tuple[Schedule, ...]:
@@ -38,7 +32,7 @@ def schedules_of(chain: Chain) -> tuple[Schedule, ...]:
     return plan_statements(chain.problem, tuple(walk.stored for walk in chain.walks))
 
 
-@remembered(maxsize=256)
+@remembered_of
 def _call(chain: Chain, backend: str) -> KernelCall:
     with stage("schedule"):
         schedules = schedules_of(chain)
@@ -48,7 +42,7 @@ def _call(chain: Chain, backend: str) -> KernelCall:
 
 def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     """Run a closed jaxpr as one kernel. Raises ChainError if it is no chain."""
-    chain = chain_of(closed)
+    chain = translated(closed)
     if isinstance(chain, ChainError):
         raise chain
     given = [operands[x.number].reshape(x.shape) for x in chain.operands]
@@ -57,7 +51,7 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
         if isinstance(walk.pattern, DynamicType):
             own = [operands[n] for n in numbers][: walk.array_counts[0]]
             index += checked(own, walk.pattern)
-    shapes = [(shape, np.dtype(t.dtype)) for shape, t in zip(chain.shapes, chain.problem.results, strict=True)]
+    shapes = [(shape, np.dtype(t.dtype)) for shape, t in zip(chain.buffers, chain.problem.results, strict=True)]
     call = _call(chain, config.backend)
     flags = _overflowed(chain, operands)
     origins = [frozenset(flags) & own for own in _origins(chain.problem)]
@@ -66,6 +60,7 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), invalid)
     if not alike:
         found = [_poisoned(x, _any(flags, own)) if own else x for x, own in zip(found, origins, strict=True)]
+    found = [x.reshape(shape) for x, shape in zip(found, chain.shapes, strict=True)]
     return [_placed(result, found, operands) for result in chain.results]
 
 

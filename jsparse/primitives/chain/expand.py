@@ -9,20 +9,21 @@ from typing import Any
 import jax
 
 from jsparse import _compat
-from jsparse.base.memo import remembered
+from jsparse.base.memo import remembered_of
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax
 
-__all__ = ["COMPOSED", "expanded", "flattened"]
+__all__ = ["COMPOSED", "expanded", "flattened", "parts_of"]
 
 CALLS = ("jit", "pjit", "closed_call", "core_call")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
+EVERY = (*CALLS, *WITH_DERIVATIVES)
 COMPOSED: dict[str, Callable[..., Any]] = {
     "jsparse_softmax": partial(compute_softmax, has_padding=False),
     "jsparse_logsumexp": partial(compute_logsumexp, has_padding=False),
 }
 
 
-@remembered(maxsize=256)
+@remembered_of
 def flattened(closed: Any) -> Any:
     """The closed jaxpr with the equations of jitted functions in place of their calls.
 
@@ -31,12 +32,22 @@ def flattened(closed: Any) -> Any:
     return _traced(closed, {}, CALLS)
 
 
-@remembered(maxsize=256)
+@remembered_of
 def expanded(closed: Any) -> Any:
     """The jaxpr without any calls, and with products and elementwise functions of entries in place of softmax and
     logsumexp. Its derivatives may differ."""
-    every = (*CALLS, *WITH_DERIVATIVES)
-    return _traced(_traced(closed, COMPOSED, every), {}, every)
+    return _traced(_traced(closed, COMPOSED, EVERY), {}, EVERY)
+
+
+def parts_of(jaxpr: Any, equation: Any) -> Any:
+    """The expanded jaxpr of an equation that calls a function or consists of others; None for any other one.
+
+    Its arguments are the variables that the equation reads, each once.
+    """
+    if equation.primitive.name not in (*EVERY, *COMPOSED):
+        return None
+    given = dict.fromkeys(v for v in equation.invars if not isinstance(v, _compat.Literal))
+    return expanded(_compat.sub_jaxpr(jaxpr, [equation], list(given), equation.outvars))
 
 
 def _traced(closed: Any, composed: dict[str, Callable[..., Any]], calls: Sequence[str]) -> Any:

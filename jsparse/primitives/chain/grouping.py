@@ -8,16 +8,16 @@ begins with, and that needs nothing of any group, runs before all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jsparse import _compat
-from jsparse.base.memo import remembered
+from jsparse.base.memo import remembered_of
 from jsparse.compiler.schedule.sharing import shared_loops
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS
-from jsparse.primitives.chain.execute import chain_of
-from jsparse.primitives.chain.expand import COMPOSED, flattened
+from jsparse.primitives.chain.expand import COMPOSED, flattened, parts_of
+from jsparse.primitives.chain.translate import Chain, Translation, translated
 
 __all__ = ["Step", "groups", "refusal", "run_groups"]
 
@@ -25,7 +25,7 @@ STARTS = ("jsparse_einsum", *COMPOSED)
 """The operations that make a group worth a kernel. It begins with one of them, or with a function of entries."""
 
 MOST = 4
-"""The number of groups that an equation tries to join: each trial translates the whole group."""
+"""The number of groups that an equation tries to join: each trial looks for the loops that the whole group shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Step:
     reason: str = ""
 
 
-@remembered(maxsize=256)
+@remembered_of
 def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
     """The flattened jaxpr, and the steps that compute it."""
     jaxpr = flattened(closed).jaxpr
@@ -55,9 +55,11 @@ def groups(closed: Any) -> tuple[Any, tuple[Step, ...]]:
 
 def refusal(closed: Any) -> str | None:
     """Why a closed jaxpr is no chain whose statements share loops; None if it is one."""
-    chain = chain_of(closed)
-    if isinstance(chain, ChainError):
-        return str(chain)
+    chain = translated(closed)
+    return str(chain) if isinstance(chain, ChainError) else _refusal(chain)
+
+
+def _refusal(chain: Chain) -> str | None:
     if any(walk.lead for walk in chain.walks):
         return "a batch of dynamic patterns"
     if len(chain.problem.statements) > 1 and not shared_loops(chain.problem):
@@ -86,90 +88,126 @@ class _Group:
 
     Attributes:
         equations: in their order.
-        is_open: whether others may join.
+        chain: their translation, to which others may be added; None if no other may join.
         reason: why the first equation did not join that might have; "" if there is none.
     """
 
     equations: list[Any]
-    is_open: bool
+    chain: Translation | None = None
     reason: str = ""
 
-    @property
-    def made(self) -> set[Any]:
-        """The variables that it computes."""
-        return {v for e in self.equations for v in e.outvars}
 
-
-@dataclass
 class _Grouping:
-    """The groups so far, each of which needs results of those before it only."""
+    """The groups so far, each of which needs results of those before it only.
 
-    jaxpr: Any
-    groups: list[_Group] = field(default_factory=list)
+    Attributes:
+        made: variable → the number of the group that computes it.
+        readers: variable → the equations that read it, by their id.
+        results: the variables that are results of the jaxpr.
+    """
+
+    def __init__(self, jaxpr: Any) -> None:
+        self.jaxpr, self.groups = jaxpr, list[_Group]()
+        self.made: dict[Any, int] = {}
+        self.readers: dict[Any, set[int]] = {}
+        for equation in jaxpr.eqns:
+            for v in _read(equation):
+                self.readers.setdefault(v, set()).add(id(equation))
+        self.results = {v for v in jaxpr.outvars if not isinstance(v, _compat.Literal)}
 
     def steps(self) -> list[Step]:
-        before = [_Group([e], False) for e in self.jaxpr.eqns if not self.take(e)]
-        self.groups = [*before, *self.groups]
-        settled = [part for group in self.groups for part in self.settled(group)]
+        before = [_Group([e]) for e in self.jaxpr.eqns if not self.take(e)]
+        settled = [part for group in (*before, *self.groups) for part in self.settled(group)]
         return [self.step(group, fused) for group, fused in settled]
 
     def take(self, equation: Any) -> bool:
         """Add an equation to a group, or make one of it behind what it needs. False if it should run before them."""
         if equation.effects:  # in their order, so none runs before the others
-            self.groups.append(_Group([equation], False))
-            return True
-        read = _read(equation)
-        needed = [n for n, group in enumerate(self.groups) if not group.made.isdisjoint(read)]
-        starts = equation.primitive.name in STARTS
-        if not (needed or starts or equation.primitive.name == "jsparse_map"):
+            return self.alone(equation)
+        needed = [self.made[v] for v in _read(equation) if v in self.made]
+        name = equation.primitive.name
+        begins, starts = name in (*STARTS, "jsparse_map"), name in STARTS
+        if not (needed or begins):
             return False
-        last = max(needed, default=0)
-        for group in [g for g in self.groups[last:] if g.is_open][:MOST] if needed or starts else ():
-            reason = self.refusal([*group.equations, equation])
+        parts = parts_of(self.jaxpr, equation)
+        behind = range(max(needed, default=0), len(self.groups)) if needed or starts else range(0)
+        for number in [n for n in behind if self.groups[n].chain is not None][:MOST]:
+            reason = self.join(number, equation, parts)
             if reason is None:
-                group.equations.append(equation)
                 return True
-            group.reason = group.reason or reason
-        can_start = (starts or equation.primitive.name == "jsparse_map") and self.refusal([equation]) is None
-        if can_start or needed:
-            self.groups.append(_Group([equation], can_start))
-        return can_start or bool(needed)
+            self.groups[number].reason = self.groups[number].reason or reason
+        self.groups.append(_Group([], Translation()))
+        if begins and self.join(len(self.groups) - 1, equation, parts) is None:
+            return True
+        self.groups.pop()
+        return bool(needed) and self.alone(equation)
 
-    def refusal(self, equations: Sequence[Any]) -> str | None:
-        """Why equations are no chain; None if they are one."""
-        inside = {v for e in equations for v in _read(e)}
-        closed = self.closed(equations, [v for e in equations for v in e.outvars if v not in inside])[0]
-        return refusal(closed)
+    def alone(self, equation: Any) -> bool:
+        """Make a group of one equation that is no kernel."""
+        self.made.update(dict.fromkeys(equation.outvars, len(self.groups)))
+        self.groups.append(_Group([equation]))
+        return True
+
+    def join(self, number: int, equation: Any, parts: Any) -> str | None:
+        """Add an equation to a group if that stays a chain; else return the reason why not."""
+        group = self.groups[number]
+        assert group.chain is not None
+        equations, chain = [*group.equations, equation], group.chain.copy()
+        try:
+            chain.add(equation, parts)
+            reason = _refusal(chain.chain(_unread(equations)))
+        except ChainError as error:
+            return str(error)
+        if reason is None:
+            group.equations, group.chain = equations, chain
+            self.made.update(dict.fromkeys(equation.outvars, number))
+        return reason
 
     def settled(self, group: _Group) -> list[tuple[_Group, bool]]:
         """A group as far as it is a chain, and equations behind it: what shares no loops where others read it, too."""
         behind: list[_Group] = []
-        while group.is_open and group.equations and refusal(self.closed(group.equations, self.results(group))[0]):
-            behind.insert(0, _Group([group.equations.pop()], False))
+        while group.chain is not None and group.equations and self.refusal(group) is not None:
+            behind.insert(0, _Group([group.equations.pop()]))
+            group.chain = self.translation(group.equations)
         names = [e.primitive.name for e in group.equations]
         several = sum(name not in VIEWS for name in names) > 1 or any(name in COMPOSED for name in names)
-        fused = group.is_open and several and any(name in STARTS for name in names)
+        fused = group.chain is not None and several and any(name in STARTS for name in names)
         return [*([(group, fused)] if names else []), *((other, False) for other in behind)]
 
-    def results(self, group: _Group) -> list[Any]:
+    def refusal(self, group: _Group) -> str | None:
+        """Why a group gives no kernel for all that others need of it; None if it does."""
+        assert group.chain is not None
+        try:
+            return _refusal(group.chain.chain(self.needed(group)))
+        except ChainError as error:
+            return str(error)
+
+    def translation(self, equations: Sequence[Any]) -> Translation:
+        """The translation of the first equations of a group."""
+        found = Translation()
+        for equation in equations:
+            found.add(equation, parts_of(self.jaxpr, equation))
+        return found
+
+    def needed(self, group: _Group) -> list[Any]:
         """What other equations, or the results of the jaxpr, need of a group."""
         own = set(map(id, group.equations))
-        needed = {v for e in self.jaxpr.eqns if id(e) not in own for v in _read(e)}
-        needed.update(v for v in self.jaxpr.outvars if not isinstance(v, _compat.Literal))
-        return [v for e in group.equations for v in e.outvars if v in needed]
-
-    def closed(self, equations: Sequence[Any], outvars: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
-        """The jaxpr of equations, and the variables that it takes."""
-        computed = {v for e in equations for v in e.outvars}
-        invars = tuple(dict.fromkeys(v for e in equations for v in _read(e) if v not in computed))
-        return _compat.sub_jaxpr(self.jaxpr, equations, invars, outvars), invars
+        made = [v for e in group.equations for v in e.outvars]
+        return [v for v in made if v in self.results or not own.issuperset(self.readers.get(v, ()))]
 
     def step(self, group: _Group, is_fused: bool) -> Step:
-        outvars = tuple(self.results(group))
-        closed, invars = self.closed(group.equations, outvars)
-        return Step(closed, invars, outvars, is_fused, group.reason if is_fused else "")
+        outvars, computed = self.needed(group), {v for e in group.equations for v in e.outvars}
+        invars = tuple(dict.fromkeys(v for e in group.equations for v in _read(e) if v not in computed))
+        closed = _compat.sub_jaxpr(self.jaxpr, group.equations, invars, outvars)
+        return Step(closed, invars, tuple(outvars), is_fused, group.reason if is_fused else "")
 
 
 def _read(equation: Any) -> list[Any]:
     """The variables that an equation reads."""
     return [v for v in equation.invars if not isinstance(v, _compat.Literal)]
+
+
+def _unread(equations: Sequence[Any]) -> list[Any]:
+    """The variables that equations compute, and that none of them reads."""
+    read = {v for e in equations for v in _read(e)}
+    return [v for e in equations for v in e.outvars if v not in read]

@@ -3,16 +3,21 @@
     S[i, j] = A[i, j] - m[i]
     E[i, j] = exp(S[i, j])        →        E[i, j] = exp(A[i, j] - m[i])
 
-A statement that sums over further variables would compute the element again and again, so it keeps the array.
+A statement that sums over further variables would compute the element again and again, so it keeps the array. A copy,
+such as the elements of a dense array at stored entries, becomes part of all of its readers.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import is_
 
 import numpy as np
 
 from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import (
     Apply,
     Let,
@@ -22,6 +27,7 @@ from jsparse.compiler.scalar import (
     Scalar,
     accesses_of,
     factors_of,
+    operations_of,
     product_of,
     replaced,
 )
@@ -29,79 +35,139 @@ from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import Draft, Drafts, node_of
 from jsparse.primitives.chain.variables import Node
 
-__all__ = ["inlined", "points"]
+__all__ = ["inlined"]
+
+
+MOST = 100
+"""How deep an expression may become: what lowers it is recursive."""
 
 
 def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
     """The statements that are left. `results` are the tensors that have to be written."""
-    left = [_settled(drafts, draft) for draft in drafts.statements]
-    for draft in list(left):
-        if draft.tensor in results or not _is_pointwise(drafts, draft):
+    left = {draft.tensor: _Statement.of(drafts, draft) for draft in drafts.statements}
+    readers: dict[str, set[str]] = {name: set() for name in left}
+    for name, statement in left.items():
+        for tensor in statement.tensors & left.keys():
+            readers[tensor].add(name)
+    for name, own in list(left.items()):
+        if name in results or not own.is_pointwise(drafts):
             continue
-        number = next(n for n, other in enumerate(left) if other.tensor == draft.tensor)
-        draft = left[number]
-        readers = [n for n, other in enumerate(left) if _reads(other, draft)]
-        is_condition = draft.dtype == "bool"
-        if (len(readers) == 1 or is_condition) and all(_fits(drafts, draft, left[n]) for n in readers):
-            for n in readers:
-                left[n] = left[n].with_value(_put(left[n].value, draft))
-            del left[number]
+        reading = [left[n] for n in left if n in readers[name]]
+        is_free = own.draft.dtype == "bool" or isinstance(own.draft.value, Access)
+        if any(statement.stays_apart(drafts) for statement in (own, *reading)):
+            continue
+        if (len(reading) == 1 or is_free) and all(own.fits(reader) for reader in reading):
+            for reader in reading:
+                reader.put(own)
+            del left[name]
+            for tensor in own.tensors & left.keys():
+                readers[tensor] = readers[tensor] - {name} | readers[name]
     return _live(left, results)
 
 
-def _is_pointwise(drafts: Drafts, draft: Draft) -> bool:
-    """Whether each element is computed at one point."""
-    variables = drafts.variables
-    found = {n for node in draft.nodes for n in _parts(drafts, node)}
-    return points(drafts, draft) == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
+@dataclass
+class _Statement:
+    """A draft with the representatives of all nodes, and with the walks of the slots that it runs over.
+
+    Attributes:
+        uses: how often its value has each access.
+        points: the nodes of all index variables that it loops over.
+        depth: of its value.
+    """
+
+    draft: Draft
+    uses: Counter[Access]
+    points: frozenset[Node]
+    depth: int
+
+    @staticmethod
+    def of(drafts: Drafts, draft: Draft) -> _Statement:
+        variables = drafts.variables
+        uses, new = Counter[Access](), dict[Access, Scalar]()
+        for access in accesses_of(draft.value):
+            settled = Access(access.tensor, tuple(str(variables.find(node_of(index))) for index in access.indices))
+            uses[settled] += 1
+            new[access] = settled
+        nodes = tuple(map(variables.find, draft.nodes))
+        every = [*nodes, *(node_of(index) for access in uses for index in access.indices)]
+        found, walks = set[Node](), dict.fromkeys(draft.walks)
+        for node in every:
+            slots = variables.slots(node)
+            found.update((node,) if slots is None else slots.behind)
+            walks |= {} if slots is None else {slots.walk: None}
+        for number in walks:
+            found.update((*drafts.walks[number].levels, *drafts.walks[number].lead))
+        points = frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
+        value = replaced(draft.value, new)
+        settled_draft = Draft(draft.tensor, nodes, value, draft.dtype, draft.add, tuple(walks))
+        return _Statement(settled_draft, uses, points, _depth(value))
+
+    @property
+    def tensors(self) -> set[str]:
+        """The tensors that it reads."""
+        return {access.tensor for access in self.uses}
+
+    def is_pointwise(self, drafts: Drafts) -> bool:
+        """Whether each element is computed at one point."""
+        variables = drafts.variables
+        found = {n for node in self.draft.nodes for n in _parts(drafts, node)}
+        return self.points == frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
+
+    def stays_apart(self, drafts: Drafts) -> bool:
+        """Whether it has a function that is computed in float32 only, where others may compute in float64."""
+        names = operations_of(self.draft.value)
+        return "float64" in drafts.dtypes and any(OPERATIONS[name].is_narrow for name in names)
+
+    def fits(self, reader: _Statement) -> bool:
+        """Whether the reader computes at the same points, in a dtype that loses nothing, and reads the element there.
+
+        A statement that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
+        """
+        own, other = self.draft, reader.draft
+        alike = all(access == own.access for access in reader.uses if access.tensor == own.tensor)
+        keeps = alike and set(own.walks).issubset(other.walks) and _keeps(own.dtype, other.dtype)
+        if not keeps or self.depth + reader.depth > MOST:
+            return False
+        if isinstance(own.value, Access):
+            return True
+        # Of a product the scheduler takes factors out of the sum, and multiplies no factor anew for each term.
+        both = other.add == "+" and _is_product(own.value) and _is_product(other.value)
+        return both or self.points == reader.points
+
+    def put(self, other: _Statement) -> None:
+        """Let the value of another statement stand in place of its element, computed once."""
+        own, access = self.draft.value, other.draft.access
+        count = self.uses.pop(access)
+        if _is_product(own) and _is_product(other.draft.value):
+            inner = factors_of(other.draft.value) or ()
+            value = product_of("*", tuple(f for x in factors_of(own) or () for f in (inner if x == access else (x,))))
+            self.uses.update({x: uses * count for x, uses in other.uses.items()})
+        else:
+            name = other.draft.tensor
+            value = (
+                _inserted(own, access, other.draft.value)
+                if count == 1
+                else (Let(name, other.draft.value, replaced(own, {access: Local(name)})))
+            )
+            self.uses.update(other.uses)
+            self.depth += other.depth
+        self.draft = self.draft.with_value(value)
+
+
+def _depth(value: Scalar) -> int:
+    match value:
+        case Apply(arguments=arguments):
+            return 1 + max(map(_depth, arguments), default=0)
+        case Rounded(value=inner):
+            return 1 + _depth(inner)
+        case Let(value=inner, body=body):
+            return 1 + max(_depth(inner), _depth(body))
+    return 1
 
 
 def _parts(drafts: Drafts, node: Node) -> tuple[Node, ...]:
     slots = drafts.variables.slots(node)
     return (node,) if slots is None else (*drafts.walks[slots.walk].levels, *slots.behind)
-
-
-def _settled(drafts: Drafts, draft: Draft) -> Draft:
-    """The draft with the representatives of all nodes, and with the walks of the slots that it runs over."""
-    find = drafts.variables.find
-    value = draft.value
-    for access in dict.fromkeys(accesses_of(value)):
-        settled = Access(access.tensor, tuple(str(find(node_of(index))) for index in access.indices))
-        value = replaced(value, access, settled)
-    nodes = tuple(map(find, draft.nodes))
-    every = [*nodes, *(node_of(index) for access in accesses_of(value) for index in access.indices)]
-    own = [slots.walk for node in every if (slots := drafts.variables.slots(node)) is not None]
-    walks = tuple(dict.fromkeys((*draft.walks, *own)))
-    return Draft(draft.tensor, nodes, value, draft.dtype, draft.add, walks)
-
-
-def points(drafts: Drafts, draft: Draft) -> frozenset[Node]:
-    """The nodes of all index variables that a statement loops over."""
-    variables = drafts.variables
-    found: set[Node] = set()
-    for node in (*draft.nodes, *(node_of(index) for access in accesses_of(draft.value) for index in access.indices)):
-        slots = variables.slots(node)
-        found.update((node,) if slots is None else slots.behind)
-    for number in draft.walks:
-        found.update((*drafts.walks[number].levels, *drafts.walks[number].lead))
-    return frozenset(n for n in map(variables.find, found) if variables.sizes[n] > 1)
-
-
-def _reads(reader: Draft, draft: Draft) -> bool:
-    return any(access.tensor == draft.tensor for access in accesses_of(reader.value))
-
-
-def _fits(drafts: Drafts, draft: Draft, reader: Draft) -> bool:
-    """Whether the reader computes at the same points, in a dtype that loses nothing, and reads the element there.
-
-    A statement that walks no pattern, or another one, also reads the zeros between the entries of a dense target.
-    """
-    alike = all(access == draft.access for access in accesses_of(reader.value) if access.tensor == draft.tensor)
-    if not (alike and set(draft.walks).issubset(reader.walks) and _keeps(draft.dtype, reader.dtype)):
-        return False
-    # Of a product the scheduler takes factors out of the sum, and multiplies no factor anew for each term.
-    both = reader.add == "+" and _is_product(draft.value) and _is_product(reader.value)
-    return both or points(drafts, draft) == points(drafts, reader)
 
 
 def _is_product(value: Scalar) -> bool:
@@ -117,37 +183,32 @@ def _keeps(first: str, second: str) -> bool:
     return a.kind == b.kind and a.itemsize <= b.itemsize
 
 
-def _put(value: Scalar, draft: Draft) -> Scalar:
-    """The expression with the statement's value in place of its element, computed once."""
-    if _is_product(value) and _is_product(draft.value):
-        own = factors_of(draft.value) or ()
-        return product_of("*", tuple(f for x in factors_of(value) or () for f in (own if x == draft.access else (x,))))
-    if accesses_of(value).count(draft.access) == 1:
-        return _with_conditions(replaced(value, draft.access, draft.value))
-    return Let(draft.tensor, draft.value, replaced(value, draft.access, Local(draft.tensor)))
-
-
-def _with_conditions(value: Scalar) -> Scalar:
-    """The expression with `c` in place of `select(c, 1, 0) != 0`: a bool that became part of it is a condition."""
-    match value:
-        case Apply(operation="!=", arguments=(Apply(operation="select", arguments=(c, yes, no)), zero)) if (
-            yes == Number(1.0) and no == zero == Number(0.0)
+def _inserted(value: Scalar, access: Access, new: Scalar) -> Scalar:
+    """The expression with another one in place of an access. A bool, `select(c, 1, 0)`, that stands where a condition
+    is, `x != 0`, becomes the condition c."""
+    match value, new:
+        case Apply("!=", (Access() as x, zero)), Apply("select", (c, yes, no)) if (
+            x == access and yes == Number(1.0) and no == zero == Number(0.0)
         ):
-            return _with_conditions(c)
+            return c
+    match value:
+        case Access():
+            return new if value == access else value
         case Apply(operation=operation, arguments=arguments):
-            return Apply(operation, tuple(map(_with_conditions, arguments)))
+            found = tuple(_inserted(x, access, new) for x in arguments)
+            return value if all(map(is_, found, arguments)) else Apply(operation, found)
         case Rounded(value=inner, dtype=dtype):
-            return Rounded(_with_conditions(inner), dtype)
+            return Rounded(_inserted(inner, access, new), dtype)
         case Let(name=name, value=inner, body=body):
-            return Let(name, _with_conditions(inner), _with_conditions(body))
+            return Let(name, _inserted(inner, access, new), _inserted(body, access, new))
     return value
 
 
-def _live(left: Sequence[Draft], results: Sequence[str]) -> list[Draft]:
+def _live(left: dict[str, _Statement], results: Sequence[str]) -> list[Draft]:
     """The statements whose targets are results, or are read by one of them."""
     wanted, found = set(results), list[Draft]()
-    for draft in reversed(left):
-        if draft.tensor in wanted:
-            found.insert(0, draft)
-            wanted.update(access.tensor for access in accesses_of(draft.value))
+    for name, statement in reversed(left.items()):
+        if name in wanted:
+            found.insert(0, statement.draft)
+            wanted |= statement.tensors
     return found

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from string import ascii_lowercase
 from typing import Any
 
 from jsparse import _compat
-from jsparse.base.memo import remembered
+from jsparse.base.memo import remembered_of
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
-from jsparse.compiler.scalar import Number, Scalar, accesses_of, replaced
+from jsparse.compiler.scalar import Number, accesses_of, replaced
 from jsparse.compiler.schedule.stored import pattern_type
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, node_of
 from jsparse.primitives.chain.equations import Value, draft_equation, view_of
+from jsparse.primitives.chain.expand import parts_of
 from jsparse.primitives.chain.inline import inlined
 from jsparse.primitives.chain.padding import check_padding
 from jsparse.primitives.chain.variables import Node
 from jsparse.primitives.spec import PatternAccess
 
-__all__ = ["Chain", "Operand", "Result", "translated"]
+__all__ = ["Chain", "Operand", "Result", "Translation", "translated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Operand:
 
     Attributes:
         number: the number of the argument.
-        shape: the shape that it is passed in.
+        shape: the shape that it is passed in: slots and all axes behind them are one axis.
     """
 
     number: int
@@ -64,7 +66,8 @@ class Chain:
         walks: the patterns, in the numbering of the problem.
         operands: what is passed for each operand of the problem.
         index: for each walk, the numbers of the arguments that are its index arrays.
-        shapes: the shape of each of the kernel's results.
+        shapes: the shape of each of the kernel's results, one axis for each of its nodes.
+        buffers: the shapes that the kernel writes: slots and all axes behind them are one axis.
         results: what the results of the chain are made of.
     """
 
@@ -73,46 +76,96 @@ class Chain:
     operands: tuple[Operand, ...]
     index: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[int, ...], ...]
+    buffers: tuple[tuple[int, ...], ...]
     results: tuple[Result, ...]
 
 
-@remembered(maxsize=256)
+@remembered_of
 def translated(closed: Any) -> Chain | ChainError:
     """The chain of a closed jaxpr without constants, or the reason why it is none."""
+    jaxpr, found = closed.jaxpr, Translation()
+    for v in jaxpr.invars:
+        found.take(v)
     try:
-        return _translated(closed.jaxpr)
+        for equation in jaxpr.eqns:
+            found.add(equation, parts_of(jaxpr, equation))
+        return found.chain(jaxpr.outvars)
     except ChainError as error:
         return error
 
 
-def _translated(jaxpr: Any) -> Chain:
-    drafts, env = Drafts(), dict[Any, Value]()
-    for n, v in enumerate(jaxpr.invars):
-        shape = v.aval.shape
-        axes = view_of(f"A{n}", tuple(None if size == 1 else 0 for size in shape), shape, is_operand=True)
-        env[v] = axes
-    for equation in jaxpr.eqns:
-        operands = [
-            Number(_compat.literal(v).item()) if isinstance(v, _compat.Literal) else env[v] for v in equation.invars
-        ]
-        env |= dict(zip(equation.outvars, draft_equation(drafts, equation, operands), strict=True))
-    values = [None if isinstance(v, _compat.Literal) else env[v] for v in jaxpr.outvars]
-    views = [x for x in values if isinstance(x, View)]
-    if len(views) < len(values):
-        raise ChainError("a result is a number")
-    written = list(dict.fromkeys(view.tensor for view in views if view.home is not None))
-    check_padding(drafts, drafts.statements, written)
-    statements = inlined(drafts, written)
-    if not statements:
-        raise ChainError("nothing is computed")
-    return _Named(drafts, jaxpr, statements, written).chain(views)
+class Translation:
+    """Equations of a jaxpr as statements. They are added one by one; a copy goes on apart.
+
+    Attributes:
+        invars: the variables that it takes.
+    """
+
+    def __init__(self) -> None:
+        self.drafts, self.invars, self._env = Drafts(), list[Any](), dict[Any, Value]()
+
+    def copy(self) -> Translation:
+        """The same, to which other equations are added."""
+        found = Translation()
+        found.drafts, found.invars, found._env = self.drafts.copy(), list(self.invars), dict(self._env)
+        return found
+
+    def take(self, v: Any) -> None:
+        """Make a variable an argument."""
+        shape, name = v.aval.shape, f"A{len(self.invars)}"
+        view = view_of(name, tuple(None if size == 1 else 0 for size in shape), shape, is_operand=True)
+        self.invars.append(v)
+        self.drafts.operands[name] = self._env[v] = view
+
+    def add(self, equation: Any, parts: Any = None) -> None:
+        """Add an equation; variables that nothing computed become arguments. `parts`: the jaxpr that it consists of, if
+        it is a call (`expand.parts_of`). Raises ChainError if it is no part of a chain."""
+        for v in _variables(equation):
+            if v not in self._env:
+                self.take(v)
+        if parts is None:
+            _draft(self.drafts, equation, self._env)
+            return
+        inside = dict(zip(parts.jaxpr.invars, (self._env[v] for v in _variables(equation)), strict=True))
+        for part in parts.jaxpr.eqns:
+            _draft(self.drafts, part, inside)
+        self._env |= {v: _value(x, inside) for v, x in zip(equation.outvars, parts.jaxpr.outvars, strict=True)}
+
+    def chain(self, outvars: Sequence[Any]) -> Chain:
+        """The chain that gives these variables. Raises ChainError if there is none."""
+        if any(isinstance(v, _compat.Literal) or not isinstance(self._env[v], View) for v in outvars):
+            raise ChainError("a result is a number")
+        views = [view for v in outvars if isinstance(view := self._env[v], View)]
+        written = list(dict.fromkeys(view.tensor for view in views if view.home is not None))
+        check_padding(self.drafts, self.drafts.statements, written)
+        statements = inlined(self.drafts, written)
+        if not statements:
+            raise ChainError("nothing is computed")
+        return _Named(self.drafts, self.invars, statements, written).chain(views)
+
+
+def _variables(equation: Any) -> list[Any]:
+    """The variables that an equation reads, each once."""
+    return list(dict.fromkeys(v for v in equation.invars if not isinstance(v, _compat.Literal)))
+
+
+def _draft(drafts: Drafts, equation: Any, env: dict[Any, Value]) -> None:
+    """Add the statements of an equation to the drafts, and its results to `env`."""
+    results = draft_equation(drafts, equation, [_value(v, env) for v in equation.invars])
+    env |= zip(equation.outvars, results, strict=True)
+
+
+def _value(v: Any, env: dict[Any, Value]) -> Value:
+    return Number(_compat.literal(v).item()) if isinstance(v, _compat.Literal) else env[v]
 
 
 class _Named:
     """Gives names to index variables and tensors, and makes the problem."""
 
-    def __init__(self, drafts: Drafts, jaxpr: Any, statements: Sequence[Draft], written: Sequence[str]) -> None:
-        self.drafts, self.jaxpr, self.statements, self.written = drafts, jaxpr, statements, written
+    def __init__(
+        self, drafts: Drafts, invars: Sequence[Any], statements: Sequence[Draft], written: Sequence[str]
+    ) -> None:
+        self.drafts, self.invars, self.statements, self.written = drafts, invars, statements, written
         self.walks = list(dict.fromkeys(n for draft in statements for n in draft.walks))
         self.names: dict[Node, IndexVar] = {}
         self.operands: dict[tuple[str, tuple[int | None, ...]], TensorType] = {}
@@ -143,19 +196,21 @@ class _Named:
             tuple(tuple(map(self.name, (*walk.lead, *walk.levels))) for walk in used),
             temporaries=tuple(draft.tensor for draft in self.statements if draft.tensor not in self.written),
         )
-        numbers = {v: n for n, v in enumerate(self.jaxpr.invars)}
+        results = [draft for draft in self.statements if draft.tensor in self.written]
         return Chain(
             problem,
             tuple(walk.access for walk in used),
-            tuple(self.operand(name) for name, _ in self.operands),
-            tuple(tuple(numbers[v] for v in walk.index) for walk in used),
-            tuple(self.shape(draft) for draft in self.statements if draft.tensor in self.written),
+            tuple(self.operand(name, on) for name, on in self.operands),
+            tuple(tuple(int(name[1:]) for name in walk.index) for walk in used),
+            tuple(map(self.shape, results)),
+            tuple(self.buffer(draft) for draft in results),
             tuple(self.result(view, order) for view in views),
         )
 
-    def operand(self, name: str) -> Operand:
+    def operand(self, name: str, on: Sequence[int | None]) -> Operand:
         number = int(name[1:])
-        return Operand(number, tuple(size for size in self.jaxpr.invars[number].aval.shape if size != 1))
+        sizes = [size for size in self.invars[number].aval.shape if size != 1]
+        return Operand(number, _merged(sizes, [walk is not None for walk in on]))
 
     def result(self, view: View, order: Sequence[str]) -> Result:
         if view.home is None:
@@ -165,10 +220,11 @@ class _Named:
     def shape(self, draft: Draft) -> tuple[int, ...]:
         return tuple(self.drafts.variables.sizes[node] for node in draft.nodes)
 
+    def buffer(self, draft: Draft) -> tuple[int, ...]:
+        return _merged(self.shape(draft), [self.drafts.variables.slots(node) is not None for node in draft.nodes])
+
     def statement(self, draft: Draft) -> Statement:
-        value: Scalar = draft.value
-        for access in dict.fromkeys(accesses_of(value)):
-            value = replaced(value, access, self.access(access))
+        value = replaced(draft.value, {access: self.access(access) for access in accesses_of(draft.value)})
         walks = tuple(self.walks.index(n) for n in draft.walks)
         return Statement(Access(draft.tensor, self.indices(draft.nodes)), value, draft.add, walks)
 
@@ -178,7 +234,7 @@ class _Named:
         tensor = access.tensor
         if tensor.startswith("A"):
             on = tuple(None if (s := self.drafts.variables.slots(n)) is None else s.walk for n in nodes)
-            dtype = self.jaxpr.invars[int(tensor[1:])].aval.dtype.name
+            dtype = self.invars[int(tensor[1:])].aval.dtype.name
             key = (tensor, on)
             if key not in self.operands:
                 again = any(name == tensor for name, _ in self.operands)
@@ -218,3 +274,9 @@ class _Named:
         """The type of a target. Temporaries have the dtype of arithmetic, so nothing is rounded between statements."""
         dtype = draft.dtype if draft.tensor in self.written else accumulator(draft.dtype)
         return TensorType(draft.tensor, dtype, self.axes(draft.nodes))
+
+
+def _merged(sizes: Sequence[int], are_slots: Sequence[bool]) -> tuple[int, ...]:
+    """The sizes of axes, with one axis for the first that runs over slots and all behind it, as kernels expect it."""
+    at = next((n for n, is_slots in enumerate(are_slots) if is_slots), len(sizes))
+    return (*sizes[:at], *([prod(sizes[at:])] if at < len(sizes) else []))

@@ -35,6 +35,13 @@ class Variables:
         self._slots: dict[Node, Slots] = {}
         self._different: set[frozenset[Node]] = set()
 
+    def copy(self) -> Variables:
+        """The same nodes, to which others are added apart."""
+        found = Variables()
+        found.sizes, found._parents = list(self.sizes), list(self._parents)
+        found._slots, found._different = dict(self._slots), set(self._different)
+        return found
+
     def new(self, size: int, slots: Slots | None = None) -> Node:
         """A new node, which runs over `size` coordinates or slots."""
         node = len(self.sizes)

@@ -13,14 +13,20 @@ from llvmlite import ir
 from llvmlite.ir import values
 
 from jsparse.compiler.backends.llvm.expr import ExprEmitter
+from jsparse.compiler.backends.llvm.filter import append_kept
+from jsparse.compiler.backends.llvm.functions.instructions import has_fast_gathers
 from jsparse.compiler.backends.llvm.scopes import Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
+from jsparse.compiler.kernel.filters import is_short, one_by_one, unrolled
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.lanes import in_pieces
 from jsparse.compiler.kernel.nodes import (
+    FILTER_LANES,
     Block,
     Borrow,
     Declare,
+    Expr,
+    Filter,
     For,
     If,
     Let,
@@ -30,6 +36,7 @@ from jsparse.compiler.kernel.nodes import (
     Set,
     Stmt,
     Store,
+    Var,
     While,
 )
 
@@ -103,6 +110,8 @@ class _Body:
                 self.store(stmt)
             case For():
                 self.for_(stmt)
+            case Filter():
+                self.filter(stmt)
             case While():
                 self.while_(stmt)
             case If():
@@ -139,21 +148,37 @@ class _Body:
         self.expr.store(value, stmt.value.type, stmt.buffer, address)
 
     def for_(self, loop: For) -> None:
-        start, stop = self.expr.value(loop.start), self.expr.value(loop.stop)
+        self.each(loop.var, loop.start, loop.stop, loop.step, lambda: self.stmt(loop.body))
+
+    def each(self, var: Var, first: Expr, last: Expr, step: int, inner: Callable[[], None]) -> None:
+        """A loop over every `step`-th number."""
+        start, stop = self.expr.value(first), self.expr.value(last)
         before = self.builder.block
         head, body, done = (self.builder.append_basic_block(n) for n in ("head", "body", "done"))
         self.builder.branch(head)
         self.builder.position_at_end(head)
-        counter = self.builder.phi(I64, loop.var.name)
+        counter = self.builder.phi(I64, var.name)
         counter.add_incoming(start, before)
         self.builder.cbranch(self.builder.icmp_signed("<", counter, stop), body, done)
         self.builder.position_at_end(body)
-        self.names[loop.var.name] = counter
+        self.names[var.name] = counter
         loops = self.loops
-        self.stmt(loop.body)
-        counter.add_incoming(self.builder.add(counter, ir.Constant(I64, loop.step), flags=("nsw",)), self.builder.block)
+        inner()
+        counter.add_incoming(self.builder.add(counter, ir.Constant(I64, step), flags=("nsw",)), self.builder.block)
         self.repeat(head, self.loops == loops)
         self.builder.position_at_end(done)
+
+    def filter(self, stmt: Filter) -> None:
+        """Few numbers are tested in lanes. For many, a loop that is unrolled is no slower."""
+        if not has_fast_gathers():
+            self.stmt(one_by_one(stmt))
+            return
+        first = Var(f"{stmt.var.name}.first")
+        with self.builder.if_else(self.expr.value(is_short(stmt))) as (few, many):
+            with few:
+                self.each(first, stmt.start, stmt.stop, FILTER_LANES, lambda: append_kept(self.expr, stmt, first))
+            with many:
+                self.stmt(unrolled(stmt))
 
     def repeat(self, head: ir.Block, innermost: bool) -> None:
         """Branch back to the head of a loop."""

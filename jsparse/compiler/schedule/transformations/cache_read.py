@@ -83,5 +83,5 @@ def _reading(stmt: Stmt, source: Access, copy: Access) -> Stmt:
     """The statement that reads the copy in place of the tensor."""
     if isinstance(stmt, Assign):
         reads = stmt.value is not None and source in accesses_of(stmt.value)
-        return replace(stmt, value=replaced(stmt.value, source, copy)) if reads and stmt.value is not None else stmt
+        return replace(stmt, value=replaced(stmt.value, {source: copy})) if reads and stmt.value is not None else stmt
     return with_children(stmt, lambda inner: _reading(inner, source, copy))

@@ -20,6 +20,7 @@ from jsparse.compiler.backends.llvm.functions.powers import power
 from jsparse.compiler.backends.llvm.functions.roots import cbrt, rsqrt, sqrt
 from jsparse.compiler.backends.llvm.functions.rounding import ceil, floor, round_to_even, trunc
 from jsparse.compiler.backends.llvm.functions.signs import absolute, is_finite, negation, negative, sign
+from jsparse.compiler.backends.llvm.functions.trigonometric import cos, sin, tan
 from jsparse.compiler.backends.llvm.functions.vector import Vector
 from jsparse.compiler.kernel.types import Type
 
@@ -43,6 +44,9 @@ FUNCTIONS: dict[str, Callable[..., Vector]] = {
     "sqrt": sqrt,
     "rsqrt": rsqrt,
     "cbrt": cbrt,
+    "sin": sin,
+    "cos": cos,
+    "tan": tan,
     "floor": floor,
     "ceil": ceil,
     "trunc": trunc,

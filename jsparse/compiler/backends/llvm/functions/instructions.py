@@ -1,4 +1,7 @@
-"""Which instructions this CPU has. Without one, LLVM would call a function of libm, which no kernel is linked with."""
+"""Which instructions this CPU has.
+
+Without those of floats, LLVM would call a function of libm, which no kernel is linked with.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from functools import cache
 
 from llvmlite import binding as llvm
 
-__all__ = ["has_fused_multiply_add", "has_rounding"]
+__all__ = ["has_fast_gathers", "has_fused_multiply_add", "has_rounding"]
+
+SLOW_GATHERS = ("skylake", "cascadelake", "cooperlake", "cannonlake", "icelake", "tigerlake", "rocketlake")
+"""CPUs with AVX-512 on which a gather takes longer than its loads, since Gather Data Sampling was mitigated."""
 
 
 @cache
@@ -20,6 +26,13 @@ def has_rounding() -> bool:
 def has_fused_multiply_add() -> bool:
     """Whether x · y + z is rounded once by an instruction."""
     return _has("fma")
+
+
+@cache
+def has_fast_gathers() -> bool:
+    """Whether vectors of 64 bytes are gathered and packed by instructions that take less time than loads."""
+    features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
+    return bool(features.get("avx512f")) and not name.startswith(SLOW_GATHERS)
 
 
 def _has(feature: str) -> bool:

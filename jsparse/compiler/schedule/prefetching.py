@@ -1,0 +1,137 @@
+"""Prefetching: the loops whose entries request memory that later entries read, and how many entries ahead.
+
+An entry requests rows of dense tensors that it locates. What is requested and not read yet should be as much as a core
+gets from memory while one request takes: fewer bytes leave it waiting, and more push each other out of the nearest
+cache. So the distance is a number of bytes. It is larger if the rows lie in memory and not in the last cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+import numpy as np
+
+from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.schedule.gathers import extent
+from jsparse.compiler.schedule.locality import read_before
+from jsparse.compiler.schedule.machine import (
+    CACHED_BYTES,
+    ENTRY_BYTES,
+    LAST_CACHE_BYTES,
+    LINE_BYTES,
+    PREFETCH_AHEAD,
+    SEGMENTS_AHEAD,
+)
+from jsparse.compiler.schedule.stored import Stored
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.prefetch import Prefetch
+from jsparse.notation.assignment import Access
+
+__all__ = ["Rows", "distance", "prefetching", "rows_from_memory"]
+
+MOSTLY = 0.75  # the fraction of rows that the segment before has read from which on a cache holds them
+REQUESTED = 1 << 13  # bytes that are requested and not read yet, if a cache holds the rows
+FROM_MEMORY = 1 << 14  # the same, if it does not
+FARTHEST = 128  # entries ahead, at most
+SHORTEST = LINE_BYTES // 2  # bytes of a row: requesting less takes as long as waiting for it
+
+
+class Rows(NamedTuple):
+    """Rows of a dense tensor that entries locate, and that no near cache holds.
+
+    Attributes:
+        bytes: the bytes of a row. Where loops around short segments divide rows, all parts of a row are soon requested.
+        size: the bytes of the tensor, without what loops around the pattern fix.
+    """
+
+    bytes: int
+    size: int
+
+
+def prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Prefetch]:
+    """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory and
+    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory."""
+    if nest.panel or nest.first("prefetch") is not None:
+        return
+    rows = rows_from_memory(nest)
+    if not rows:
+        yield from (Prefetch(loop, SEGMENTS_AHEAD) for loop in _locating_segments(nest, patterns))
+        return
+    if nest.summed and nest.sums_in_lanes:
+        yield Prefetch(nest.summed[-1], distance(rows))
+        return
+    for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
+        if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
+            if not patterns or read_before(patterns[loop.domain.pattern], loop.domain.level) < MOSTLY:
+                yield Prefetch(name, distance(rows))
+            return
+
+
+def distance(rows: Sequence[Rows]) -> int:
+    """How many entries ahead rows are requested."""
+    most = REQUESTED if sum(x.size for x in rows) <= LAST_CACHE_BYTES else FROM_MEMORY
+    return min(max(most // sum(x.bytes for x in rows), PREFETCH_AHEAD), FARTHEST)
+
+
+def rows_from_memory(nest: Summary) -> list[Rows]:
+    """The rows of dense tensors that stored coordinates select, and that are too large for the cache.
+
+    A part of a row that is shorter than a cache line does not count, since the part before has mostly loaded the line
+    already, nor does a row of a few bytes. Neither do indices that loops outside of the pattern fix, such as the head:
+    the rows of one head are read again and again.
+    """
+    if nest.vector is None or not nest.walk:
+        return []
+    in_lanes_or_summed = {nest.vector, *nest.contracted}
+    rows = [f for f in nest.factors if not in_lanes_or_summed.isdisjoint(f.variables())]
+    found = [_selected(nest, f) for f in (*rows, *([nest.statement.target] if nest.scatters else []))]
+    return [x for x in found if x is not None]
+
+
+def _selected(nest: Summary, access: Access) -> Rows | None:
+    """What stored coordinates select of this tensor, if it is dense and too large for the cache."""
+    type_, variables = nest.problem.type_of[access.tensor], access.variables()
+    if type_.positions is not None or nest.entry_vars.isdisjoint(variables):
+        return None
+    item = np.dtype(type_.dtype).itemsize
+    fixed = set(takewhile(lambda loop: loop not in nest.walk, nest.loops))
+    size = extent(nest.problem, tuple(v for v in variables if v not in fixed)) * item
+    dense = tuple(v for v in variables if v not in nest.pattern_vars and v not in fixed)
+    part, row = _part(nest, dense), extent(nest.problem, dense)
+    if size <= CACHED_BYTES or part * item < (LINE_BYTES if part < row else SHORTEST):
+        return None
+    return Rows(row * item, size)
+
+
+def _part(nest: Summary, dense: Sequence[str]) -> int:
+    """The elements of a row that one entry reads: those of one tile if the loop over tiles goes around entries, and of
+    one coordinate of other loops around them, or of several that run at a time."""
+    last = max(n for n, name in enumerate(nest.loops) if not nest.entry_vars.isdisjoint(nest.variables_of(name)))
+    outside = {nest.outer.get(name, name): name in nest.outer for name in nest.loops[:last]}
+    tile = nest.lanes if outside.get(str(nest.vector)) and nest.vector in dense else 1
+    jammed = nest.first("unroll_and_jam")
+    together = nest.copies if jammed is not None and jammed.loop in outside and jammed.loop in dense else 1
+    return extent(nest.problem, [v for v in dense if v not in outside]) * tile * together
+
+
+def _locating_segments(nest: Summary, patterns: Sequence[Stored]) -> Iterator[str]:
+    """Yield the loops over stored entries whose coordinates locate segments of a pattern that is too large for the
+    cache."""
+    large = {n for n, pattern in enumerate(patterns) if pattern.nse * ENTRY_BYTES > CACHED_BYTES}
+    if not large:
+        return
+    walked = {name for name, x in nest.chain if isinstance(x.domain, LevelIteration) and not x.is_lookup}
+    for name, loop in nest.chain:
+        domain = loop.domain
+        if not (loop.is_lookup and isinstance(domain, LevelIteration) and domain.level == 0 and name in walked):
+            continue
+        levels = nest.problem.patterns[domain.pattern].levels
+        if domain.pattern in large and levels[0].kind.is_full and len(levels) > 1 and levels[1].kind.has_pointers:
+            yield name
+
+
+def _is_single(nest: Summary, level: LevelIteration) -> bool:
+    """Whether a level has exactly one entry for each position of the level above."""
+    return nest.problem.patterns[level.pattern].is_single(level.level)

@@ -1,0 +1,122 @@
+"""`attention_fn`: sparse attention with the arguments that Flax's attention layers pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import NotYetSupportedError, ShapeError
+from jsparse.formats import Pattern
+from jsparse.ops.attention.dot_product_attention import checked_pattern, over_lengths
+from jsparse.ops.attention.fused import Extra
+from jsparse.planning.bare_pattern import is_sparse, pattern_of
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+
+__all__ = ["AttentionFn", "attention_fn"]
+
+
+@dataclass(frozen=True)
+class AttentionFn:
+    """A function with the arguments of `flax.nnx.dot_product_attention` and `flax.linen.dot_product_attention`.
+
+    Attributes:
+        pattern: where weights are computed; None if each call passes a sparse mask.
+        scale: the factor of the scores; None for dim ** -0.5.
+    """
+
+    pattern: Pattern | DynamicPattern | None = None
+    scale: float | None = None
+
+    def __call__(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        bias: Any = None,
+        mask: Any = None,
+        broadcast_dropout: bool = True,
+        dropout_rng: Any = None,
+        dropout_rate: float = 0.0,
+        deterministic: bool = False,
+        dtype: Any = None,
+        precision: Any = None,
+        module: Any = None,
+        is_causal: bool = False,
+    ) -> jax.Array:
+        """Compute attention of arrays (..., length, heads, dim). See `attention_fn`."""
+        if module is not None:
+            raise NotYetSupportedError(
+                "Sparse attention stores no weights, so sow_weights=True has none to sow. Compute them by "
+                "jsparse.softmax of jsparse.einsum('ihd,jhd->ijh', q, k, out_format=mask)."
+            )
+        dtype = jnp.result_type(query, key, value) if dtype is None else dtype
+        query, key, value = (jnp.asarray(x, dtype) for x in (query, key, value))
+        sparse, dense = self._masks(mask)
+        pattern = checked_pattern(sparse, query, key, value)
+        kept = None
+        if dropout_rate and not deterministic:
+            kept = _kept(query, pattern, dropout_rate, dropout_rng, broadcast_dropout)
+        bias = as_sparse_operand(bias, "an attention_fn")
+        return over_lengths(query, key, value, pattern, bias, dense, scale=self.scale, is_causal=is_causal, kept=kept)
+
+    def _masks(self, mask: Any) -> tuple[Any, Any]:
+        """The sparse mask and the dense one, if there is any."""
+        mask = as_sparse_operand(mask, "an attention_fn")
+        if is_sparse(mask) and self.pattern is None:
+            return mask, None
+        if is_sparse(mask) or self.pattern is None:
+            raise ShapeError(
+                f"Expected one sparse mask, in attention_fn(mask) or in the call of the layer, but got "
+                f"{'two' if is_sparse(mask) else 'none'}. Combine two by &; without any use Flax's own function."
+            )
+        return self.pattern, mask
+
+
+def attention_fn(mask: Any = None, *, scale: float | None = None) -> AttentionFn:
+    """Make the `attention_fn` of Flax's attention layers from a sparse mask.
+
+        >>> from flax import linen, nnx
+        >>> mask = jsparse.pattern.causal(128, before=32) | jsparse.pattern.strided(128, 16)
+        >>> attend = jsparse.attention_fn(mask)
+        >>> layer = nnx.MultiHeadAttention(8, 64, decode=False, attention_fn=attend, rngs=nnx.Rngs(0))
+        >>> layer(jnp.ones((2, 128, 64))).shape
+        (2, 128, 64)
+        >>> layer = linen.MultiHeadDotProductAttention(num_heads=8, attention_fn=attend)
+
+    The layer passes queries, keys and values of shape (..., length, heads, dim), its dropout, and masks and biases that
+    broadcast to (..., heads, T, S): these are read at the entries of the sparse mask only. So a mask of padding, as
+    `flax.nnx.make_attention_mask` makes it, is passed to the layer as ever. A query without keys gives 0.
+
+    Args:
+        mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
+            dynamic. Without one each call of the layer passes it, as `layer(x, mask=pattern)`.
+        scale: the factor of the scores; by default dim ** -0.5.
+
+    Returns a function that compares equal to others of the same static pattern. Precision is ignored: kernels multiply
+    in float32. Calls raise ShapeError for shapes that do not fit, NotYetSupportedError for `sow_weights=True`.
+
+    Raises ShapeError if the mask is not sparse.
+    """
+    given = as_sparse_operand(mask, "jsparse.attention_fn")
+    pattern = pattern_of(given)
+    if pattern is None and mask is not None:
+        raise ShapeError(
+            f"Expected a Pattern or a SparseTensor as the mask of attention_fn, but got {type(mask).__name__}. "
+            f"jsparse.pattern.from_mask makes a pattern of an array of bools."
+        )
+    return AttentionFn(pattern, scale)
+
+
+def _kept(query: Any, pattern: Pattern | DynamicPattern, rate: float, key: Any, broadcast: bool) -> Extra:
+    """For each weight 0 or 1 / (1 - rate); the same ones for all batches and heads if `broadcast`."""
+    if key is None:
+        raise ValueError("Expected dropout_rng, a key of jax.random, since dropout_rate is not 0.")
+    axes = [not broadcast] * (query.ndim - 2)
+    axes[-1] = axes[-1] and pattern.ndim == 2  # a pattern for each head has entries of its own
+    sizes = (*query.shape[:-3], query.shape[-2])
+    lead = [size for size, has_axis in zip(sizes, axes, strict=True) if has_axis]
+    return Extra(jax.random.bernoulli(key, 1 - rate, (*lead, pattern.nse)) / jnp.float32(1 - rate), tuple(axes))

@@ -1,0 +1,138 @@
+"""Attention with the arguments and the layout of `jax.nn.dot_product_attention`: lengths in front of heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.convert.creation import as_sparse_operand
+from jsparse.errors import ShapeError
+from jsparse.formats import Pattern
+from jsparse.ops.attention.fused import Extra, attended, computed_dtype
+from jsparse.planning.bare_pattern import is_sparse, pattern_of
+from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["checked_pattern", "dot_product_attention", "over_lengths"]
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+) -> jax.Array:
+    """Attention with the arguments of `jax.nn.dot_product_attention`, where the mask may be sparse.
+
+    With a sparse mask this is `jsparse.sparse_attention` in another layout, one kernel forward and one backward, and a
+    query without keys gives 0. Otherwise it is `jax.nn.dot_product_attention`, where such a query gives a mean.
+
+    Args:
+        query: (..., T, heads, dim).
+        key: (..., S, kv_heads, dim), where `kv_heads` divides `heads`.
+        value: (..., S, kv_heads, dim of values).
+        bias: added to the scores: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the mask's
+            pattern.
+        mask: a Pattern, or a SparseTensor, whose values play no part, of shape (T, S) or (heads, T, S), static or
+            dynamic; or what jax.nn takes.
+        scale: the factor of the scores; by default dim ** -0.5.
+        is_causal: whether query i sees the keys up to number i only. `mask & jsparse.pattern.causal(n)` has fewer
+            entries.
+
+    Returns an array (..., T, heads, dim of values) of the query's dtype. Narrow floats are computed in float32.
+
+    Raises ShapeError for shapes that do not fit.
+
+        >>> mask = jsparse.pattern.window(256, 16) | jsparse.pattern.global_(256, 1)
+        >>> q, k, v = jax.random.normal(jax.random.key(0), (3, 4, 256, 8, 32))
+        >>> jsparse.dot_product_attention(q, k, v, mask=mask).shape
+        (4, 256, 8, 32)
+    """
+    bias, mask = (as_sparse_operand(x, "jsparse.dot_product_attention") for x in (bias, mask))
+    if not is_sparse(mask):
+        if is_sparse(bias):
+            raise ShapeError(
+                f"Expected a sparse mask with the sparse bias {bias!r}, which is added to the scores at the entries of "
+                f"the mask, but got mask={type(mask).__name__}. Pass mask=bias.pattern too, or bias.todense()."
+            )
+        dense: jax.Array = jax.nn.dot_product_attention(query, key, value, bias, mask, scale=scale, is_causal=is_causal)
+        return dense
+    query, key, value = map(jnp.asarray, (query, key, value))
+    pattern = checked_pattern(mask, query, key, value)
+    return over_lengths(query, key, value, pattern, bias, scale=scale, is_causal=is_causal)
+
+
+def checked_pattern(mask: Any, query: Any, key: Any, value: Any) -> Pattern | DynamicPattern:
+    """The pattern of a sparse mask. Raises ShapeError if shapes do not fit."""
+    pattern = pattern_of(mask)
+    shapes = f"query {query.shape}, key {key.shape}, value {value.shape} and a mask of shape {tuple(mask.shape)}"
+    if min(query.ndim, key.ndim, value.ndim) < 3 or len({x.shape[:-3] for x in (query, key, value)}) > 1:
+        raise ShapeError(f"Expected arrays (..., length, heads, dim) with equal axes in front, but got {shapes}.")
+    if query.shape[-1] != key.shape[-1] or key.shape[:-1] != value.shape[:-1]:
+        raise ShapeError(f"Expected a key like the query and a value like the key, but got {shapes}.")
+    heads, shared = query.shape[-2], key.shape[-2]
+    if not shared or heads % shared:
+        raise ShapeError(f"Expected a number of key heads that divides that of query heads, but got {shapes}.")
+    whole = (heads, query.shape[-3], key.shape[-3])
+    if pattern is None or tuple(mask.shape) not in (whole, whole[1:]):
+        raise ShapeError(f"Expected a mask of shape {whole[1:]}, or {whole} with one for each head, but got {shapes}.")
+    if len(mask.shape) == 3 and heads != shared:
+        raise ShapeError(f"Expected a head of keys for each pattern of the mask, but got {shapes}.")
+    return pattern
+
+
+def over_lengths(
+    query: Any,
+    key: Any,
+    value: Any,
+    pattern: Pattern | DynamicPattern,
+    bias: Any = None,
+    dense_mask: Any = None,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
+    kept: Extra | None = None,
+) -> jax.Array:
+    """Attention of arrays (..., length, heads, dim) on a pattern.
+
+    Args:
+        bias: an array that broadcasts to (..., heads, T, S), or a SparseTensor on the pattern.
+        dense_mask: an array like that, False for entries of the pattern that are left out.
+        kept: what the weights are multiplied with.
+    """
+    shape = (*query.shape[:-3], query.shape[-2], query.shape[-3], key.shape[-3])
+    added = []
+    if isinstance(bias, SparseTensor):
+        if not same_entries(bias.pattern, pattern):
+            raise ShapeError(
+                f"Expected a bias on the mask's pattern {pattern!r}, but got {bias!r}. Use B.restrict(mask)."
+            )
+        added.append(Extra(bias.values, (False,) * (query.ndim - 2)))
+    elif bias is not None:
+        added.append(_dense(jnp.asarray(bias), shape, "bias"))
+    if dense_mask is not None:
+        out = jnp.where(jnp.asarray(dense_mask) != 0, 0, jnp.asarray(-jnp.inf, computed_dtype(query.dtype)))
+        added.append(_dense(out, shape, "mask"))
+    return attended(query, key, value, pattern, scale, added, kept, lengths_first=True, is_causal=is_causal)
+
+
+def _dense(x: Any, shape: tuple[int, ...], name: str) -> Extra:
+    """An array that broadcasts to `shape`, without the axes along which it does."""
+    try:
+        fits = np.broadcast_shapes(x.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"Expected a {name} that broadcasts to {shape}, which is (..., heads, T, S), but got {x.shape}."
+        )
+    sizes = (1,) * (len(shape) - x.ndim) + x.shape
+    *axes, rows, columns = (size != 1 for size in sizes)
+    return Extra(x.reshape([size for size in sizes if size != 1]), tuple(axes), (rows, columns))

@@ -1,0 +1,197 @@
+"""Attention on a pattern as one fused function: softmax of scores, times values, for heads and batch axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.base.memo import remembered
+from jsparse.errors import NotYetSupportedError
+from jsparse.formats import Pattern
+from jsparse.ops.einsum import einsum
+from jsparse.ops.evaluate import evaluate
+from jsparse.ops.fuse import fuse
+from jsparse.ops.reductions.softmax import softmax
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+
+__all__ = ["Extra", "attended", "computed_dtype"]
+
+_EXACT = 2**24  # float32 counts up to here
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An array that is added to the scores, or multiplied with the weights.
+
+    Attributes:
+        array: with the axes that the other attributes say, in their order, and no others.
+        axes: for each batch axis, and last for the heads, whether the array has it. Without it all share one.
+        dense: whether the array has an axis of queries, and one of keys; None for values on the pattern.
+    """
+
+    array: Any
+    axes: tuple[bool, ...]
+    dense: tuple[bool, bool] | None = None
+
+    @property
+    def kind(self) -> _Kind:
+        """All but the array."""
+        return _Kind(self.axes, self.dense)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    axes: tuple[bool, ...]
+    dense: tuple[bool, bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What decides how heads and batch axes are mapped.
+
+    Attributes:
+        batch: the number of batch axes.
+        heads, shared: the numbers of heads of queries and of keys; None if there is no axis of heads.
+        lengths_first: whether lengths stand in front of heads.
+        by_head: whether all heads have one pattern, and are mapped over.
+        added: what is added to the scores.
+        kept: what weights are multiplied with; None if nothing is.
+        is_causal: whether keys behind a query, counted from the first, are left out.
+    """
+
+    batch: int
+    heads: int | None
+    shared: int | None
+    lengths_first: bool
+    by_head: bool
+    added: tuple[_Kind, ...]
+    kept: _Kind | None
+    is_causal: bool
+
+    def axes(self, level: int) -> tuple[Any, ...]:
+        """For one batch axis, or -1 for the heads, which of (added, kept) have it."""
+        added = tuple(0 if kind.axes[level] else None for kind in self.added)
+        return added, 0 if self.kept is not None and self.kept.axes[level] else None
+
+
+def attended(
+    q: Any,
+    k: Any,
+    v: Any,
+    pattern: Pattern | DynamicPattern,
+    scale: float | None,
+    added: Sequence[Extra] = (),
+    kept: Extra | None = None,
+    lengths_first: bool = False,
+    is_causal: bool = False,
+) -> jax.Array:
+    """Attention on a pattern of shape (n, m), or (heads, n, m). Shapes have to fit.
+
+    Args:
+        q, k, v: (..., heads, length, dim), without heads as well; or (..., length, heads, dim) if `lengths_first`.
+        added: what is added to the scores.
+        kept: what the weights are multiplied with.
+    """
+    static = pattern if isinstance(pattern, Pattern) else None
+    heads, shared = (None, None) if q.ndim == 2 else tuple(x.shape[-2 if lengths_first else -3] for x in (q, k))
+    kinds, by_head = tuple(extra.kind for extra in added), pattern.ndim == 2
+    batch = max(q.ndim - 3, 0)
+    plan = _Plan(batch, heads, shared, lengths_first, by_head, kinds, None if kept is None else kept.kind, is_causal)
+    factor = jnp.asarray(max(q.shape[-1], 1) ** -0.5 if scale is None else scale, computed_dtype(q.dtype))
+    arrays = tuple(extra.array for extra in added), None if kept is None else kept.array
+    out: jax.Array = _attention(static, plan)(q, k, v, None if static is not None else pattern, *arrays, factor)
+    return out.astype(q.dtype)
+
+
+def computed_dtype(dtype: Any) -> Any:
+    """The dtype of scores and weights."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
+@remembered(maxsize=256)
+def _attention(pattern: Pattern | None, plan: _Plan) -> Callable[..., Any]:
+    """The fused function of (q, k, v, dynamic pattern, added, kept, scale). A static pattern is part of it."""
+
+    def one(q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
+        return _attend(plan, q, k, v, mask if pattern is None else pattern, added, kept, scale)
+
+    function: Callable[..., Any] = one
+    if plan.by_head and plan.heads is not None:
+        extras = plan.axes(-1)
+        if plan.heads == plan.shared:
+            function = jax.vmap(one, (0, 0, 0, None, *extras, None))
+        else:
+            group = jax.vmap(one, (0, None, None, None, *extras, None))
+            function = _in_groups(jax.vmap(group, (0, 0, 0, None, *extras, None)), plan)
+    function = _lengths_first(function) if plan.lengths_first else function
+    for level in reversed(range(plan.batch)):
+        function = jax.vmap(function, (0, 0, 0, None, *plan.axes(level), None))
+    return fuse(function)
+
+
+def _in_groups(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
+    """The function over heads of queries. Each head of keys serves `heads / shared` heads of queries."""
+
+    def split(x: Any) -> Any:
+        return x.reshape(plan.shared, -1, *x.shape[1:])
+
+    def grouped(q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
+        of_added, of_kept = plan.axes(-1)
+        added = tuple(x if axis is None else split(x) for x, axis in zip(added, of_added, strict=True))
+        out = function(split(q), k, v, mask, added, kept if of_kept is None else split(kept), scale)
+        return out.reshape(plan.heads, *out.shape[2:])
+
+    return grouped
+
+
+def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of arrays (length, heads, dim). Inside of a chain exchanged axes are a view, which moves nothing."""
+
+    def exchanged(q: Any, k: Any, v: Any, *rest: Any) -> Any:
+        return jnp.swapaxes(function(*(jnp.swapaxes(x, 0, 1) for x in (q, k, v)), *rest), 0, 1)
+
+    return exchanged
+
+
+def _attend(plan: _Plan, q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
+    """Attention on one pattern, whose first dimension is the head unless one head is computed."""
+    h, dtype = "" if plan.by_head else "h", computed_dtype(q.dtype)
+    scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
+    logits = scores * scale
+    for kind, array in zip(plan.added, added, strict=True):
+        logits = logits.with_values(logits.values + _at_entries(kind, array, h, mask).astype(dtype))
+    if plan.is_causal:
+        if max(mask.shape[-2:]) > _EXACT:
+            raise NotYetSupportedError(
+                f"is_causal counts queries and keys in float32, up to {_EXACT}, but the mask has shape {mask.shape}. "
+                f"Leave it out, and pass mask & jsparse.pattern.causal(n)."
+            )
+        row, column = (
+            logits.with_values(_sampled(f"x[{name}]", h, mask, x=jnp.arange(size, dtype=jnp.float32)))
+            for name, size in zip("ij", mask.shape[-2:], strict=True)
+        )
+        logits = logits.map(lambda s, i, j: jnp.where(j > i, -jnp.inf, s), row, column)
+    weights = softmax(logits, axis=-1)
+    if kept is not None:
+        weights = weights.with_values(weights.values * kept.astype(dtype))
+    return einsum(f"{h}ij,{h}jd->{h}id", weights, v, preferred_element_type=dtype)
+
+
+def _at_entries(kind: _Kind, array: Any, h: str, mask: Any) -> Any:
+    """The elements of an array at the entries of the mask; a number for all of them."""
+    if kind.dense is None:
+        return array
+    axes = (bool(h) and kind.axes[-1], *kind.dense)
+    names = [name for name, has_axis in zip("hij", axes, strict=True) if has_axis]
+    return _sampled(f"x[{','.join(names)}]", h, mask, x=array) if names else array
+
+
+def _sampled(text: str, h: str, mask: Any, **arrays: Any) -> Any:
+    """The values of a statement on the mask."""
+    target = f"S[{'h,' * bool(h)}i,j]"
+    sampled: Any = evaluate(f"{target} = {text}", out_format=mask, shape=tuple(mask.shape), **arrays)
+    return sampled.values

@@ -1,0 +1,109 @@
+"""A statement with calls as one without: each call becomes a tensor that is computed before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.notation import Access, Product, Statement
+from jsparse.notation.power import base_and_exponent
+from jsparse.notation.statement import Call
+from jsparse.ops.calls.operands import Operands, Place, operands_of
+from jsparse.ops.calls.places import Places, same_pattern
+from jsparse.ops.calls.points import Points, conditional, evaluated
+from jsparse.ops.powers import power
+from jsparse.planning.request import OutFormat
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.entrywise import compiled
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["without_calls"]
+
+
+def without_calls(
+    text: str, statement: Statement, tensors: dict[str, Any], out_format: OutFormat, shape: Sequence[int] | None
+) -> tuple[Statement, dict[str, Any]]:
+    """The statement with tensors in place of calls, and all tensors by name.
+
+    Args:
+        tensors: by name, powers included.
+        shape: the target's, if the caller gave it.
+
+    Raises ShapeError if ranks or sizes do not agree, PatternError for a call that has values other than 0 where no
+    operand stores an entry and nothing says that they are wanted.
+    """
+    if not statement.calls:
+        return statement, tensors
+    calls = _Calls(statement, operands_of(text, statement, tensors, out_format, shape), out_format)
+    terms = tuple(calls.term(term) for term in statement.terms)
+    return replace(statement, terms=terms, calls=()), {**tensors, **calls.made}
+
+
+class _Calls:
+    """Computes the calls of a statement, each once at a place.
+
+    Attributes:
+        made: the tensors that stand for calls and their powers, by name.
+    """
+
+    def __init__(self, statement: Statement, operands: Operands, out_format: OutFormat) -> None:
+        self.operands, self.places = operands, Places(statement, operands, out_format)
+        self.calls = statement.calls
+        self.made: dict[str, Any] = {}
+        self._values: list[tuple[Call, Place, Any]] = []
+
+    def term(self, term: Product) -> Product:
+        """The term with tensors in place of its calls."""
+        found = self.places.of_term(term)
+        return replace(term, factors=tuple(self.factor(f, found[f]) if f.is_call else f for f in term.factors))
+
+    def factor(self, factor: Access, place: Place) -> Access:
+        """The access to the tensor that has the values of a call, or a power of them."""
+        _, exponent = base_and_exponent(factor.tensor)
+        value, name = self.value(self.places.known.called(factor), place), factor.tensor
+        while name in self.made:
+            name = f"{name}'"
+        self.made[name] = value if exponent == 1 else power(value, exponent)
+        return Access(name, place.indices)
+
+    def value(self, call: Call, place: Place) -> Any:
+        """The tensor with the values of a call at a place."""
+        for other, where, value in self._values:
+            if other == call and where.indices == place.indices and same_pattern(where.pattern, place.pattern):
+                return value
+        value = self._computed(call, place)
+        self._values.append((call, place, value))
+        return value
+
+    def _computed(self, call: Call, place: Place) -> Any:
+        accesses = tuple(dict.fromkeys(self.places.accesses(*call.factors)))
+        bare = frozenset(filter(self.operands.is_bare, accesses))
+        given = tuple(access for access in accesses if access not in bare)
+        points = Points(call, self.calls, given, self.places.keys, (), bare)
+        flags = tuple(sorted(n for n in conditional(points) if not self.places.is_complete(n, place)))
+        points = replace(points, flags=flags)
+        arrays = [self.operands.at(place, access) for access in given]
+        arrays += [self.operands.presence(place, self.places.sources[n]) for n in flags]
+        if place.pattern is None:
+            values = jnp.broadcast_to(_at_all_points(*arrays, points=points), self.operands.shape(place.indices))
+            return self._poisoned(accesses, place, values)
+        values = compiled(evaluated, place.pattern, *arrays, points=points)
+        return SparseTensor._unchecked(self._poisoned(accesses, place, values), place.pattern)
+
+    def _poisoned(self, accesses: Sequence[Access], place: Place, values: Any) -> Any:
+        """The values, or NaN if the pattern of an operand overflowed: functions may hide a NaN."""
+        for access in accesses:
+            pattern = self.operands.pattern(access)
+            if isinstance(pattern, DynamicPattern) and not same_pattern(pattern, place.pattern):
+                values = pattern.poisoned(values)
+        return values
+
+
+@partial(jax.jit, static_argnames="points", inline=True)
+def _at_all_points(*arrays: Any, points: Points) -> Any:
+    return jnp.asarray(evaluated(*arrays, points=points))

@@ -1,0 +1,159 @@
+"""The operands of calls at the points where a call is computed: at all of them, or at the entries of a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import ShapeError
+from jsparse.formats import Pattern
+from jsparse.notation import Access, IndexVar, Product, Statement
+from jsparse.planning.bare_pattern import is_sparse, pattern_of
+from jsparse.planning.desugar.gather_scatter import desugared
+from jsparse.planning.operands import as_array, as_operand
+from jsparse.planning.planned import plan_statement
+from jsparse.planning.request import OutFormat
+from jsparse.planning.typed_product import checked_sizes
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+
+__all__ = ["Operands", "Place", "operands_of"]
+
+_SAMPLE, _ONES = "'sample", "'ones"  # no tensors of a statement
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a call is computed.
+
+    Attributes:
+        indices: the index variables of its value.
+        pattern: the pattern with these dimensions at whose entries it is computed; None for all points.
+        complete: the numbers of patterns that store all of these entries.
+    """
+
+    indices: tuple[IndexVar, ...]
+    pattern: Pattern | DynamicPattern | None = None
+    complete: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """The tensors of a statement, and the size of each index variable.
+
+    Attributes:
+        text: the statement, for messages.
+        tensors: by name, powers included.
+    """
+
+    text: str
+    tensors: Mapping[str, Any]
+    sizes: Mapping[IndexVar, int]
+
+    def shape(self, indices: Sequence[IndexVar]) -> tuple[int, ...]:
+        """The sizes of index variables."""
+        return tuple(self.sizes[v] for v in indices)
+
+    def pattern(self, access: Access) -> Pattern | DynamicPattern | None:
+        """The pattern of the tensor of an access; None for an array."""
+        return pattern_of(self.tensors[access.tensor])
+
+    def is_bare(self, access: Access) -> bool:
+        """Whether the tensor of an access is a pattern without values."""
+        return isinstance(self.tensors[access.tensor], Pattern | DynamicPattern)
+
+    def may_miss(self, access: Access) -> bool:
+        """Whether an access reads from tables that may hold integers out of range."""
+        for index, size in zip(access.indices, _shape(self.tensors[access.tensor]), strict=True):
+            if isinstance(index, Access):
+                table = self.tensors[index.tensor]
+                if isinstance(table, jax.core.Tracer) or index.nested():
+                    return True
+                known = np.asarray(table)
+                if known.size and (known.min() < 0 or known.max() >= size):
+                    return True
+        return False
+
+    def at(self, place: Place, access: Access) -> Any:
+        """The values of an access at the points of a place: values on its pattern, or an array that broadcasts to its
+        indices. A number has shape ()."""
+        if not access.variables():
+            return self._sampled(access, (), "dense")
+        if place.pattern is not None:
+            return self._sampled(access, place.indices, place.pattern).values
+        own = tuple(v for v in place.indices if v in access.variables())
+        is_whole = access.indices == own and self.pattern(access) is None
+        value = as_array(self.tensors[access.tensor], self.text) if is_whole else self._sampled(access, own, "dense")
+        return jnp.expand_dims(value, [n for n, v in enumerate(place.indices) if v not in own])
+
+    def presence(self, place: Place, access: Access) -> Any:
+        """Numbers like the values of `at`, other than 0 where the access has an entry, or reads within range."""
+        pattern = self.pattern(access)
+        if not access.nested() and pattern is not None:
+            return self._with_ones(pattern).at(place, Access(_ONES, access.indices))
+        dims = [dim for dim, index in enumerate(access.indices) if isinstance(index, Access)]
+        ones = jnp.ones([_shape(self.tensors[access.tensor])[dim] for dim in dims], jnp.float32)
+        return self._with_ones(ones).at(place, Access(_ONES, tuple(access.indices[dim] for dim in dims)))
+
+    def entries(self, indices: Sequence[IndexVar], products: Sequence[Sequence[Access]]) -> Any:
+        """The pattern of a sum of products of accesses to patterns."""
+        names = {access: f"'{n}" for n, access in enumerate(dict.fromkeys(a for product in products for a in product))}
+        tensors = {name: self.pattern(access) for access, name in names.items()}
+        terms = tuple(Product(1, tuple(Access(names[a], a.indices) for a in product)) for product in products)
+        statement = Statement(Access(_SAMPLE, tuple(indices)), terms)
+        return plan_statement(self.text, statement, tensors, None, None, shape=self.shape(indices)).run().pattern
+
+    def _with_ones(self, tensor: Any) -> Operands:
+        return replace(self, tensors={**self.tensors, _ONES: tensor})
+
+    def _sampled(self, access: Access, indices: tuple[IndexVar, ...], out_format: Any) -> Any:
+        statement = Statement(Access(_SAMPLE, indices), (Product(1, (access,)),))
+        rewritten = desugared(self.text, statement, self.tensors, None)
+        tensors, shape = {**self.tensors, **rewritten.relations}, self.shape(indices)
+        return plan_statement(self.text, rewritten.statement, tensors, out_format, None, shape=shape).run()
+
+
+def operands_of(
+    text: str, statement: Statement, tensors: Mapping[str, Any], out_format: OutFormat, shape: Sequence[int] | None
+) -> Operands:
+    """The operands of a statement with calls.
+
+    Args:
+        shape: the target's, as far as the caller gave it.
+
+    Raises DTypeError or LeafError for an operand that is no tensor, ShapeError if ranks or sizes do not agree.
+    """
+    found, target = [], statement.target
+    for access in statement.read():
+        as_operand(tensors[access.tensor], partial("{} of '{}'".format, access.tensor, text), text)
+    for access in (inner for one in (*statement.read(), target) for inner in (*one.nested(), one)):
+        if access != target:
+            _check_rank(text, access, _shape(tensors[access.tensor]))
+            found.append(_direct(access, _shape(tensors[access.tensor])))
+    given = pattern_of(out_format) if is_sparse(out_format) else None
+    shapes = [shape] if given is None or len(given.shape) != len(target.indices) else [given.shape, shape]
+    found += [_direct(target, one) for one in shapes if one is not None and len(one) == len(target.indices)]
+    return Operands(text, tensors, checked_sizes(text, found))
+
+
+def _check_rank(text: str, access: Access, shape: Sequence[int]) -> None:
+    if len(shape) != len(access.indices):
+        raise ShapeError(
+            f"Expected tensor {access.tensor} of '{text}' to have rank {len(access.indices)}, as {access} says, but "
+            f"it has shape {tuple(shape)}. Write one index for each dimension."
+        )
+
+
+def _direct(access: Access, shape: Sequence[int]) -> tuple[Access, tuple[int, ...]]:
+    """An access without the indices that are read from tables, and the sizes of the others."""
+    dims = [dim for dim, index in enumerate(access.indices) if not isinstance(index, Access)]
+    return Access(access.tensor, tuple(access.indices[dim] for dim in dims)), tuple(shape[dim] for dim in dims)
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)

@@ -1,0 +1,201 @@
+"""Where calls are computed: on a pattern, or at all points of their index variables.
+
+The first of these that applies is taken:
+
+own pattern       the call is 0 where its own sparse operands store no entry (`support`)
+of a factor       a sparse factor of the term, or another call of it, has exactly the call's index variables
+of the result     `out_format` is a pattern with exactly these index variables
+all points        they are no more than an array has that the caller passed or asked for
+of a larger one   a sparse factor, or the result's pattern, has the call's index variables and others
+
+In the second, the third and the last case no other values are needed. If none applies, it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from jsparse.errors import PatternError, shortened
+from jsparse.formats import Pattern
+from jsparse.notation import Access, IndexVar, Product, Statement
+from jsparse.notation.statement import Call
+from jsparse.ops.calls.operands import Operands, Place
+from jsparse.ops.calls.support import supports
+from jsparse.planning.bare_pattern import is_sparse, pattern_of
+from jsparse.planning.output.given_pattern import extended_to
+from jsparse.planning.request import OutFormat
+from jsparse.planning.signature import stored_on
+from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+
+__all__ = ["Places", "same_pattern"]
+
+
+class Places:
+    """The places of a statement's calls.
+
+    Attributes:
+        sources: an access to each pattern that calls have entries of, by number. One that reads from tables has
+            entries where it reads within range.
+        keys: the number of each access that is not present everywhere.
+        known: the supports of the calls.
+    """
+
+    def __init__(self, statement: Statement, operands: Operands, out_format: OutFormat) -> None:
+        self.statement, self.operands, self.out_format = statement, operands, out_format
+        self.sources: list[Access] = []
+        accesses = dict.fromkeys(access for call in statement.calls for access in call.factors)
+        numbers = {access: self._number(access) for access in accesses}
+        self.keys = tuple((access, number) for access, number in numbers.items() if number is not None)
+        self.nested = frozenset(n for n, access in enumerate(self.sources) if access.nested())
+        self.known = supports(statement.calls, self.keys)
+        self._own: dict[Call, Place | None] = {}
+
+    def _number(self, access: Access) -> int | None:
+        """The number of the pattern that an access has entries of; None if it is present everywhere."""
+        if access.is_call or not access.variables():
+            return None
+        if access.nested():
+            if not self.operands.may_miss(access):
+                return None
+            same = [n for n, source in enumerate(self.sources) if source == access]
+        else:
+            pattern = self.operands.pattern(access)
+            if pattern is None:
+                return None
+            same = [n for n, source in enumerate(self.sources) if self._is_on(source, access.indices, pattern)]
+        if same:
+            return same[0]
+        self.sources.append(access)
+        return len(self.sources) - 1
+
+    def _is_on(self, source: Access, indices: Sequence[Any], pattern: Pattern | DynamicPattern) -> bool:
+        own = None if source.nested() else self.operands.pattern(source)
+        return own is not None and source.indices == tuple(indices) and same_entries(own, pattern)
+
+    def of_term(self, term: Product) -> dict[Access, Place]:
+        """The place of each call among the factors of a term."""
+        guards = [found for factor in term.factors if not factor.is_call for found in self._guard(factor)]
+        called = {factor: self.own(self.known.called(factor)) for factor in term.factors if factor.is_call}
+        guards += [place for place in called.values() if place is not None]
+        return {factor: place or self._elsewhere(factor, term, guards) for factor, place in called.items()}
+
+    def _guard(self, access: Access) -> Iterator[Place]:
+        """The place of a factor with a pattern, outside of which nothing of its term is needed."""
+        pattern = self.operands.pattern(access)
+        if pattern is not None and not access.nested() and len(set(access.indices)) == len(access.indices):
+            yield Place(_names(access), pattern)
+
+    def own(self, call: Call) -> Place | None:
+        """The place of a call that is 0 where its operands store no entry; None for others."""
+        if call not in self._own:
+            self._own[call] = self._own_place(call)
+        return self._own[call]
+
+    def _own_place(self, call: Call) -> Place | None:
+        patterns = self.known.patterns(call) - self.nested
+        if not patterns:
+            return None
+        sets = self.known.of(call, self.nested) or (frozenset({min(patterns)}),)
+        if not all(sets):
+            return None
+        products = [[self.sources[n] for n in sorted(chosen)] for chosen in sets]
+        first, *others = (access for product in products for access in product)
+        walked = dict.fromkeys(v for access in (first, *others) for v in access.variables())
+        indices = tuple(dict.fromkeys((*walked, *call.variables())))
+        complete, pattern = frozenset.intersection(*sets), self.operands.pattern(first)
+        if others or pattern is None or len(set(first.indices)) < len(first.indices):
+            return Place(indices, self.operands.entries(indices, products), complete)
+        added = self.operands.shape(indices[len(first.indices) :])
+        return Place(indices, pattern.extended(added) if added else pattern, complete)
+
+    def _elsewhere(self, factor: Access, term: Product, guards: Sequence[Place]) -> Place:
+        """The place of a call whose values are needed where something else stores an entry, or everywhere."""
+        own = set(factor.variables())
+        larger = [place for place in (*guards, *self._of_result()) if own <= set(place.indices)]
+        same = [place for place in larger if own == set(place.indices)]
+        if same and own:
+            return same[0]
+        if self._fits(factor, term):
+            return Place(factor.variables())
+        if larger:
+            return larger[0]
+        raise PatternError(self._advice(self.known.called(factor)))
+
+    def _of_result(self) -> Iterator[Place]:
+        if self._result is not None:
+            yield self._result
+
+    @cached_property
+    def _result(self) -> Place | None:
+        """The place of the result, if it is computed on a given pattern."""
+        target, given = self.statement.target, self.out_format
+        if target.nested() or not is_sparse(given):
+            return None
+        pattern = pattern_of(given)
+        if pattern is None or len(pattern.shape) == len(target.indices):
+            return Place(_names(target), pattern)
+        (on,) = stored_on([given])
+        assert on is not None
+        found = extended_to(self.operands.text, target, on, self.operands.sizes).pattern
+        if isinstance(pattern, DynamicPattern):
+            assert not isinstance(found, Pattern)
+            return Place(_names(target), pattern.retyped(found))
+        assert isinstance(found, Pattern)
+        return Place(_names(target), found)
+
+    def _fits(self, factor: Access, term: Product) -> bool:
+        """Whether an array with all values of a call is no larger than one that the caller passed, or asked for."""
+        tensors = [self.operands.tensors[name] for name in self.statement.tensors()]
+        if not any(map(is_sparse, tensors)):
+            return True
+        if set(factor.variables()) <= set(self.statement.target.variables()):
+            is_dense = all(self.operands.pattern(access) is None for access in self.accesses(*term.factors))
+            if self.out_format == "dense" or (is_dense and self.out_format is None):
+                return True
+        size = prod(self.operands.shape(factor.variables()))
+        return size <= max((np.size(x) for x in tensors if not is_sparse(x)), default=1)
+
+    def accesses(self, *factors: Access) -> Iterator[Access]:
+        """Factors that are accesses to tensors, and those in the arguments of calls."""
+        for access in factors:
+            if access.is_call:
+                yield from self.accesses(*self.known.called(access).factors)
+            else:
+                yield access
+
+    def is_complete(self, number: int, place: Place) -> bool:
+        """Whether a pattern certainly stores an entry at every point of a place."""
+        if place.pattern is None:
+            return False
+        return number in place.complete or self._is_on(self.sources[number], place.indices, place.pattern)
+
+    def _advice(self, call: Call) -> str:
+        shown, names = shortened(str(call), 60), ", ".join(call.variables())
+        value = self.known.value_of_nothing(call, self.nested)
+        what = "may differ from 0 everywhere" if value is None else f"is {_text(value)} where nothing is stored"
+        asked = "pass a pattern or a SparseTensor as out_format= for its entries only, or out_format='dense', or "
+        asked = asked if set(call.variables()) <= set(self.statement.target.variables()) else ""
+        return (
+            f"Expected a pattern with the entries at which {shown} of '{self.operands.text}' is needed, since it "
+            f"{what}, and no operand has as many elements. To say where, {asked}multiply it by a SparseTensor or a "
+            f"pattern with the indices {names}. For all points compute its array before."
+        )
+
+
+def same_pattern(a: Pattern | DynamicPattern | None, b: Pattern | DynamicPattern | None) -> bool:
+    """Whether two patterns, or none, certainly have the same slots."""
+    return a is b or (a is not None and b is not None and a.format == b.format and same_entries(a, b))
+
+
+def _names(access: Access) -> tuple[IndexVar, ...]:
+    return tuple(map(str, access.indices))
+
+
+def _text(value: complex) -> str:
+    number = value.real if isinstance(value, complex) and not value.imag else value
+    return f"{number:.4g}"

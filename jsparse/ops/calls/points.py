@@ -1,0 +1,145 @@
+"""The value of a call at each of many points, by functions of JAX.
+
+Operands are arrays with an element for each point. An operand that is absent at a point (`support`) has the value 0
+there; products with it, and its powers, are 0 whatever their other factors are.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsparse.errors import DTypeError, shortened
+from jsparse.notation import Access
+from jsparse.notation.power import base_and_exponent
+from jsparse.notation.statement import Call, Product
+from jsparse.ops.calls.functions import MEANINGS
+from jsparse.ops.calls.support import Keys, supports
+from jsparse.planning.dtypes import check_coefficients
+
+__all__ = ["Points", "conditional", "evaluated"]
+
+
+@dataclass(frozen=True)
+class Points:
+    """A call with what its operands are.
+
+    Attributes:
+        call: the call.
+        calls: the statement's calls, those in its arguments among them.
+        operands: the accesses whose values are given.
+        keys: the pattern of each access, by number.
+        flags: the numbers of the patterns for which it is given whether they store an entry.
+        bare: the accesses to patterns without values, which are 1 where they store an entry.
+    """
+
+    call: Call
+    calls: tuple[Call, ...]
+    operands: tuple[Access, ...]
+    keys: Keys = ()
+    flags: tuple[int, ...] = ()
+    bare: frozenset[Access] = frozenset()
+
+
+def evaluated(*arrays: Any, points: Points) -> Any:
+    """The values of a call, for the values of its operands and the flags of its patterns (arrays that are not 0)."""
+    return _Evaluation(points, arrays).call(points.call)
+
+
+def conditional(points: Points) -> frozenset[int]:
+    """The patterns on which values depend: those in products of several factors, in powers of calls, and bare ones."""
+    known, found, calls = supports(points.calls, points.keys), set[int](), [points.call]
+    while calls:
+        call = calls.pop()
+        for term in (term for terms in call.arguments for term in terms):
+            inner = [known.called(factor) for factor in term.factors if factor.is_call]
+            is_power = any(f.is_call and base_and_exponent(f.tensor)[1] != 1 for f in term.factors)
+            for factor in term.factors:
+                if factor in known.keys and (len(term.factors) > 1 or factor in points.bare):
+                    found.add(known.keys[factor])
+            if len(term.factors) > 1 or is_power:
+                found.update(n for one in inner for n in known.patterns(one))
+            calls += inner
+    return frozenset(found)
+
+
+class _Evaluation:
+    def __init__(self, points: Points, arrays: Sequence[Any]) -> None:
+        self.points = points
+        count = len(points.operands)
+        self.values = dict(zip(points.operands, arrays, strict=False))
+        self.flags = {n: x != 0 for n, x in zip(points.flags, arrays[count:], strict=True)}
+        self.known = supports(points.calls, points.keys)
+
+    def call(self, call: Call) -> Any:
+        arguments = [reduce(operator.add, map(self.product, terms)) for terms in call.arguments]
+        try:
+            return MEANINGS[call.function](*arguments)
+        except (TypeError, ValueError) as error:
+            dtypes = ", ".join(str(jnp.result_type(x)) for x in arguments)
+            raise DTypeError(
+                f"Expected arguments of dtypes that JAX computes '{shortened(str(call))}' of, but got {dtypes}. "
+                f"Convert operands with .astype."
+            ) from error
+
+    def product(self, term: Product) -> Any:
+        values = [self.factor(factor) for factor in term.factors if factor not in self.points.bare]
+        if not values:
+            return self.where_present(term.factors, _number(term.coefficient))
+        value = reduce(operator.mul, values)
+        return self.scaled(self.where_present(term.factors, value) if len(term.factors) > 1 else value, term)
+
+    def scaled(self, value: Any, term: Product) -> Any:
+        number = term.coefficient
+        if number == 1 and isinstance(number, int):
+            return value
+        dtype = value.dtype if number == -1 else jnp.result_type(value.dtype, type(number))
+        check_coefficients(str(self.points.call), [number], dtype)
+        return -value if number == -1 else value * (_number(number) if jnp.issubdtype(dtype, jnp.inexact) else number)
+
+    def factor(self, access: Access) -> Any:
+        if not access.is_call:
+            return self.values[access]
+        value = self.call(self.known.called(access))
+        _, exponent = base_and_exponent(access.tensor)
+        return value if exponent == 1 else self.where_present([access], _power(value, exponent))
+
+    def where_present(self, factors: Sequence[Access], value: Any) -> Any:
+        """The value, but 0 where one of the factors is absent."""
+        flags = list(self.present(factors))
+        if not flags:
+            return value
+        is_number = isinstance(value, int | float)
+        return jnp.where(reduce(operator.and_, flags), value, 0 if is_number else jnp.zeros((), value.dtype))
+
+    def present(self, factors: Sequence[Access]) -> Iterator[Any]:
+        """Whether factors are present, of each that may be absent."""
+        for access in factors:
+            if access.is_call:
+                sets = [[self.flags[n] for n in chosen if n in self.flags] for chosen in self.sets(access)]
+                if all(sets):
+                    yield reduce(operator.or_, (reduce(operator.and_, flags) for flags in sets), jnp.asarray(False))
+            elif self.known.keys.get(access) in self.flags:
+                yield self.flags[self.known.keys[access]]
+
+    def sets(self, access: Access) -> Sequence[frozenset[int]]:
+        return self.known.of(self.known.called(access))
+
+
+def _number(x: Any) -> Any:
+    """A number of a statement. Integers that int32 does not count are floats."""
+    return float(x) if isinstance(x, int) and abs(x) > 2**31 - 1 else x
+
+
+def _power(x: Any, exponent: float) -> Any:
+    """The power of values. Negative ones of integers are floats."""
+    if exponent == -1:
+        return 1 / x
+    if exponent < 0 and not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
+        x = x * 1.0
+    return x**exponent

@@ -1,0 +1,67 @@
+"""How far ahead rows are requested, and which part of them."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import Pattern, explain
+from jsparse.compiler.kernel.nodes import Prefetch
+from jsparse.compiler.kernel.traverse import nodes
+
+
+def spread(size: int) -> Pattern:
+    coordinates = np.random.default_rng(0).integers(0, size, (2, 50_000))
+    return Pattern.from_coordinates(coordinates, (size, size), "csr")[0]
+
+
+SMALL, MIDDLE, LARGE = (spread(size) for size in (500, 20_000, 200_000))  # 64 columns fit in a near cache, in the last
+
+
+def explained(subscripts: str, pattern: Pattern, *shapes: tuple[int, ...]) -> Any:
+    """The kernel of an einsum of a pattern and dense arrays of these shapes, none of which is made."""
+    dense = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    (kernel,) = explain(lambda *x: jsparse.einsum(subscripts, pattern, *x))(*dense).kernels
+    return kernel
+
+
+def requests(kernel: Any) -> list[int]:
+    """The number of elements of each request in a kernel."""
+    return [x.length for x in nodes(kernel.kernel.body) if isinstance(x, Prefetch)]
+
+
+@pytest.mark.parametrize(
+    "pattern, columns, ahead",
+    [
+        (SMALL, 64, None),
+        (MIDDLE, 64, 32),  # 8 KiB
+        (LARGE, 64, 64),  # 16 KiB
+        (LARGE, 128, 32),
+        (LARGE, 512, 16),  # at least 16 entries
+        (LARGE, 16, 128),  # at most 128
+        (LARGE, 8, 128),
+        (LARGE, 4, None),  # requests take as long as they save
+    ],
+)
+def test_bytes_that_are_requested_and_not_read_yet(pattern: Pattern, columns: int, ahead: int | None) -> None:
+    step = explained("ij,jk->ik", pattern, (pattern.shape[1], columns)).schedule.found("prefetch")
+    assert (None if step is None else step.distance) == ahead
+
+
+def test_rows_of_several_factors_count_together() -> None:
+    n = LARGE.shape[1]
+    step = explained("ij,jk,jk->ik", LARGE, (n, 64), (n, 64)).schedule.found("prefetch")
+    assert step.distance == 32
+
+
+def test_all_that_loops_inside_read_is_requested() -> None:
+    """A row over two indices is one range of memory; one of which a part is read is not requested."""
+    n = LARGE.shape[1]
+    whole = explained("ij,jkl,ikl->ij", LARGE, (n, 4, 16), (n, 4, 16))
+    assert requests(whole) == [64]
+    assert whole.schedule.found("prefetch").distance == 64
+    apart = explained("ij,kjl,kil->ij", LARGE, (4, n, 16), (4, n, 16))
+    assert not requests(apart)
