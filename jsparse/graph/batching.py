@@ -1,0 +1,132 @@
+"""Batches of graphs: one graph with a block for each, at sizes that do not depend on the graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.limits import checked_nse
+from jsparse.errors import PatternError, ShapeError
+from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
+from jsparse.ops.building.filled import zeros
+from jsparse.ops.building.products import block_diag
+from jsparse.ops.indexing.getitem import getitem
+from jsparse.ops.relocation.operands import as_integer
+
+__all__ = ["GraphBatch", "batch", "unbatch"]
+
+
+class GraphBatch(NamedTuple):
+    """Several graphs as one, a pytree.
+
+        >>> graphs = [jsparse.eye(2), jsparse.eye(3)]
+        >>> found = jsparse.graph.batch(graphs, nodes=8, nse=10)
+        >>> pooled = jax.ops.segment_sum(jnp.ones((8, 4)), found.graph_of, num_segments=found.size)
+
+    Attributes:
+        graph: the block diagonal graph, dynamic. Nodes behind those of all graphs are padding, without edges.
+        graph_of: (nodes,) int32, the number of each node's graph. It is `size` in padding, which segment sums omit.
+        starts: (size + 1,) int32, the first node of each graph, and the end of the last one.
+    """
+
+    graph: Any
+    graph_of: jax.Array
+    starts: jax.Array
+
+    @property
+    def size(self) -> int:
+        """The number of graphs, with the empty ones that fill up the batch."""
+        return int(self.starts.shape[-1]) - 1
+
+
+def batch(
+    graphs: Iterable[Graph], *, nodes: int | None = None, nse: int | None = None, size: int | None = None
+) -> GraphBatch:
+    """Make one block diagonal graph of several ones, at capacities that serve all batches of a program.
+
+        >>> molecules = [jsparse.eye(3), jsparse.eye(5), jsparse.eye(2)]
+        >>> jsparse.graph.batch(molecules, nodes=16, nse=64, size=4).graph.shape
+        (16, 16)
+
+    Features of nodes are joined in the same order, with zeros in the padding: `jnp.concatenate(features)`, padded to
+    (nodes, ...).
+
+    Args:
+        graphs: square graphs, tensors or patterns. Static ones outside jit are the quickest.
+        nodes: the capacity in nodes, by default the number of all nodes.
+        nse: the capacity in edges, by default that of all graphs.
+        size: the capacity in graphs, by default their number. Further graphs are empty.
+
+    Returns a `GraphBatch`. The weights have the dtype to which those of the graphs promote; of patterns alone, the
+    graph of the batch is a pattern. It is differentiable in the weights.
+
+    Raises ShapeError for no graphs, for graphs that are not square, and where nodes or graphs exceed their capacity,
+    PatternError if edges do (inside jit, of dynamic graphs: values of NaN), DTypeError for dense arrays.
+    """
+    given = _listed(graphs)
+    found = [as_graph(graph, "batch") for graph in given]
+    counts = [graph.shape[0] for graph in found]
+    capacity = _capacity(nodes, sum(counts), "nodes")
+    places = _capacity(size, len(found), "size")
+    edges = checked_nse(nse, "jsparse.graph.batch")
+    padding = zeros((capacity - sum(counts),) * 2, jnp.result_type(*(graph.values for graph in found)))
+    whole = block_diag([*found, padding], format="csr")
+    kept = whole.dynamic(whole.nse if edges is None else edges)
+    ends = np.array([0, *accumulate(counts)], np.int32)
+    starts = np.append(ends, np.full(places - len(found), ends[-1], np.int32))
+    graph_of = np.full(capacity, places, np.int32)
+    graph_of[: ends[-1]] = np.repeat(np.arange(len(found), dtype=np.int32), counts)
+    bare = all(is_pattern(graph) for graph in given)
+    return GraphBatch(kept.pattern if bare else kept, jnp.asarray(graph_of), jnp.asarray(starts))
+
+
+def unbatch(batch: GraphBatch) -> list[Any]:
+    """The graphs of a batch, static and in csr, without padding; patterns if the batch has no weights.
+
+        >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
+        >>> [graph.shape for graph in jsparse.graph.unbatch(found)]
+        [(2, 2), (3, 3)]
+
+    Empty graphs that fill up the batch are in the list, with shape (0, 0). The dtype of weights stays.
+
+    Raises PatternError inside jit, where the sizes of the graphs are not known, and if edges exceeded the capacity.
+    """
+    if isinstance(batch.starts, jax.core.Tracer):
+        raise PatternError(
+            "Expected a batch whose sizes are known for jsparse.graph.unbatch, but they are traced. Call it outside "
+            "jit, or keep the batch, whose graph_of says to which graph a node belongs."
+        )
+    starts = [int(start) for start in np.asarray(batch.starts)]
+    whole = as_graph(batch.graph, "unbatch").static()
+    return [like(batch.graph, getitem(whole, (slice(start, end),) * 2)) for start, end in pairwise(starts)]
+
+
+def _listed(graphs: Any) -> list[Any]:
+    """The graphs as a list. Raises ShapeError for none of them or a single one."""
+    single = is_pattern(graphs) or hasattr(graphs, "shape")
+    found = [] if single or not isinstance(graphs, Iterable) else list(graphs)
+    if not found:
+        raise ShapeError(
+            f"Expected a sequence of one graph or more for jsparse.graph.batch, but got a {type(graphs).__name__}"
+            f"{'' if single else ' without any'}. Pass a list."
+        )
+    return found
+
+
+def _capacity(given: Any, least: int, name: str) -> int:
+    """A capacity, by default `least`. Raises ShapeError if it is smaller."""
+    if given is None:
+        return least
+    found = as_integer(given, f"{name}= of jsparse.graph.batch")
+    if found < least:
+        what = "nodes" if name == "nodes" else "graphs"
+        raise ShapeError(
+            f"Expected {name}= of jsparse.graph.batch to be at least {least:,}, the number of all {what}, but got "
+            f"{found:,}. Pass more, or make smaller batches."
+        )
+    return found

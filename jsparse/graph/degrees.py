@@ -1,0 +1,82 @@
+"""Degrees of nodes, and adjacencies that are normalised by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.operands import as_axis
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["degree", "normalize"]
+
+KINDS = {"symmetric": "ij,i,j->ij", "row": "ij,i->ij", "column": "ij,j->ij"}
+
+
+def degree(A: Graph, axis: int = 1) -> jax.Array:
+    """The degree of each node: the sum of the weights of its edges. For a pattern it is their number.
+
+        >>> jsparse.graph.degree(jsparse.eye(3).pattern)
+        Array([1, 1, 1], dtype=int32)
+
+    Args:
+        A: the graph; (targets, sources) if it is bipartite.
+        axis: 1 for the sums of rows, over the edges that end at a node; 0 for those of columns, over the edges that
+            start at it.
+
+    Returns an array of shape (targets,) or (sources,), of the dtype of a sum of the weights, integers for a pattern.
+    Raises ShapeError for the axis and unless the graph is a matrix, DTypeError for dense arrays.
+    """
+    graph = as_graph(A, "degree", square=False)
+    summed = as_axis(axis, 2, "graph.degree")
+    found: Any = einsum("ij->i" if summed else "ij->j", A) if is_pattern(A) else graph.sum(summed)
+    return found
+
+
+def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
+    """Divide the weights of a graph by degrees: the entries stay, and the result is differentiable in the weights.
+
+        >>> A_hat = jsparse.graph.normalize(jsparse.graph.add_self_loops(S))  # of a graph convolutional network
+
+    The symmetric kind is of Kipf and Welling, "Semi-supervised classification with graph convolutional
+    networks" (2017).
+
+    Args:
+        A: the graph, of shape (nodes, nodes), or (targets, sources) for the kinds "row" and "column".
+        kind: what is computed, with the diagonal matrix D of the sums of rows.
+            "symmetric": D^-1/2 A D^-1/2. Degrees count the edges that end at a node, on both sides, so the messages of
+            a node at which none ends vanish if the graph is directed. Self-loops avoid it.
+            "row": D^-1 A, a mean over the neighbours; the rows add up to 1.
+            "column": A C^-1, with the sums C of columns, as a random walk has it; the columns add up to 1.
+
+    Degrees of 0 have the inverse 0, so there is no NaN at nodes without edges, nor in gradients. Symmetric kinds of
+    negative degrees are NaN. Degrees of float16 and bfloat16 are sums in float32.
+
+    Returns a tensor with the pattern of the graph, of the dtype of the weights, or JAX's float for integers and
+    patterns. Raises ShapeError for another kind and unless the graph has such a shape, DTypeError for dense arrays.
+    """
+    one_of(kind, tuple(KINDS), "the kind of jsparse.graph.normalize")
+    graph = as_graph(A, "normalize", square=kind == "symmetric")
+    dtype = jnp.result_type(graph.values, float) if _is_exact(graph.dtype) else graph.dtype
+    weights = graph.astype(jnp.promote_types(dtype, jnp.float32))
+    operand = A if is_pattern(A) else weights
+    sums = degree(operand, 0 if kind == "column" else 1).astype(weights.dtype)
+    scale = _inverse(sums, root=kind == "symmetric")
+    factors = (scale, scale) if kind == "symmetric" else (scale,)
+    scaled: Any = einsum(KINDS[kind], operand, *factors)
+    return scaled.astype(dtype)
+
+
+def _is_exact(dtype: Any) -> bool:
+    return not jnp.issubdtype(dtype, jnp.inexact)
+
+
+def _inverse(degrees: jax.Array, root: bool) -> jax.Array:
+    """1 / d, or its square root, and 0 for 0. The derivative there is 0 as well: the division never sees a 0."""
+    empty = degrees == 0
+    safe = jnp.where(empty, 1, degrees)
+    return jnp.where(empty, 0, jax.lax.rsqrt(safe) if root else 1 / safe)

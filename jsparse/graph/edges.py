@@ -1,0 +1,153 @@
+"""Graphs from lists of edges, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.base.arrays import host_array, is_integer
+from jsparse.convert.coordinate_creation import from_coords
+from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.formats import Format
+from jsparse.graph.graphs import Graph, as_graph
+from jsparse.ops.indexing.points import coords
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Edges", "from_edge_index", "from_edges", "to_edges"]
+
+
+class Edges(NamedTuple):
+    """The edges of a graph: `source` and `target`, integers of shape (edges,), and `weights`, numbers of that shape.
+
+    >>> jsparse.graph.to_edges(jsparse.eye(3)).weights.shape
+    (3,)
+    """
+
+    source: Any
+    target: Any
+    weights: Any
+
+
+def from_edges(
+    source: Any,
+    target: Any,
+    weights: Any = None,
+    *,
+    nodes: int | None = None,
+    shape: Sequence[int] | None = None,
+    format: Format | str = "csr",
+    nse: int | None = None,
+) -> SparseTensor:
+    """Make a graph from edges: `A[target[e], source[e]]` is the weight of edge e. Weights of repeated edges are added.
+
+        >>> A = jsparse.graph.from_edges([0, 0, 1], [1, 2, 2], [0.5, 1.0, 2.0], nodes=3)
+        >>> A.todense()
+        Array([[0. , 0. , 0. ],
+               [0.5, 0. , 0. ],
+               [1. , 2. , 0. ]], dtype=float32)
+
+    Args:
+        source, target: the nodes at the start and at the end of each edge, integers of shape (edges,).
+        weights: numbers of shape (edges,), or one for all edges; by default 1.0. The graph is differentiable in them.
+        nodes: the number of nodes, for a graph of shape (nodes, nodes).
+        shape: in place of `nodes`, the numbers of targets and of sources of a bipartite graph.
+        format: the format of the graph.
+        nse: the capacity in edges, which makes the pattern dynamic. Traced edges make it dynamic, too, with room for
+            all of them. Edges of a dynamic pattern whose nodes are out of range are padding.
+
+    Returns a tensor of the dtype of the weights. Raises ShapeError (shapes of the arguments; both or none of `nodes`
+    and `shape`), PatternError (nodes that are no integers, or out of range; more edges than `nse`), FormatError.
+    """
+    sizes = _sizes(nodes, shape, "from_edges")
+    ends = [_nodes(given, name) for given, name in ((source, "source"), (target, "target"))]
+    if ends[0].shape != ends[1].shape:
+        raise ShapeError(
+            f"Expected source and target of jsparse.graph.from_edges to have one length, but got {ends[0].shape} and "
+            f"{ends[1].shape}."
+        )
+    given = 1.0 if weights is None else weights
+    if np.ndim(given) and np.shape(given) != ends[0].shape:
+        raise ShapeError(
+            f"Expected weights of shape {ends[0].shape} in jsparse.graph.from_edges, one for each edge, but got "
+            f"{shortened(np.shape(given))}. Keep features of edges in an array beside the graph."
+        )
+    xnp = np if all(isinstance(end, np.ndarray) for end in ends) else jnp
+    return from_coords(xnp.stack(ends[::-1]), given, sizes, format, nse=nse)
+
+
+def from_edge_index(
+    edge_index: Any,
+    weights: Any = None,
+    *,
+    nodes: int | None = None,
+    shape: Sequence[int] | None = None,
+    format: Format | str = "csr",
+    nse: int | None = None,
+) -> SparseTensor:
+    """Make a graph from PyTorch Geometric's `edge_index`, of shape (2, edges): sources, and below them targets.
+
+        >>> jsparse.graph.from_edge_index(np.array([[0, 0, 1], [1, 2, 2]]), nodes=3).nse
+        3
+
+    Further arguments and the result are those of `from_edges`. For features `x` the number of nodes is `len(x)`.
+
+    Raises ShapeError if `edge_index` has another shape, and as `from_edges` does.
+    """
+    traced = isinstance(edge_index, jax.Array)
+    given = edge_index if traced else host_array(edge_index, "edge_index of jsparse.graph to be an array of integers")
+    if given.ndim != 2 or given.shape[0] != 2:
+        raise ShapeError(
+            f"Expected edge_index of jsparse.graph.from_edge_index to have shape (2, edges), sources in row 0 and "
+            f"targets in row 1, but got {given.shape}."
+        )
+    return from_edges(given[0], given[1], weights, nodes=nodes, shape=shape, format=format, nse=nse)
+
+
+def to_edges(A: Graph) -> Edges:
+    """The edges of a graph, in the order in which they are stored.
+
+        >>> source, target, weights = jsparse.graph.to_edges(A)
+        >>> edge_index = np.stack([source, target])  # that of PyTorch Geometric
+
+    Args:
+        A: the graph, of any format; (targets, sources) if it is bipartite.
+
+    Returns `Edges` with an element for each stored entry. The nodes are numpy arrays if the pattern is static. In the
+    padding of a dynamic one they are out of range (the numbers of sources and of targets), and weights are 0.
+
+    Raises DTypeError for a dense array, ShapeError unless the graph is a matrix.
+    """
+    graph = as_graph(A, "to_edges", square=False)
+    target, source = coords(graph)
+    return Edges(source, target, graph.values)
+
+
+def _sizes(nodes: Any, shape: Any, what: str) -> Any:
+    if (nodes is None) == (shape is None):
+        raise ShapeError(
+            f"Expected one of nodes= and shape=(targets, sources) in jsparse.graph.{what}, since edges do not show "
+            f"nodes without any, but got nodes={shortened(nodes)} and shape={shortened(shape)}."
+        )
+    sizes = (nodes, nodes) if shape is None else shape
+    if np.ndim(sizes) != 1 or len(sizes) != 2:
+        raise ShapeError(
+            f"Expected shape= of jsparse.graph.{what} to be (targets, sources), but got {shortened(shape)}."
+        )
+    return sizes
+
+
+def _nodes(given: Any, name: str) -> Any:
+    """Nodes as an array, numpy's unless it is traced."""
+    expected = f"{name} of jsparse.graph.from_edges to be an array of integers"
+    array = given if isinstance(given, jax.core.Tracer) else host_array(given, expected)
+    if array.ndim != 1:
+        raise ShapeError(f"Expected {name} of jsparse.graph.from_edges to have shape (edges,), but got {array.shape}.")
+    if not array.size and not isinstance(array, jax.core.Tracer):
+        return array.astype(np.int32)
+    if not is_integer(array.dtype):
+        raise PatternError(f"Expected {expected}, but got dtype {array.dtype}. Convert it.")
+    return array

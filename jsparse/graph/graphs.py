@@ -1,0 +1,63 @@
+"""Checks of the graphs that functions are given, and what they have in common."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Pattern
+from jsparse.ops.relocation.operands import as_tensor
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Graph", "as_graph", "is_pattern", "like", "of_ones", "one_of", "tracing"]
+
+Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern
+"""A matrix of weights, or a pattern, whose weights are one."""
+
+
+def is_pattern(x: Any) -> bool:
+    """Whether a graph has no weights."""
+    return isinstance(x, Pattern | DynamicPattern)
+
+
+def of_ones(pattern: Pattern | DynamicPattern) -> SparseTensor:
+    """The tensor with weights of one, in JAX's float, on a pattern."""
+    ones = jnp.ones(pattern.nse)
+    return SparseTensor(pattern.settled(ones) if isinstance(pattern, DynamicPattern) else ones, pattern)
+
+
+def as_graph(x: Any, what: str, *, square: bool = True) -> SparseTensor:
+    """The graph as a tensor, whose weights are ones for a pattern.
+
+    Raises DTypeError for a dense array, ShapeError unless it is a matrix, or a square one if `square`.
+    """
+    tensor = of_ones(x) if is_pattern(x) else as_tensor(x, f"graph.{what}")
+    rows, *others = tensor.shape or (0,)
+    if len(others) != 1 or (square and rows != others[0]):
+        expected = "a square matrix, a row and a column for each node," if square else "a matrix"
+        raise ShapeError(
+            f"Expected {expected} as the graph of jsparse.graph.{what}, but got shape {shortened(tensor.shape)}."
+        )
+    return tensor
+
+
+def like(x: Any, result: SparseTensor) -> Any:
+    """The result, without weights if the graph `x` has none."""
+    return result.pattern if is_pattern(x) else result
+
+
+def one_of(given: Any, choices: tuple[str, ...], expected: str) -> str:
+    """One of several names. Raises ShapeError otherwise."""
+    if not isinstance(given, str) or given not in choices:
+        names = " or ".join(map(repr, choices))
+        raise ShapeError(f"Expected {expected} to be {names}, but got {shortened(repr(given))}.")
+    return given
+
+
+def tracing() -> bool:
+    """Whether operations are traced, even those of known operands."""
+    return isinstance(jnp.zeros(()), jax.core.Tracer)

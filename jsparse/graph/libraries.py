@@ -1,0 +1,122 @@
+"""Graphs of other libraries, by the attributes that these give them: nothing is imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.formats import Format
+from jsparse.graph.edges import from_edges
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["from_jraph", "from_networkx"]
+
+
+def from_networkx(
+    G: Any, weight: str | None = "weight", *, dtype: Any = np.float32, format: Format | str = "csr"
+) -> SparseTensor:
+    """Make a graph from one of networkx. An edge u → v is `A[v, u]`, and undirected edges have both directions.
+
+        >>> import networkx
+        >>> A = jsparse.graph.from_networkx(networkx.karate_club_graph(), weight=None)
+
+    Node number i is `list(G)[i]`. The weights of parallel edges of a multigraph are added.
+
+    Args:
+        G: a graph of any class of networkx.
+        weight: the attribute of edges that is their weight, 1 where an edge lacks it. With None all are 1.
+        dtype: the dtype of the weights.
+        format: the format of the graph.
+
+    Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is no graph of networkx, or for weights that are
+    no numbers; FormatError for the format.
+    """
+    if not (hasattr(G, "is_directed") and hasattr(G, "is_multigraph") and hasattr(G, "edges")):
+        raise DTypeError(
+            f"Expected a graph of networkx for jsparse.graph.from_networkx, but got {represented(G)}. Pass lists of "
+            "nodes to jsparse.graph.from_edges."
+        )
+    number = {node: n for n, node in enumerate(G)}
+    attribute: Any = weight if weight is not None else _NONE
+    edges = list(G.edges(data=attribute, default=1))
+    ends = np.array([(number[u], number[v]) for u, v, _ in edges], np.int64).reshape(-1, 2)
+    weights = _weights([w for *_, w in edges], dtype)
+    if not G.is_directed():
+        back = ends[:, 0] != ends[:, 1]  # an undirected self-loop is one entry
+        ends, weights = np.concatenate([ends, ends[back, ::-1]]), np.concatenate([weights, weights[back]])
+    return from_edges(ends[:, 0], ends[:, 1], weights, nodes=len(number), format=format)
+
+
+class _Nothing:
+    """An attribute that no edge has."""
+
+
+_NONE = _Nothing()
+
+
+def _weights(given: list[Any], dtype: Any) -> np.ndarray:
+    try:
+        return np.array(given, dtype).reshape(len(given))
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"Expected edges of networkx whose weights are numbers, but they are no array of {represented(dtype)}. "
+            "Pass weight= the name of another attribute, or weight=None for weights of 1."
+        ) from error
+
+
+def from_jraph(
+    graphs: Any, *, nodes: int | None = None, format: Format | str = "csr", nse: int | None = None
+) -> SparseTensor:
+    """Make a graph from a `jraph.GraphsTuple`, or from any object with `senders`, `receivers` and `n_node`.
+
+        >>> from types import SimpleNamespace
+        >>> one = SimpleNamespace(senders=[0, 1], receivers=[1, 2], n_node=[3], nodes=None, edges=None)
+        >>> jsparse.graph.from_jraph(one).shape
+        (3, 3)
+
+    A tuple of several graphs becomes one graph, whose blocks they are.
+
+    Args:
+        graphs: the tuple. Its `edges` are the weights if they are an array with one number for each edge, of shape
+            (edges,) or (edges, 1). Otherwise they are features of edges, and all weights are 1.0.
+        nodes: the number of nodes, by default the length of the features `graphs.nodes`, or the sum of `n_node`.
+        format: the format of the graph.
+        nse: the capacity of a dynamic graph, as in `from_edges`.
+
+    Returns a tensor of shape (nodes, nodes). Raises DTypeError if an attribute is missing, PatternError if `nodes` is
+    needed because `n_node` is traced, and as `from_edges` does.
+    """
+    missing = [name for name in ("senders", "receivers", "n_node") if not hasattr(graphs, name)]
+    if missing:
+        raise DTypeError(
+            f"Expected a jraph.GraphsTuple for jsparse.graph.from_jraph, but {represented(graphs)} has no {missing[0]}."
+        )
+    count = _node_count(graphs) if nodes is None else nodes
+    senders = graphs.senders
+    return from_edges(senders, graphs.receivers, _edge_weights(graphs), nodes=count, format=format, nse=nse)
+
+
+def _edge_weights(graphs: Any) -> Any:
+    edges: Any = getattr(graphs, "edges", None)
+    count = np.shape(graphs.senders)
+    if not hasattr(edges, "shape") or edges.shape not in (count, (*count, 1)):
+        return None
+    return edges.reshape(count)
+
+
+def _node_count(graphs: Any) -> int:
+    features = jax.tree.leaves(getattr(graphs, "nodes", None))
+    if features and np.ndim(features[0]):
+        return int(np.shape(features[0])[0])
+    if isinstance(graphs.n_node, jax.core.Tracer):
+        raise PatternError(
+            "Expected nodes= of jsparse.graph.from_jraph, the number of nodes, since n_node is traced and there are no "
+            "features of nodes. Pass nodes=."
+        )
+    counts = np.asarray(graphs.n_node)
+    if counts.dtype.kind not in "iu":
+        raise ShapeError(f"Expected integers in n_node of a jraph.GraphsTuple, but got dtype {counts.dtype}.")
+    return int(counts.sum())

@@ -1,0 +1,82 @@
+"""Edges from nodes to themselves, and edges in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from jsparse.base.arrays import jax_array
+from jsparse.errors import ShapeError
+from jsparse.graph.graphs import Graph, as_graph, like, one_of
+from jsparse.ops.building.filled import eye
+from jsparse.ops.elementwise.binary import maximum
+from jsparse.ops.elementwise.bounded import add
+from jsparse.ops.indexing.points import coords
+from jsparse.ops.surgery.prune import prune
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["add_self_loops", "remove_self_loops", "symmetrize"]
+
+
+def add_self_loops(A: Graph, weight: Any = 1) -> SparseTensor:
+    """Add an edge from each node to itself: A + weight · I. The weight is added to that of an existing self-loop.
+
+        >>> jsparse.graph.add_self_loops(S).diagonal()
+
+    Args:
+        A: the graph, of shape (nodes, nodes).
+        weight: a number, or one for each node, of shape (nodes,). The result is differentiable in it.
+
+    Returns a tensor; it is dynamic, with room for all self-loops, if the graph is. The dtype promotes as that of a sum.
+    Raises ShapeError unless the graph is square and for the shape of the weight, DTypeError for dense arrays.
+    """
+    graph = as_graph(A, "add_self_loops")
+    by = jax_array(weight, "a number as the weight of jsparse.graph.add_self_loops")
+    nodes = graph.shape[0]
+    if by.shape not in ((), (nodes,)):
+        raise ShapeError(
+            f"Expected the weight of jsparse.graph.add_self_loops to be a number, or of shape ({nodes},), but got "
+            f"shape {by.shape}."
+        )
+    loops = eye(nodes, dtype=jnp.result_type(graph.values, by))
+    return add(graph, loops.with_values(jnp.broadcast_to(by, (nodes,)).astype(loops.dtype)))
+
+
+def remove_self_loops(A: Graph) -> Any:
+    """Remove the edges from nodes to themselves.
+
+        >>> jsparse.graph.remove_self_loops(jsparse.eye(3)).nse
+        0
+
+    Args:
+        A: the graph, of shape (nodes, nodes).
+
+    Returns a graph of the same dtype and format, a pattern for a pattern. A dynamic one keeps its capacity.
+    Raises ShapeError unless the graph is square, DTypeError for dense arrays.
+    """
+    graph = as_graph(A, "remove_self_loops")
+    rows, columns = coords(graph)
+    return like(A, prune(graph, mask=rows != columns))
+
+
+def symmetrize(A: Graph, kind: str = "maximum") -> Any:
+    """Make a graph undirected: the result has an edge in both directions where `A` has one in either.
+
+        >>> P = jsparse.graph.symmetrize(jsparse.graph.knn_graph(jnp.eye(4), 2))
+
+    Args:
+        A: the graph, of shape (nodes, nodes).
+        kind: the weight of an edge. "maximum": the greater one of both directions, so that weights of one stay ones.
+            "mean": half of their sum. "sum": their sum. A missing edge counts as weight 0.
+
+    Returns a graph, a pattern for a pattern. A dynamic one has twice the capacity. The result is differentiable in the
+    weights. Raises ShapeError unless the graph is square and for another kind, DTypeError for dense arrays.
+    """
+    graph = as_graph(A, "symmetrize")
+    one_of(kind, ("maximum", "mean", "sum"), "the kind of jsparse.graph.symmetrize")
+    other = graph.T
+    if kind == "maximum":
+        return like(A, maximum(graph, other))
+    both = add(graph, other)
+    return like(A, both if kind == "sum" else both * 0.5)

@@ -1,0 +1,134 @@
+"""Edges in, edges out, beside loops over the edges."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+from graph.made import adjacency, dense, variants
+
+import jsparse
+from jsparse import graph
+from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
+
+SOURCE, TARGET = np.array([0, 3, 3, 1, 0, 2]), np.array([1, 2, 0, 1, 1, 3])
+WEIGHTS = np.array([1, 2, 4, 8, 16, 32], np.float32)
+
+
+def summed(shape=(4, 4), weights=WEIGHTS):
+    a = np.zeros(shape, np.float32)
+    for source, target, weight in zip(SOURCE, TARGET, weights, strict=True):
+        a[target, source] += weight
+    return a
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo"])
+def test_from_edges(format):
+    A = graph.from_edges(SOURCE, TARGET, WEIGHTS, nodes=4, format=format)
+    assert (A.format.name, A.dtype, A.nse, A.is_dynamic) == (format, np.float32, 5, False)
+    np.testing.assert_array_equal(A.todense(), summed())
+
+
+def test_weights():
+    ones = graph.from_edges(SOURCE.tolist(), TARGET.tolist(), nodes=4)
+    assert ones.dtype == np.float32
+    np.testing.assert_array_equal(ones.todense(), summed(weights=np.ones(6)))
+    twos = graph.from_edges(SOURCE, TARGET, 2, nodes=4)
+    assert twos.dtype == np.int32
+    np.testing.assert_array_equal(twos.todense(), summed(weights=2 * np.ones(6)))
+
+
+def test_bipartite():
+    np.testing.assert_array_equal(graph.from_edges(SOURCE, TARGET, WEIGHTS, shape=(6, 5)).todense(), summed((6, 5)))
+
+
+def test_capacity():
+    A = graph.from_edges(SOURCE, TARGET, WEIGHTS, nodes=4, nse=10)
+    assert (A.is_dynamic, A.nse) == (True, 10)
+    np.testing.assert_array_equal(dense(A), summed())
+    with pytest.raises(PatternError, match="at most nse=3"):
+        graph.from_edges(SOURCE, TARGET, WEIGHTS, nodes=4, nse=3)
+
+
+@pytest.mark.parametrize("nse", [None, 7])
+def test_traced_edges(nse):
+    @jax.jit
+    def made(source, target, weights):
+        return graph.from_edges(source, target, weights, nodes=4, nse=nse)
+
+    A = made(SOURCE, TARGET, WEIGHTS)
+    assert (A.is_dynamic, A.nse) == (True, nse or 6)
+    np.testing.assert_array_equal(dense(A), summed())
+    padded = made(np.append(SOURCE, [4, -1, 0]), np.append(TARGET, [1, 1, 4]), np.append(WEIGHTS, [1, 1, 1]))
+    np.testing.assert_array_equal(dense(padded), summed())
+
+
+def test_gradients_of_weights():
+    g = np.arange(16, dtype=np.float32).reshape(4, 4)
+    for nse in (None, 8):
+        found = jax.grad(lambda w, nse=nse: (graph.from_edges(SOURCE, TARGET, w, nodes=4, nse=nse).todense() * g).sum())
+        np.testing.assert_array_equal(found(WEIGHTS), g[TARGET, SOURCE])
+
+
+def test_from_edge_index():
+    for index in (np.stack([SOURCE, TARGET]), [SOURCE.tolist(), TARGET.tolist()]):
+        np.testing.assert_array_equal(graph.from_edge_index(index, WEIGHTS, nodes=4).todense(), summed())
+    made = jax.jit(lambda index: graph.from_edge_index(index, WEIGHTS, shape=(6, 5)))
+    np.testing.assert_array_equal(dense(made(np.stack([SOURCE, TARGET]))), summed((6, 5)))
+
+
+def test_no_edges():
+    A = graph.from_edges([], [], nodes=3)
+    assert (A.shape, A.nse, A.dtype) == ((3, 3), 0, np.float32)
+    assert graph.from_edge_index(np.zeros((2, 0), int), nodes=0).shape == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic", "coo", "csc"])
+def test_to_edges(kind):
+    a = adjacency()
+    A = variants(a)[kind]
+    source, target, weights = graph.to_edges(A)
+    found = np.zeros((10, 10), np.float32)
+    found[np.asarray(target), np.asarray(source)] = weights  # padding is at (9, 9), with weight 0
+    np.testing.assert_array_equal(found[:9, :9], a)
+    assert found[9].tolist() == [0] * 10
+    back = graph.from_edges(source, target, weights, nodes=9, nse=A.nse)
+    np.testing.assert_array_equal(dense(back), a)
+
+
+def test_to_edges_of_others():
+    a = adjacency(columns=4)
+    source, target, weights = graph.to_edges(jsparse.asarray(a).pattern)
+    found = scipy.sparse.coo_array((np.asarray(weights), (target, source)), a.shape).toarray()
+    np.testing.assert_array_equal(found, a != 0)
+    edges = jax.jit(graph.to_edges)(jsparse.asarray(a).dynamic())
+    np.testing.assert_array_equal(np.sort(edges.weights), np.sort(a[a != 0]))
+    np.testing.assert_array_equal(graph.to_edges(scipy.sparse.csr_array(a)).weights, a[a != 0])
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: graph.from_edges(SOURCE, TARGET), ShapeError, "one of nodes= and shape="),
+        (lambda: graph.from_edges(SOURCE, TARGET, nodes=4, shape=(4, 4)), ShapeError, "one of nodes= and shape="),
+        (lambda: graph.from_edges(SOURCE, TARGET, shape=(4,)), ShapeError, "(targets, sources)"),
+        (lambda: graph.from_edges(SOURCE, TARGET, shape=4), ShapeError, "(targets, sources)"),
+        (lambda: graph.from_edges(SOURCE, TARGET[1:], nodes=4), ShapeError, "one length, but got (6,) and (5,)"),
+        (lambda: graph.from_edges(SOURCE[None], TARGET, nodes=4), ShapeError, "source of jsparse.graph.from_edges"),
+        (lambda: graph.from_edges(SOURCE / 2, TARGET, nodes=4), PatternError, "array of integers"),
+        (lambda: graph.from_edges(SOURCE, TARGET, nodes=3), PatternError, "but"),
+        (lambda: graph.from_edges(SOURCE, TARGET - 1, nodes=4), PatternError, "but"),
+        (lambda: graph.from_edges(SOURCE, TARGET, WEIGHTS[1:], nodes=4), ShapeError, "one for each edge"),
+        (lambda: graph.from_edges(SOURCE, TARGET, np.ones((6, 2)), nodes=4), ShapeError, "beside the graph"),
+        (lambda: graph.from_edges(SOURCE, TARGET, nodes=4, format="rsc"), FormatError, "rsc"),
+        (lambda: graph.from_edges(["a"], ["b"], nodes=4), DTypeError, "source of jsparse.graph"),
+        (lambda: graph.from_edges(SOURCE, TARGET, nodes=4, nse=-1), ShapeError, "nse="),
+        (lambda: graph.from_edge_index(np.zeros((6, 2), int), nodes=4), ShapeError, "(2, edges)"),
+        (lambda: graph.to_edges(np.eye(3)), DTypeError, "jsparse.graph.to_edges"),
+        (lambda: graph.to_edges(jsparse.zeros((3, 3, 3))), ShapeError, "a matrix"),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error) as raised:
+        call()
+    assert words in str(raised.value)

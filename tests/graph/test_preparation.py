@@ -1,0 +1,213 @@
+"""Self-loops, degrees, symmetric graphs and normalisation, beside dense formulas of numpy and JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from graph.made import adjacency, dense, variants
+
+import jsparse
+from jsparse import graph
+from jsparse.errors import DTypeError, ShapeError
+
+KINDS = ["static", "dynamic", "coo", "csc"]
+
+
+def in_and_outside(f, A):
+    """What a function gives outside and inside jit."""
+    return f(A), jax.jit(f)(A)
+
+
+def normalized(a, kind):
+    """The definition, dense. Nodes without degree have the factor 0."""
+    sums = a.sum(axis=0 if kind == "column" else 1)
+    safe = jnp.where(sums == 0, 1, sums)
+    if kind == "symmetric":
+        root = jnp.where(sums == 0, 0, safe**-0.5)
+        return root[:, None] * a * root
+    inverse = jnp.where(sums == 0, 0, 1 / safe)
+    return inverse[:, None] * a if kind == "row" else a * inverse
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_self_loops(kind):
+    a = adjacency()
+    A = variants(a)[kind]
+    weights = np.arange(9, dtype=np.float32)
+    for weight in (1, 0.25, weights):
+        for found in in_and_outside(lambda A, weight=weight: graph.add_self_loops(A, weight), A):
+            assert (found.dtype, found.is_dynamic) == (np.float32, A.is_dynamic)
+            np.testing.assert_allclose(dense(found), a + np.eye(9) * weight, rtol=1e-6)
+    for found in in_and_outside(graph.remove_self_loops, A):
+        np.testing.assert_array_equal(dense(found), a * (1 - np.eye(9)))
+        assert (found.format, int(found.nnz)) == (A.format, np.count_nonzero(a * (1 - np.eye(9))))
+        assert found.is_dynamic == A.is_dynamic
+        assert found.nse == (A.nse if A.is_dynamic else found.nnz)
+
+
+def test_self_loops_of_patterns():
+    a = adjacency()
+    for A in (jsparse.asarray(a), jsparse.asarray(a).dynamic(40)):
+        np.testing.assert_array_equal(dense(graph.add_self_loops(A.pattern, 2)), (a != 0) + 2 * np.eye(9))
+        found = graph.remove_self_loops(A.pattern)
+        assert type(found) is type(A.pattern)
+        np.testing.assert_array_equal(dense(found.to_static() if A.is_dynamic else found), (a != 0) * (1 - np.eye(9)))
+
+
+def test_dtypes_of_self_loops():
+    A = jsparse.asarray(adjacency())
+    assert graph.add_self_loops(A.astype(jnp.bfloat16)).dtype == jnp.bfloat16
+    assert graph.add_self_loops(A.astype(jnp.int32)).dtype == np.int32
+    assert graph.add_self_loops(A.astype(jnp.int32), 0.5).dtype == np.float32
+    assert graph.add_self_loops(A.pattern).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_gradients_of_self_loops(kind):
+    A = variants(adjacency())[kind]
+    g = jnp.arange(81.0).reshape(9, 9)
+    dA, dw = jsparse.grad(lambda A, w: (graph.add_self_loops(A, w).todense() * g).sum(), argnums=(0, 1))(A, 2.0)
+    np.testing.assert_allclose(dense(dA), np.where(adjacency() != 0, g, 0))
+    np.testing.assert_allclose(dw, np.trace(g))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_degree(kind, axis):
+    a = adjacency()
+    A = variants(a)[kind]
+    for found in in_and_outside(lambda A: graph.degree(A, axis), A):
+        np.testing.assert_allclose(found, a.sum(axis), rtol=1e-6)
+    for found in in_and_outside(lambda A: graph.degree(A.pattern, axis), A):
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, (a != 0).sum(axis))
+    b = adjacency(columns=4)
+    np.testing.assert_allclose(graph.degree(jsparse.asarray(b), axis), b.sum(axis), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_symmetrize(kind):
+    a = adjacency() - 0.7 * (adjacency(1) != 0)
+    A = variants(a)[kind]
+    wants = {"maximum": np.maximum(a, a.T), "mean": (a + a.T) / 2, "sum": a + a.T}
+    for name, want in wants.items():
+        for found in in_and_outside(lambda A, name=name: graph.symmetrize(A, name), A):
+            np.testing.assert_allclose(dense(found), want, rtol=1e-6)
+            assert found.is_dynamic == A.is_dynamic
+            assert int(found.nnz) == np.count_nonzero((a != 0) | (a.T != 0))
+
+
+def test_symmetrize_patterns():
+    a = adjacency()
+    for A in (jsparse.asarray(a), jsparse.asarray(a).dynamic(40)):
+        for kind in ("maximum", "sum"):
+            found = graph.symmetrize(A.pattern, kind)
+            assert type(found) is type(A.pattern)
+            static = found.to_static() if A.is_dynamic else found
+            np.testing.assert_array_equal(dense(static), (a != 0) | (a.T != 0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("of", ["symmetric", "row", "column"])
+def test_normalize(kind, of):
+    a = adjacency()
+    A = variants(a)[kind]
+    for found in in_and_outside(lambda A: graph.normalize(A, of), A):
+        np.testing.assert_allclose(dense(found), normalized(a, of), rtol=1e-6)
+        assert (found.format, found.nse, found.dtype) == (A.format, A.nse, A.dtype)
+    for found in in_and_outside(lambda A: graph.normalize(A.pattern, of), A):
+        np.testing.assert_allclose(dense(found), normalized(np.float32(a != 0), of), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("of", ["symmetric", "row", "column"])
+def test_gradients_of_normalize(kind, of):
+    """Those of the dense formula, at the entries; at nodes without edges, and with stored zeros, they are no NaN."""
+    a = adjacency()
+    A = variants(a)[kind]
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(9, 3)), jnp.float32)
+
+    def loss(A, of_dense=False):
+        hat = normalized(A, of) if of_dense else graph.normalize(A, of)
+        return jnp.tanh(hat @ x).sum()
+
+    want = np.where(a != 0, jax.grad(loss)(jnp.asarray(a), True), 0)
+    np.testing.assert_allclose(dense(jsparse.grad(loss)(A)), want, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(dense(jax.jit(jsparse.grad(loss))(A)), want, rtol=1e-4, atol=1e-6)
+    zeros = A.with_values(jnp.zeros(A.nse))
+    assert np.isfinite(np.asarray(jsparse.grad(loss)(zeros).values)).all()
+    np.testing.assert_array_equal(dense(graph.normalize(zeros, of)), np.zeros((9, 9)))
+
+
+def test_second_derivatives_of_normalize():
+    A = jsparse.asarray(adjacency(nodes=6, density=0.6))
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(6, 2)), jnp.float32)
+    rows, columns = A.coords
+
+    def sparse(values):
+        return jnp.tanh(graph.normalize(A.with_values(values)) @ x).sum()
+
+    def of_dense(values):
+        return jnp.tanh(normalized(jnp.zeros((6, 6)).at[rows, columns].set(values), "symmetric") @ x).sum()
+
+    np.testing.assert_allclose(jax.hessian(sparse)(A.values), jax.hessian(of_dense)(A.values), rtol=1e-3, atol=1e-5)
+
+
+def test_normalize_in_vmap():
+    A = jsparse.asarray(adjacency())
+    several = jnp.stack([A.values, 2 * A.values, A.values**2])
+    found = jax.vmap(lambda values: graph.normalize(A.with_values(values)).values)(several)
+    for values, one in zip(several, found, strict=True):
+        want = normalized(A.with_values(values).todense(), "symmetric")
+        np.testing.assert_allclose(one, np.asarray(want)[tuple(A.coords)], rtol=1e-6)
+
+
+def test_dtypes_of_normalize():
+    a = np.ones((300, 300))
+    A = jsparse.asarray(a, dtype=jnp.bfloat16)
+    found = graph.normalize(A, "row")
+    assert found.dtype == jnp.bfloat16
+    np.testing.assert_allclose(np.asarray(found.values, np.float32), 1 / 300, rtol=4e-3)
+    assert graph.normalize(A.astype(jnp.int8), "row").dtype == np.float32  # whose sum would not fit int8
+    np.testing.assert_allclose(graph.normalize(A.astype(jnp.int8), "row").values, 1 / 300, rtol=1e-6)
+    assert graph.normalize(A.astype(bool)).dtype == np.float32
+
+
+def test_overflow_is_kept():
+    dynamic = jsparse.asarray(adjacency()).dynamic()
+
+    def overflowed(A):
+        small = jsparse.SparseTensor.from_coords(A.coords, A.values, A.shape, "csr", nse=3)
+        return graph.normalize(graph.add_self_loops(small)).values
+
+    assert np.isnan(jax.jit(overflowed)(dynamic)).all()
+
+
+def test_graphs_without_nodes():
+    A = jsparse.zeros((0, 0))
+    for f in (graph.add_self_loops, graph.remove_self_loops, graph.symmetrize, graph.normalize):
+        assert f(A).shape == (0, 0)
+    assert graph.degree(A).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda A: graph.add_self_loops(A[:4]), ShapeError, "a square matrix"),
+        (lambda A: graph.remove_self_loops(A[:4]), ShapeError, "a square matrix"),
+        (lambda A: graph.symmetrize(A[:4]), ShapeError, "a square matrix"),
+        (lambda A: graph.normalize(A[:4]), ShapeError, "a square matrix"),
+        (lambda A: graph.normalize(A[0], "row"), ShapeError, "a matrix"),
+        (lambda A: graph.degree(np.eye(3)), DTypeError, "jsparse.graph.degree"),
+        (lambda A: graph.degree(A, 2), ShapeError, "axis of jsparse.graph.degree"),
+        (lambda A: graph.add_self_loops(A, np.ones(3)), ShapeError, "of shape (9,)"),
+        (lambda A: graph.add_self_loops(A, "one"), DTypeError, "weight of jsparse.graph"),
+        (lambda A: graph.symmetrize(A, "min"), ShapeError, "'maximum' or 'mean' or 'sum', but got 'min'"),
+        (lambda A: graph.normalize(A, "both"), ShapeError, "'symmetric' or 'row' or 'column', but got 'both'"),
+        (lambda A: graph.normalize(A, 1), ShapeError, "but got 1"),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error) as raised:
+        call(jsparse.asarray(adjacency()))
+    assert words in str(raised.value)
