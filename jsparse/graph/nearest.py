@@ -94,7 +94,8 @@ def _nearest(x: Any, *, k: int, include_self: bool, metric: str) -> tuple[Any, A
         x = x / jnp.where(length == 0, 1, length)
         more = (length[:, 0] == 0).astype(x.dtype)
     else:
-        x, more = x - x.mean(axis=0), jnp.zeros(n, x.dtype)
+        centre = jnp.where(jnp.isfinite(x), x, 0).mean(axis=0)
+        x, more = x - centre, jnp.zeros(n, x.dtype)
     squares = (x * x).sum(axis=1) + more
     candidates = min(k + SPARE + 1, n)
     own = -1 if include_self else jnp.inf

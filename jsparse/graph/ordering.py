@@ -10,8 +10,7 @@ import numpy as np
 from jsparse.base.arrays import host_array, is_integer
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Pattern
-from jsparse.graph.graphs import Graph, as_graph, like, of_ones, one_of
-from jsparse.ops.einsum import einsum
+from jsparse.graph.graphs import Graph, as_graph, like, one_of
 from jsparse.ops.indexing.getitem import take
 
 __all__ = ["permute", "reorder"]
@@ -37,16 +36,16 @@ def reorder(A: Graph, method: str = "rcm") -> np.ndarray:
     graph = as_graph(A, "reorder").static()
     one_of(method, ("rcm", "degree"), "the method of jsparse.graph.reorder")
     assert isinstance(graph.pattern, Pattern)
+    rows, columns = graph.pattern.to_coords()
+    nodes = graph.shape[0]
     if method == "degree":
-        with jax.ensure_compile_time_eval():
-            counts: Any = einsum("ij->i", graph.pattern)
-        return np.argsort(-np.asarray(counts, np.int64), kind="stable").astype(np.int32)
-    from scipy.sparse.csgraph import reverse_cuthill_mckee  # noqa: PLC0415  # slow to import
+        return np.argsort(-np.bincount(rows, minlength=nodes), kind="stable").astype(np.int32)
+    if not len(rows):
+        return np.arange(nodes, dtype=np.int32)
+    from scipy.sparse import csr_array  # noqa: PLC0415  # both are slow to import
+    from scipy.sparse.csgraph import reverse_cuthill_mckee  # noqa: PLC0415
 
-    if not graph.nse:
-        return np.arange(graph.shape[0], dtype=np.int32)
-    with jax.ensure_compile_time_eval():
-        structure = of_ones(graph.pattern).asformat("csr").to_scipy()
+    structure = csr_array((np.ones(len(rows), np.int8), (rows, columns)), graph.shape)
     return np.asarray(reverse_cuthill_mckee(structure, symmetric_mode=False), np.int32)
 
 

@@ -64,7 +64,7 @@ def sample_neighbors(key: Any, A: Graph, seeds: Any, fanout: int) -> NeighborSam
             dynamic graph, `A.dynamic()`, as an argument: the index arrays of a static one become constants of the
             program, which is refused above 2²⁰ edges.
         seeds: integers of shape (seeds,), traced or not. Those out of range have no neighbours.
-        fanout: the number of edges for each seed, 1 or more.
+        fanout: the number of edges for each seed, 1 or more. One above the number of nodes counts as that.
 
     Returns a `NeighborSample` with seeds + min(seeds · fanout, nodes) slots for nodes and seeds · fanout for edges,
     with the weights of A, in which it is differentiable. Its graph is a pattern if A is.
@@ -76,6 +76,7 @@ def sample_neighbors(key: Any, A: Graph, seeds: Any, fanout: int) -> NeighborSam
     count = as_integer(fanout, "the fanout of jsparse.graph.sample_neighbors")
     if count < 1:
         raise ShapeError(f"Expected the fanout of jsparse.graph.sample_neighbors to be 1 or more, but got {count}.")
+    count = min(count, max(graph.shape[0], 1))  # no row has more
     graph = graph if graph.format == CSR else graph.asformat(CSR)
     given = _seeds(seeds, graph.shape[0])
     pointers, columns = _index_arrays(graph)
@@ -114,6 +115,8 @@ def _index_arrays(graph: SparseTensor) -> tuple[Any, ...]:
 @partial(jax.jit, static_argnames="fanout")
 def _sampled(key: Any, pointers: Any, columns: Any, values: Any, seeds: Any, *, fanout: int) -> NeighborSample:
     nodes, count = pointers.shape[0] - 1, seeds.shape[0]
+    if not columns.shape[0]:  # there is nothing to gather from
+        columns, values = jnp.full(1, nodes, columns.dtype), jnp.zeros(1, values.dtype)
     row = jnp.minimum(seeds, max(nodes - 1, 0))
     start = pointers[row]
     degrees = jnp.where(seeds < nodes, pointers[row + 1] - start, 0) if nodes else jnp.zeros_like(start)

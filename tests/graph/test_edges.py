@@ -1,7 +1,6 @@
 """Edges in, edges out, beside loops over the edges."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse

@@ -1,0 +1,130 @@
+"""Batches beside scipy's block diagonal matrices, at fixed capacities."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from graph.made import adjacency, dense
+
+import jsparse
+from jsparse import graph
+from jsparse.errors import DTypeError, PatternError, ShapeError
+
+SIZES = (6, 9, 0, 1, 7)
+
+
+def graphs(sizes=SIZES):
+    return [adjacency(seed, size) if size > 5 else np.ones((size, size), np.float32) for seed, size in enumerate(sizes)]
+
+
+def tensors(sizes=SIZES):
+    return [jsparse.asarray(a) for a in graphs(sizes)]
+
+
+def padded(nodes, sizes=SIZES):
+    whole = np.zeros((nodes, nodes), np.float32)
+    block = scipy.linalg.block_diag(*graphs(sizes))
+    whole[: len(block), : len(block)] = block
+    return whole
+
+
+@pytest.mark.parametrize("nodes, nse, size", [(None, None, None), (40, 100, 8)])
+def test_batch(nodes, nse, size):
+    found = graph.batch(tensors(), nodes=nodes, nse=nse, size=size)
+    count = nodes or sum(SIZES)
+    entries = sum(np.count_nonzero(a) for a in graphs())
+    assert (found.graph.shape, found.graph.nse) == ((count, count), nse or entries)
+    assert (found.graph.is_dynamic, found.graph.format.name, found.size) == (True, "csr", size or len(SIZES))
+    assert int(found.graph.nnz) == entries
+    np.testing.assert_array_equal(dense(found.graph), padded(count))
+    want = [*np.repeat(range(5), SIZES), *[found.size] * (count - sum(SIZES))]
+    np.testing.assert_array_equal(found.graph_of, want)
+    np.testing.assert_array_equal(found.starts, [0, 6, 15, 15, 16, 23, *[23] * (found.size - 5)])
+    assert found.graph_of.dtype == found.starts.dtype == np.int32
+
+
+def test_one_program_serves_all_batches():
+    traced = 0
+
+    @jax.jit
+    def pooled(batch, x):
+        nonlocal traced
+        traced += 1
+        return jax.ops.segment_sum(batch.graph @ x, batch.graph_of, num_segments=batch.size)
+
+    for sizes in ((6, 9), (7, 1, 8), (12,)):
+        x = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+        batch = graph.batch(tensors(sizes), nodes=20, nse=70, size=4)
+        found, start = np.asarray(pooled(batch, x)), 0
+        for n, a in enumerate(graphs(sizes)):
+            np.testing.assert_allclose(found[n], (a @ x[start : start + len(a)]).sum(0), rtol=1e-4, atol=1e-5)
+            start += len(a)
+        assert not found[len(sizes) :].any()
+    assert traced == 1
+
+
+def test_unbatch():
+    for size in (None, 7):
+        found = graph.unbatch(graph.batch(tensors(), nodes=30, nse=90, size=size))
+        assert len(found) == (size or 5)
+        for A, a in zip(found, [*graphs(), *[np.zeros((0, 0))] * 2], strict=False):
+            assert not A.is_dynamic
+            assert (A.shape, A.nse) == (a.shape, np.count_nonzero(a))
+            np.testing.assert_array_equal(A.todense(), a)
+
+
+def test_patterns():
+    found = graph.batch([A.pattern for A in tensors()], nodes=30)
+    np.testing.assert_array_equal(dense(found.graph.to_static()), padded(30) != 0)
+    for P, A in zip(graph.unbatch(found), tensors(), strict=True):
+        assert A.pattern == P
+    mixed = graph.batch([tensors()[0].pattern, tensors()[1]])
+    want = scipy.linalg.block_diag(graphs()[0] != 0, graphs()[1])
+    np.testing.assert_array_equal(dense(mixed.graph), want)
+
+
+def test_dynamic_graphs_in_programs():
+    @jax.jit
+    def made(first, second):
+        return graph.batch([first, second], nodes=20, nse=60)
+
+    A, B = tensors((6, 9))
+    found = made(A.dynamic(A.nse + 3), B)
+    np.testing.assert_array_equal(dense(found.graph), padded(20, (6, 9)))
+    small = jax.jit(lambda A: graph.batch([A], nse=4).graph)(A.dynamic())
+    assert bool(small.overflowed)
+    assert np.isnan(small.values).all()
+    with pytest.raises(PatternError, match="Call it outside jit"):
+        jax.jit(lambda batch: graph.unbatch(batch)[0].values)(found)
+
+
+def test_gradients():
+    A, B = tensors((6, 9))
+    g = jnp.arange(400.0).reshape(20, 20)
+    dA, dB = jax.grad(lambda A, B: (graph.batch([A, B], nodes=20, nse=60).graph.todense() * g).sum(), argnums=(0, 1))(
+        A, B
+    )
+    np.testing.assert_array_equal(dA.values, g[:6, :6][tuple(A.coords)])
+    np.testing.assert_array_equal(dB.values, g[6:15, 6:15][tuple(B.coords)])
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: graph.batch(tensors(), nodes=22), ShapeError, "at least 23, the number of all nodes, but got 22"),
+        (lambda: graph.batch(tensors(), size=4), ShapeError, "at least 5, the number of all graphs, but got 4"),
+        (lambda: graph.batch(tensors(), nse=10), PatternError, "10"),
+        (lambda: graph.batch(tensors(), nse=-1), ShapeError, "nse= of jsparse.graph.batch"),
+        (lambda: graph.batch(tensors(), nodes=22.5), ShapeError, "nodes= of jsparse.graph.batch"),
+        (lambda: graph.batch([]), ShapeError, "without any"),
+        (lambda: graph.batch(tensors()[0]), ShapeError, "a SparseTensor. Pass a list"),
+        (lambda: graph.batch(3), ShapeError, "a int"),
+        (lambda: graph.batch([tensors()[0][:3]]), ShapeError, "a square matrix"),
+        (lambda: graph.batch(graphs()), DTypeError, "jsparse.graph.batch"),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error) as raised:
+        call()
+    assert words in str(raised.value)

@@ -1,0 +1,119 @@
+"""Orders of nodes, and graphs in them, beside numpy's and scipy's."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+from graph.made import adjacency, dense, variants
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+import jsparse
+from jsparse import graph
+from jsparse.errors import DTypeError, PatternError, ShapeError
+
+ORDER = np.array([3, 8, 0, 1, 7, 2, 6, 5, 4])
+
+
+def bandwidth(a):
+    rows, columns = np.nonzero(a)
+    return abs(rows - columns).max()
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic", "coo", "csc"])
+def test_permute(kind):
+    a = adjacency()
+    A = variants(a)[kind]
+    for found in (graph.permute(A, ORDER), jax.jit(lambda A: graph.permute(A, ORDER))(A)):
+        assert (found.format, found.nse, found.is_dynamic) == (A.format, A.nse, A.is_dynamic)
+        np.testing.assert_array_equal(dense(found), a[ORDER][:, ORDER])
+    traced = jax.jit(graph.permute)(A, ORDER)
+    assert (traced.is_dynamic, traced.nse) == (True, A.nse)
+    np.testing.assert_array_equal(dense(traced), a[ORDER][:, ORDER])
+    back = graph.permute(graph.permute(A, ORDER), np.argsort(ORDER))
+    np.testing.assert_array_equal(dense(back), a)
+
+
+def test_permute_patterns():
+    a = adjacency()
+    for A in (jsparse.asarray(a), jsparse.asarray(a).dynamic(40)):
+        found = graph.permute(A.pattern, ORDER.tolist())
+        assert type(found) is type(A.pattern)
+        static = found.to_static() if A.is_dynamic else found
+        np.testing.assert_array_equal(dense(static), (a != 0)[ORDER][:, ORDER])
+
+
+def test_gradients_of_permute():
+    A, g = jsparse.asarray(adjacency()), jnp.arange(81.0).reshape(9, 9)
+    found = jax.grad(lambda A: (graph.permute(A, ORDER).todense() * g).sum())(A)
+    back = np.argsort(ORDER)
+    np.testing.assert_array_equal(found.values, np.asarray(g)[back][:, back][tuple(A.coords)])
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic", "coo", "csc"])
+def test_rcm(kind):
+    a = adjacency(nodes=60, density=0.02)
+    A = variants(a)[kind]
+    found = graph.reorder(A)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, reverse_cuthill_mckee(scipy.sparse.csr_array(a), symmetric_mode=False))
+    assert bandwidth(dense(graph.permute(A, found))) < bandwidth(a) / 2
+    np.testing.assert_array_equal(graph.reorder(A.pattern), found)
+
+
+def test_rcm_counts_entries_not_weights():
+    """In the sum of this graph and its transpose all weights cancel."""
+    a = np.zeros((6, 6), np.float32)
+    path = [3, 0, 5, 1, 4, 2]
+    a[path[1:], path[:-1]], a[path[:-1], path[1:]] = 1, -1
+    found = graph.reorder(jsparse.asarray(a)).tolist()
+    assert found in (path, path[::-1])
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic", "coo", "csc"])
+def test_degree_order(kind):
+    a = adjacency()
+    A = variants(a)[kind]
+    found = graph.reorder(A, "degree")
+    counts = (a != 0).sum(1)
+    assert sorted(found) == list(range(9))
+    np.testing.assert_array_equal(found, sorted(range(9), key=lambda node: (-counts[node], node)))
+
+
+def test_known_patterns_inside_programs():
+    A = jsparse.asarray(adjacency())
+
+    @jax.jit
+    def product(A, x):
+        order = graph.reorder(A)
+        return (graph.permute(A, order) @ x[order])[np.argsort(order)]
+
+    x = jnp.arange(9.0)
+    np.testing.assert_allclose(product(A, x), adjacency() @ np.arange(9), rtol=1e-6)
+
+
+def test_graphs_without_edges():
+    for nodes in (0, 3):
+        for method in ("rcm", "degree"):
+            assert sorted(graph.reorder(jsparse.zeros((nodes, nodes)), method)) == list(range(nodes))
+        assert graph.permute(jsparse.zeros((nodes, nodes)), list(range(nodes))).shape == (nodes, nodes)
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda A: graph.reorder(A, "amd"), ShapeError, "'rcm' or 'degree', but got 'amd'"),
+        (lambda A: graph.reorder(A[:4]), ShapeError, "a square matrix"),
+        (lambda A: graph.reorder(np.eye(3)), DTypeError, "jsparse.graph.reorder"),
+        (lambda A: jax.jit(graph.reorder)(A.dynamic()), PatternError, "are traced"),
+        (lambda A: graph.permute(A, ORDER[1:]), ShapeError, "integers of shape (9,)"),
+        (lambda A: graph.permute(A, ORDER / 2), ShapeError, "integers of shape (9,)"),
+        (lambda A: graph.permute(A, ORDER + 1), ShapeError, "node 0 occurs 0 times"),
+        (lambda A: graph.permute(A, [0] * 9), ShapeError, "node 0 occurs 9 times"),
+        (lambda A: graph.permute(A[:4], ORDER), ShapeError, "a square matrix"),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error) as raised:
+        call(jsparse.asarray(adjacency()))
+    assert words in str(raised.value)
