@@ -48,3 +48,33 @@ def test_docstrings(name):
 def test_docstring_of_the_package():
     test = PARSER.get_doctest(graph.__doc__, {"jsparse": jsparse}, "graph", None, 0)
     assert not doctest.DocTestRunner(Checker(), verbose=False).run(test).failed
+
+
+def names():
+    """What the page uses."""
+    rng = np.random.default_rng(0)
+    X, W, W2 = (jnp.asarray(rng.normal(size=size), jnp.float32) for size in ((4, 5), (5, 6), (6, 2)))
+    libraries = {"jsparse": jsparse, "jax": jax, "jnp": jnp, "np": np}
+    return libraries | {"key": jax.random.key(0), "X": X, "W": W, "W2": W2, "b": jnp.zeros(6)}
+
+
+def test_page():
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 5
+    given = names()
+    x = np.asarray(given["X"])
+    for text in blocks:
+        exec(text, given)
+    np.testing.assert_array_equal(given["edge_index"], [[0, 1, 0, 2], [1, 2, 3, 3]])
+    np.testing.assert_array_equal(given["pooled"][:, 0], [2, 2, 0, 0])
+    near = given["near"]
+    np.testing.assert_array_equal(near.todense(), np.asarray(given["A"].todense())[given["order"]][:, given["order"]])
+    np.testing.assert_allclose(given["Y"], given["A"].todense() @ x, rtol=1e-5, atol=1e-6)
+    rows, columns = given["P"].to_coords()
+    np.testing.assert_allclose(given["squares"].values, ((x[rows] - x[columns]) ** 2).sum(1), rtol=1e-5)
+    assert [one.shape for one in (given["first"], given["second"], *given["empty"])] == [(2, 2), (3, 3), (0, 0), (0, 0)]
+
+
+def test_page_names_all_functions():
+    text = PAGE.read_text()
+    assert not [name for name in DOCUMENTED if name.islower() and name not in text]

@@ -40,8 +40,7 @@ def check(found, a, seeds, fanout):
     assert set(others) <= set(own[np.flatnonzero(small.any(axis=0))])
 
 
-@pytest.mark.parametrize("fanout", [1, 3, 20])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("fanout, dynamic", [(1, True), (3, False), (3, True), (20, False)])
 def test_samples(fanout, dynamic):
     a = adjacency(nodes=12, density=0.6)
     A = jsparse.asarray(a).dynamic(150) if dynamic else jsparse.asarray(a)
