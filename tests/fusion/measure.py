@@ -53,7 +53,7 @@ def arrays_of_entries(text: str, nses: Sequence[int]) -> list[str]:
 
 
 def arrays_of_features(text: str, nses: Sequence[int]) -> list[str]:
-    """The arrays in a compiled program with several elements for each stored entry, such as the features of both ends."""
+    """The arrays in a compiled program with several elements for each stored entry."""
     several = (
         x for x in arrays_of_entries(text, nses) if sum(n != "1" for n in x[x.index("[") + 1 : -1].split(",")) > 1
     )
