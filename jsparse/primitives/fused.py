@@ -153,9 +153,11 @@ def _compared(jaxpr: Any) -> set[Any]:
     for equation in reversed(jaxpr.eqns):
         read = [v for v in equation.invars if not isinstance(v, _compat.Literal)]
         name = equation.primitive.name
-        if name == "jsparse_masked_einsum" or (name in COMPARISONS and len(read) > 1):
-            found.update(read)
-        elif not found.isdisjoint(equation.outvars) and (name in COPIES or name == "jsparse_einsum"):
+        if (
+            name == "jsparse_masked_einsum"
+            or (name in COMPARISONS and len(read) > 1)
+            or (not found.isdisjoint(equation.outvars) and (name in COPIES or name == "jsparse_einsum"))
+        ):
             found.update(read)
     return found
 
