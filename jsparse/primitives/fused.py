@@ -151,13 +151,10 @@ def _compared(jaxpr: Any) -> set[Any]:
     """
     found = set[Any]()
     for equation in reversed(jaxpr.eqns):
-        read = [v for v in equation.invars if not isinstance(v, _compat.Literal)]
-        name = equation.primitive.name
-        if (
-            name == "jsparse_masked_einsum"
-            or (name in COMPARISONS and len(read) > 1)
-            or (not found.isdisjoint(equation.outvars) and (name in COPIES or name == "jsparse_einsum"))
-        ):
+        name, read = equation.primitive.name, [v for v in equation.invars if not isinstance(v, _compat.Literal)]
+        compares = name == "jsparse_masked_einsum" or (name in COMPARISONS and len(read) > 1)
+        copies = name in COPIES or name == "jsparse_einsum"
+        if compares or (copies and not found.isdisjoint(equation.outvars)):
             found.update(read)
     return found
 
