@@ -2,6 +2,7 @@
 
 from jsparse import _supported as _supported  # first: the other imports need names that an older JAX may lack
 from jsparse import graph as graph
+from jsparse import nn as nn
 from jsparse import pattern as pattern
 from jsparse._version import __version__ as __version__
 from jsparse.adapters.accelerate_jax_sparse.register import accelerate_jax_sparse as accelerate_jax_sparse

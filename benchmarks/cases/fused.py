@@ -21,6 +21,7 @@ from ._data import dense, rmat_graph
 HEADS, CHANNELS = 8, 8
 FEATURES = 64
 HIDDEN = 256
+INPUTS, OUTPUTS = 128, (40, 128, 256)
 
 SEGMENTS, FIVE = "jax, segment_sum", "jsparse, by five operations"
 
@@ -36,8 +37,13 @@ def cases() -> list[Case]:
         _case("gat_gradients", f"{gat}, gradients", _edge_softmax, _scores, {SEGMENTS: _by_segments}, backward=True),
         _case("edge_softmax", f"softmax over rows, {HEADS} values an entry", _softmax, _entries, {FIVE: _spelled}),
         _case("fused_mm", f"(A ∘ sigmoid(X Yᵀ)) Z, {FEATURES} features", _fused_mm, _features),
+        _case("fused_mm_shared", f"(A ∘ sigmoid(X Yᵀ)) Y, {FEATURES} features", _fused_mm_shared, _features),
         _case("fused_mm_gradients", "its gradients in X, Y and Z", _fused_mm, _features, backward=True),
         _case("layer", f"relu(A X + b), {HIDDEN} features", _layer, _hidden),
+        *(
+            _case(f"dense_layer_{out}", f"relu((A X) W + b), {INPUTS} to {out} features", _dense_layer, _weighted(out))
+            for out in OUTPUTS
+        ),
     ]
 
 
@@ -81,6 +87,10 @@ def _features() -> tuple[np.ndarray, ...]:
 @cache
 def _hidden() -> tuple[np.ndarray, ...]:
     return dense(rmat_graph().shape[0], HIDDEN), dense(HIDDEN, seed=2)
+
+
+def _weighted(out: int) -> Operands:
+    return lambda: (dense(rmat_graph().shape[0], INPUTS), dense(INPUTS, out, seed=2) / 11, dense(out, seed=3))
 
 
 def _jitted(compute: Function, operands: Operands, backward: bool) -> Step:
@@ -140,6 +150,14 @@ def _spelled(values: Any) -> Any:
 def _fused_mm(x: Any, y: Any, z: Any) -> Any:
     scores = jsparse.einsum("id,jd->ij", x, y, out_format=_pattern())
     return (_weights() * jsparse.sigmoid(scores)) @ z
+
+
+def _fused_mm_shared(x: Any, y: Any, _: Any) -> Any:
+    return _fused_mm(x, y, y)
+
+
+def _dense_layer(x: Any, w: Any, bias: Any) -> Any:
+    return jax.nn.relu((_weights() @ x) @ w + bias)
 
 
 def _layer(x: Any, bias: Any) -> Any:

@@ -9,5 +9,8 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from jsparse.nnx.attention import SparseAttention as SparseAttention
+from jsparse.nnx.attention import TransformerBlock as TransformerBlock
+from jsparse.nnx.linear import SparseLinear as SparseLinear
 from jsparse.nnx.param import SparseIndex as SparseIndex
 from jsparse.nnx.param import SparseParam as SparseParam

@@ -24,10 +24,14 @@ import jax.numpy as jnp
 
 from jsparse import _compat
 from jsparse.base.memo import remembered_of
+from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import execute_chain
 from jsparse.primitives.chain.expand import expanded
 from jsparse.primitives.chain.grouping import refusal, run_groups
 from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME, with_checkpoint_name
+
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+COPIES = (*VIEWS, "convert_element_type")
 
 __all__ = ["evaluate_fused", "execute_fused", "fused_p", "run_fused"]
 
@@ -114,11 +118,11 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
     avals = [aval for aval, is_active in zip(closed.in_avals, active, strict=True) if is_active]
     jaxpr = expanded(jax.make_jaxpr(both)(*closed.in_avals, *avals)).jaxpr
     unknown, known = set(jaxpr.invars[count:]), list[Any]()
-    statistics = list[Any]()
+    statistics, compared = list[Any](), _compared(jaxpr)
     for equation in jaxpr.eqns:
         if unknown.isdisjoint(v for v in equation.invars if not isinstance(v, _compat.Literal)):
             known.append(equation)
-            statistics += equation.outvars if _reduces(equation) else []
+            statistics += [v for v in equation.outvars if _reduces(equation) and v not in compared]
         else:
             unknown.update(equation.outvars)
     outs, slopes = jaxpr.outvars[: len(closed.out_avals)], jaxpr.outvars[len(closed.out_avals) :]
@@ -137,6 +141,22 @@ def _reduces(equation: Any) -> bool:
         return False
     spec = equation.params["spec"]
     return spec.result.on is None and bool(spec.walks)
+
+
+def _compared(jaxpr: Any) -> set[Any]:
+    """The variables that are compared with others, themselves or copies of them.
+
+    A derivative asks which entries equal the maximum. The values that it computes anew may differ from those of the
+    forward pass in their last bit, so it takes the maximum of the new ones.
+    """
+    found = set[Any]()
+    for equation in reversed(jaxpr.eqns):
+        name, read = equation.primitive.name, [v for v in equation.invars if not isinstance(v, _compat.Literal)]
+        compares = name == "jsparse_masked_einsum" or (name in COMPARISONS and len(read) > 1)
+        copies = name in COPIES or name == "jsparse_einsum"
+        if compares or (copies and not found.isdisjoint(equation.outvars)):
+            found.update(read)
+    return found
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, closed: Any) -> list[Any]:

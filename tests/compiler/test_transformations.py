@@ -127,6 +127,7 @@ REFUSED = {
     "scatter P2.1\nunroll_and_jam i 2": (TRIANGLES, "has made a map for one iteration at a time"),
     "unroll_and_jam i 2\nscatter P1.1": (TRIANGLES, "runs several iterations at a time"),
     "scatter P2.1\nreorder i j k": (TRIANGLES, "has made a workspace"),
+    "split i 8\nunroll_and_jam i 2": (PRODUCT, "a panel of i has stored entries"),
     "unroll j": (PRODUCT, "the entries of P0 are not constants"),
     "unroll k": (("ij,jk->ik", A, dense(30, 300)), "at most 256 iterations"),
     "unroll_and_jam i 1": (PRODUCT, "2 to 16 iterations"),

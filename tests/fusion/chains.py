@@ -200,7 +200,7 @@ class _Draw:
             kinds += [self.function, self.function, self.softmax, self.reduce, self.reduce, self.scale, self.scale]
             kinds += [self.multiply, self.multiply, self.combine, self.given]
         if dense:
-            kinds += [self.epilogue, self.epilogue, self.sum_dense]
+            kinds += [self.epilogue, self.epilogue, self.sum_dense, self.project]
         self.pick(kinds)()
 
     def values_of(self, sparse: bool) -> list[Made]:
@@ -337,6 +337,15 @@ class _Draw:
         else:
             y = self.array(x.letters[-1:] if kind == "bias" else x.letters)
             self.add("D", x.letters, None, f"{x.name} + {y.name}", (x.name,), lambda env: env[x.name] + env[y.name])
+
+    def project(self) -> None:
+        """A product with a dense matrix."""
+        x = self.values_of(False)[-1]
+        new = {"d": "e", "e": "d"}.get(x.letters[-1:])
+        if new is None or new in x.letters:
+            return
+        w, target = self.array(x.letters[-1] + new), x.letters[:-1] + new
+        self.add("D", target, None, f"{x.name} @ {w.name}", (x.name,), lambda env: env[x.name] @ env[w.name])
 
     def sum_dense(self) -> None:
         x = self.pick(self.values_of(False))

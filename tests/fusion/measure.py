@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.primitives.chain.grouping import groups
 
-__all__ = ["arrays_of_entries", "check_close", "compiled", "is_one_chain", "kernel_count"]
+__all__ = ["arrays_of_entries", "arrays_of_features", "check_close", "compiled", "is_one_chain", "kernel_count"]
 
 _SHAPE = re.compile(r"\b(?:pred|bf16|[fsuc]\d+\w*)\[([\d,]+)\]")
 
@@ -50,6 +50,14 @@ def arrays_of_entries(text: str, nses: Sequence[int]) -> list[str]:
         for x in found
         if any(int(n) % nse == 0 for n in x[x.index("[") + 1 : -1].split(",") for nse in nses if int(n))
     ]
+
+
+def arrays_of_features(text: str, nses: Sequence[int]) -> list[str]:
+    """The arrays in a compiled program with several elements for each stored entry."""
+    several = (
+        x for x in arrays_of_entries(text, nses) if sum(n != "1" for n in x[x.index("[") + 1 : -1].split(",")) > 1
+    )
+    return list(several)
 
 
 def is_one_chain(f: Callable[..., Any], *operands: Any) -> bool:

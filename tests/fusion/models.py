@@ -68,6 +68,17 @@ def dense_layer(x, w, bias):
     return jax.nn.relu(DENSE_VALUES @ (x @ w) + bias)
 
 
+def propagated(x, w, u, bias):
+    """Two dense products behind a sparse one, and a residual between them."""
+    hidden = jax.nn.relu(SparseTensor(VALUES, P) @ x @ w + bias)
+    return (hidden + jnp.tanh(hidden)) @ u
+
+
+def dense_propagated(x, w, u, bias):
+    hidden = jax.nn.relu(DENSE_VALUES @ x @ w + bias)
+    return (hidden + jnp.tanh(hidden)) @ u
+
+
 def row_normalised(v, x):
     A = jsparse.exp(SparseTensor(v, P))
     return jsparse.einsum("ij,i->ij", A, 1 / (A.sum(1) + 1)) @ x
@@ -120,6 +131,7 @@ MODELS = {
     ),
     "FusedMM": (fused_mm, dense_fused_mm, (normal(M, D), normal(N, D), normal(N, 3))),
     "layer": (layer, dense_layer, (normal(N, D), normal(D, 3), normal(3))),
+    "propagated": (propagated, dense_propagated, (normal(N, D), normal(D, 9), normal(9, 17), normal(9))),
     "row-normalised": (row_normalised, dense_row_normalised, (VALUES, normal(N, 3))),
     "layer norm": (layer_norm, dense_layer_norm, (VALUES, normal(N))),
     "cross entropy": (cross_entropy, dense_cross_entropy, (normal(M, D), normal(N, D))),

@@ -6,7 +6,21 @@ import numpy as np
 import pytest
 from fusion.measure import arrays_of_entries, compiled, is_one_chain, kernel_count
 from fusion.models import MODELS, attention, dense_attention
-from fusion.operands import MASK, SQUARE, SQUARE_MASK, D, M, P, close, masked_softmax, normal, squared
+from fusion.operands import (
+    COORDS,
+    MASK,
+    SQUARE,
+    SQUARE_MASK,
+    D,
+    M,
+    N,
+    P,
+    close,
+    masked_softmax,
+    normal,
+    pattern,
+    squared,
+)
 
 import jsparse
 from jsparse.ops.fuse import fuse
@@ -120,3 +134,27 @@ def test_one_array_in_several_places():
     for f, g in ((layers, dense), (common, dense_common)):
         close(fuse(f)(x), g(x))
         close(jax.grad(total(fuse(f)))(x), jax.grad(total(g))(x), 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["maximum", "comparison"])
+def test_a_maximum_is_compared_with_the_values_that_it_was_taken_of(kind):
+    """The backward pass computes values anew, perhaps with another last bit, and asks which ones equal the maximum."""
+    rows = pattern("dcsr")
+
+    def weights(x, y, z):
+        A = jsparse.gelu(jsparse.softmax(jsparse.einsum("id,jd->ij", x, y, out_format=rows), 1))
+        largest = A.max(1, stored=True)
+        if kind == "maximum":
+            return largest, jsparse.leaky_relu(A).values, A @ z
+        repeated = jsparse.einsum("ij,i->ij", A.with_values(jnp.ones_like(A.values)), largest)
+        return A.map(lambda a, m: jnp.where(a == m, a, 0), repeated).sum(1), jsparse.leaky_relu(A).values, A @ z
+
+    def dense(x, y, z):
+        A = jnp.where(MASK, jax.nn.gelu(masked_softmax(x @ y.T)), 0)
+        return A.max(1), A[tuple(COORDS)], A @ z
+
+    total = lambda f: lambda *x: sum((y**2).sum() for y in f(*x))  # noqa: E731
+    for seed in range(12):
+        operands = normal(M, D, seed=seed), normal(N, D, seed=seed + 100), normal(N, 3, seed=seed + 200)
+        slopes = [jax.jit(jax.grad(total(f), (0, 1, 2)))(*operands) for f in (fuse(weights), dense)]
+        close(*slopes, 1e-4)

@@ -3,8 +3,8 @@
 import jax
 import pytest
 from fusion.chains import random_chain
-from fusion.check_chain import check_chain
-from fusion.measure import arrays_of_entries, compiled, is_one_chain, kernel_count
+from fusion.check_chain import check_chain, loss
+from fusion.measure import arrays_of_entries, arrays_of_features, compiled, is_one_chain, kernel_count
 from programs.amount import amount
 
 from jsparse.ops.fuse import fuse
@@ -19,7 +19,7 @@ def test_random_chains(first: int) -> None:
 
 
 def test_chains_are_one_kernel_without_arrays_of_entries() -> None:
-    counts = {"fused": 0, "one chain": 0, "no entries": 0}
+    counts = {"fused": 0, "one chain": 0, "no entries": 0, "gradients": 0}
     for number in range(40):
         chain = random_chain(1, number)
         with jax.enable_x64(True):
@@ -34,6 +34,13 @@ def test_chains_are_one_kernel_without_arrays_of_entries() -> None:
             if not chain.has_entries and not any(tensor.is_dynamic for tensor in chain.tensors):
                 counts["no entries"] += 1
                 assert not arrays_of_entries(fused, chain.counts), chain.text
+        has_heads = chain.heads is not None or any("h" in name.partition("_")[2] for name in chain.arrays)
+        if not has_heads:
+            counts["gradients"] += 1
+            with jax.enable_x64(True):
+                slopes = compiled(jax.grad(loss(fuse(chain.__call__))), *operands)
+            assert not arrays_of_features(slopes, chain.counts), chain.text
+    assert counts["gradients"] >= 15, counts
     assert counts["fused"] >= 30, counts
     assert counts["one chain"] >= 6, counts
     assert counts["no entries"] >= 3, counts

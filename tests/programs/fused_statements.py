@@ -7,11 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 from programs.statements import RandomStatements
 
+from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule import Schedule, build_loops
 from jsparse.compiler.schedule.select import plan
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
+from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.compiler.schedule.transformations.split import Split
+from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.errors import JsparseError
 
@@ -28,7 +32,7 @@ def random_fusions(program: RandomStatements, count: int) -> Iterator[tuple[Sche
 
 
 def _drawn(program: RandomStatements, rng: np.random.Generator) -> tuple[Schedule, ...] | None:
-    """Schedules in which a run of statements shares loops over some of their variables."""
+    """Schedules in which a run of statements shares loops over some of their variables, or over panels of the last."""
     problem = program.problem
     first = int(rng.integers(len(problem.statements) - 1))
     stop = int(rng.integers(first + 2, len(problem.statements) + 1))
@@ -45,8 +49,24 @@ def _drawn(program: RandomStatements, rng: np.random.Generator) -> tuple[Schedul
             return None
         if rng.random() < 0.6:
             schedule = _in_lanes(problem, number, schedule)
-        schedules.append(schedule.then(ComputeAt(shared[-1])) if inside and number < stop - 1 else schedule)
-    return tuple(schedules)
+        schedules.append(schedule)
+    loops = [shared[-1]] * len(schedules)
+    if rng.random() < 0.4:
+        size = int(rng.integers(1, 4))
+        schedules[first:stop] = [_in_panels(problem, s, shared[-1], size, rng) for s in schedules[first:stop]]
+        loops = [outer_name(problem, shared[-1]) if rng.random() < 0.6 else loop for loop in loops]
+    joined = range(first, stop - 1)
+    return tuple(s.then(ComputeAt(loops[n])) if n in joined else s for n, s in enumerate(schedules))
+
+
+def _in_panels(problem: Problem, schedule: Schedule, var: str, size: int, rng: np.random.Generator) -> Schedule:
+    """The schedule with panels of one of its outer loops, and perhaps several iterations at a time in a panel."""
+    order, *rest = schedule.steps
+    assert isinstance(order, Reorder)
+    at = order.loops.index(var)
+    around = Reorder((*order.loops[:at], outer_name(problem, var), *order.loops[at:]))
+    jam = [UnrollAndJam(var, int(rng.integers(2, 4)))] if rng.random() < 0.4 else []
+    return Schedule((Split(var, size), around, *rest, *jam))
 
 
 def _planned(program: RandomStatements, number: int, outer: tuple[str, ...]) -> Schedule | None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from jsparse import _native
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.kernel.interpret import execute
+from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Buffer
 from jsparse.compiler.signature import BufferType
@@ -59,7 +60,7 @@ class Interpreter:
     linker = None
 
     def compile(self, kernel: Kernel, buffers: Sequence[BufferType]) -> CompiledKernel:
-        function = _Interpreted(kernel, [len(buffer.shape) for buffer in buffers])
+        function = _Interpreted(with_jams(kernel), [len(buffer.shape) for buffer in buffers])
         thunk = _Function(partial(_native.run_python, function))
         address = ctypes.cast(thunk, ctypes.c_void_p).value
         assert address is not None

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     FILTER_LANES,
@@ -84,8 +85,9 @@ RunChunks: TypeAlias = Callable[[int, Callable[[int], None]], None]
 def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: bool = False) -> None:
     """Execute `kernel` on `buffers`, which are in the order of its own. Written buffers change in place.
 
-    Every load and store is checked against the array's size. `reverse` runs parallel chunks last to first, and reports
-    one thread instead of many: a kernel whose result depends on either is defective.
+    As many iterations run at a time as may. Every load and store is checked against the array's size. `reverse` runs
+    parallel chunks last to first, and reports one thread instead of many: a kernel whose result depends on either is
+    defective.
     """
     flat = {b.name: np.ascontiguousarray(a).reshape(-1) for b, a in zip(kernel.buffers, buffers, strict=True)}
     shapes = {b.name: a.shape for b, a in zip(kernel.buffers, buffers, strict=True)}
@@ -97,7 +99,7 @@ def interpret_kernel(kernel: Kernel, buffers: Sequence[NDArray[Any]], reverse: b
         for n in reversed(range(count)) if reverse else range(count):
             body(n)
 
-    execute(kernel, flat, shapes, 1 if reverse else MANY, run_chunks)
+    execute(with_jams(kernel), flat, shapes, 1 if reverse else MANY, run_chunks)
 
 
 def execute(

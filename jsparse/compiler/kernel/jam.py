@@ -9,7 +9,8 @@
                                            and one by one from end = first + (stop - first) // 2 * 2 on
 
 Loads that the iterations share, here of a row of W, happen once for all of them, and their sums become independent
-chains of additions. The order within each sum does not change, so results are bit-equal.
+chains of additions. The order within each sum does not change, so results are bit-equal, however many iterations a
+backend has registers for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub
+from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Block,
@@ -39,8 +43,40 @@ from jsparse.compiler.kernel.nodes import (
     While,
 )
 from jsparse.compiler.kernel.traverse import nodes, rebuilt, variables
+from jsparse.compiler.kernel.types import Type
 
-__all__ = ["jammed"]
+__all__ = ["jammed", "with_jams"]
+
+NO_LIMIT = 1 << 30
+STATEMENTS = Block | Borrow | For | If | Parallel | While  # those that have others inside
+
+
+def with_jams(kernel: Kernel, most_bytes: int = NO_LIMIT) -> Kernel:
+    """The kernel where loops run several iterations at a time: as many as they may, as long as the vectors that inner
+    loops change have at most `most_bytes` together."""
+    return replace(kernel, body=_with_jams(kernel.body, most_bytes))
+
+
+def _with_jams(node: Any, most_bytes: int) -> Any:
+    if not isinstance(node, STATEMENTS):
+        return node
+    found = rebuilt(node, lambda child: _with_jams(child, most_bytes))
+    if not isinstance(found, For) or found.copies == 1:
+        return found
+    fitting = most_bytes // max(_changed_bytes(found.body), 1)
+    return jammed(replace(found, copies=1), min(found.copies, max(fitting, 2)))
+
+
+def _changed_bytes(body: Stmt) -> int:
+    """The bytes of the vectors that innermost loops change, which stay in registers meanwhile."""
+    loops = [n for n in nodes(body) if isinstance(n, For | While)]
+    innermost = [loop for loop in loops if sum(isinstance(n, For | While) for n in nodes(loop)) == 1]
+    changed = [{n.var for n in nodes(loop) if isinstance(n, Set)} for loop in innermost]
+    return max((sum(_bytes(var.type) for var in own) for own in changed), default=0)
+
+
+def _bytes(type_: Type) -> int:
+    return max(type_.lanes, 1) * np.dtype(type_.dtype).itemsize
 
 
 def jammed(loop: For, copies: int) -> Stmt:

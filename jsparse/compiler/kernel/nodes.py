@@ -329,13 +329,18 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for var in range(start, stop, step)`."""
+    """`for var in range(start, stop, step)`.
+
+    Attributes:
+        copies: the most iterations that code may run at a time (`kernel.jam`).
+    """
 
     var: Var
     start: Expr
     stop: Expr
     body: Stmt
     step: int = 1
+    copies: int = 1
 
 
 @dataclass(frozen=True, slots=True)

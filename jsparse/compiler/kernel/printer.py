@@ -95,7 +95,8 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
                 yield from _lines(inner, indent)
         case For(var=var, start=start, stop=stop, step=step, body=body):
             by = f", {step}" if step != 1 else ""
-            yield f"{indent}for {var.name} in range({expr_text(start)}, {expr_text(stop)}{by}):"
+            together = f", {stmt.copies} at a time" if stmt.copies > 1 else ""
+            yield f"{indent}for {var.name} in range({expr_text(start)}, {expr_text(stop)}{by}){together}:"
             yield from _lines(body, indent + "  ")
         case While(condition=condition, body=body):
             yield f"{indent}while {expr_text(condition)}:"

@@ -15,6 +15,18 @@
 Every statement keeps the loops inside of the shared ones. A statement may read what an earlier one wrote in the same
 iteration: so both access it by the variables of the shared loops, at the same places (loop fusion and array contraction
 of Gao, Olsen, Sarkar and Thekkath, 1992).
+
+The innermost shared loop may run over panels of a variable. Temporaries then shrink to the memory of one panel, and
+each statement has its own loop over the variable inside, so that a product with a dense matrix reads the matrix once
+for several rows:
+
+    ∀ i₀ ∈ panels of 24 of i
+      array T[i, c]
+      ∀ i ∈ P0.0 in the panel
+        …
+      ∀ i ∈ range in the panel 6 at a time
+        …
+          O[i, f] += T[i, c] * W[c, f]
 """
 
 from __future__ import annotations
@@ -25,7 +37,7 @@ from dataclasses import replace
 
 from jsparse.compiler.loops.canonical import visits_all
 from jsparse.compiler.loops.chain import loop_name, path_to
-from jsparse.compiler.loops.domain import LevelIteration, Range
+from jsparse.compiler.loops.domain import LevelIteration, Panels, Range
 from jsparse.compiler.loops.nest import (
     ArrayWorkspace,
     Assign,
@@ -36,6 +48,7 @@ from jsparse.compiler.loops.nest import (
     Where,
     Workspace,
     assignments,
+    children,
     with_children,
 )
 from jsparse.compiler.problem import Dense, Positions, Problem
@@ -95,7 +108,10 @@ def _sequence(stmts: Iterable[Stmt]) -> Stmt:
 
 
 def _joined(problem: Problem, first: Stmt, second: Stmt, name: str, around: tuple[str, ...]) -> Stmt:
-    """One nest of both, which share the loops down to `name`."""
+    """One nest of both, which share the loops down to `name`. Of several nests in a panel, the first one is joined."""
+    if around and isinstance(second, Sequence):
+        nearest, *others = second.stmts
+        return _sequence((_joined(problem, first, nearest, name, around), *others))
     if not (isinstance(first, Forall) and isinstance(second, Forall)):
         inside = f"inside {around[-1]}" if around else "outermost"
         raise FusionError(f"not both statements have a loop {inside}")
@@ -116,34 +132,43 @@ def _joined(problem: Problem, first: Stmt, second: Stmt, name: str, around: tupl
     return replace(second, domain=domain, body=body, prefetch=0)
 
 
-def _agreed(problem: Problem, first: Forall, second: Forall) -> tuple[Range | LevelIteration, Stmt, Stmt]:
+def _agreed(problem: Problem, first: Forall, second: Forall) -> tuple[Range | LevelIteration | Panels, Stmt, Stmt]:
     """The domain of a shared loop, and what each statement does in it.
 
     A statement that walks another pattern, or none, looks the coordinate up where both visit every coordinate.
     """
-    if not (isinstance(first.domain, Range | LevelIteration) and isinstance(second.domain, Range | LevelIteration)):
-        raise FusionError(f"the loop over {first.var} runs over {first.domain} and over {second.domain}")
-    if first.domain == second.domain:
+    if isinstance(second.domain, Panels) and any(_continues(problem, x.body, first.var) for x in (first, second)):
+        raise FusionError(f"panels of {first.var} continue segments of a sparse level, which one statement walks")
+    if isinstance(second.domain, Range | LevelIteration | Panels) and first.domain == second.domain:
         return second.domain, first.body, second.body
-    for loop in (first, second):
-        if not _visits_all(problem, loop.domain):
-            raise FusionError(f"{first.var} runs over {first.domain} and over {second.domain}")
+    both = f"the loop over {first.var} runs over {first.domain} and over {second.domain}"
+    if not (isinstance(first.domain, Range | LevelIteration) and isinstance(second.domain, Range | LevelIteration)):
+        raise FusionError(both)
+    if first.domain.panel != second.domain.panel or not all(_visits_all(problem, x.domain) for x in (first, second)):
+        raise FusionError(both)
     leader = first.domain if isinstance(second.domain, Range) else second.domain
     return leader, _located(first, leader), _located(second, leader)
 
 
+def _continues(problem: Problem, stmt: Stmt, var: IndexVar) -> bool:
+    """Whether loops over a variable's panel walk on in a sparse level from where they ended in the panel before."""
+    if isinstance(stmt, Forall) and stmt.var == var and isinstance(stmt.domain, LevelIteration) and stmt.domain.panel:
+        return not problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind.is_full
+    return any(_continues(problem, inner, var) for inner in children(stmt))
+
+
 def _visits_all(problem: Problem, domain: object) -> bool:
-    """Whether a loop visits every coordinate of its variable."""
+    """Whether a loop visits every coordinate of its variable, or of the variable's panel."""
     if not isinstance(domain, LevelIteration):
-        return domain == Range()
-    return domain.level == 0 and problem.patterns[domain.pattern].levels[0].kind.is_full and not domain.panel
+        return isinstance(domain, Range)
+    return domain.level == 0 and problem.patterns[domain.pattern].levels[0].kind.is_full
 
 
 def _located(loop: Forall, leader: object) -> Stmt:
     """The body of a loop inside of one over the same variable."""
     if loop.domain == leader or not isinstance(loop.domain, LevelIteration):
         return loop.body
-    return Forall(loop.var, replace(loop.domain, bound=True), loop.body)
+    return Forall(loop.var, replace(loop.domain, bound=True, panel=False), loop.body)
 
 
 def _variables_to(stmt: Stmt, name: str, problem: Problem) -> tuple[IndexVar, ...]:
@@ -153,7 +178,7 @@ def _variables_to(stmt: Stmt, name: str, problem: Problem) -> tuple[IndexVar, ..
         found += stmt.variables
         if loop_name(stmt, problem) == name:
             break
-        stmt = stmt.body
+        stmt = stmt.body.stmts[0] if isinstance(stmt.body, Sequence) else stmt.body
     return tuple(found)
 
 
@@ -246,7 +271,8 @@ class _Contraction:
     def placed(self, stmts: tuple[Stmt, ...], count: int, around: tuple[Forall, ...], cleared: bool) -> Stmt | None:
         """The statements with a workspace, which the first `count` of them fill; None if nothing is saved."""
         target = self.statement.target
-        bound = {var for loop in around for var in loop.variables}
+        bound = {var for loop in around if not isinstance(loop.domain, Panels) for var in loop.variables}
+        divided = {var for loop in around for var in loop.variables} - bound
         kept = [
             n
             for n, axis in enumerate(self.problem.type_of[self.name].axes)
@@ -254,7 +280,8 @@ class _Contraction:
         ]
         below = self.below(around)
         positions = self.problem.type_of[self.name].positions
-        if not around or (positions is not None and below is None and bound & {*_variables(target, positions)}):
+        own = set() if positions is None else {*_variables(target, positions)}
+        if not around or own & divided or (below is None and own & bound):
             return None
         dtype = self.problem.type_of[self.name].dtype
         producer, consumer = _sequence(stmts[:count]), _sequence(stmts[count:])
@@ -282,9 +309,8 @@ class _Contraction:
         positions = self.problem.type_of[self.name].positions
         if positions is None:
             return None
-        walked = [
-            x.domain for x in around if isinstance(x.domain, LevelIteration) and x.domain.pattern == positions.pattern
-        ]
+        levels = [x.domain for x in around if isinstance(x.domain, LevelIteration)]
+        walked = [replace(level, panel=False) for level in levels if level.pattern == positions.pattern]
         return max(walked, key=lambda level: level.level, default=None)
 
     def renamed(self, stmt: Stmt, scalar: Workspace) -> Stmt:

@@ -64,6 +64,7 @@ __all__ = [
     "Widened",
     "Workspace",
     "assignments",
+    "children",
     "with_children",
 ]
 
@@ -400,17 +401,24 @@ class LoopNest:
 
 def assignments(stmt: Stmt) -> Iterator[Assign]:
     """Yield the assignments of a statement, from top to bottom."""
+    if isinstance(stmt, Assign):
+        yield stmt
+    for inner in children(stmt):
+        yield from assignments(inner)
+
+
+def children(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly inside of a statement."""
     match stmt:
-        case Assign():
-            yield stmt
-        case Where(producer=producer, consumer=consumer):
-            yield from assignments(producer)
-            yield from assignments(consumer)
-        case Forall() | TermGuard() | AppendEdges() | Pack() | Scatter() | Widened():
-            yield from assignments(stmt.body)
+        case Forall(body=body) | TermGuard(body=body) | AppendEdges(body=body):
+            return (body,)
+        case Pack(body=body) | Scatter(body=body) | Widened(body=body):
+            return (body,)
         case Sequence(stmts=stmts):
-            for inner in stmts:
-                yield from assignments(inner)
+            return stmts
+        case Where(producer=producer, consumer=consumer):
+            return producer, consumer
+    return ()
 
 
 def with_children(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:

@@ -10,7 +10,7 @@ from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.loops.nest import ArrayWorkspace, Clear, Where, with_children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import LevelWalk
-from jsparse.compiler.lower.scope import Array, Scope
+from jsparse.compiler.lower.scope import Array, Panel, Scope
 from jsparse.compiler.problem import Dense, Positions
 
 MOST_LANES = 64  # positions that are worked on at a time
@@ -36,7 +36,11 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
     for number in reversed(workspace.axes):
         axis = types[number]
         first: Expr = const(0)
-        if isinstance(axis, Dense):
+        panel = _panel(axis, workspace, scope)
+        extent: Expr
+        if panel is not None:
+            first, extent = panel.start, const(panel.size)
+        elif isinstance(axis, Dense):
             extent = scope.storage.dense_extent(workspace.target, number)
         else:
             extent = _most(axis, workspace.below, scope)
@@ -47,6 +51,12 @@ def _array(workspace: ArrayWorkspace, scope: Scope) -> tuple[list[Stmt], Array]:
         axes.append((number, first, stride))
         stride = mul(stride, extent)
     return prelude, Array(tuple(axes), stride)
+
+
+def _panel(axis: Dense | Positions, workspace: ArrayWorkspace, scope: Scope) -> Panel | None:
+    """The panel of an axis of which the loops around fix the panel, and not the coordinate."""
+    index = workspace.target.indices[axis.dim] if isinstance(axis, Dense) else None
+    return scope.panels.get(index) if isinstance(index, str) and index not in scope.indices else None
 
 
 def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:

@@ -9,7 +9,6 @@ from itertools import groupby
 from operator import itemgetter
 
 from jsparse.compiler.kernel.algebra import add, at_most, block, both, cast, const, less, minimum, mul, sub
-from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.nodes import (
     FILTER_LANES,
     Binary,
@@ -219,7 +218,7 @@ class LevelWalk:
     def full_loop(self, start: Expr, stop: Expr, body: Body) -> Stmt:
         n = self.scope.fresh(self.var)
         inner = body(self.full_entry(n))
-        return in_run(self.scope, self.run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), self.jam))
+        return in_run(self.scope, self.run, start, stop, lambda lo, hi: For(n, lo, hi, inner, copies=self.jam))
 
     def one(self, position: Expr, body: Body, stop: Expr | None = None, plain: bool = False) -> Stmt:
         """The body at one position (or run of positions), if the coordinate is in range, and the bound one."""
@@ -247,7 +246,7 @@ class LevelWalk:
             return in_run(self.scope, self.run, first, stop, lambda lo, hi: self.found_loop(lo, hi, body))
         p = self.scope.fresh("p")
         inner = self.one(p, body, plain=True)
-        return in_run(self.scope, self.run, first, stop, lambda lo, hi: jammed(For(p, lo, hi, inner), self.jam))
+        return in_run(self.scope, self.run, first, stop, lambda lo, hi: For(p, lo, hi, inner, copies=self.jam))
 
     def found_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:
         """The loop over those positions whose coordinates are in the map.

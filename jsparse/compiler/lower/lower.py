@@ -7,7 +7,6 @@ from functools import partial, reduce
 
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.kernel.algebra import add, block, both, cast, const, element, floor_div, less, mul, sub
-from jsparse.compiler.kernel.jam import jammed
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import Binary as Op
 from jsparse.compiler.kernel.nodes import (
@@ -244,7 +243,7 @@ class _Lowerer:
         def body(start: Expr, stop: Expr) -> Stmt:
             n = scope.fresh(loop.var)
             inner, run = self.stmt(loop.body, scope.with_index(loop.var, n)), scope.runs[loop.var] if loop.run else None
-            return in_run(scope, run, start, stop, lambda lo, hi: jammed(For(n, lo, hi, inner), loop.jam))
+            return in_run(scope, run, start, stop, lambda lo, hi: For(n, lo, hi, inner, copies=loop.jam))
 
         size = scope.storage.size(loop.var)
         if loop.unroll:

@@ -30,7 +30,7 @@ from jsparse.compiler.kernel.nodes import (
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels
-from jsparse.compiler.loops.nest import Forall, Pack, Scatter, Where
+from jsparse.compiler.loops.nest import Forall, Pack, children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
@@ -50,25 +50,26 @@ def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], S
     step = block(Let(stop, minimum(add(start, const(domain.size)), size)), inner)
     if loop.parallel is not None:
         assert done is None  # each thread would need cursors of its own
-        number = scope.fresh("panel")
-        return Parallel(number, ceil_div(size, domain.size), block(Let(start, mul(number, const(domain.size))), step))
+        number, first, chunk = scope.fresh("chunk"), scope.fresh("first"), _ceil_to(loop.parallel.grain, domain.size)
+        of_chunk = For(start, first, minimum(add(first, const(chunk)), size), step, domain.size)
+        return Parallel(number, ceil_div(size, chunk), block(Let(first, mul(number, const(chunk))), of_chunk))
     every = For(start, const(0), size, step, domain.size)
     if level is None or done is None:
         return every
     return Borrow(done, Extent(scope.storage.index_array(level.pattern, level.level, "pointers"), 0), every)
 
 
+def _ceil_to(number: int, multiple: int) -> int:
+    """The least multiple that is not below a number."""
+    return -(-number // multiple) * multiple
+
+
 def _level(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None:
     """The sparse level whose entries a panel divides; None if the variable's coordinates are dense."""
-    match stmt:
-        case Forall(domain=LevelIteration(panel=True) as domain) if stmt.var == var:
-            kind = scope.storage.problem.patterns[domain.pattern].levels[domain.level].kind
-            return None if kind.is_full else domain
-        case Forall(body=body) | Pack(body=body) | Scatter(body=body):
-            return _level(body, var, scope)
-        case Where(producer=producer, consumer=consumer):
-            return _level(producer, var, scope) or _level(consumer, var, scope)
-    return None
+    if isinstance(stmt, Forall) and stmt.var == var and isinstance(stmt.domain, LevelIteration) and stmt.domain.panel:
+        kind = scope.storage.problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind
+        return None if kind.is_full else stmt.domain
+    return next((found for found in (_level(inner, var, scope) for inner in children(stmt)) if found is not None), None)
 
 
 def panel_entries(

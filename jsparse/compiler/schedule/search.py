@@ -39,7 +39,7 @@ PANELS = (256, 512)  # coordinates whose rows, of one tile, are copied: 64 or 12
 MOST_PANELS = 64  # panels a float32 sum may be cut into: their sums are added in memory
 PANEL_TILES = 4  # minimum tiles to divide among threads where a reduction is cut into panels
 JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
-JAM_BYTES = 384  # all of these tiles together
+JAM_BYTES = 768  # all of these tiles together; CPUs with fewer registers run fewer iterations at a time
 MOST_COPIES = 8  # iterations at a time
 WRITTEN_ENTRIES = WRITTEN_OUT  # stored entries whose loops are written out
 WRITTEN_BYTES = 64  # a register tile then, so that the tiles of several rows fit the registers
@@ -182,7 +182,7 @@ def _alternatives(
     if saves_in_lanes:
         yield (*steps, Precompute(probe.tail[-1:])), loops
     jammed = _jammed(probe) if not summed else None
-    if jammed is not None and jammed not in outer:
+    if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
         lanes = _lanes(probe, JAM_TILE_BYTES)
         steps, loops = _placed(probe, False, lanes, outer)
         yield (*steps, UnrollAndJam(jammed, _copies(probe, jammed, lanes))), loops

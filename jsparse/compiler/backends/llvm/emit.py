@@ -14,10 +14,11 @@ from llvmlite.ir import values
 
 from jsparse.compiler.backends.llvm.expr import ExprEmitter
 from jsparse.compiler.backends.llvm.filter import append_kept
-from jsparse.compiler.backends.llvm.functions.instructions import has_fast_gathers
+from jsparse.compiler.backends.llvm.functions.instructions import has_fast_gathers, has_many_registers
 from jsparse.compiler.backends.llvm.scopes import Scopes
 from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
 from jsparse.compiler.kernel.filters import is_short, one_by_one, unrolled
+from jsparse.compiler.kernel.jam import with_jams
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.lanes import in_pieces
 from jsparse.compiler.kernel.nodes import (
@@ -44,11 +45,12 @@ __all__ = ["ENTRY", "emit_module"]
 
 ENTRY = "kernel"
 CACHE_LINE = 64
+JAMMED_BYTES = 768  # of sums that stay in registers, where there are 2,048 bytes of these
 
 
 def emit_module(kernel: Kernel) -> ir.Module:
     """The module of a kernel. It is verified later, when LLVM parses it."""
-    kernel = in_pieces(kernel)
+    kernel = in_pieces(with_jams(kernel, JAMMED_BYTES if has_many_registers() else JAMMED_BYTES // 2))
     module = ir.Module(name="jsparse")
     entry = ir.Function(module, ir.FunctionType(I32, [POINTER] * 3), ENTRY)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))

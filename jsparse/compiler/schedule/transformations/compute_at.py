@@ -18,8 +18,8 @@ class ComputeAt(Step):
     """Share the loops down to this one with the next statement, which runs behind this one in each iteration.
 
     It is the `compute_at` of Halide (Ragan-Kelley et al., PLDI 2013). Temporaries that only one iteration needs then
-    take the memory of one iteration. Whether the loops of both statements agree is known when both nests are there:
-    `loops.fusion` joins them.
+    take the memory of one iteration, or, if the loop is the outer one of a split, of one panel. Whether the loops of
+    both statements agree is known when both nests are there: `loops.fusion` joins them.
 
     Attributes:
         loop: the name of the innermost loop that is shared.
@@ -45,10 +45,13 @@ class ComputeAt(Step):
             step = nest.first(keyword)
             if step is not None:
                 return f"'{step}' is about all loops of the statement"
-        shared = nest.loops[: nest.loops.index(self.loop) + 1]
-        split = next((name for name in shared if name in nest.outer or name in nest.fused or name in nest.splits), None)
-        if split is not None:
-            return f"the loop {split} is split or fused"
+        for name in nest.loops[: nest.loops.index(self.loop) + 1]:
+            if name in nest.fused:
+                return f"the loop {name} is fused"
+            if nest.outer.get(name, name) in nest.positions:
+                return f"the loop {name} runs over positions"
+            if nest.vector is not None and nest.outer.get(name) == nest.vector:
+                return f"the loop {name} runs over register tiles"
         if len(nest.problem.statements) == nest.number + 1:
             return "there is no statement behind it"
         return None

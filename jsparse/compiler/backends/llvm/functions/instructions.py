@@ -10,7 +10,7 @@ from functools import cache
 
 from llvmlite import binding as llvm
 
-__all__ = ["has_fast_gathers", "has_fused_multiply_add", "has_rounding"]
+__all__ = ["has_fast_gathers", "has_fused_multiply_add", "has_many_registers", "has_rounding"]
 
 SLOW_GATHERS = ("skylake", "cascadelake", "cooperlake", "cannonlake", "icelake", "tigerlake", "rocketlake")
 """CPUs with AVX-512 on which a gather takes longer than its loads, since Gather Data Sampling was mitigated."""
@@ -33,6 +33,12 @@ def has_fast_gathers() -> bool:
     """Whether vectors of 64 bytes are gathered and packed by instructions that take less time than loads."""
     features, name = llvm.get_host_cpu_features(), llvm.get_host_cpu_name()
     return bool(features.get("avx512f")) and not name.startswith(SLOW_GATHERS)
+
+
+@cache
+def has_many_registers() -> bool:
+    """Whether there are 32 vector registers of 64 bytes, and not 16 of 32 bytes, or 32 of 16."""
+    return bool(llvm.get_host_cpu_features().get("avx512f"))
 
 
 def _has(feature: str) -> bool:

@@ -1,0 +1,112 @@
+"""Multi-head attention on a sparse mask, and biases by relative position."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError
+from jsparse.ops.attention.sparse_attention import sparse_attention
+from jsparse.planning.bare_pattern import pattern_of
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Projection", "multi_head_attention", "relative_bias"]
+
+
+class Projection(NamedTuple):
+    """A kernel, and a bias of its last axes or None: (in, heads, dim) and (heads, dim) for queries, keys and values;
+    (heads, dim, out) and (out,) for the output. Flax's attention layers have parameters of these shapes."""
+
+    kernel: Any
+    bias: Any = None
+
+
+def multi_head_attention(
+    x: Any,
+    context: Any,
+    mask: Any,
+    *,
+    query: Projection,
+    key: Projection,
+    value: Projection,
+    out: Projection,
+    bias: Any = None,
+    dropout_rate: float = 0.0,
+    dropout_key: Any = None,
+) -> jax.Array:
+    """Compute softmax over stored keys of (x Q) (c K)ᵀ / √dim, times c V, for each head, and project the heads.
+
+        >>> rng = np.random.default_rng(0)
+        >>> qkv = [jsparse.nn.Projection(rng.normal(size=(16, 4, 8)) / 4) for _ in range(3)]
+        >>> out = jsparse.nn.Projection(rng.normal(size=(4, 8, 16)) / 4)
+        >>> x, mask = jnp.ones((2, 64, 16)), jsparse.pattern.window(64, 8)
+        >>> jsparse.nn.multi_head_attention(x, x, mask, query=qkv[0], key=qkv[1], value=qkv[2], out=out).shape
+        (2, 64, 16)
+
+    Args:
+        x: what attends, (..., n, in).
+        context: what is attended to, (..., m, context_in); `x` itself for self-attention.
+        mask: a Pattern or a SparseTensor (n, m) or (heads, n, m), static or dynamic (`jsparse.sparse_attention`).
+        query, key, value: projections (in, heads, dim). Keys and values may have fewer heads, if their number divides
+            that of the queries (grouped queries; Ainslie et al., 2023).
+        out: a projection (heads, dim of values, out).
+        bias: biases of the scores, (nse,) or (heads, nse), as `relative_bias` gives them.
+        dropout_rate, dropout_key: dropout of stored weights.
+
+    Returns an array (..., n, out).
+
+    Raises ShapeError for shapes that do not fit.
+    """
+    x, context = jnp.asarray(x), jnp.asarray(context)
+    for name, given, projection in (("x", x, query), ("context", context, key), ("context", context, value)):
+        if given.ndim < 2 or jnp.ndim(projection.kernel) != 3 or given.shape[-1] != projection.kernel.shape[0]:
+            raise ShapeError(
+                f"Expected {name} (..., length, in) and kernels (in, heads, dim) in multi_head_attention, but got "
+                f"{given.shape} and {jnp.shape(projection.kernel)}."
+            )
+    q, k, v = (_heads(given, p) for given, p in ((x, query), (context, key), (context, value)))
+    found = sparse_attention(q, k, v, mask, bias=bias, dropout_rate=dropout_rate, dropout_key=dropout_key)
+    if jnp.ndim(out.kernel) != 3 or found.shape[-3] != out.kernel.shape[0] or found.shape[-1] != out.kernel.shape[1]:
+        raise ShapeError(
+            f"Expected an output kernel (heads, dim, out) in multi_head_attention, for {found.shape[-3]} heads of "
+            f"{found.shape[-1]}, but got {jnp.shape(out.kernel)}."
+        )
+    result = jnp.einsum("...hnd,hdo->...no", found, out.kernel)
+    return result if out.bias is None else result + out.bias
+
+
+def _heads(x: Any, projection: Projection) -> jax.Array:
+    """The queries, keys or values, (..., heads, length, dim)."""
+    found = jnp.einsum("...nf,fhd->...hnd", x, projection.kernel)
+    return found if projection.bias is None else found + projection.bias[:, None]
+
+
+def relative_bias(table: Any, mask: Any) -> jax.Array:
+    """Look up a bias for each stored entry of a mask, by the distance between key and query (Shaw et al., 2018).
+
+        bias[h, p] = table[h, d + clip(j - i, -d, d)]    for the p-th stored entry (i, j)
+
+        >>> mask = jsparse.pattern.window(64, 8)
+        >>> jsparse.nn.relative_bias(jnp.zeros((4, 17)), mask).shape == (4, mask.nse)
+        True
+
+    It is differentiable in the table, and has an element for each head and stored entry, no more.
+
+    Args:
+        table: an array (heads, 2 d + 1); the middle column is for j = i.
+        mask: a Pattern or a SparseTensor (n, m), static or dynamic.
+
+    Returns an array (heads, nse). In the padding of a dynamic mask it has some column of the table.
+
+    Raises ShapeError for another shape of the table or the mask.
+    """
+    table, pattern = jnp.asarray(table), pattern_of(mask)
+    if pattern is None or pattern.ndim != 2:
+        raise ShapeError(f"Expected a mask (n, m) in relative_bias, a Pattern or a SparseTensor, but got {mask!r}.")
+    if table.ndim != 2 or table.shape[1] % 2 == 0:
+        raise ShapeError(f"Expected a table (heads, 2 d + 1) in relative_bias, but got {table.shape}.")
+    most = table.shape[1] // 2
+    rows, columns = SparseTensor(jnp.zeros(pattern.nse, table.dtype), pattern).coords
+    return table[:, jnp.clip(columns - rows, -most, most) + most]

@@ -1,0 +1,44 @@
+"""Linear layers with sparse weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import DTypeError, ShapeError
+from jsparse.ops.einsum import einsum
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["linear"]
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
+    """Compute x W + b for a sparse matrix W.
+
+        >>> W = jsparse.random(jax.random.key(0), (64, 32), density=0.1)
+        >>> jsparse.nn.linear(jnp.ones((8, 64)), W, jnp.zeros(32)).shape
+        (8, 32)
+
+    Args:
+        x: an array (..., in).
+        weight: a SparseTensor (in, out), static or dynamic.
+        bias: an array (out,), or None.
+
+    Returns an array (..., out).
+
+    Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
+    """
+    x = jnp.asarray(x)
+    if not isinstance(weight, SparseTensor):
+        raise DTypeError(f"Expected a SparseTensor as the weight of linear, but got a {type(weight).__name__}.")
+    if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[0]:
+        raise ShapeError(
+            f"Expected x (..., in) and a weight (in, out) in linear, but got x {x.shape} and a weight {weight.shape}."
+        )
+    if bias is not None and jnp.shape(bias) != weight.shape[1:]:
+        raise ShapeError(f"Expected a bias ({weight.shape[1]},) in linear, but got {jnp.shape(bias)}.")
+    rows = x.reshape(-1, x.shape[-1])
+    found = einsum("bi,io->bo", rows, weight, out_format="dense").reshape(*x.shape[:-1], weight.shape[1])
+    return found if bias is None else found + bias

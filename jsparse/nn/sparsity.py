@@ -1,0 +1,72 @@
+"""How sparse weights are, and which: schedules of pruning, and patterns of N entries in each M."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.convert.creation import asarray
+from jsparse.errors import ShapeError
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["gradual_sparsity", "n_of_m"]
+
+
+def gradual_sparsity(step: Any, *, begin: int, end: int, final: float, initial: float = 0.0) -> jax.Array:
+    """The fraction of zeros at a step of gradual pruning, which grows fast first and slowly at the end.
+
+        s(t) = final + (initial - final) (1 - (t - begin) / (end - begin))³    from begin to end
+
+        >>> [float(jsparse.nn.gradual_sparsity(t, begin=0, end=100, final=0.9)) for t in (0, 50, 200)]
+        [0.0, 0.7875, 0.9]
+
+    Zhu and Gupta, "To prune, or not to prune", 2017.
+
+    Args:
+        step: the step, a number or a traced integer.
+        begin, end: the steps between which it grows.
+        final, initial: the fractions at the end and before the beginning, from 0 to 1.
+
+    Raises ValueError for fractions out of range, or an end that is not behind the beginning.
+    """
+    if not (0 <= initial <= 1 and 0 <= final <= 1 and begin < end):
+        raise ValueError(
+            f"Expected fractions from 0 to 1 and begin < end in gradual_sparsity, but got initial={initial}, "
+            f"final={final}, begin={begin}, end={end}."
+        )
+    left = 1 - jnp.clip((step - begin) / (end - begin), 0, 1)
+    return final + (initial - final) * left**3
+
+
+def n_of_m(weight: Any, n: int, m: int, *, axis: int = 0, format: Any = "csr") -> SparseTensor:
+    """Keep the n largest magnitudes of each m consecutive elements of a matrix, the first ones among equal ones.
+
+        >>> W = jsparse.nn.n_of_m(jnp.arange(16.0).reshape(8, 2), 2, 4)
+        >>> W.nse
+        8
+
+    N:M sparsity (Mishra et al., "Accelerating sparse deep neural networks", 2021).
+
+    Args:
+        weight: a concrete array (in, out).
+        n, m: how many are kept, of how many. m divides the axis.
+        axis: the axis along which elements are consecutive; by default that of inputs.
+
+    Returns a static SparseTensor with n / m of the elements.
+
+    Raises ShapeError for other shapes or numbers.
+    """
+    w = jnp.asarray(weight)
+    if w.ndim != 2 or not 0 < n <= m or axis not in (0, 1, -1, -2) or w.shape[axis] % m:
+        raise ShapeError(
+            f"Expected a matrix whose axis {axis} is a multiple of m, and 0 < n <= m, in n_of_m, but got {w.shape}, "
+            f"n={n} and m={m}."
+        )
+    groups = jnp.moveaxis(w, axis, -1).reshape(-1, m)
+    kept = jnp.argsort(jnp.argsort(-jnp.abs(groups), axis=1, stable=True), axis=1) < n
+    mask = jnp.moveaxis(kept.reshape(jnp.moveaxis(w, axis, -1).shape), -1, axis)
+    marked = asarray(mask, format=format)
+    rows, columns = marked.coords
+    return SparseTensor(w[rows, columns], marked.pattern)

@@ -1,0 +1,183 @@
+"""Sparse attention layers, and a transformer block, for NNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from jsparse.errors import ShapeError
+from jsparse.formats import Pattern
+from jsparse.nn.attention import Projection, multi_head_attention, relative_bias
+from jsparse.nnx.param import SparseIndex
+from jsparse.planning.bare_pattern import pattern_of
+
+__all__ = ["SparseAttention", "TransformerBlock"]
+
+Initializer = Callable[..., jax.Array]
+KERNEL, ZEROS = nnx.initializers.lecun_normal(), nnx.initializers.zeros_init()
+
+
+class SparseAttention(nnx.Module):
+    """Multi-head attention in which each query sees the keys that a pattern stores.
+
+        >>> from flax import nnx
+        >>> mask = jsparse.pattern.window(128, 16) | jsparse.pattern.global_(128, 1)
+        >>> layer = jsparse.nnx.SparseAttention(mask, 8, 64, max_distance=16, rngs=nnx.Rngs(0))
+        >>> layer(jnp.ones((2, 128, 64))).shape
+        (2, 128, 64)
+
+    It is self-attention; `layer(x, context)` is cross-attention, with a mask (length of x, length of the context).
+
+    Args:
+        mask: a Pattern or SparseTensor (n, m) or (heads, n, m). A call may pass another one, static or dynamic.
+        num_heads: the number of heads of queries.
+        in_features: the features of x.
+        qkv_features: of all heads together; by default in_features.
+        out_features: of the result; by default in_features.
+        num_kv_heads: the number of heads of keys and values, which divides that of queries; by default the same.
+        in_kv_features: the features of the context; by default in_features.
+        max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
+        dropout_rate: of stored weights, in training. The stream "dropout" of `rngs` gives the keys.
+        use_bias: whether projections have biases.
+        dtype: of the computation; by default that of x and the parameters.
+        param_dtype: of the parameters.
+        kernel_init, bias_init: initializers of the projections.
+        rngs: streams of random numbers; "params" and, for dropout, "dropout" are used.
+
+    Raises ShapeError for numbers that do not divide.
+    """
+
+    def __init__(
+        self,
+        mask: Any,
+        num_heads: int,
+        in_features: int,
+        qkv_features: int | None = None,
+        out_features: int | None = None,
+        *,
+        num_kv_heads: int | None = None,
+        in_kv_features: int | None = None,
+        max_distance: int | None = None,
+        dropout_rate: float = 0.0,
+        use_bias: bool = True,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        kernel_init: Initializer = KERNEL,
+        bias_init: Initializer = ZEROS,
+        rngs: nnx.Rngs,
+    ) -> None:
+        width, kv_heads = qkv_features or in_features, num_kv_heads or num_heads
+        if width % num_heads or num_heads % kv_heads:
+            raise ShapeError(
+                f"Expected qkv_features to be a multiple of num_heads, and that of num_kv_heads, in SparseAttention, "
+                f"but got {width}, {num_heads} and {kv_heads}."
+            )
+        dim, source, out = width // num_heads, in_kv_features or in_features, out_features or in_features
+
+        def projection(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> nnx.Dict:
+            kernel = kernel_init(rngs.params(), (prod(inputs), prod(outputs)), param_dtype)
+            kernel = kernel.reshape(*inputs, *outputs)
+            found = {"kernel": nnx.Param(kernel)}
+            if use_bias:
+                found["bias"] = nnx.Param(bias_init(rngs.params(), outputs, param_dtype))
+            return nnx.Dict(found)
+
+        pattern = pattern_of(mask)
+        if pattern is None:
+            raise ShapeError(
+                f"Expected a Pattern or a SparseTensor as the mask of SparseAttention, but got {type(mask).__name__}."
+            )
+        self.mask: Any = pattern if isinstance(pattern, Pattern) else SparseIndex(pattern)
+        self.query = projection((in_features,), (num_heads, dim))
+        self.key = projection((source,), (kv_heads, dim))
+        self.value = projection((source,), (kv_heads, dim))
+        self.out = projection((num_heads, dim), (out,))
+        table = None if max_distance is None else jnp.zeros((num_heads, 2 * max_distance + 1), param_dtype)
+        self.relative = nnx.data(None if table is None else nnx.Param(table))
+        self.dropout_rate, self.dtype, self.deterministic = dropout_rate, dtype, False
+        self.rngs = nnx.data(rngs.dropout.fork() if dropout_rate else None)
+
+    def __call__(
+        self, x: Any, context: Any = None, *, mask: Any = None, deterministic: bool | None = None
+    ) -> jax.Array:
+        """Attend from x (..., n, in_features) to the context (..., m, in_kv_features), by default x itself.
+
+        Without dropout if `deterministic`, or after `layer.eval()`.
+        """
+        if mask is None:
+            mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()
+        dtype = self.dtype
+
+        def cast(x: Any) -> Any:
+            return jnp.asarray(x) if dtype is None else jnp.asarray(x, dtype)
+
+        def projection(held: nnx.Dict) -> Projection:
+            return Projection(cast(held["kernel"][...]), cast(held["bias"][...]) if "bias" in held else None)
+
+        dropped = self.dropout_rate and not (self.deterministic if deterministic is None else deterministic)
+        return multi_head_attention(
+            cast(x),
+            cast(x if context is None else context),
+            mask,
+            query=projection(self.query),
+            key=projection(self.key),
+            value=projection(self.value),
+            out=projection(self.out),
+            bias=None if self.relative is None else relative_bias(cast(self.relative[...]), mask),
+            dropout_rate=self.dropout_rate if dropped else 0.0,
+            dropout_key=self.rngs() if dropped and self.rngs is not None else None,
+        )
+
+
+class TransformerBlock(nnx.Module):
+    """A pre-norm transformer block with sparse self-attention: x + attention(norm(x)), then x + mlp(norm(x)).
+
+        >>> from flax import nnx
+        >>> block = jsparse.nnx.TransformerBlock(jsparse.pattern.causal(64, before=8), 4, 32, rngs=nnx.Rngs(0))
+        >>> block(jnp.ones((2, 64, 32))).shape
+        (2, 64, 32)
+
+    Xiong et al., "On layer normalization in the transformer architecture", ICML 2020.
+
+    Args:
+        mask: as in `SparseAttention`.
+        num_heads: the number of heads.
+        features: of x and of the result.
+        mlp_features: of the hidden layer, whose function is gelu; by default four times `features`.
+        dropout_rate: of attention's weights, and of what both parts add.
+        rngs: streams of random numbers.
+        **attention: further arguments of `SparseAttention`.
+    """
+
+    def __init__(
+        self,
+        mask: Any,
+        num_heads: int,
+        features: int,
+        *,
+        mlp_features: int | None = None,
+        dropout_rate: float = 0.0,
+        rngs: nnx.Rngs,
+        **attention: Any,
+    ) -> None:
+        dtypes = {name: attention[name] for name in ("dtype", "param_dtype") if name in attention}
+        hidden = 4 * features if mlp_features is None else mlp_features
+        self.attention_norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
+        self.attention = SparseAttention(mask, num_heads, features, dropout_rate=dropout_rate, rngs=rngs, **attention)
+        self.mlp_norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
+        self.up = nnx.Linear(features, hidden, rngs=rngs, **dtypes)
+        self.down = nnx.Linear(hidden, features, rngs=rngs, **dtypes)
+        self.dropout = nnx.Dropout(dropout_rate, rngs=rngs)
+
+    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+        """Compute the block of x (..., length, features)."""
+        attended = self.attention(self.attention_norm(x), mask=mask, deterministic=deterministic)
+        x = x + self.dropout(attended, deterministic=deterministic)
+        hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))
+        result: jax.Array = x + self.dropout(self.down(hidden), deterministic=deterministic)
+        return result

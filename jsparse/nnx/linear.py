@@ -1,0 +1,132 @@
+"""Linear layers with sparse kernels for NNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from jsparse.errors import DTypeError, ShapeError
+from jsparse.nn.linear import linear
+from jsparse.nnx.param import SparseParam
+from jsparse.ops.building.random import random
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["SparseLinear"]
+
+Initializer = Callable[..., jax.Array]
+
+
+class SparseLinear(nnx.Module):
+    """x W + b, where W stores some of its entries: at random places, or those of a tensor that is given.
+
+        >>> from flax import nnx
+        >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, rngs=nnx.Rngs(0))
+        >>> layer(jnp.ones((8, 64))).shape
+        (8, 32)
+
+    The values are an `nnx.Param` (see `SparseParam`), so gradients and optimizers work on stored entries alone. With
+    `dynamic=True` the pattern may change at a constant number of entries, by `rewire`, and nothing is compiled again.
+
+    Args:
+        in_features, out_features: the sizes of x and of the result.
+        density: the fraction of entries that are stored.
+        dynamic: whether the pattern is data, so that it may change.
+        use_bias: whether there is a bias.
+        dtype: of the computation; by default that of x and the parameters.
+        param_dtype: of the parameters.
+        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance
+            1 / (density · in_features), as LeCun's for the inputs that an output has.
+        bias_init: an initializer of the bias; by default zeros.
+        rngs: streams of random numbers; "params" is used.
+
+    Raises ShapeError for a density out of range.
+    """
+
+    kernel: SparseParam
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        density: float,
+        dynamic: bool = False,
+        use_bias: bool = True,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        kernel_init: Initializer | None = None,
+        bias_init: Initializer = nnx.initializers.zeros_init(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        if not 0 < density <= 1:
+            raise ShapeError(f"Expected a density above 0, and at most 1, in SparseLinear, but got {density}.")
+        init = _scaled(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
+        weight = random(
+            rngs.params(), (in_features, out_features), density=density, dtype=param_dtype, format="csc", sampler=init
+        )
+        bias = bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None
+        self._set(weight.dynamic() if dynamic else weight, bias, dtype)
+
+    @classmethod
+    def of(cls, kernel: SparseTensor, bias: Any = None, *, dtype: Any = None) -> SparseLinear:
+        """The layer with a given kernel (in, out), such as a pruned one, and bias.
+
+            >>> from flax import nnx
+            >>> dense = nnx.Linear(64, 32, rngs=nnx.Rngs(0))
+            >>> kernel = jsparse.asarray(dense.kernel[...], format="csc").prune(keep=200)
+            >>> jsparse.nnx.SparseLinear.of(kernel, dense.bias[...]).kernel.tensor.nse
+            200
+
+        Raises DTypeError if the kernel is no SparseTensor, ShapeError if it is no matrix.
+        """
+        if not isinstance(kernel, SparseTensor):
+            raise DTypeError(
+                f"Expected a SparseTensor as the kernel of SparseLinear.of, but got {type(kernel).__name__}."
+            )
+        if kernel.ndim != 2:
+            raise ShapeError(f"Expected a kernel (in, out) in SparseLinear.of, but got {kernel.shape}.")
+        layer = cls(*kernel.shape, density=1 / max(*kernel.shape, 1), use_bias=False, rngs=nnx.Rngs(0))
+        layer._set(kernel, bias, dtype)
+        return layer
+
+    def _set(self, kernel: SparseTensor, bias: Any, dtype: Any) -> None:
+        self.in_features, self.out_features = kernel.shape
+        self.dtype = dtype
+        self.kernel = SparseParam(kernel)
+        self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
+
+    def __call__(self, x: Any) -> jax.Array:
+        """Compute x W + b of x (..., in_features)."""
+        kernel, bias = self.kernel.tensor, None if self.bias is None else self.bias[...]
+        if self.dtype is not None:
+            x, kernel = jnp.asarray(x, self.dtype), kernel.astype(self.dtype)
+            bias = None if bias is None else bias.astype(self.dtype)
+        return linear(x, kernel, bias)
+
+    def rewire(self, scores: Any, count: int) -> None:
+        """Drop the `count` smallest entries, and store 0 at as many places of largest score: a step of RigL.
+
+            >>> from flax import nnx
+            >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, dynamic=True, rngs=nnx.Rngs(0))
+            >>> layer.rewire(jnp.ones((64, 32)), 20)
+
+        Evci et al., "Rigging the lottery: making all tickets winners", ICML 2020. Their scores are magnitudes of the
+        gradient in the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`.
+
+        Args:
+            scores: an array (in_features, out_features), or a SparseTensor on candidates.
+            count: a Python integer.
+
+        Raises PatternError if the pattern is static (`dynamic=True` makes one that is not).
+        """
+        kernel = self.kernel.tensor
+        self.kernel.replace(kernel.prune(keep=kernel.nse - count).regrow(scores, count))
+
+
+def _scaled(inputs: float) -> Initializer:
+    """Normal numbers with variance 1 / inputs."""
+    return lambda key, shape, dtype: jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))
