@@ -14,7 +14,8 @@ from jsparse.primitives.spec import problem_of
 # Terms in capital letters are sparse operands.
 EINSUMS = (
     "IJ,j->i", "IJ,i->j", "IJ,jk->ik", "IJ,ik->jk", "ki,IJ->kj", "IJ,i,j->", "IJ->j", "ik,jk,IJ->ij", "IJ,JK->ik",
-    "IJK,jr,kr->ir", "IJK,ir,kr->jr", "IJK,k->ij", "IJ,JK,KI->", "IJKL,jr,kr,lr->ir",
+    "IJK,kl,ilr->jr", "IJK,kl,jr->ilr", "IJK,jr,kr->ir", "IJK,ir,kr->jr", "IJK,k->ij", "IJ,JK,KI->",
+    "IJKL,jr,kr,lr->ir",
 )  # fmt: skip
 SIZES = (1, 2, 9, 40, 150, 600)
 MOST = 1e6  # elements of an operand

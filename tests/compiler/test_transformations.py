@@ -18,17 +18,21 @@ A, X = sparse(40, 30), dense(30, 16)
 T = sparse(12, 10, 8, format="csf")
 BLOCKED = "(i, j, k) -> (i : dense, j : compressed, k : dense)"
 
+FULL = "(i, j) -> (i : dense, j : dense)"
 PRODUCT = ("ij,jk->ik", A, X)
+LAYER = ("ij,jc,cf->if", A, dense(30, 5), dense(5, 16))
 TRIANGLES = ("ij,ik,jk->", *(sparse(30, 30, seed=n) for n in (1, 2, 3)))
 EXAMPLES = {
     "reorder": (PRODUCT, "reorder i k j"),
     "split": (PRODUCT, "split k 8"),
     "split-a-level": (PRODUCT, "split j 16"),
     "pos": (PRODUCT, "pos j\nsplit j 4"),
+    "pos-and-a-full-level": (("ij,ij,j->i", A, sparse(40, 30, format=FULL), dense(30)), "pos j\nsplit j 4"),
     "fuse": (("ij,abj->abi", A, dense(3, 4, 30)), "reorder a b i j\nfuse a b"),
     "vectorize": (PRODUCT, "reorder i k j\nsplit k 8\nvectorize k"),
     "vectorize-positions": (("ij,j->i", A, dense(30)), "promote\nvectorize j 8"),
     "precompute": (("ij,ik->ik", A, dense(40, 16)), "precompute j"),
+    "precompute-dense": (LAYER, "reorder i f j c\nprecompute c"),
     "promote": (PRODUCT, "reorder i k j\npromote"),
     "promote-reduced-lanes": (("ik,jk,ij->i", dense(40, 16), dense(30, 16), A), "split k 8\nvectorize k\npromote"),
     "cache_read": (
@@ -92,6 +96,7 @@ REFUSED = {
     "split j 4": (("ij,j->i", sparse(40, 30, format="coo"), dense(30)), "single coordinates"),
     "pos k": (PRODUCT, "no pattern is walked at k"),
     "pos i": (PRODUCT, "the level of i has no segments"),
+    "pos j": (("ij,ij->i", A, sparse(40, 30, seed=2)), "several patterns meet at j"),
     "split j 4\npos j": (PRODUCT, "split by coordinates already"),
     "fuse i j": (PRODUCT, "index of a sparse pattern"),
     "fuse k l": (("ij,jkl,kl->i", A, dense(30, 3, 4), dense(3, 4)), "k is summed"),
@@ -107,8 +112,11 @@ REFUSED = {
     "promote\nvectorize j 8\nprefetch j 4": (("ij,j->i", A, dense(30)), "works on several positions of j"),
     "promote\nsplit k 8": (PRODUCT, "has made a workspace"),
     "precompute j": (PRODUCT, "every factor depends on j"),
-    "precompute k": (("ij,ik->ik", A, dense(40, 16)), "k is no index of a sparse pattern that is summed"),
-    "precompute i": (("ij,ik->ik", A, dense(40, 16)), "i is no index of a sparse pattern that is summed"),
+    "precompute k": (("ij,ik->ik", A, dense(40, 16)), "k is no index that is summed in one loop"),
+    "precompute i": (("ij,ik->ik", A, dense(40, 16)), "i is no index that is summed in one loop"),
+    "reorder i f j c\nprecompute j c": (LAYER, "one is an index of a sparse pattern, and the other is dense"),
+    "reorder i f c j\nprecompute c": (LAYER, "B.j, c. depends on j, whose loop stands inside of c"),
+    "precompute c": (("ij,jc,cf->if", A, dense(30, 0), dense(0, 16)), "c has no coordinates"),
     "promote\npromote": (PRODUCT, "in registers already"),
     "cache_read B i": (PRODUCT, "no loop over panels"),
     "split j 8\ncache_read B j0": (PRODUCT, "nothing runs in lanes"),

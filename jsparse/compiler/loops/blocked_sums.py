@@ -69,8 +69,11 @@ def blocked_sums(stmt: Stmt, problem: Problem, short: Collection[tuple[int, int]
 class _Blocking:
     def __init__(self, problem: Problem, short: Collection[tuple[int, int]]) -> None:
         self.problem, self.short = problem, short
+        self.panels: dict[tuple[int, int], int] = {}  # the positions in a panel of a level, in the loops around
 
     def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Forall) and isinstance(stmt.domain, PositionPanels):
+            self.panels[stmt.domain.pattern, stmt.domain.level] = stmt.domain.size
         if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
             inner = replace(stmt, producer=self.stmt(stmt.producer), consumer=self.stmt(stmt.consumer))
             sums = stmt.workspace.dtype == "float32" and stmt.workspace.monoid.add == "+"
@@ -153,6 +156,8 @@ class _Blocking:
             case LevelIteration(pattern=pattern, level=level):
                 if self.problem.patterns[pattern].is_single(level):
                     return 1
+                if domain.by_position and (pattern, level) in self.panels:
+                    return self.panels[pattern, level]
                 return BLOCK if (pattern, level) in self.short else size
         return size
 

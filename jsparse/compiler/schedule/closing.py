@@ -8,7 +8,7 @@ from dataclasses import replace
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.machine import REGISTER_BYTES
+from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.prefetching import prefetching
 from jsparse.compiler.schedule.row_split import may_be_heavy
@@ -40,7 +40,8 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
         nest = _with(nest, [Promote()])
     nest = _with(nest, (ScatterSegment(f"P{n}.{level}") for n, level in walked.scattered))
     nest = _with(nest, (Specialize("segments", f"P{n}.{level}") for n, level in short_levels(nest.problem, patterns)))
-    if alone and nest.scatters and not nest.panel and scatters_many(nest.problem, patterns):
+    scattered = nest.scatters and not nest.panel and scatters_many(nest.problem, patterns)
+    if alone and (scattered or nest.position_panel):
         nest = _with(nest, [Widen()])
     if alone:
         nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
@@ -91,7 +92,7 @@ def _wide(nest: Summary) -> int:
     """The lanes of wide tiles, for runs with few threads: as many as fit the registers; 0 if that is `lanes`."""
     if not nest.tiles_outermost:
         return 0
-    most = REGISTER_BYTES // nest.itemsize
+    most = (REGISTER_BYTES if nest.copies == 1 else JAM_TILE_BYTES) // nest.itemsize
     return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 

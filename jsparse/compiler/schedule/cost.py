@@ -198,7 +198,7 @@ class Prices:
         work = _work(nest, entries) + _gathers(nest, entries, self.gathered(nest))
         visited = _visited(nest, walked.iterations)
         serial = sharing(nest) is None
-        target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries)
+        target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries) + _panel_sums(nest, entries)
         moves = self.permuted(nest) + self.transposed(nest)
         running = work + visited + target
         return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
@@ -224,7 +224,7 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
     inner, outer = nest.inner_lanes if nest.saves_in_lanes else (0, 0)
     if nest.sums_tail_first:
         work = leaf + (entries[len(nest.head) - 1] if nest.head else 1.0) * dense
-    elif nest.summed:
+    elif nest.sums_entries_first:
         above = entries[-1 - len(nest.summed)] if len(entries) > len(nest.summed) else 1.0
         if nest.sums_in_lanes:
             work = (leaf * max(inner, 1) + above * (outer + 1)) * dense
@@ -234,6 +234,8 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         work = leaf * (inner + outer) * dense
     else:
         work = leaf * dense
+    if nest.summed and not nest.sums_entries_first:  # sums over dense indices are multiplied by the other factors
+        work += leaf * extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
     work *= WRITTEN if nest.unrolled else JAMMED if nest.shares_rows else 1.0
     return work / (LANES if nest.vector is not None else 1.0) * _chain(nest)
 
@@ -293,6 +295,15 @@ def _scattered(nest: Summary, entries: Sequence[float]) -> float:
     columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
     row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
     return 2 * leaf * extent(problem, nest.free_dense_vars) * row
+
+
+def _panel_sums(nest: Summary, entries: Sequence[float]) -> float:
+    """The cost of the sums of panels of positions, which are added to the target in memory."""
+    if not nest.position_panel:
+        return 0.0
+    written = extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
+    tiles = written / max(nest.lanes * nest.copies, 1)
+    return entries[-1] / nest.position_panel * (2 * MEMORY * written / LANES + SEGMENT * tiles)
 
 
 def _target_traffic(nest: Summary, patterns: tuple[Stored, ...], entries: Sequence[float]) -> float:

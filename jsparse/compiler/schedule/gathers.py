@@ -86,6 +86,7 @@ class GatheredRows(NamedTuple):
         line = line_cost(nest, self.columns, self.item, self.rows * self.beside)
         if self.turns != 1:
             segment = leaf / max(entries[len(nest.head) - 1], 1.0) if nest.head else leaf
+            segment = min(segment, nest.position_panel or segment)
             line += (self.turns - 1) * line_cost(nest, self.columns, self.item, self.block, segment)
         lines = bound * line
         again = line_cost(nest, self.columns, self.item, self.block)

@@ -6,6 +6,7 @@ JAX compares the programs of a job's processes as text, so all processes have to
 __all__ = [
     "CACHED_BYTES",
     "ENTRY_BYTES",
+    "JAM_TILE_BYTES",
     "LARGEST_COPY",
     "LARGEST_TILE",
     "LAST_CACHE_BYTES",
@@ -19,6 +20,7 @@ __all__ = [
 
 LINE_BYTES = 64  # a cache line
 REGISTER_BYTES = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers
+JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
 LARGEST_TILE = 1024  # the most bytes of a tile that a schedule may ask for; beyond, registers are spilled
 LARGEST_COPY = 1 << 18  # the most bytes of a copied panel: it lies on the stack
 WRITTEN_OUT = 256  # stored entries whose loops may be written out: LLVM takes about a millisecond for each

@@ -35,7 +35,7 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     """
     if nest.problem.is_assembly or not nest.order:
         return None
-    loop = nest.summed[-1] if nest.summed else _innermost(nest)
+    loop = nest.summed[-1] if nest.sums_entries_first else _innermost(nest)
     step = Vectorize(loop, POSITION_LANES)
     if step.check(nest) is not None:
         return None

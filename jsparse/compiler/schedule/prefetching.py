@@ -59,7 +59,7 @@ def prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Prefetch]
     if not rows:
         yield from (Prefetch(loop, SEGMENTS_AHEAD) for loop in _locating_segments(nest, patterns))
         return
-    if nest.summed and nest.sums_in_lanes:
+    if nest.sums_entries_first and nest.sums_in_lanes:
         yield Prefetch(nest.summed[-1], distance(rows))
         return
     for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):

@@ -12,13 +12,14 @@ from math import prod
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
-from jsparse.compiler.schedule.gathers import stored_beside
+from jsparse.compiler.schedule.gathers import extent, stored_beside
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
-from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT
+from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES, WRITTEN_OUT
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import OF_VECTOR, UNDIVIDED, Summary, Transformation
-from jsparse.compiler.schedule.sums_first import summed_first
+from jsparse.compiler.schedule.sums_first import dense_first, summed_first
 from jsparse.compiler.schedule.transformations.cache_read import CacheRead
+from jsparse.compiler.schedule.transformations.pos import Pos
 from jsparse.compiler.schedule.transformations.precompute import Precompute
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.transformations.specialize import Specialize
@@ -35,10 +36,10 @@ __all__ = ["candidates", "default_lanes", "owns_tiles"]
 LANES = 8  # an index of at least this size fills a vector
 SHARED_TILES = 16  # minimum tiles of the target to divide among threads
 SHARED_LANES = 16  # but none narrower than a cache line of float32
+POSITIONS = 64  # stored entries of a panel: the rows that two factors have for these fit the second-level cache
 PANELS = (256, 512)  # coordinates whose rows, of one tile, are copied: 64 or 128 KiB on the stack
 MOST_PANELS = 64  # panels a float32 sum may be cut into: their sums are added in memory
 PANEL_TILES = 4  # minimum tiles to divide among threads where a reduction is cut into panels
-JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
 JAM_BYTES = 768  # all of these tiles together; CPUs with fewer registers run fewer iterations at a time
 MOST_COPIES = 8  # iterations at a time
 WRITTEN_ENTRIES = WRITTEN_OUT  # stored entries whose loops are written out
@@ -139,6 +140,8 @@ def _extended(start: Summary, steps: Steps) -> Summary | None:
         if isinstance(step, Split) and step.loop in start.splits:
             continue
         if step.check(found) is not None:
+            if isinstance(step, Precompute):  # the sums stay where they are
+                continue
             return None
         found = found.then(step)
     return found
@@ -175,17 +178,23 @@ def _alternatives(
     """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes, and the
     names of the loops after these steps of the canonical nest."""
     summed = summed_first(probe)
+    of_dense = tuple(map(Precompute, filter(None, [() if summed else dense_first(probe)])))
     saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
     lanes = default_lanes(probe, str(probe.vector)) if outer and probe.vector else _lanes(probe, REGISTER_BYTES)
     steps, loops = _placed(probe, bool(summed) and summed == probe.tail, lanes, outer)
-    yield (*steps, Precompute(summed)) if summed else steps, loops
+    first = (Precompute(summed),) if summed else of_dense
+    yield (*steps, *first), loops
     if saves_in_lanes:
         yield (*steps, Precompute(probe.tail[-1:])), loops
     jammed = _jammed(probe) if not summed else None
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
         lanes = _lanes(probe, JAM_TILE_BYTES)
         steps, loops = _placed(probe, False, lanes, outer)
-        yield (*steps, UnrollAndJam(jammed, _copies(probe, jammed, lanes))), loops
+        jam = UnrollAndJam(jammed, _copies(probe, jammed, lanes))
+        yield (*steps, *of_dense, jam), loops
+        if not outer and _can_panel_positions(probe, patterns):
+            steps, loops = _in_position_panels(probe, lanes)
+            yield (*steps, jam), loops
     if outer:
         return
     if not summed and _can_panel(probe) and _has_segments(probe, patterns):
@@ -245,8 +254,6 @@ def _jammed(probe: Summary) -> IndexVar | None:
     problem = probe.problem
     if probe.vector not in probe.free_vars or not probe.is_product or probe.summed:
         return None
-    if owns_tiles(probe):  # jamming makes tiles narrower, and every tile reads again all rows that are not shared
-        return None
     entries = any(v not in probe.single for v in probe.tail)  # this loop is the same only for dense indices around it
     if not (entries if probe.free_dense_vars and entries else probe.contracted and not entries):
         return None
@@ -289,6 +296,41 @@ def _in_panels(probe: Summary, size: int) -> tuple[Steps, Names]:
         CacheRead(gathered.tensor, panels),
     )
     return steps, loops
+
+
+def _in_position_panels(probe: Summary, lanes: int) -> tuple[Steps, Names]:
+    """The reduction over stored entries in panels of positions, around all loops over dense indices of the target.
+
+    These loops read the rows that a panel selects again and again, and a near cache has them all.
+    """
+    vector, reduced = probe.vector, probe.tail[0]
+    assert vector is not None
+    panels, tiles = outer_name(probe.problem, reduced), outer_name(probe.problem, vector)
+    inner = (*probe.free_dense_vars, vector, *probe.tail)
+    steps = (
+        Reorder((*probe.batch, *probe.head, *inner)),
+        Pos(reduced),
+        Split(reduced, POSITIONS),
+        Reorder((*probe.batch, *probe.head, panels, *inner)),
+        Split(vector, lanes),
+        Vectorize(vector),
+    )
+    return steps, (*probe.batch, *probe.head, panels, *probe.free_dense_vars, tiles, *probe.tail)
+
+
+def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
+    """Whether a reduction's segments may be divided into panels and are long enough, and whether sums of panels can be
+    added up in memory without loss."""
+    if probe.scatters or probe.contracted or not probe.head or not probe.tail or not probe.free_dense_vars:
+        return False
+    wide = 8 * extent(probe.problem, probe.problem.target.variables())
+    if probe.problem.type_of[probe.problem.target.tensor].positions is not None or wide > LAST_CACHE_BYTES:
+        return False
+    walked = probe.walked(probe.tail[0])
+    if Pos(probe.tail[0]).check(probe) is not None or walked is None or not (walked.level or walked.above):
+        return False
+    entries = max((pattern.nse for pattern in patterns), default=0)
+    return entries > 2 * POSITIONS * extent(probe.problem, probe.head)
 
 
 def _written_out(probe: Summary) -> tuple[Steps, Names]:

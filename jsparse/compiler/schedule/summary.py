@@ -31,7 +31,7 @@ OF_PROBLEM = (
 OF_VECTOR = (*OF_PROBLEM, "vector", "scalar", "free_dense_vars", "contracted", "moved_dense")
 OF_ORDER = (
     *OF_VECTOR, "walk", "tail", "head", "scatters", "inner_lanes", "saves_in_lanes", "gathered", "single", "entry_vars",
-    "fused", "positions",
+    "fused",
 )  # fmt: skip
 # What depends on the dtypes and on the storage orders of the problem.
 OF_STORAGE = ("itemsize", "moved_dense", "single", "entry_vars", "chain", "reduces_innermost", "shape")
@@ -227,10 +227,11 @@ class Summary:
     def walked(self, var: IndexVar) -> Walked | None:
         """The level that the loop over a variable walks; None if it runs over every coordinate."""
         if self.concordant:
-            found = (n for n in self.statement.patterns if var in self.problem.level_variables[n])
-            return next(
-                (self._walked(n, walked_as(self.problem.level_variables[n], self.walk), var) for n in found), None
-            )
+            names = self.problem.level_variables
+            met = (n for n in self.statement.patterns if var in names[n])
+            found = [self._walked(n, walked_as(names[n], self.walk), var) for n in met]
+            # A full level is located where there is another.
+            return min(found, key=lambda x: x.level is not None and x.level.kind.is_full, default=None)
         for _, loop in self.chain:
             domain = loop.domain
             if loop.var == var and not loop.is_lookup:
@@ -370,6 +371,11 @@ class Summary:
         return bool(self.summed) and self.summed == self.tail and not self.sums_in_lanes
 
     @lazy
+    def sums_entries_first(self) -> bool:
+        """Whether a sum over stored entries is computed first; else, if any, one over dense indices."""
+        return bool(self.summed) and self.summed[0] in self.walk
+
+    @lazy
     def sums_in_lanes(self) -> bool:
         """Whether factors that depend on the loops summed first run in lanes."""
         names = set(self.summed)
@@ -488,6 +494,11 @@ class Summary:
             return False
         own = self.entry_vars if step.loop in self.walk else {step.loop}
         return any(self.vector in names and own.isdisjoint(names) for names in self.factor_vars)
+
+    @lazy
+    def position_panel(self) -> int:
+        """The entries of a reduction in one panel of positions; 0 if there are none."""
+        return next((self.splits[v] for v in self.tail if v in self.positions and v in self.splits), 0)
 
     @property
     def passes_saved(self) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["summed_first"]
+__all__ = ["dense_first", "summed_first"]
 
 
 def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
@@ -21,3 +23,13 @@ def summed_first(nest: Summary) -> tuple[IndexVar, ...]:
             break
         chosen = nest.tail[start:]
     return chosen
+
+
+def dense_first(nest: Summary) -> tuple[IndexVar, ...]:
+    """The reductions over dense indices that some factor lacks: summing these first saves its product in each step."""
+    if not nest.sums_first or nest.vector not in nest.free_vars or not nest.contracted:
+        return ()
+    names = set(nest.contracted)
+    lacking = sum(names.isdisjoint(own) for own in nest.factor_vars)
+    sizes = [nest.problem.size[v] or 0 for v in nest.contracted]
+    return nest.contracted if 0 < lacking < len(nest.factors) and 0 not in sizes and prod(sizes) > 1 else ()

@@ -11,6 +11,7 @@ from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import Step, no_loop
+from jsparse.notation.assignment import IndexVar
 
 __all__ = ["Pos"]
 
@@ -45,11 +46,11 @@ class Pos(Step):
             return f"the loop over {self.loop} is split by coordinates already"
         if nest.problem.is_assembly:
             return "the loops of an assembly stay loops over coordinates"
-        meeting = [n for n in nest.statement.patterns if self.loop in nest.problem.level_variables[n]]
         walked = nest.walked(self.loop)
-        if walked is None or len(meeting) != 1:
-            met = "no pattern is walked" if walked is None else "several patterns meet"
-            return f"{met} at {self.loop}, so its coordinates are not the positions of one"
+        if walked is None:
+            return f"no pattern is walked at {self.loop}, so its coordinates are not the positions of one"
+        if any(n != walked.pattern and not _is_full(nest, n, self.loop) for n in nest.statement.patterns):
+            return f"several patterns meet at {self.loop}, so its coordinates are not the positions of one"
         if nest.problem.level_variables[walked.pattern].count(self.loop) > 1:
             return f"{self.loop} is repeated in P{walked.pattern}"
         if walked.level is not None and not (walked.level.kind.has_pointers and walked.level.unique):
@@ -64,3 +65,9 @@ class Pos(Step):
             return replace(loop, domain=replace(loop.domain, by_position=True))
 
         return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, marked))
+
+
+def _is_full(nest: Summary, pattern: int, var: IndexVar) -> bool:
+    """Whether a pattern has every coordinate of a variable, or lacks the variable."""
+    levels = zip(nest.problem.level_variables[pattern], nest.problem.patterns[pattern].levels, strict=True)
+    return all(level.kind.is_full for name, level in levels if name == var)

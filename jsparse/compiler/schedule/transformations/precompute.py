@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 from jsparse.compiler.loops.chain import chain, groups, nested
-from jsparse.compiler.loops.domain import Lanes, Tiles
+from jsparse.compiler.loops.domain import Lanes, LevelIteration, Tiles
 from jsparse.compiler.loops.nest import Assign, Forall, LoopNest, Stmt, Where, Workspace
 from jsparse.compiler.scalar import Apply, product_of
 from jsparse.compiler.schedule.summary import Summary
@@ -23,11 +23,13 @@ __all__ = ["Precompute"]
 class Precompute(Step):
     """Compute the sum over some loops first, of the factors that depend on them: Σ (a·b) = (Σ a)·b if b lacks them.
 
-    The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of these factors runs in lanes. It
-    is marked when something is added to it, since the sum of no products contributes nothing even if b is infinite.
+    The sum is held in the workspace `sub` (Kjolstad et al., 2019), in lanes if one of these factors runs in lanes. A
+    sum over stored entries is marked when something is added to it, since the sum of no products contributes nothing
+    even if b is infinite.
 
     Attributes:
-        loops: the names of the loops, neighbours in the nest.
+        loops: the names of the loops, neighbours in the nest: all of them over stored entries, or all over dense
+            indices.
     """
 
     loops: tuple[str, ...]
@@ -59,8 +61,12 @@ class Precompute(Step):
     def _factors_reason(self, nest: Summary) -> str | None:
         names = set(self.loops)
         for name in self.loops:
-            if name in nest.free_vars or name not in nest.walk or name in nest.splits:
-                return f"{name} is no index of a sparse pattern that is summed in one loop"
+            if name in nest.free_vars or name in nest.splits or name not in (*nest.walk, *nest.contracted):
+                return f"{name} is no index that is summed in one loop"
+            if (name in nest.walk) != (self.loops[0] in nest.walk):
+                return f"of {self.loops[0]} and {name}, one is an index of a sparse pattern, and the other is dense"
+            if name not in nest.walk and nest.problem.size[name] == 0:
+                return f"{name} has no coordinates, and a sum of nothing is not multiplied"
         inner = [f for f in nest.factors if names & set(f.variables())]
         if len(inner) == len(nest.factors):
             return f"every factor depends on {' '.join(self.loops)}, so there is nothing to gain"
@@ -96,7 +102,7 @@ class Precompute(Step):
         inner = tuple(f for f in factors if not set(self.loops).isdisjoint(f.variables()))
         outer = tuple(f for f in factors if set(self.loops).isdisjoint(f.variables()))
         lanes = leaf if isinstance(leaf, Forall) and any(leaf.var in f.variables() for f in inner) else None
-        sub = _workspace(nest, loops, lanes)
+        sub = _workspace(nest, loops, lanes, any(isinstance(loop.domain, LevelIteration) for loop in summed))
         one = Semiring(statement.add, multiply).one(problem.type_of[statement.target.tensor].dtype)
         produce = _assign(nest, sub.access(), product_of(multiply, inner, one))
         consume = _assign(nest, statement.target, product_of(multiply, (sub.access(), *outer)))
@@ -108,15 +114,15 @@ class Precompute(Step):
         return with_loops(nest, nested(before, where))
 
 
-def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None) -> Workspace:
-    """The workspace of the sum, in lanes where the loop over these is given."""
+def _workspace(nest: LoopNest, loops: list[Forall], lanes: Forall | None, checked: bool) -> Workspace:
+    """The workspace of the sum, in lanes where the loop over these is given. `checked`: it may have no terms."""
     problem, statement = nest.problem, nest.statement
     dtype, monoid = problem.accumulator_of(statement), problem.monoid_of(statement)
     if lanes is None:
-        return Workspace("sub", dtype, monoid, checked=True)
+        return Workspace("sub", dtype, monoid, checked=checked)
     assert isinstance(lanes.domain, Lanes)
     tiles = next(x.domain for x in loops if x.var == lanes.var and isinstance(x.domain, Tiles))
-    return Workspace("sub", dtype, monoid, lanes.var, tiles.lanes, True)
+    return Workspace("sub", dtype, monoid, lanes.var, tiles.lanes, checked)
 
 
 def _assign(nest: LoopNest, target: Access, value: object) -> Stmt:
