@@ -1,8 +1,21 @@
 """Layers as pure functions of arrays and sparse tensors. `jsparse.nnx` has them as modules of Flax."""
 
+from jsparse.nn.aggregation import aggregate as aggregate
 from jsparse.nn.attention import Projection as Projection
 from jsparse.nn.attention import multi_head_attention as multi_head_attention
 from jsparse.nn.attention import relative_bias as relative_bias
+from jsparse.nn.convolutions import basis_kernel as basis_kernel
+from jsparse.nn.convolutions import edge_conv as edge_conv
+from jsparse.nn.convolutions import gcn_conv as gcn_conv
+from jsparse.nn.convolutions import gin_conv as gin_conv
+from jsparse.nn.convolutions import rgcn_conv as rgcn_conv
+from jsparse.nn.convolutions import sage_conv as sage_conv
+from jsparse.nn.graph_attention import gat_conv as gat_conv
+from jsparse.nn.graph_attention import gatv2_conv as gatv2_conv
+from jsparse.nn.graph_attention import transformer_conv as transformer_conv
+from jsparse.nn.graph_attention.gat import EdgeAttention as EdgeAttention
 from jsparse.nn.linear import linear as linear
+from jsparse.nn.pooling import attention_pool as attention_pool
+from jsparse.nn.pooling import pool as pool
 from jsparse.nn.sparsity import gradual_sparsity as gradual_sparsity
 from jsparse.nn.sparsity import n_of_m as n_of_m

@@ -19,7 +19,7 @@ def gradual_sparsity(step: Any, *, begin: int, end: int, final: float, initial: 
 
         s(t) = final + (initial - final) (1 - (t - begin) / (end - begin))³    from begin to end
 
-        >>> [float(jsparse.nn.gradual_sparsity(t, begin=0, end=100, final=0.9)) for t in (0, 50, 200)]
+        >>> [round(float(jsparse.nn.gradual_sparsity(t, begin=0, end=100, final=0.9)), 4) for t in (0, 50, 200)]
         [0.0, 0.7875, 0.9]
 
     Zhu and Gupta, "To prune, or not to prune", 2017.

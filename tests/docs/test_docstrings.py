@@ -1,6 +1,5 @@
 """Every public name of jsparse has examples in its docstring, and they run."""
 
-import doctest
 import inspect
 import re
 import warnings
@@ -15,13 +14,13 @@ import numpy as np
 import optax
 import pytest
 import scipy.sparse
+from docs.examples import PARSER, failures
 
 import jsparse
 from jsparse.adapters.accelerate_jax_sparse.register import accelerated
 from jsparse.base.memo import Owned
 
 CLASSES = [jsparse.SparseTensor, jsparse.Pattern, jsparse.Format]
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 
 
 def documented():
@@ -39,7 +38,6 @@ def documented():
 
 
 DOCUMENTED = documented()
-PARSER = doctest.DocTestParser()
 
 
 def matrix(key, shape=(1000, 800)):
@@ -93,13 +91,6 @@ def loss(params, A, X):
     return ((A * params["W"]) @ X + params["bias"]).sum()
 
 
-class Checker(doctest.OutputChecker):
-    """Compares the output of an example only where the docstring shows one."""
-
-    def check_output(self, want, got, optionflags):
-        return not want or super().check_output(want, got, optionflags)
-
-
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -108,11 +99,8 @@ def test_examples_run(name, tmp_path, monkeypatch):
     assert PARSER.get_examples(text), f"the docstring of {name} has no example"
     if "from flax import" in text:
         pytest.importorskip("flax.nnx")
-    report = []
-    test = PARSER.get_doctest(text, dict(scope()), name, None, 0)
     with accelerated() if name == "accelerate_jax_sparse" else nullcontext():  # which undoes it
-        result = doctest.DocTestRunner(Checker(), verbose=False, optionflags=FLAGS).run(test, out=report.append)
-    assert not result.failed, "".join(report)
+        assert not failures(text, dict(scope()), name)
 
 
 RAISES = re.compile(r"[Rr]aise|[Ss]ee `|by the rules of")

@@ -1,0 +1,87 @@
+"""Reductions of messages over the neighbours of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.graph.graphs import Graph, is_pattern, one_of
+from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph
+
+__all__ = ["REDUCTIONS", "aggregate", "reduced"]
+
+REDUCTIONS = ("sum", "mean", "max", "min", "std")
+SMALLEST = 1e-5  # a variance below is one of equal messages
+
+
+def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum") -> jax.Array:
+    """Reduce the messages A[i, j] · x[j] that reach each node i.
+
+        >>> P = jsparse.random(jax.random.key(0), (6, 6), density=0.5).pattern
+        >>> jsparse.nn.aggregate(P, jnp.ones((6, 4)), ("mean", "max", "std")).shape
+        (6, 3, 4)
+
+    Several reductions at a time are those of Corso et al., "Principal neighbourhood aggregation for graph nets", 2020.
+
+    Args:
+        graph: a SparseTensor, or a pattern, whose weights are one; (targets, sources).
+        x: features (sources, features), or a pair whose first part they are.
+        reductions: one or several of "sum", "mean", "max", "min" and "std", over the stored entries of a row. The
+            derivative of a maximum is divided among equal messages.
+
+    Returns an array (targets, features) for one name, and (targets, number of names, features) for several. It is 0
+    where a node has no neighbours.
+
+    Raises ShapeError for other names and shapes, DTypeError for a dense graph.
+    """
+    if isinstance(x, tuple | list):
+        graph, source, _ = operands(graph, x, "aggregate")
+    else:
+        source = jnp.asarray(x)
+        targets = jnp.zeros((graph.shape[0], 0)) if graph.ndim == 2 else source
+        graph, source, _ = operands(graph, (source, targets), "aggregate")
+    if isinstance(reductions, str):
+        return reduced(graph, source, reductions)
+    return jnp.stack([reduced(graph, source, name) for name in reductions], axis=1)
+
+
+def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
+    """One reduction of the messages, (targets, features)."""
+    one_of(reduction, REDUCTIONS, "a reduction of messages")
+    match reduction:
+        case "sum":
+            return _sums(graph, x)
+        case "mean":
+            return _sums(graph, x) * _inverse_counts(graph, x.dtype)
+        case "max":
+            return _greatest(graph, x)
+        case "min":
+            return -_greatest(graph, -x)
+    scale = _inverse_counts(graph, x.dtype)
+    mean = _sums(graph, x) * scale
+    squares = _sums(graph if is_pattern(graph) else graph * graph, x * x)  # type: ignore[operator]
+    variance = squares * scale - mean**2
+    spread = variance > SMALLEST
+    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0)
+
+
+def counts(graph: Graph) -> jax.Array:
+    """The number of neighbours of each target, int32 (targets,)."""
+    return dense_sums("ij->i", pattern_of_graph(graph))
+
+
+def _sums(graph: Graph, x: jax.Array) -> jax.Array:
+    return dense_sums("ij,jf->if", graph, x)
+
+
+def _inverse_counts(graph: Graph, dtype: Any) -> jax.Array:
+    return (1 / jnp.maximum(counts(graph), 1)).astype(dtype)[:, None]
+
+
+def _greatest(graph: Graph, x: jax.Array) -> jax.Array:
+    """Maxima of messages, and 0 where there are none."""
+    found = dense_sums("ij,jf->if", graph, x, semiring="max_times")
+    return jnp.where(counts(graph)[:, None] > 0, found, 0)

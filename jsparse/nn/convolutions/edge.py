@@ -1,0 +1,51 @@
+"""Edge convolutions: a network of both ends of each edge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.graph.graphs import Graph, of_ones, one_of
+from jsparse.nn.aggregation import counts
+from jsparse.nn.operands import Features, operands, pattern_of_graph
+from jsparse.ops.indexing.points import coords
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["edge_conv"]
+
+
+def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], *, reduction: str = "max") -> jax.Array:
+    """Reduce mlp([x[i], x[j] - x[i]]) over the neighbours j of each node i.
+
+        >>> points = jax.random.normal(jax.random.key(0), (20, 3))
+        >>> P = jsparse.graph.knn_graph(points, 4).pattern
+        >>> jsparse.nn.edge_conv(P, points, jnp.tanh).shape
+        (20, 6)
+
+    Wang et al., "Dynamic graph CNN for learning on point clouds", 2019. Since the function may be any, it is called
+    with an array of all edges, (nse, 2 · features): this layer takes memory for each entry and feature.
+
+    Args:
+        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
+        x: features (nodes, features), or a pair (sources, features), (targets, features).
+        mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out).
+        reduction: "max", "mean" or "sum".
+
+    Returns an array (targets, out), 0 for nodes without neighbours.
+
+    Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
+    """
+    graph, source, target = operands(graph, x, "edge_conv")
+    one_of(reduction, ("max", "mean", "sum"), "the reduction of edge_conv")
+    pattern = pattern_of_graph(graph)
+    rows, columns = coords(of_ones(pattern))
+    own = target.at[rows].get(mode="clip")
+    messages = mlp(jnp.concatenate([own, source.at[columns].get(mode="clip") - own], axis=1))
+    found = SparseTensor(messages.reshape(-1), pattern.extended([messages.shape[1]]))
+    number = counts(pattern)[:, None]
+    if reduction == "max":
+        return jnp.where(number > 0, found.max(1, stored=True), 0)
+    sums = found.sum(1)
+    return sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)

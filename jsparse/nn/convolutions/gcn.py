@@ -1,0 +1,72 @@
+"""The graph convolution of Kipf and Welling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.graph.degrees import degree
+from jsparse.graph.graphs import Graph
+from jsparse.nn.operands import check_kernel, dense_sums, operands
+from jsparse.ops.fuse import fuse
+
+__all__ = ["gcn_conv"]
+
+
+def gcn_conv(
+    graph: Graph, x: Any, kernel: Any, bias: Any = None, *, self_loops: bool = True, normalize: bool = True
+) -> jax.Array:
+    """Compute D^-1/2 (A + I) D^-1/2 x W + b, with the degrees D of A + I.
+
+        >>> A = jsparse.random(jax.random.key(0), (6, 6), density=0.5)
+        >>> jsparse.nn.gcn_conv(A, jnp.ones((6, 4)), jnp.ones((4, 2)), jnp.zeros(2)).shape
+        (6, 2)
+
+    Kipf and Welling, "Semi-supervised classification with graph convolutional networks", 2017. A + I is not built: with
+    s = D^-1/2 each row is s[i] (Σ A[i, j] s[j] x[j] + s[i] x[i]). The sums are over the narrower one of x and x W.
+
+    Args:
+        graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. It is differentiable in its weights.
+        x: features (nodes, in).
+        kernel: (in, out).
+        bias: (out,), or None.
+        self_loops: whether I is added. An existing self-loop adds to it.
+        normalize: whether there are the factors D^-1/2, which are 0 for a degree of 0.
+
+    Returns an array (nodes, out).
+
+    Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
+    """
+    graph, x, _ = operands(graph, x, "gcn_conv", square=True)
+    kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
+    scale = _scale(graph, self_loops) if normalize else None
+    narrow = kernel.shape[0] <= kernel.shape[1]
+    propagated = _propagated(self_loops)
+    return propagated(graph, x, scale, kernel, bias) if narrow else propagated(graph, x @ kernel, scale, None, bias)
+
+
+def _scale(graph: Graph, self_loops: bool) -> jax.Array:
+    """D^-1/2, and 0 for 0, (nodes, 1) in float32 or wider."""
+    degrees = degree(graph)
+    degrees = degrees.astype(jnp.promote_types(degrees.dtype, jnp.float32)) + (1 if self_loops else 0)
+    empty = degrees == 0
+    return jnp.where(empty, 0, jax.lax.rsqrt(jnp.where(empty, 1, degrees)))[:, None]
+
+
+@cache
+def _propagated(self_loops: bool) -> Callable[..., jax.Array]:
+    @fuse
+    def propagated(graph: Any, x: jax.Array, scale: Any, kernel: Any, bias: Any) -> jax.Array:
+        dtype = x.dtype
+        x = x if scale is None else (x * scale).astype(dtype)
+        found = dense_sums("ij,jf->if", graph, x)
+        found = found + x if self_loops else found
+        found = found if scale is None else (found * scale).astype(found.dtype)
+        found = found if kernel is None else found @ kernel
+        return found if bias is None else found + bias
+
+    return propagated

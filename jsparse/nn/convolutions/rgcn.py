@@ -1,0 +1,99 @@
+"""Relational graph convolutions: a kernel for each kind of edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.graph.graphs import is_pattern
+from jsparse.nn.operands import Features, check_kernel, dense_sums, sides
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.operands import as_tensor
+
+__all__ = ["basis_kernel", "rgcn_conv"]
+
+
+def rgcn_conv(
+    graph: Any, x: Features, kernel: Any, root: Any = None, bias: Any = None, *, normalize: bool = True
+) -> jax.Array:
+    """Compute Σ over relations r and neighbours j of A[r, i, j] x[j] W[r], plus x[i] R + b.
+
+        >>> A = jsparse.random(jax.random.key(0), (3, 6, 6), density=0.2)
+        >>> jsparse.nn.rgcn_conv(A, jnp.ones((6, 4)), jnp.ones((3, 4, 2)), jnp.ones((4, 2))).shape
+        (6, 2)
+
+    Schlichtkrull et al., "Modeling relational data with graph convolutional networks", 2018. It is one einsum,
+    `rij,jc,rcf->if`: no array has an element for each entry and feature.
+
+    Args:
+        graph: a SparseTensor or a pattern (relations, targets, sources), static or dynamic.
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        kernel: (relations, in, out), such as `basis_kernel` gives; for block-diagonal kernels (relations, blocks,
+            in / blocks, out / blocks).
+        root: (target_in, out), or None.
+        bias: (out,), or None.
+        normalize: whether the weights of each row and relation are divided by their sum: a mean over neighbours.
+
+    Returns an array (targets, out).
+
+    Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
+    """
+    source, target = sides(x, "rgcn_conv")
+    graph = graph if is_pattern(graph) else as_tensor(graph, "nn.rgcn_conv")
+    kernel = jnp.asarray(kernel)
+    _check(graph, source, target, kernel)
+    if normalize:
+        graph = _means(graph, source.dtype)
+    if kernel.ndim == 3:
+        found = dense_sums("rij,jc,rcf->if", graph, source, kernel)
+    else:
+        blocks = source.reshape(source.shape[0], *kernel.shape[1:3])
+        found = dense_sums("rij,jbc,rbcf->ibf", graph, blocks, kernel)
+        found = found.reshape(found.shape[0], -1)
+    found = found if root is None else found + target @ check_kernel(root, target.shape[1], 2, "rgcn_conv", "root")
+    return found if bias is None else found + bias
+
+
+def basis_kernel(coefficients: Any, bases: Any) -> jax.Array:
+    """The kernels of relations as combinations of few bases: W[r] = Σ over b of c[r, b] B[b].
+
+        >>> jsparse.nn.basis_kernel(jnp.ones((5, 2)), jnp.ones((2, 4, 3))).shape
+        (5, 4, 3)
+
+    Args:
+        coefficients: (relations, bases).
+        bases: (bases, in, out).
+
+    Returns an array (relations, in, out). Raises ShapeError for shapes that do not fit.
+    """
+    coefficients, bases = jnp.asarray(coefficients), jnp.asarray(bases)
+    if coefficients.ndim != 2 or bases.ndim != 3 or coefficients.shape[1] != bases.shape[0]:
+        raise ShapeError(
+            f"Expected coefficients (relations, bases) and bases (bases, in, out) in basis_kernel, but got "
+            f"{shortened(coefficients.shape)} and {shortened(bases.shape)}."
+        )
+    return jnp.einsum("rb,bcf->rcf", coefficients, bases)
+
+
+def _means(graph: Any, dtype: Any) -> Any:
+    """The graph whose rows add up to 1 for each relation, if they have entries."""
+    sums = dense_sums("rij->ri", graph)
+    sums = sums.astype(jnp.promote_types(sums.dtype, jnp.float32))
+    inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
+    return einsum("rij,ri->rij", graph, inverse.astype(dtype))
+
+
+def _check(graph: Any, source: jax.Array, target: jax.Array, kernel: jax.Array) -> None:
+    blocks = kernel.shape[1] if kernel.ndim == 4 else 1
+    inputs = kernel.shape[-2] * blocks if kernel.ndim in (3, 4) else -1
+    nodes = (*target.shape[:1], *source.shape[:1])
+    if source.ndim != 2 or target.ndim != 2 or graph.shape != (*kernel.shape[:1], *nodes) or inputs != source.shape[1]:
+        raise ShapeError(
+            f"Expected a graph (relations, targets, sources), features (sources, in) and (targets, target_in), and "
+            f"kernels (relations, in, out) or (relations, blocks, in / blocks, out / blocks) in rgcn_conv, but got "
+            f"{shortened(graph.shape)}, {shortened(source.shape)}, {shortened(target.shape)} and "
+            f"{shortened(kernel.shape)}."
+        )

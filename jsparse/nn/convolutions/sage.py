@@ -1,0 +1,71 @@
+"""GraphSAGE: a node's own features beside a reduction of its neighbours'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError
+from jsparse.graph.graphs import Graph, one_of
+from jsparse.nn.aggregation import reduced
+from jsparse.nn.operands import Features, check_kernel, operands
+
+__all__ = ["SAGE_REDUCTIONS", "sage_conv"]
+
+SAGE_REDUCTIONS = ("mean", "sum", "max", "pool")
+
+
+def sage_conv(
+    graph: Graph,
+    x: Features,
+    kernel: Any,
+    root: Any = None,
+    bias: Any = None,
+    *,
+    reduction: str = "mean",
+    pool: tuple[Any, Any] | None = None,
+    normalize: bool = False,
+) -> jax.Array:
+    """Compute (reduction over neighbours j of A[i, j] x[j]) W + x[i] R + b.
+
+        >>> A = jsparse.random(jax.random.key(0), (6, 6), density=0.5)
+        >>> jsparse.nn.sage_conv(A.pattern, jnp.ones((6, 4)), jnp.ones((4, 2)), jnp.ones((4, 2))).shape
+        (6, 2)
+
+    Hamilton et al., "Inductive representation learning on large graphs", 2017.
+
+    Args:
+        graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        kernel: (in, out), or (pooled, out) for "pool".
+        root: (target_in, out), or None.
+        bias: (out,), or None.
+        reduction: "mean", "sum" or "max"; "pool" for maxima of relu(x P + p).
+        pool: for "pool" the kernel P (in, pooled) and the bias p (pooled,).
+        normalize: whether results are divided by their Euclidean norms.
+
+    Returns an array (targets, out). Nodes without neighbours have their own part only.
+
+    Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
+    """
+    graph, source, target = operands(graph, x, "sage_conv")
+    one_of(reduction, SAGE_REDUCTIONS, "the reduction of sage_conv")
+    if reduction == "pool":
+        if pool is None:
+            raise ShapeError("Expected pool=, a kernel (in, pooled) and a bias (pooled,), for the reduction 'pool'.")
+        into = check_kernel(pool[0], source.shape[1], 2, "sage_conv", "pool kernel")
+        source = jax.nn.relu(source @ into + pool[1])
+    kernel = check_kernel(kernel, source.shape[1], 2, "sage_conv")
+    linear = reduction in ("mean", "sum")
+    if linear and kernel.shape[0] > kernel.shape[1]:
+        found = reduced(graph, source @ kernel, reduction)
+    else:
+        found = reduced(graph, source, reduction if linear else "max") @ kernel
+    found = found if root is None else found + target @ check_kernel(root, target.shape[1], 2, "sage_conv", "root")
+    found = found if bias is None else found + bias
+    if not normalize:
+        return found
+    squares = (found * found).sum(1, keepdims=True)
+    return found * jnp.where(squares == 0, 0, jax.lax.rsqrt(jnp.where(squares == 0, 1, squares)))

@@ -1,0 +1,135 @@
+"""Graph convolutions as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from jsparse.nn.convolutions import basis_kernel, edge_conv, gcn_conv, gin_conv, rgcn_conv, sage_conv
+from jsparse.nn.definitions.parameters import Arrays, Parameter, bias_of, chosen, pair
+
+__all__ = ["GCN", "GIN", "RGCN", "SAGE", "Edge"]
+
+
+@dataclass(frozen=True, slots=True)
+class GCN:
+    """`gcn_conv`."""
+
+    inputs: int
+    out: int
+    use_bias: bool = True
+    self_loops: bool = True
+    normalize: bool = True
+
+    def parameters(self) -> dict[str, Parameter]:
+        return chosen(kernel=Parameter((self.inputs, self.out)), bias=bias_of(self.out, self.use_bias))
+
+    def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        return gcn_conv(graph, x, p["kernel"], p.get("bias"), self_loops=self.self_loops, normalize=self.normalize)
+
+
+@dataclass(frozen=True, slots=True)
+class SAGE:
+    """`sage_conv`."""
+
+    inputs: int | tuple[int, int]
+    out: int
+    reduction: str = "mean"
+    pooled: int | None = None
+    use_root: bool = True
+    use_bias: bool = True
+    normalize: bool = False
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, target = pair(self.inputs)
+        pooled = source if self.pooled is None else self.pooled
+        is_pool = self.reduction == "pool"
+        return chosen(
+            pool_kernel=Parameter((source, pooled)) if is_pool else None,
+            pool_bias=bias_of(pooled, is_pool),
+            kernel=Parameter((pooled if is_pool else source, self.out)),
+            root=Parameter((target, self.out)) if self.use_root else None,
+            bias=bias_of(self.out, self.use_bias),
+        )
+
+    def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        pool = (p["pool_kernel"], p["pool_bias"]) if self.reduction == "pool" else None
+        rest: dict[str, Any] = {"reduction": self.reduction, "pool": pool, "normalize": self.normalize}
+        return sage_conv(graph, x, p["kernel"], p.get("root"), p.get("bias"), **rest)
+
+
+@dataclass(frozen=True, slots=True)
+class GIN:
+    """`gin_conv` with two linear layers, and relu between them."""
+
+    inputs: int
+    hidden: int
+    out: int
+    eps: float = 0.0
+    train_eps: bool = False
+
+    def parameters(self) -> dict[str, Parameter]:
+        return chosen(
+            up=Parameter((self.inputs, self.hidden)),
+            up_bias=bias_of(self.hidden, True),
+            down=Parameter((self.hidden, self.out)),
+            down_bias=bias_of(self.out, True),
+            eps=Parameter((), float(self.eps)) if self.train_eps else None,
+        )
+
+    def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        return gin_conv(graph, x, lambda x: _mlp(p, x), p.get("eps", self.eps))
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`edge_conv` with two linear layers, and relu between them."""
+
+    inputs: int
+    hidden: int
+    out: int
+    reduction: str = "max"
+
+    def parameters(self) -> dict[str, Parameter]:
+        return GIN(2 * self.inputs, self.hidden, self.out).parameters()
+
+    def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        return edge_conv(graph, x, lambda both: _mlp(p, both), reduction=self.reduction)
+
+
+def _mlp(p: Arrays, x: jax.Array) -> jax.Array:
+    found: jax.Array = jax.nn.relu(x @ p["up"] + p["up_bias"]) @ p["down"] + p["down_bias"]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RGCN:
+    """`rgcn_conv` with a kernel for each relation, with bases, or with diagonal blocks."""
+
+    inputs: int | tuple[int, int]
+    out: int
+    relations: int
+    bases: int | None = None
+    blocks: int | None = None
+    use_root: bool = True
+    use_bias: bool = True
+    normalize: bool = True
+
+    def parameters(self) -> dict[str, Parameter]:
+        source, target = pair(self.inputs)
+        kernel = Parameter((self.relations, source, self.out), batch=1)
+        coefficients = None
+        if self.bases is not None:
+            kernel = Parameter((self.bases, source, self.out), batch=1)
+            coefficients = Parameter((self.relations, self.bases), "attention")
+        elif self.blocks is not None:
+            shape = (self.relations, self.blocks, source // self.blocks, self.out // self.blocks)
+            kernel = Parameter(shape, batch=2)
+        root = Parameter((target, self.out)) if self.use_root else None
+        return chosen(kernel=kernel, coefficients=coefficients, root=root, bias=bias_of(self.out, self.use_bias))
+
+    def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
+        kernel = p["kernel"] if self.bases is None else basis_kernel(p["coefficients"], p["kernel"])
+        return rgcn_conv(graph, x, kernel, p.get("root"), p.get("bias"), normalize=self.normalize)

@@ -1,0 +1,97 @@
+"""Parameters of graph layers: their shapes, and their first values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError
+
+__all__ = ["Arrays", "Definition", "Initializers", "Parameter", "bias_of", "call_options", "chosen", "pair"]
+
+Initializer = Callable[..., jax.Array]
+Arrays = Mapping[str, Any]
+
+
+def _constant(value: float) -> Initializer:
+    return lambda _, shape, dtype: jnp.full(shape, value, dtype)
+
+
+@dataclass(frozen=True)
+class Initializers:
+    """The initializers of kernels, of vectors of attention, and of biases."""
+
+    kernel: Initializer = field(default_factory=jax.nn.initializers.lecun_normal)
+    attention: Initializer = field(default_factory=jax.nn.initializers.glorot_uniform)
+    bias: Initializer = jax.nn.initializers.zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a layer.
+
+    Attributes:
+        shape: its shape.
+        kind: "kernel", "attention" or "bias", or a number that it begins with.
+        batch: the leading axes over kernels that are independent of each other.
+    """
+
+    shape: tuple[int, ...]
+    kind: str | float = "kernel"
+    batch: int = 0
+
+    def initialized(self, key: Any, given: Initializers, dtype: Any) -> jax.Array:
+        """Its first value. A kernel is a matrix for its initializer, whatever its axes of results are."""
+        if isinstance(self.kind, float):
+            return _constant(self.kind)(key, self.shape, dtype)
+        if self.kind != "kernel":
+            return (given.bias if self.kind == "bias" else given.attention)(key, self.shape, dtype)
+        each, (inputs, *outputs) = prod(self.shape[: self.batch]), self.shape[self.batch :]
+        keys = jax.random.split(key, each) if self.batch else [key]
+        found = [given.kernel(one, (inputs, prod(outputs)), dtype) for one in keys]
+        return jnp.stack(found).reshape(self.shape)
+
+
+class Definition(Protocol):
+    """A layer: a frozen value with sizes and options."""
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Its parameters, by name."""
+
+    @property
+    def apply(self) -> Callable[..., jax.Array]:
+        """The layer as a function of its parameters by name, a graph, features, and options of a call."""
+
+
+def call_options(definition: Definition, edge_features: Any, dropout_key: Any) -> dict[str, Any]:
+    """The options of a call. Raises ShapeError for features of edges in a layer that takes none."""
+    options: dict[str, Any] = {} if dropout_key is None else {"dropout_key": dropout_key}
+    if edge_features is None:
+        return options
+    if getattr(definition, "edge_inputs", None) is None:
+        name = type(definition).__name__
+        raise ShapeError(
+            f"Expected no edge_features in a {name} layer that is made without them. Layers of graph attention take "
+            "them, if they are made with edge_features=, the number of features."
+        )
+    return options | {"edge_features": edge_features}
+
+
+def pair(features: int | tuple[int, int]) -> tuple[int, int]:
+    """The numbers of features of sources and of targets."""
+    return features if isinstance(features, tuple) else (features, features)
+
+
+def chosen(**parameters: Parameter | None) -> dict[str, Parameter]:
+    """The parameters that a layer has."""
+    return {name: parameter for name, parameter in parameters.items() if parameter is not None}
+
+
+def bias_of(out: int, use: bool) -> Parameter | None:
+    """A bias, if it is used."""
+    return Parameter((out,), "bias") if use else None

@@ -1,0 +1,93 @@
+"""What layers of graph attention have in common: self-loops, features of edges, dropout, heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.base.memo import remembered
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Pattern
+from jsparse.graph.graphs import Graph, of_ones
+from jsparse.graph.loops import add_self_loops
+from jsparse.nn.operands import pattern_of_graph
+from jsparse.ops.indexing.points import coords
+from jsparse.ops.patterns.bands import window
+from jsparse.ops.surgery.restrict import restrict
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["attended_edges", "joined", "kept_weights"]
+
+
+def attended_edges(
+    graph: Graph, edge_features: Any, self_loops: bool, layer: str
+) -> tuple[Pattern | DynamicPattern, SparseTensor | None]:
+    """The pattern of the edges that are attended to, and their features on that pattern, extended by an axis.
+
+    Added self-loops, and those that exist, have the mean of the features of the other edges that end at the node.
+
+    Args:
+        edge_features: (nse, features) in the order of the graph's stored entries, a SparseTensor on the graph's pattern
+            extended by an axis, or None.
+
+    Raises ShapeError for features of another number of edges.
+    """
+    pattern = pattern_of_graph(graph)
+    whole = _with_loops(pattern) if self_loops else pattern
+    if edge_features is None:
+        return whole, None
+    given = edge_features.values if isinstance(edge_features, SparseTensor) else jnp.asarray(edge_features)
+    if given.size % max(pattern.nse, 1) or (given.ndim == 2 and given.shape[0] != pattern.nse) or given.ndim > 2:
+        raise ShapeError(
+            f"Expected features of edges ({pattern.nse}, features) in {layer}, in the order of the graph's stored "
+            f"entries, but got {shortened(given.shape)}."
+        )
+    features = given.reshape(pattern.nse, -1)
+    found = SparseTensor(features.reshape(-1), pattern.extended([features.shape[1]]))
+    return whole, _with_means(found, features, pattern, whole) if self_loops else found
+
+
+def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
+    return _joint(pattern) if isinstance(pattern, Pattern) else add_self_loops(pattern).pattern
+
+
+@remembered(maxsize=64)
+def _joint(pattern: Pattern) -> Pattern:
+    """A static pattern with self-loops, found before the program runs."""
+    found: Pattern = pattern | window(pattern.shape[0], 0)
+    return found
+
+
+def _with_means(
+    found: SparseTensor, features: jax.Array, pattern: Pattern | DynamicPattern, whole: Pattern | DynamicPattern
+) -> SparseTensor:
+    """The features on the pattern with self-loops, which have means."""
+    nodes, width = pattern.shape[0], features.shape[1]
+    rows, columns = coords(of_ones(pattern))
+    target = jnp.where(rows == columns, nodes, rows)  # out of range: neither counted nor added
+    sums = jax.ops.segment_sum(features, target, nodes)
+    number = jax.ops.segment_sum(jnp.ones(len(target), features.dtype), target, nodes)
+    means = sums / jnp.maximum(number, 1)[:, None]
+    spread = restrict(found, whole.extended([width]))
+    rows, columns = coords(of_ones(whole))
+    own = means.at[rows].get(mode="clip")
+    joint = jnp.where((rows == columns)[:, None], own, spread.values.reshape(-1, width))
+    return SparseTensor(joint.reshape(-1), whole.extended([width]))
+
+
+def kept_weights(shape: tuple[int, ...], rate: float, key: Any, layer: str) -> jax.Array | None:
+    """Factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0. Raises ValueError without a key."""
+    if not rate:
+        return None
+    if key is None:
+        raise ValueError(f"Expected dropout_key= in {layer}, a key of jax.random, since dropout_rate is not 0.")
+    return jax.random.bernoulli(key, 1 - rate, shape) / jnp.float32(1 - rate)
+
+
+def joined(found: jax.Array, concat: bool, bias: Any) -> jax.Array:
+    """Heads side by side, (targets, heads · dim), or their mean, (targets, dim); with a bias."""
+    found = found.reshape(found.shape[0], -1) if concat else found.mean(1)
+    return found if bias is None else found + bias

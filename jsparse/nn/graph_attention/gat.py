@@ -1,0 +1,110 @@
+"""Graph attention networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.graph.graphs import Graph
+from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights
+from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.ops.einsum import einsum
+from jsparse.ops.elementwise.functions import leaky_relu
+from jsparse.ops.fuse import fuse
+from jsparse.ops.reductions.softmax import softmax
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["EdgeAttention", "gat_conv"]
+
+
+class EdgeAttention(NamedTuple):
+    """Features of edges (nse, edge_in), their kernel (edge_in, heads, dim), and their attention (heads, dim)."""
+
+    features: Any
+    kernel: Any
+    attention: Any
+
+
+def gat_conv(
+    graph: Graph,
+    x: Features,
+    kernel: Any,
+    attention_source: Any,
+    attention_target: Any,
+    bias: Any = None,
+    *,
+    kernel_target: Any = None,
+    edges: EdgeAttention | None = None,
+    concat: bool = True,
+    negative_slope: float = 0.2,
+    self_loops: bool = True,
+    dropout_rate: float = 0.0,
+    dropout_key: Any = None,
+) -> jax.Array:
+    """Compute Σ over neighbours j of w[i, j, h] (x[j] W[h]), where w is a softmax over j of scores.
+
+        score[i, j, h] = leaky_relu(s[h] · (x[j] W[h]) + t[h] · (x[i] W[h]))
+
+        >>> P = jsparse.random(jax.random.key(0), (6, 6), density=0.5).pattern
+        >>> vectors = jnp.ones((2, 3))
+        >>> jsparse.nn.gat_conv(P, jnp.ones((6, 4)), jnp.ones((4, 2, 3)), vectors, vectors).shape
+        (6, 6)
+
+    Veličković et al., "Graph attention networks", 2018. Scores, softmax and sums are one fused chain, forward and
+    backward: no array has an element for each entry and feature.
+
+    Args:
+        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        kernel: W, (in, heads, dim).
+        attention_source, attention_target: s and t, (heads, dim).
+        bias: (heads · dim,), or (dim,) without `concat`; or None.
+        kernel_target: the kernel of the targets, (target_in, heads, dim), if it is another.
+        edges: features of edges, to which the score adds e[h] · (f[i, j] E[h]). Self-loops have the mean of the
+            features of the edges that end at the node.
+        concat: whether the heads are side by side; otherwise their mean is the result.
+        negative_slope: of leaky_relu.
+        self_loops: whether each node is its own neighbour; for square graphs only.
+        dropout_rate, dropout_key: dropout of the weights.
+
+    Returns an array (targets, heads · dim), or (targets, dim). Nodes without neighbours have the bias.
+
+    Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
+    """
+    graph, source, target = operands(graph, x, "gat_conv", square=self_loops)
+    kernel = check_kernel(kernel, source.shape[1], 3, "gat_conv")
+    same = target is source and kernel_target is None
+    kernel_target = kernel if kernel_target is None else kernel_target
+    kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gat_conv", "kernel_target")
+    pattern, features = attended_edges(graph, None if edges is None else edges.features, self_loops, "gat_conv")
+    sent = jnp.einsum("nf,fhd->nhd", source, kernel)
+    received = sent if same else jnp.einsum("nf,fhd->nhd", target, kernel_target)
+    of_source = (sent * attention_source).sum(-1)
+    of_target = (received * attention_target).sum(-1)
+    of_edges = None if edges is None else jnp.einsum("ehd,hd->eh", edges.kernel, edges.attention)
+    kept = kept_weights((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
+    found = _attended(negative_slope)(pattern, of_target, of_source, sent, features, of_edges, kept)
+    return joined(found, concat, bias)
+
+
+@cache
+def _attended(negative_slope: float) -> Callable[..., jax.Array]:
+    @fuse
+    def attended(
+        pattern: Any, target: jax.Array, source: jax.Array, sent: jax.Array, features: Any, of_edges: Any, kept: Any
+    ) -> jax.Array:
+        heads = pattern.extended([target.shape[1]])
+        scores = einsum("ih,jh->ijh", target, jnp.ones_like(source), out_format=heads)
+        scores = scores + einsum("ih,jh->ijh", jnp.ones_like(target), source, out_format=heads)
+        if features is not None:
+            scores = scores + einsum("ije,eh->ijh", features, of_edges, out_format=heads)
+        weights = softmax(leaky_relu(scores, negative_slope), 1)
+        if kept is not None:
+            weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
+        return dense_sums("ijh,jhd->ihd", weights, sent)
+
+    return attended

@@ -1,0 +1,101 @@
+"""Graph attention networks whose scores depend on both ends together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.graph.graphs import Graph
+from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights
+from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.ops.einsum import einsum
+from jsparse.ops.elementwise.functions import leaky_relu
+from jsparse.ops.fuse import fuse
+from jsparse.ops.reductions.softmax import softmax
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["gatv2_conv"]
+
+
+def gatv2_conv(
+    graph: Graph,
+    x: Features,
+    kernel_source: Any,
+    kernel_target: Any,
+    attention: Any,
+    bias: Any = None,
+    *,
+    bias_source: Any = None,
+    bias_target: Any = None,
+    edge_features: Any = None,
+    edge_kernel: Any = None,
+    concat: bool = True,
+    negative_slope: float = 0.2,
+    self_loops: bool = True,
+    dropout_rate: float = 0.0,
+    dropout_key: Any = None,
+) -> jax.Array:
+    """Compute Σ over neighbours j of w[i, j, h] (x[j] S[h]), where w is a softmax over j of scores.
+
+        score[i, j, h] = a[h] · leaky_relu(x[j] S[h] + x[i] T[h])
+
+        >>> P = jsparse.random(jax.random.key(0), (6, 6), density=0.5).pattern
+        >>> kernel = jnp.ones((4, 2, 3))
+        >>> jsparse.nn.gatv2_conv(P, jnp.ones((6, 4)), kernel, kernel, jnp.ones((2, 3))).shape
+        (6, 6)
+
+    Brody et al., "How attentive are graph attention networks?", 2022. It is one fused chain.
+
+    Args:
+        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        kernel_source, kernel_target: S (in, heads, dim) and T (target_in, heads, dim). Both may be one array.
+        attention: a, (heads, dim).
+        bias: (heads · dim,), or (dim,) without `concat`; or None.
+        bias_source, bias_target: (heads, dim), added to x S and to x T; or None.
+        edge_features, edge_kernel: features (nse, edge_in) and their kernel (edge_in, heads, dim), whose product is
+            added inside of leaky_relu. Self-loops have the mean of the edges that end at the node.
+        concat, negative_slope, self_loops, dropout_rate, dropout_key: as in `gat_conv`.
+
+    Returns an array (targets, heads · dim), or (targets, dim). Nodes without neighbours have the bias.
+
+    Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
+    """
+    graph, source, target = operands(graph, x, "gatv2_conv", square=self_loops)
+    kernel_source = check_kernel(kernel_source, source.shape[1], 3, "gatv2_conv", "kernel_source")
+    kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gatv2_conv", "kernel_target")
+    pattern, features = attended_edges(graph, edge_features, self_loops, "gatv2_conv")
+    sent = _shifted(jnp.einsum("nf,fhd->nhd", source, kernel_source), bias_source)
+    received = _shifted(jnp.einsum("nf,fhd->nhd", target, kernel_target), bias_target)
+    kept = kept_weights((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
+    found = _attended(negative_slope)(pattern, received, sent, jnp.asarray(attention), features, edge_kernel, kept)
+    return joined(found, concat, bias)
+
+
+def _shifted(x: jax.Array, bias: Any) -> jax.Array:
+    return x if bias is None else x + bias
+
+
+@cache
+def _attended(negative_slope: float) -> Callable[..., jax.Array]:
+    @fuse
+    def attended(
+        pattern: Any, target: jax.Array, source: jax.Array, attention: jax.Array, features: Any, kernel: Any, kept: Any
+    ) -> jax.Array:
+        heads = pattern.extended([target.shape[1]])
+        wide = pattern.extended(list(target.shape[1:]))
+        both = einsum("ihd,jhd->ijhd", target, jnp.ones_like(source), out_format=wide)
+        both = both + einsum("ihd,jhd->ijhd", jnp.ones_like(target), source, out_format=wide)
+        if features is not None:
+            both = both + einsum("ije,ehd->ijhd", features, kernel, out_format=wide)
+        scores = einsum("ijhd,hd->ijh", leaky_relu(both, negative_slope), attention, out_format=heads)
+        weights = softmax(scores, 1)
+        if kept is not None:
+            weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
+        return dense_sums("ijh,jhd->ihd", weights, source)
+
+    return attended

@@ -1,0 +1,74 @@
+"""Checks of what graph layers are given."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Pattern
+from jsparse.graph.graphs import Graph, is_pattern
+from jsparse.ops.einsum import einsum
+from jsparse.ops.relocation.operands import as_tensor
+from jsparse.tensor.dynamic_pattern import DynamicPattern
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Features", "check_kernel", "dense_sums", "operands", "pattern_of_graph", "sides"]
+
+Features: TypeAlias = Any
+"""An array (nodes, features), or a pair of those of sources and of targets."""
+
+
+def operands(graph: Any, x: Features, layer: str, *, square: bool = False) -> tuple[Graph, jax.Array, jax.Array]:
+    """The graph, the features of its sources (sources, in), and those of its targets (targets, target_in).
+
+    Raises DTypeError for a dense graph, ShapeError for features of another number of nodes, and for a graph that is no
+    square matrix if `square`, or if there is one array of features.
+    """
+    source, target = sides(x, layer)
+    found = graph if is_pattern(graph) else as_tensor(graph, f"nn.{layer}")
+    square = square or source is target
+    if len(found.shape) != 2 or (square and found.shape[0] != found.shape[1]):
+        expected = "a square matrix, a row and a column for each node," if square else "a matrix (targets, sources)"
+        raise ShapeError(f"Expected {expected} as the graph of {layer}, but got shape {shortened(found.shape)}.")
+    for name, given, size in (("sources", source, found.shape[1]), ("targets", target, found.shape[0])):
+        if given.ndim != 2 or given.shape[0] != size:
+            raise ShapeError(
+                f"Expected features ({size}, in) of the {name} in {layer}, for a graph {shortened(found.shape)}, but "
+                f"got {shortened(given.shape)}. Rows of a graph are targets, and columns are sources."
+            )
+    return found, source, target
+
+
+def sides(x: Features, layer: str) -> tuple[jax.Array, jax.Array]:
+    """The features of sources and of targets. Raises ShapeError for a tuple of another length."""
+    if not isinstance(x, tuple | list):
+        array = jnp.asarray(x)
+        return array, array
+    if len(x) != 2:
+        raise ShapeError(f"Expected an array, or a pair (x_source, x_target), in {layer}, but got {len(x)} of them.")
+    return jnp.asarray(x[0]), jnp.asarray(x[1])
+
+
+def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
+    """The pattern of a graph, without its weights."""
+    found: Pattern | DynamicPattern = graph if is_pattern(graph) else graph.pattern  # type: ignore[assignment, union-attr]
+    return found
+
+
+def check_kernel(kernel: Any, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
+    """The kernel as an array. Raises ShapeError unless it has `ndim` axes, the first one of size `inputs`."""
+    found = jnp.asarray(kernel)
+    if found.ndim != ndim or found.shape[0] != inputs:
+        expected = {2: f"({inputs}, out)", 3: f"({inputs}, heads, dim)"}[ndim]
+        raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shortened(found.shape)}.")
+    return found
+
+
+def dense_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
+    """An einsum with a dense result."""
+    found = einsum(text, *arguments, out_format="dense", **options)
+    assert not isinstance(found, SparseTensor)
+    return found

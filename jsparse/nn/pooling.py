@@ -1,0 +1,83 @@
+"""Reductions of nodes to one vector for each graph of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.graph.graphs import one_of
+
+__all__ = ["attention_pool", "pool"]
+
+
+def pool(x: Any, graph_of: Any, size: int, reduction: str = "sum") -> jax.Array:
+    """Reduce the features of the nodes of each graph of a batch.
+
+        >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
+        >>> jsparse.nn.pool(jnp.ones((8, 4)), found.graph_of, found.size, "mean").shape
+        (2, 4)
+
+    Args:
+        x: features (nodes, ...).
+        graph_of: the graph of each node, integers (nodes,), as in `jsparse.graph.GraphBatch`. Those out of range are
+            padding.
+        size: the number of graphs.
+        reduction: "sum", "mean" or "max".
+
+    Returns an array (size, ...), 0 for graphs without nodes.
+
+    Raises ShapeError for another reduction and for shapes that do not fit.
+    """
+    x, graph_of = _checked(x, graph_of, "pool")
+    one_of(reduction, ("sum", "mean", "max"), "the reduction of jsparse.nn.pool")
+    counts = jax.ops.segment_sum(jnp.ones(len(graph_of), jnp.int32), graph_of, size)
+    counts = counts.reshape(size, *(1,) * (x.ndim - 1))
+    if reduction == "max":
+        return jnp.where(counts > 0, jax.ops.segment_max(x, graph_of, size), 0)
+    sums = jax.ops.segment_sum(x, graph_of, size)
+    return sums if reduction == "sum" else sums / jnp.maximum(counts, 1).astype(x.dtype)
+
+
+def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
+    """Add up the features of the nodes of each graph, weighted by a softmax of scores over its nodes.
+
+        >>> found = jsparse.graph.batch([jsparse.eye(2), jsparse.eye(3)], nodes=8)
+        >>> jsparse.nn.attention_pool(jnp.ones((8, 4)), jnp.zeros(8), found.graph_of, found.size)[0]
+        Array([1., 1., 1., 1.], dtype=float32)
+
+    Li et al., "Gated graph sequence neural networks", 2016.
+
+    Args:
+        x: features (nodes, features).
+        scores: (nodes,), usually a linear function of the features.
+        graph_of, size: as in `pool`.
+
+    Returns an array (size, features), 0 for graphs without nodes.
+
+    Raises ShapeError for shapes that do not fit.
+    """
+    x, graph_of = _checked(x, graph_of, "attention_pool")
+    scores = jnp.asarray(scores)
+    if scores.shape != graph_of.shape or x.ndim != 2:
+        raise ShapeError(
+            f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
+            f"{shortened(x.shape)} and {shortened(scores.shape)}."
+        )
+    most = jax.lax.stop_gradient(jax.ops.segment_max(scores, graph_of, size))
+    weights = jnp.exp(scores - most.at[graph_of].get(mode="fill", fill_value=0))
+    sums = jax.ops.segment_sum(weights, graph_of, size)
+    found = jax.ops.segment_sum(weights[:, None] * x, graph_of, size)
+    return found / jnp.where(sums == 0, 1, sums)[:, None]
+
+
+def _checked(x: Any, graph_of: Any, what: str) -> tuple[jax.Array, jax.Array]:
+    x, graph_of = jnp.asarray(x), jnp.asarray(graph_of)
+    if graph_of.ndim != 1 or x.shape[:1] != graph_of.shape or not jnp.issubdtype(graph_of.dtype, jnp.integer):
+        raise ShapeError(
+            f"Expected features (nodes, ...) and the graph of each node, integers (nodes,), in {what}, but got "
+            f"{shortened(x.shape)}, and {graph_of.dtype} of shape {shortened(graph_of.shape)}."
+        )
+    return x, graph_of

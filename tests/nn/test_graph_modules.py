@@ -1,0 +1,200 @@
+"""Graph layers as modules of NNX and Linen: equal to each other, under Flax's transformations, and equivariant."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from nn.graphs import graph_of, normal, weights
+
+import jsparse
+import jsparse.linen
+import jsparse.nnx
+from jsparse.errors import ShapeError
+
+N, F = 9, 5
+TABLE = {
+    "GCNConv": ((3,), {}),
+    "SAGEConv": ((3,), {"reduction": "pool", "pool_features": 4, "normalize": True}),
+    "GINConv": ((4, 3), {"train_eps": True, "eps": 0.5}),
+    "EdgeConv": ((4, 3), {}),
+    "RGCNConv": ((3, 2), {"num_bases": 3}),
+    "GATConv": ((3,), {"heads": 2}),
+    "GATv2Conv": ((3,), {"heads": 2, "concat": False, "share_weights": True}),
+    "TransformerConv": ((3,), {"heads": 2, "beta": True}),
+}
+NAMES = list(TABLE)
+
+
+def layer_of(name, **options):
+    sizes, own = TABLE[name]
+    return getattr(jsparse.nnx, name)(F, *sizes, **own, **options, rngs=nnx.Rngs(0))
+
+
+def linen_of(name, **options):
+    sizes, own = TABLE[name]
+    return getattr(jsparse.linen, name)(*sizes, **own, **options)
+
+
+def array_for(name, seed=0):
+    return weights(2, N, N, seed=seed) if name == "RGCNConv" else weights(N, N, seed=seed)
+
+
+def graph_for(name, kind="static", seed=0):
+    return graph_of(array_for(name, seed), kind, "csf" if name == "RGCNConv" else "csr")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nnx_and_linen_are_equal(name):
+    graph, x, layer = graph_for(name), normal(1, N, F), layer_of(name)
+    parameters = {key: getattr(layer, key)[...] for key in layer.names}
+    other = linen_of(name)
+    made = other.init(jax.random.key(0), graph, x)["params"]
+    assert jax.tree.map(jnp.shape, made) == jax.tree.map(jnp.shape, parameters)
+    np.testing.assert_array_equal(other.apply({"params": parameters}, graph, x), layer(graph, x))
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic", "pattern"])
+@pytest.mark.parametrize("name", NAMES)
+def test_training(name, kind):
+    graph, x, layer = graph_for(name, kind), normal(1, N, F), layer_of(name)
+    towards = normal(2, *layer(graph, x).shape)
+    optimizer = nnx.Optimizer(layer, optax.adam(0.02), wrt=nnx.Param)
+
+    @nnx.jit
+    def step(layer, optimizer, graph):
+        loss, slopes = nnx.value_and_grad(lambda layer: ((layer(graph, x) - towards) ** 2).mean())(layer)
+        optimizer.update(layer, slopes)
+        return loss, slopes
+
+    first, slopes = step(layer, optimizer, graph)
+    assert all(np.any(leaf) for leaf in jax.tree.leaves(slopes))
+    for _ in range(30):
+        last, _ = step(layer, optimizer, graph)
+    assert last < 0.9 * first
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_is_restored(name):
+    graph, x, layer = graph_for(name), normal(1, N, F), layer_of(name)
+    definition, state = nnx.split(layer)
+    np.testing.assert_array_equal(nnx.merge(definition, state)(graph, x), layer(graph, x))
+    sizes, own = TABLE[name]
+    other = getattr(jsparse.nnx, name)(F, *sizes, **own, rngs=nnx.Rngs(7))
+    nnx.update(other, nnx.state(layer))
+    np.testing.assert_array_equal(other(graph, x), layer(graph, x))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_of_graphs_of_equal_nse(name):
+    layer = layer_of(name)
+    arrays = [array_for(name, seed) for seed in (0, 1, 2)]
+    room = max((a != 0).sum() for a in arrays) + 2
+    graphs = [jsparse.asarray(a, format="csf" if a.ndim == 3 else "csr").dynamic(int(room)) for a in arrays]
+    x = normal(1, 3, N, F)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *graphs)
+    found = jax.jit(jax.vmap(layer))(stacked, x)
+    expected = jnp.stack([layer(graph, one) for graph, one in zip(graphs, x, strict=True)])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", NAMES)
+def test_permutation_equivariance(name, seed):
+    layer, x, order = layer_of(name), normal(1, N, F), np.random.default_rng(seed).permutation(N)
+    a = array_for(name, seed)
+    moved = a[..., order, :][..., order]
+    format = "csf" if a.ndim == 3 else "csr"
+    found = layer(jsparse.asarray(moved, format=format), x[order])
+    np.testing.assert_allclose(found, layer(jsparse.asarray(a, format=format), x)[order], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dtypes(name):
+    graph, x = graph_for(name, "pattern"), normal(1, N, F)
+    layer = layer_of(name, dtype=jnp.bfloat16)
+    found = layer(graph, x)
+    assert found.dtype == jnp.bfloat16
+    assert all(getattr(layer, key).dtype == jnp.float32 for key in layer.names)
+    np.testing.assert_allclose(np.asarray(found, np.float32), layer_of(name)(graph, x), rtol=0.1, atol=0.15)
+
+
+@pytest.mark.parametrize("name", ["GATConv", "GATv2Conv", "TransformerConv"])
+def test_dropout(name):
+    graph, x, layer = graph_for(name), normal(1, N, F), layer_of(name, dropout_rate=0.5)
+    first, second = layer(graph, x), layer(graph, x)
+    assert np.abs(first - second).max() > 1e-3
+    np.testing.assert_array_equal(layer(graph, x, deterministic=True), layer_of(name)(graph, x))
+    layer.eval()
+    np.testing.assert_array_equal(layer(graph, x), layer(graph, x))
+    other = linen_of(name, dropout_rate=0.5)
+    variables = other.init(jax.random.key(0), graph, x)
+    drawn = [other.apply(variables, graph, x, rngs={"dropout": jax.random.key(n)}) for n in (1, 2)]
+    assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["GATConv", "GATv2Conv", "TransformerConv"])
+def test_features_of_edges(name):
+    graph, x = graph_for(name), normal(1, N, F)
+    layer = layer_of(name, edge_features=4)
+    edges = normal(3, graph.nse, 4)
+    assert np.abs(layer(graph, x, edge_features=edges) - layer(graph, x)).max() > 1e-3
+    variables = linen_of(name).init(jax.random.key(0), graph, x, edge_features=edges)
+    parameters = {key: getattr(layer, key)[...] for key in layer.names}
+    assert set(variables["params"]) == set(parameters)
+    found = linen_of(name).apply({"params": parameters}, graph, x, edge_features=edges)
+    np.testing.assert_array_equal(found, layer(graph, x, edge_features=edges))
+    with pytest.raises(ShapeError, match="made with edge_features="):
+        layer_of(name)(graph, x, edge_features=edges)
+
+
+@pytest.mark.parametrize("name", ["SAGEConv", "GATConv", "GATv2Conv", "TransformerConv", "RGCNConv"])
+def test_two_sets_of_nodes(name):
+    sizes, own = TABLE[name]
+    own = {key: value for key, value in own.items() if key != "share_weights"}
+    own |= {"self_loops": False} if name.startswith("GAT") else {}
+    a = weights(2, N, 6) if name == "RGCNConv" else weights(N, 6)
+    graph = jsparse.asarray(a, format="csf" if a.ndim == 3 else "csr")
+    layer = getattr(jsparse.nnx, name)((4, F), *sizes, **own, rngs=nnx.Rngs(0))
+    xs, xt = normal(1, 6, 4), normal(2, N, F)
+    found = layer(graph, (xs, xt))
+    assert found.shape[0] == N
+    order = np.random.default_rng(0).permutation(6)
+    moved = jsparse.asarray(a[..., order], format=graph.format)
+    np.testing.assert_allclose(layer(moved, (xs[order], xt)), found, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_in_a_scan():
+    graph, x = graph_for("GCNConv"), normal(1, N, F)
+
+    @nnx.split_rngs(splits=3)
+    @nnx.vmap
+    def create(rngs):
+        return jsparse.nnx.GCNConv(F, F, rngs=rngs)
+
+    layers = create(nnx.Rngs(0))
+
+    @nnx.jit
+    def run(layers, x):
+        @nnx.scan(in_axes=(nnx.Carry, 0), out_axes=nnx.Carry)
+        def through(x, layer):
+            return jnp.tanh(layer(graph, x))
+
+        return through(x, layers)
+
+    expected = x
+    for n in range(3):
+        kernel, bias = (getattr(layers, key)[...][n] for key in ("kernel", "bias"))
+        expected = jnp.tanh(jsparse.nn.gcn_conv(graph, expected, kernel, bias))
+    np.testing.assert_allclose(run(layers, x), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"num_blocks": 5}, {}])
+def test_kernels_of_relations(options):
+    layer = jsparse.nnx.RGCNConv(F, 10, 2, **options, rngs=nnx.Rngs(0))
+    graph, x = graph_for("RGCNConv"), normal(1, N, F)
+    kernel, root, bias = (getattr(layer, key)[...] for key in ("kernel", "root", "bias"))
+    np.testing.assert_array_equal(layer(graph, x), jsparse.nn.rgcn_conv(graph, x, kernel, root, bias))
+    deviation = np.asarray(kernel).std() * (kernel.shape[-2]) ** 0.5  # that of each matrix by its own inputs
+    assert 0.5 < deviation < 1.6
