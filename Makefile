@@ -15,6 +15,17 @@ SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
 .PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench fuzz wheel clean
 
+# All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
+EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
+
+.PHONY: examples $(EXAMPLES)
+
+examples: $(EXAMPLES)
+
+$(EXAMPLES): $(VENV)/installed-demo
+	@mkdir -p build/examples
+	$(BIN)/python $@ --output build/examples/$(notdir $(basename $@)).png
+
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/gcn.py
 

@@ -10,9 +10,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(autouse=True)
 def examples_on_path(monkeypatch):
-    for package in ("matplotlib", "optax", "sklearn", "tqdm"):
+    for package in ("flax", "matplotlib", "optax", "sklearn", "tqdm"):
         pytest.importorskip(package)
     monkeypatch.syspath_prepend(str(EXAMPLES))
     yield
-    for name in ("gcn", "heat", "_graph", "_report"):
-        sys.modules.pop(name, None)
+    for path in EXAMPLES.glob("*.py"):
+        sys.modules.pop(path.stem, None)

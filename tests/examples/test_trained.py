@@ -1,0 +1,65 @@
+"""Short forms of the examples that train networks: they learn what they are made for."""
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("name", ["GCN", "GAT"])
+def test_node_classification(name):
+    import node_classification
+    from _graph import digits_graph
+
+    curves = node_classification.train(name, digits_graph(), 0, epochs=60, progress=False)
+    assert curves.shape == (60, 2)
+    assert node_classification.accuracy(curves) > 0.9
+
+
+def test_graphsage():
+    import graphsage
+
+    losses, accuracies = graphsage.train(4, nodes=5_000, progress=False)
+    assert losses[-1] < 0.7 * losses[0]
+    assert accuracies[-1] > 0.7
+
+
+def test_rgcn():
+    import rgcn
+
+    curves = rgcn.compare(60, entities=3_000, progress=False)
+    assert curves["RGCN"][-1] > 0.7
+    assert curves["GCN"][-1] < curves["RGCN"][-1] - 0.2
+
+
+def test_sparse_mlp(monkeypatch):
+    import sparse_mlp
+
+    monkeypatch.setattr(sparse_mlp, "ROUNDS", 2)
+    assert sum(sparse_mlp.sizes(0.95)) == pytest.approx(0.05 * sum(a * b for a, b in sparse_mlp.SHAPES), rel=1e-3)
+    curves = sparse_mlp.compare(100, progress=False)
+    assert min(curve[-1] for curve in curves.values()) > 0.9
+
+
+def test_sparse_autoencoder():
+    import sparse_autoencoder
+
+    found, of_frequencies = sparse_autoencoder.train(6, count=2_000, words=1_000, progress=False)
+    assert found[-1] < 0.9 * of_frequencies
+
+
+def test_char_transformer():
+    import char_transformer
+
+    losses, held_out, of_ngrams = char_transformer.train(40, length=512, progress=False)
+    assert np.mean(losses[-5:]) < 0.85 * losses[0]
+    assert 1 < of_ngrams < 2.5
+    assert held_out < 3.2
+
+
+def test_ngrams():
+    import char_transformer
+
+    # of two characters that take turns, the next one is certain but for what the rule gives to unseen ones
+    codes = np.tile(np.array([0, 1], np.int32), 500)
+    assert char_transformer.ngram_loss(codes, codes[:100], 2) < 0.01
+    fair = np.random.default_rng(0).integers(0, 2, 20_000).astype(np.int32)
+    assert char_transformer.ngram_loss(fair[:-1000], fair[-1000:], 2) == pytest.approx(np.log(2), abs=0.01)
