@@ -1,4 +1,4 @@
-"""Relational graph convolutions, `rij,jc,rcf->if`, on graphs of the sizes of AIFB, MUTAG and BGS: one einsum, beside the
+"""Relational graph convolutions, `rij,jc,rcf->if`, on graphs of the sizes of AIFB, MUTAG and BGS: one einsum, and the
 product of each relation by itself in JAX and in torch."""
 
 from __future__ import annotations
