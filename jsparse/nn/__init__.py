@@ -10,10 +10,16 @@ from jsparse.nn.convolutions import gcn_conv as gcn_conv
 from jsparse.nn.convolutions import gin_conv as gin_conv
 from jsparse.nn.convolutions import rgcn_conv as rgcn_conv
 from jsparse.nn.convolutions import sage_conv as sage_conv
+from jsparse.nn.embedding import embedding_bag as embedding_bag
+from jsparse.nn.experts import Routing as Routing
+from jsparse.nn.experts import mixture_of_experts as mixture_of_experts
+from jsparse.nn.experts import route as route
+from jsparse.nn.experts import top_k_activations as top_k_activations
 from jsparse.nn.graph_attention import gat_conv as gat_conv
 from jsparse.nn.graph_attention import gatv2_conv as gatv2_conv
 from jsparse.nn.graph_attention import transformer_conv as transformer_conv
 from jsparse.nn.graph_attention.gat import EdgeAttention as EdgeAttention
+from jsparse.nn.linear import block_linear as block_linear
 from jsparse.nn.linear import linear as linear
 from jsparse.nn.pooling import attention_pool as attention_pool
 from jsparse.nn.pooling import pool as pool

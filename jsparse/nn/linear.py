@@ -11,7 +11,7 @@ from jsparse.errors import DTypeError, ShapeError
 from jsparse.ops.einsum import einsum
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["linear"]
+__all__ = ["block_linear", "linear"]
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
@@ -41,4 +41,37 @@ def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
         raise ShapeError(f"Expected a bias ({weight.shape[1]},) in linear, but got {jnp.shape(bias)}.")
     rows = x.reshape(-1, x.shape[-1])
     found = einsum("bi,io->bo", rows, weight, out_format="dense").reshape(*x.shape[:-1], weight.shape[1])
+    return found if bias is None else found + bias
+
+
+def block_linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
+    """Compute x W + b for a matrix W of blocks, of which some are stored.
+
+        >>> blocks = jsparse.random(jax.random.key(0), (4, 2), density=0.5).pattern.extended([16, 16])
+        >>> W = jsparse.SparseTensor(jnp.ones(blocks.nse), blocks)
+        >>> jsparse.nn.block_linear(jnp.ones((8, 64)), W, jnp.zeros(32)).shape
+        (8, 32)
+
+    Args:
+        x: an array (..., in).
+        weight: a SparseTensor (in / b, out / c, b, c) whose last two levels are dense, static or dynamic.
+        bias: an array (out,), or None.
+
+    Returns an array (..., out).
+
+    Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
+    """
+    x = jnp.asarray(x)
+    if not isinstance(weight, SparseTensor):
+        raise DTypeError(f"Expected a SparseTensor as the weight of block_linear, but got a {type(weight).__name__}.")
+    if weight.ndim != 4 or not x.ndim or x.shape[-1] != weight.shape[0] * weight.shape[2]:
+        raise ShapeError(
+            f"Expected x (..., in) and a weight (in / b, out / c, b, c) in block_linear, but got x {x.shape} and a "
+            f"weight {weight.shape}."
+        )
+    out = weight.shape[1] * weight.shape[3]
+    if bias is not None and jnp.shape(bias) != (out,):
+        raise ShapeError(f"Expected a bias ({out},) in block_linear, but got {jnp.shape(bias)}.")
+    rows = x.reshape(-1, weight.shape[0], weight.shape[2])
+    found = einsum("nik,ijkl->njl", rows, weight, out_format="dense").reshape(*x.shape[:-1], out)
     return found if bias is None else found + bias

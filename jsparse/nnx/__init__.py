@@ -11,6 +11,7 @@ except ModuleNotFoundError as error:
 
 from jsparse.nnx.attention import SparseAttention as SparseAttention
 from jsparse.nnx.attention import TransformerBlock as TransformerBlock
+from jsparse.nnx.attention import TransformerEncoder as TransformerEncoder
 from jsparse.nnx.convolutions import EdgeConv as EdgeConv
 from jsparse.nnx.convolutions import GCNConv as GCNConv
 from jsparse.nnx.convolutions import GINConv as GINConv
@@ -19,6 +20,9 @@ from jsparse.nnx.convolutions import SAGEConv as SAGEConv
 from jsparse.nnx.graph_attention import GATConv as GATConv
 from jsparse.nnx.graph_attention import GATv2Conv as GATv2Conv
 from jsparse.nnx.graph_attention import TransformerConv as TransformerConv
+from jsparse.nnx.linear import BlockSparseLinear as BlockSparseLinear
 from jsparse.nnx.linear import SparseLinear as SparseLinear
 from jsparse.nnx.param import SparseIndex as SparseIndex
 from jsparse.nnx.param import SparseParam as SparseParam
+from jsparse.nnx.pruned import Mask as Mask
+from jsparse.nnx.pruned import PrunedLinear as PrunedLinear

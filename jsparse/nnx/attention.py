@@ -16,7 +16,7 @@ from jsparse.nn.attention import Projection, multi_head_attention, relative_bias
 from jsparse.nnx.param import SparseIndex
 from jsparse.planning.bare_pattern import pattern_of
 
-__all__ = ["SparseAttention", "TransformerBlock"]
+__all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 
 Initializer = Callable[..., jax.Array]
 KERNEL, ZEROS = nnx.initializers.lecun_normal(), nnx.initializers.zeros_init()
@@ -180,4 +180,39 @@ class TransformerBlock(nnx.Module):
         x = x + self.dropout(attended, deterministic=deterministic)
         hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))
         result: jax.Array = x + self.dropout(self.down(hidden), deterministic=deterministic)
+        return result
+
+
+class TransformerEncoder(nnx.Module):
+    """Pre-norm transformer blocks, one after the other, and a last layer normalisation.
+
+        >>> from flax import nnx
+        >>> mask = jsparse.pattern.window(64, 8) | jsparse.pattern.global_(64, 1)
+        >>> encoder = jsparse.nnx.TransformerEncoder(mask, 2, 4, 32, rngs=nnx.Rngs(0))
+        >>> encoder(jnp.ones((2, 64, 32))).shape
+        (2, 64, 32)
+
+    Args:
+        mask: as in `SparseAttention`, for all blocks.
+        num_layers: the number of blocks.
+        num_heads, features: as in `TransformerBlock`.
+        rngs: streams of random numbers.
+        **block: further arguments of `TransformerBlock`.
+
+    Raises ShapeError for numbers that do not divide.
+    """
+
+    def __init__(
+        self, mask: Any, num_layers: int, num_heads: int, features: int, *, rngs: nnx.Rngs, **block: Any
+    ) -> None:
+        blocks = [TransformerBlock(mask, num_heads, features, rngs=rngs, **block) for _ in range(num_layers)]
+        self.blocks = nnx.List(blocks)
+        dtypes = {name: block[name] for name in ("dtype", "param_dtype") if name in block}
+        self.norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
+
+    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+        """Compute the blocks of x (..., length, features), with another mask if it is given."""
+        for block in self.blocks:
+            x = block(x, mask=mask, deterministic=deterministic)
+        result: jax.Array = self.norm(x)
         return result

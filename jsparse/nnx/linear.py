@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from flax import nnx
 
 from jsparse.errors import DTypeError, ShapeError
-from jsparse.nn.linear import linear
+from jsparse.nn.linear import block_linear, linear
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["SparseLinear"]
+__all__ = ["BlockSparseLinear", "SparseLinear"]
 
 Initializer = Callable[..., jax.Array]
 
@@ -125,6 +125,71 @@ class SparseLinear(nnx.Module):
         """
         kernel = self.kernel.tensor
         self.kernel.replace(kernel.prune(keep=kernel.nse - count).regrow(scores, count))
+
+
+class BlockSparseLinear(nnx.Module):
+    """x W + b, where W has blocks, of which some are stored, at random places.
+
+        >>> from flax import nnx
+        >>> layer = jsparse.nnx.BlockSparseLinear(64, 32, block=(16, 16), density=0.5, rngs=nnx.Rngs(0))
+        >>> layer(jnp.ones((8, 64))).shape
+        (8, 32)
+
+    Gray et al., "GPU kernels for block-sparse weights", 2017. Blocks of 16 columns fill vector registers, so products
+    with them run at several times the speed of single entries.
+
+    Args:
+        in_features, out_features: the sizes of x and of the result, multiples of the block's.
+        block: the rows and columns of a block.
+        density: the fraction of blocks that are stored.
+        use_bias: whether there is a bias.
+        dtype: of the computation; by default that of x and the parameters.
+        param_dtype: of the parameters.
+        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with variance
+            1 / (density · in_features).
+        bias_init: an initializer of the bias; by default zeros.
+        rngs: streams of random numbers; "params" is used.
+
+    Raises ShapeError for a density out of range, and for blocks that do not divide the kernel.
+    """
+
+    kernel: SparseParam
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        block: tuple[int, int],
+        density: float,
+        use_bias: bool = True,
+        dtype: Any = None,
+        param_dtype: Any = jnp.float32,
+        kernel_init: Initializer | None = None,
+        bias_init: Initializer = nnx.initializers.zeros_init(),  # noqa: B008
+        rngs: nnx.Rngs,
+    ) -> None:
+        rows, columns = block
+        if not 0 < density <= 1 or min(block) < 1 or in_features % rows or out_features % columns:
+            raise ShapeError(
+                f"Expected a density above 0, and at most 1, and a block that divides the kernel in BlockSparseLinear, "
+                f"but got {density}, and {block} of ({in_features}, {out_features})."
+            )
+        shape = (in_features // rows, out_features // columns)
+        pattern = random(rngs.params(), shape, density=density, format="csr").pattern.extended([rows, columns])
+        init = _scaled(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
+        self.in_features, self.out_features, self.dtype = in_features, out_features, dtype
+        self.kernel = SparseParam(SparseTensor(init(rngs.params(), (pattern.nse,), param_dtype), pattern))
+        bias = bias_init(rngs.params(), (out_features,), param_dtype) if use_bias else None
+        self.bias = nnx.data(None if bias is None else nnx.Param(bias))
+
+    def __call__(self, x: Any) -> jax.Array:
+        """Compute x W + b of x (..., in_features)."""
+        kernel, bias = self.kernel.tensor, None if self.bias is None else self.bias[...]
+        if self.dtype is not None:
+            x, kernel = jnp.asarray(x, self.dtype), kernel.astype(self.dtype)
+            bias = None if bias is None else bias.astype(self.dtype)
+        return block_linear(x, kernel, bias)
 
 
 def _scaled(inputs: float) -> Initializer:

@@ -20,7 +20,8 @@ DOCUMENTED = {
     for name, item in vars(module).items()
     if callable(item) and not name.startswith("_")
 }
-QUIET = {"nn.Projection", "nn.EdgeAttention", "nnx.SparseIndex", "nnx.SparseParam", "nnx.TransformerBlock"}
+QUIET = {"nn.Projection", "nn.EdgeAttention", "nn.Routing"}
+QUIET |= {f"nnx.{name}" for name in ("Mask", "PrunedLinear", "SparseIndex", "SparseParam", "TransformerBlock")}
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTED if name not in QUIET])

@@ -23,6 +23,10 @@ def test_page():
     assert given["of_seeds"].shape == (2, 3)
     assert given["dropped"].shape == given["attended"].shape == (5, 8)
     assert given["means"].shape == (2, 4)
+    assert given["sparse"].kernel.tensor.nse == 205
+    assert given["mixed"].shape == (16, 8)
+    assert given["bags"].shape == (2, 8)
+    assert given["few"].shape == (16, 3)
     assert given["pruned"].kernel.tensor.nse == 200
     assert any(jax.numpy.any(leaf) for leaf in jax.tree.leaves(given["slopes"]))
 
@@ -30,7 +34,11 @@ def test_page():
 def test_all_layers_are_named():
     text = PAGE.read_text(encoding="utf-8")
     functions = [name for name in vars(jsparse.nn) if name.islower() and callable(getattr(jsparse.nn, name))]
-    modules = [name for name in (*vars(jsparse.nnx), *vars(jsparse.linen)) if name.endswith(("Conv", "Block"))]
+    modules = [
+        name
+        for name in (*vars(jsparse.nnx), *vars(jsparse.linen))
+        if name.endswith(("Conv", "Block", "Linear", "Encoder"))
+    ]
     assert len(functions) > 15
     assert len(modules) > 15
     assert not [name for name in (*functions, *modules) if name not in text and name != "basis_kernel"]

@@ -1,0 +1,56 @@
+"""Sums of rows of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.errors import ShapeError, shortened
+from jsparse.graph.graphs import one_of
+from jsparse.ops.evaluate import evaluate
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["embedding_bag"]
+
+
+def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str = "sum") -> jax.Array:
+    """Add up the rows of a table that each bag names.
+
+        out[b] = Σ over k of weights[b, k] · table[ids[b, k]]
+
+        >>> table = jnp.arange(12.0).reshape(6, 2)
+        >>> jsparse.nn.embedding_bag(table, jnp.array([[1, 1, -1], [5, 0, 6]]))
+        Array([[ 4.,  6.],
+               [10., 12.]], dtype=float32)
+
+    No array (bags, size, features) is made, nor in the gradient. Bags of a SparseTensor (bags, rows) are the product
+    `bags @ table`.
+
+    Args:
+        table: (rows, features).
+        ids: integers (bags, size). Those out of range, such as -1, are padding.
+        weights: (bags, size), or None for ones.
+        reduction: "sum", or "mean" for the sum divided by the number of ids that are no padding.
+
+    Returns an array (bags, features), 0 for empty bags.
+
+    Raises ShapeError for other shapes, dtypes of ids and reductions.
+    """
+    table, ids = jnp.asarray(table), jnp.asarray(ids)
+    one_of(reduction, ("sum", "mean"), "the reduction of jsparse.nn.embedding_bag")
+    if table.ndim != 2 or ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer):
+        raise ShapeError(
+            f"Expected a table (rows, features) and integers (bags, size) in embedding_bag, but got "
+            f"{shortened(table.shape)}, and {ids.dtype} of shape {shortened(ids.shape)}."
+        )
+    given = jnp.ones(ids.shape, table.dtype) if weights is None else jnp.asarray(weights)
+    if given.shape != ids.shape:
+        raise ShapeError(f"Expected weights {ids.shape} in embedding_bag, but got {shortened(given.shape)}.")
+    found = evaluate("out[b,f] += w[b,k] * table[ids[b,k],f]", w=given, table=table, ids=ids)
+    assert not isinstance(found, SparseTensor)
+    if reduction == "sum":
+        return found
+    number = ((ids >= 0) & (ids < table.shape[0])).sum(1)
+    return found / jnp.maximum(number, 1).astype(found.dtype)[:, None]

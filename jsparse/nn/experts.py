@@ -1,0 +1,132 @@
+"""Mixtures of experts, and activations of which few are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jsparse.convert.coordinate_creation import from_coords
+from jsparse.errors import ShapeError, shortened
+from jsparse.ops.evaluate import evaluate
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Routing", "mixture_of_experts", "route", "top_k_activations"]
+
+
+class Routing(NamedTuple):
+    """The experts of each token, integers (tokens, k), and their weights (tokens, k)."""
+
+    experts: Any
+    weights: Any
+
+
+def route(logits: Any, k: int) -> Routing:
+    """Choose the k experts with the largest logits for each token. Their weights are a softmax of these.
+
+        >>> jsparse.nn.route(jnp.array([[1.0, 3.0, 2.0, 0.0]]), 2).experts
+        Array([[1, 2]], dtype=int32)
+
+    Shazeer et al., "Outrageously large neural networks: the sparsely-gated mixture-of-experts layer", 2017.
+
+    Args:
+        logits: (tokens, experts).
+        k: how many.
+
+    Raises ShapeError for other shapes, and for another k than 1 to the number of experts.
+    """
+    logits = jnp.asarray(logits)
+    if logits.ndim != 2 or not 0 < k <= logits.shape[1]:
+        raise ShapeError(
+            f"Expected logits (tokens, experts) and at most so many experts in route, but got "
+            f"{shortened(logits.shape)} and k={k}."
+        )
+    chosen, experts = jax.lax.top_k(logits, k)
+    return Routing(experts, jax.nn.softmax(chosen, axis=1))
+
+
+def mixture_of_experts(
+    x: Any, routing: Routing, up: Any, down: Any, activation: Callable[[jax.Array], jax.Array] = jax.nn.gelu
+) -> jax.Array:
+    """Compute Σ over the experts e of a token of w[e] · activation(x U[e]) D[e]. No token is dropped.
+
+        >>> x, up, down = jnp.ones((6, 4)), jnp.ones((3, 4, 8)), jnp.ones((3, 8, 4))
+        >>> routing = jsparse.nn.route(jnp.ones((6, 3)), 2)
+        >>> jsparse.nn.mixture_of_experts(x, routing, up, down).shape
+        (6, 4)
+
+    Both products are indirect einsums over the pairs of tokens and experts, sorted by the expert, so that its kernels
+    are read once for all of its tokens. There are no capacities and no padding (Gale et al., "MegaBlocks", 2023).
+
+    Args:
+        x: (tokens, in).
+        routing: experts and weights, such as `route` gives.
+        up, down: kernels (experts, in, hidden) and (experts, hidden, out).
+        activation: an elementwise function.
+
+    Returns an array (tokens, out).
+
+    Raises ShapeError for shapes that do not fit.
+    """
+    x, up, down, experts = jnp.asarray(x), jnp.asarray(up), jnp.asarray(down), jnp.asarray(routing.experts)
+    weights = jnp.asarray(routing.weights)
+    fits = x.ndim == 2 and up.ndim == down.ndim == 3 and up.shape[1] == x.shape[1]
+    if (
+        not fits
+        or up.shape[::2] != down.shape[:2]
+        or experts.shape != weights.shape
+        or experts.shape[:1] != x.shape[:1]
+    ):
+        raise ShapeError(
+            f"Expected tokens (tokens, in), experts and weights (tokens, k), and kernels (experts, in, hidden) and "
+            f"(experts, hidden, out) in mixture_of_experts, but got {shortened(x.shape)}, {shortened(experts.shape)}, "
+            f"{shortened(weights.shape)}, {shortened(up.shape)} and {shortened(down.shape)}."
+        )
+    order = jnp.argsort(experts.reshape(-1), stable=True)
+    chosen, token = experts.reshape(-1)[order], order // experts.shape[1]
+    hidden = activation(_dense("h[p,m] = x[t[p],c] * up[e[p],c,m]", x=x, up=up, t=token, e=chosen))
+    return _dense(
+        "y[t[p],f] += w[p] * h[p,m] * down[e[p],m,f]",
+        w=weights.reshape(-1)[order],
+        h=hidden,
+        down=down,
+        t=token,
+        e=chosen,
+        shape=(x.shape[0], down.shape[2]),
+    )
+
+
+def _dense(text: str, **arguments: Any) -> jax.Array:
+    found = evaluate(text, **arguments)
+    assert not isinstance(found, SparseTensor)
+    return found
+
+
+def top_k_activations(x: Any, k: int) -> SparseTensor:
+    """Keep the k largest elements of each row, as a SparseTensor: further layers multiply these alone.
+
+        >>> jsparse.nn.top_k_activations(jnp.array([[1.0, 3.0, 2.0], [0.0, -1.0, 5.0]]), 1).todense()
+        Array([[0., 3., 0.],
+               [0., 0., 5.]], dtype=float32)
+
+    Makhzani and Frey, "k-sparse autoencoders", 2014. It is differentiable in the elements that are kept.
+
+    Args:
+        x: (rows, features).
+        k: how many; the first ones of equal elements.
+
+    Returns a dynamic SparseTensor (rows, features) in csr with rows · k entries, so nothing is compiled again for other
+    elements. Raises ShapeError for other shapes, and for another k than 1 to the number of features.
+    """
+    x = jnp.asarray(x)
+    if x.ndim != 2 or not 0 < k <= x.shape[1]:
+        raise ShapeError(
+            f"Expected an array (rows, features) and at most so many elements in top_k_activations, but got "
+            f"{shortened(x.shape)} and k={k}."
+        )
+    columns = jnp.sort(jax.lax.top_k(x, k)[1], axis=1)
+    values = jnp.take_along_axis(x, columns, axis=1).reshape(-1)
+    rows = jnp.repeat(jnp.arange(x.shape[0], dtype=columns.dtype), k)
+    return from_coords(jnp.stack([rows, columns.reshape(-1)]), values, x.shape, "csr", nse=x.shape[0] * k)

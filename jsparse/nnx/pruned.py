@@ -1,0 +1,80 @@
+"""Linear layers whose weights are pruned while they train."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from jsparse.convert.creation import asarray
+from jsparse.errors import ShapeError
+from jsparse.nn.sparsity import n_of_m
+from jsparse.nnx.linear import SparseLinear
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["Mask", "PrunedLinear"]
+
+
+class Mask(nnx.Variable):
+    """Which weights are kept: state that is no parameter."""
+
+
+class PrunedLinear(nnx.Module):
+    """x (W ∘ M) + b with a dense W, and a mask M of the weights that are kept.
+
+        >>> from flax import nnx
+        >>> layer = jsparse.nnx.PrunedLinear(64, 32, rngs=nnx.Rngs(0))
+        >>> layer.prune(0.9)  # in training, by jsparse.nn.gradual_sparsity(step, ...)
+        >>> sparse = layer.to_sparse()
+        >>> sparse.kernel.tensor.nse
+        205
+
+    It trains as a dense layer does, at its cost: weights that are pruned have no gradient, and come back if a later
+    `prune` keeps more (Zhu and Gupta, "To prune, or not to prune", 2017). `to_sparse` gives the layer that computes
+    with the kept weights alone.
+
+    Args:
+        in_features, out_features: the sizes of x and of the result.
+        rngs: streams of random numbers; "params" is used.
+        **options: those of `flax.nnx.Linear`.
+    """
+
+    def __init__(self, in_features: int, out_features: int, *, rngs: nnx.Rngs, **options: Any) -> None:
+        self.linear = nnx.Linear(in_features, out_features, rngs=rngs, **options)
+        self.mask = Mask(jnp.ones((in_features, out_features), bool))
+
+    def __call__(self, x: Any) -> jax.Array:
+        """Compute x (W ∘ M) + b of x (..., in_features)."""
+        kernel = jnp.where(self.mask[...], self.linear.kernel[...], 0)
+        dtype = self.linear.dtype
+        found: jax.Array = jnp.asarray(x, dtype) @ kernel.astype(dtype or kernel.dtype)
+        return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
+
+    def prune(self, zeros: Any) -> None:
+        """Keep the largest magnitudes, all but a fraction `zeros` of the weights: a number, traced or not."""
+        magnitudes = jnp.abs(self.linear.kernel[...])
+        count = magnitudes.size
+        kept = jnp.clip(jnp.round((1 - jnp.asarray(zeros)) * count), 0, count).astype(jnp.int32)
+        rank = jnp.argsort(jnp.argsort(-magnitudes.reshape(-1), stable=True)).reshape(magnitudes.shape)
+        self.mask[...] = rank < kept
+
+    def prune_n_of_m(self, n: int, m: int) -> None:
+        """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021).
+
+        Raises ShapeError unless m divides the inputs.
+        """
+        kept = n_of_m(self.linear.kernel[...], n, m)
+        self.mask[...] = jnp.zeros(kept.shape, bool).at[tuple(kept.coords)].set(True)
+
+    def to_sparse(self) -> SparseLinear:
+        """The layer with the weights that are kept. Raises ShapeError inside jit, where they are not known."""
+        mask = self.mask[...]
+        if isinstance(mask, jax.core.Tracer):
+            raise ShapeError("Expected a mask that is known in PrunedLinear.to_sparse. Call it outside jit.")
+        pattern = asarray(mask, format="csc").pattern
+        rows, columns = SparseTensor(jnp.zeros(pattern.nse), pattern).coords
+        kernel = SparseTensor(self.linear.kernel[...][rows, columns], pattern)
+        bias = None if self.linear.bias is None else self.linear.bias[...]
+        return SparseLinear.of(kernel, bias, dtype=self.linear.dtype)

@@ -1,0 +1,152 @@
+"""Embedding bags, mixtures of experts, activations of which few are kept, blocks, pruned layers, encoders."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from nn.graphs import normal
+
+import jsparse
+import jsparse.nnx
+from jsparse.errors import DTypeError, ShapeError
+
+IDS = jnp.array([[1, 1, -1], [5, 20, 3], [-1, -1, 40]])
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_embedding_bag(reduction):
+    table, weights = normal(1, 20, 4), normal(2, 3, 3)
+
+    def formula(table, weights):
+        first = (weights[0, 0] + weights[0, 1]) * table[1]
+        second = weights[1, 0] * table[5] + weights[1, 2] * table[3]
+        found = jnp.stack([first, second, 0 * table[0]])
+        return found / jnp.array([[2.0], [2.0], [1.0]]) if reduction == "mean" else found
+
+    def layer(table, weights):
+        return jsparse.nn.embedding_bag(table, IDS, weights, reduction=reduction)
+
+    np.testing.assert_allclose(jax.jit(layer)(table, weights), formula(table, weights), rtol=1e-5)
+    found, expected = (
+        jax.grad(lambda *x, of=of: (of(*x) ** 2).sum(), (0, 1))(table, weights) for of in (layer, formula)
+    )
+    for mine, exact in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_mixture_of_experts(k):
+    x, logits, up, down = normal(1, 9, 4), normal(2, 9, 3), normal(3, 3, 4, 6), normal(4, 3, 6, 5)
+
+    def formula(x, logits, up, down):
+        order = jnp.argsort(-logits, axis=1)[:, :k]
+        weights = jax.nn.softmax(jnp.take_along_axis(logits, order, 1), axis=1)
+        hidden = jnp.tanh(jnp.einsum("tc,ecm->tem", x, up))
+        of_all = jnp.einsum("tem,emf->tef", hidden, down)
+        return (weights[..., None] * jnp.take_along_axis(of_all, order[..., None], 1)).sum(1)
+
+    def layer(x, logits, up, down):
+        return jsparse.nn.mixture_of_experts(x, jsparse.nn.route(logits, k), up, down, jnp.tanh)
+
+    given = (x, logits, up, down)
+    np.testing.assert_allclose(jax.jit(layer)(*given), formula(*given), rtol=1e-4, atol=1e-5)
+    found, expected = (
+        jax.jit(jax.grad(lambda *a, of=of: (of(*a) ** 2).sum(), (0, 1, 2, 3)))(*given) for of in (layer, formula)
+    )
+    for mine, exact in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-3, atol=1e-4)
+
+
+def test_top_k_activations():
+    x, w = normal(1, 7, 12), normal(2, 12, 3)
+
+    def layer(x, w):
+        return jsparse.nn.top_k_activations(x, 4) @ w
+
+    def formula(x, w):
+        least = jnp.sort(x, axis=1)[:, -4][:, None]
+        return jnp.where(x >= least, x, 0) @ w
+
+    np.testing.assert_allclose(jax.jit(layer)(x, w), formula(x, w), rtol=1e-5, atol=1e-6)
+    found, expected = (jax.grad(lambda *a, of=of: (of(*a) ** 2).sum(), (0, 1))(x, w) for of in (layer, formula))
+    for mine, exact in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-5)
+    equal = jsparse.nn.top_k_activations(jnp.ones((2, 5)), 2)
+    np.testing.assert_array_equal(equal.todense(), [[1, 1, 0, 0, 0]] * 2)
+
+
+@pytest.mark.parametrize("dtype", [None, jnp.bfloat16])
+def test_blocks(dtype):
+    layer = jsparse.nnx.BlockSparseLinear(24, 20, block=(4, 5), density=0.5, dtype=dtype, rngs=nnx.Rngs(0))
+    layer.bias[...] = normal(3, 20)
+    x, W = normal(1, 2, 7, 24), layer.kernel.tensor
+    dense = W.todense().transpose(0, 2, 1, 3).reshape(24, 20)
+    assert W.nse == 12 * 20
+    found = layer(x)
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype is None else {"rtol": 0.05, "atol": 0.1}
+    np.testing.assert_allclose(np.asarray(found, np.float32), x @ dense + layer.bias[...], **tolerance)
+    assert found.dtype == (jnp.float32 if dtype is None else dtype)
+    slopes = nnx.grad(lambda layer: (layer(x).astype(jnp.float32) ** 2).sum())(layer)
+    assert all(np.any(leaf) for leaf in jax.tree.leaves(slopes))
+
+
+def test_pruning():
+    layer = jsparse.nnx.PrunedLinear(16, 10, rngs=nnx.Rngs(0))
+    x, kernel = normal(1, 3, 16), layer.linear.kernel[...]
+    np.testing.assert_allclose(layer(x), x @ kernel, rtol=1e-5, atol=1e-6)
+    jitted = nnx.jit(lambda layer, zeros: layer.prune(zeros))
+    jitted(layer, 0.75)
+    least = jnp.sort(jnp.abs(kernel).reshape(-1))[-40]
+    expected = jnp.where(jnp.abs(kernel) >= least, kernel, 0)
+    np.testing.assert_allclose(layer(x), x @ expected, rtol=1e-5, atol=1e-6)
+    sparse = layer.to_sparse()
+    assert sparse.kernel.tensor.nse == 40
+    np.testing.assert_allclose(sparse(x), layer(x), rtol=1e-5, atol=1e-6)
+    optimizer = nnx.Optimizer(layer, optax.sgd(0.1), wrt=nnx.Param)
+    optimizer.update(layer, nnx.grad(lambda layer: (layer(x) ** 2).sum())(layer))
+    moved = np.asarray(layer.linear.kernel[...] != kernel)
+    assert moved.any()
+    assert not moved[np.asarray(expected == 0)].any()
+    layer.prune(0.0)
+    assert np.asarray(layer.mask[...]).all()
+    layer.prune_n_of_m(1, 4)
+    assert (np.asarray(layer.mask[...]).reshape(4, 4, 10).sum(1) == 1).all()
+    with pytest.raises(ShapeError, match="outside jit"):
+        nnx.jit(lambda layer: layer.to_sparse()(x))(layer)
+
+
+def test_encoders():
+    mask = jsparse.pattern.window(12, 2)
+    encoder = jsparse.nnx.TransformerEncoder(mask, 2, 2, 8, rngs=nnx.Rngs(0))
+    x = normal(1, 3, 12, 8)
+    expected = x
+    for block in encoder.blocks:
+        expected = block(expected)
+    np.testing.assert_array_equal(encoder(x), encoder.norm(expected))
+    assert np.abs(encoder(x, mask=jsparse.pattern.full((12, 12))) - encoder(x)).max() > 1e-3
+
+
+WRONG = {
+    "ids": lambda: jsparse.nn.embedding_bag(normal(1, 20, 4), jnp.ones((2, 3))),
+    "weights": lambda: jsparse.nn.embedding_bag(normal(1, 20, 4), IDS, jnp.ones(3)),
+    "experts": lambda: jsparse.nn.route(normal(1, 4, 3), 4),
+    "kernels": lambda: jsparse.nn.mixture_of_experts(
+        normal(1, 4, 3), jsparse.nn.route(normal(1, 4, 3), 1), normal(1, 3, 5, 6), normal(1, 3, 6, 5)
+    ),
+    "k": lambda: jsparse.nn.top_k_activations(normal(1, 4, 3), 0),
+    "a block": lambda: jsparse.nnx.BlockSparseLinear(24, 20, block=(5, 5), density=0.5, rngs=nnx.Rngs(0)),
+    "a matrix": lambda: jsparse.nn.block_linear(normal(1, 4, 3), jsparse.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors(name):
+    with pytest.raises(ShapeError, match="Expected"):
+        WRONG[name]()
+
+
+def test_dense_blocks_are_refused():
+    with pytest.raises(DTypeError, match="SparseTensor"):
+        jsparse.nn.block_linear(normal(1, 4, 6), normal(2, 2, 2, 3, 3))
