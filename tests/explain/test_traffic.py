@@ -182,3 +182,19 @@ def test_the_bandwidth_is_measured_once():
     first = memory_bandwidth()
     assert 1e8 < first < 1e13
     assert memory_bandwidth() == first
+
+
+def test_an_operand_that_positions_of_a_transposed_pattern_read():
+    """Entries are walked by the kernel that they choose, and each reads its own element of v."""
+    rng, count = np.random.default_rng(0), 3_000
+    tables = {name: rng.integers(0, size, count).astype(np.int32) for name, size in (("o", 400), ("i", 400), ("k", 5))}
+    arrays = {
+        "v": np.ones(count, np.float32),
+        "x": np.ones((400, 16), np.float32),
+        "w": np.ones((5, 16, 16), np.float32),
+    }
+    schedule = jsparse.Schedule.parse("store P2 'k[p]' p")
+    text = "out[o[p],m] += v[p] * x[i[p],c] * w[k[p],c,m]"
+    found = jsparse.explain(text, shape=(400, 16), schedule=schedule, **tables, **arrays).kernels[-1]
+    assert "'k[p]' p" in str(found.plan.schedule)
+    assert dict(found.traffic.operands)["A"] == 4 * count

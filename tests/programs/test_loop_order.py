@@ -29,7 +29,7 @@ from jsparse.compiler.schedule.transformations.promote import Promote
 from jsparse.compiler.schedule.transformations.reorder import Reorder
 from jsparse.compiler.schedule.trip_counts import trip_counts, walked_levels
 
-COUNT, BATCH = amount(100, 600), 50
+COUNT, BATCH = amount(50, 600), 50
 INDICES = 4  # the most indices of a program whose orders are all tried
 TURNS = 3000  # the most iterations, if all loops were dense
 WITHIN = 2.0  # the allowed ratio to the fewest operations

@@ -15,7 +15,7 @@ from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
-from jsparse.ops.explanation.points import LARGEST, count_points, relation_of
+from jsparse.ops.explanation.points import LARGEST, Relation, count_points, relation_of
 
 __all__ = ["Traffic", "as_bytes", "traffic_of"]
 
@@ -126,7 +126,7 @@ def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]
     names = [problem.level_variables[n] for n in numbers]
     alone = len(numbers) == 1
     if len(known) == len(numbers) and not (alone and len(set(names[0])) == len(names[0])):
-        found = count_points(relation_of(*pair) for pair in zip(known, names, strict=True))
+        found = count_points(_relation(*pair) for pair in zip(known, names, strict=True))
         if found is not None:
             return found, False
     if alone:
@@ -136,6 +136,11 @@ def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]
     spaces = prod(_extent(problem, problem.walks[n]) for n in numbers)
     every = _extent(problem, dict.fromkeys(v for n in numbers for v in problem.walks[n]))
     return round(entries * every / spaces) if spaces else 0, True
+
+
+def _relation(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
+    """The coordinates that a pattern stores, whose levels have these variables."""
+    return relation_of(pattern, [name for _, name in sorted(zip(pattern.format.order, names, strict=True))])
 
 
 def _of_factors(problem: Problem, numbers: Sequence[int]) -> Sequence[int]:
@@ -182,7 +187,7 @@ def _tuples(problem: Problem, pattern: Stored, number: int, variables: Sequence[
     """The distinct tuples of variables that a pattern stores, or a bound."""
     names = problem.level_variables[number]
     if isinstance(pattern, Pattern) and pattern.nse <= LARGEST and set(variables) != set(names):
-        found = relation_of(pattern, names).tuples(variables)
+        found = _relation(pattern, names).tuples(variables)
         if found is not None:
             return found
     return _entries(problem, number, pattern)
