@@ -109,14 +109,29 @@ def test_blocks_compute_what_the_statements_say(stage: str) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-def test_stored_entries_are_not_kept_for_a_panel() -> None:
-    """E is read before and behind the dense product, so single rows are shared."""
+def chain_around_a_product() -> Problem:
+    """E is read before and behind the dense product."""
     first = Statement(E, Apply("*", (A, A)), "+", (0,))
     product = Statement(T, Apply("*", (E, X)), "+", (0,))
     last = Statement(O, Apply("*", (E, U)), "+", (0,))
-    text = str(nest_of(problem(first, product, PROJECTED, last)))
-    assert "panels" not in text
-    assert "array E[i, j] below P0.0" in text
+    return problem(first, product, PROJECTED, last)
+
+
+def test_stored_entries_are_kept_for_a_panel() -> None:
+    text = str(nest_of(chain_around_a_product()))
+    assert "∀ i ∈ panels of" in text
+    assert "array E[i, j] below P0.0 in the panel" in text
+
+
+def test_panels_of_stored_entries_compute_what_the_statements_say() -> None:
+    stated, rng = chain_around_a_product(), np.random.default_rng(1)
+    a, x, w = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((CSR.nse,), (N, C), (C, F)))
+    dense, squares = np.zeros((N, N), np.float32), np.zeros((N, N), np.float32)
+    dense[tuple(CSR.to_coords())], squares[tuple(CSR.to_coords())] = a, a * a
+    expected = squares.sum(1, keepdims=True) * (squares @ x @ w)
+    out = np.full((N, F), np.nan, np.float32)
+    interpret_kernel(lower(nest_of(stated)), [a, x, w, *CSR.arrays, out])
+    np.testing.assert_array_equal(out, expected)
 
 
 def test_runs_of_statements_share_rows_inside_of_a_panel() -> None:

@@ -99,6 +99,79 @@ def test_iterations_that_depend_on_each_other_or_share_nothing_stay_apart(body):
     assert jammed(plain, 3) == plain
 
 
+TOTAL = Var("total", F32)
+
+
+def summed(*more, stop=SEVEN):
+    """total += X[I[p]] for p from 0 to `stop`, then Y[0] = total."""
+    term = Load(X, mul(Load(ROWS, P), const(COLUMNS)))
+    body = block(*more, Set(TOTAL, Binary("+", TOTAL, term)))
+    return Declare(TOTAL, Const(0, F32)), For(P, const(0), stop, body), Store(Y, const(0), TOTAL)
+
+
+@pytest.mark.parametrize("copies", [2, 3, 7, 8])
+@pytest.mark.parametrize("stop", [0, 1, 6, 7])
+def test_sums_in_one_register_get_one_for_each_copy(copies, stop):
+    """The terms p, p + copies, p + 2 copies, … are added up by themselves; what remains is added last."""
+    start, plain, end = summed(stop=const(stop))
+    together = jammed(plain, copies)
+    assert sum(isinstance(n, Declare) for n in nodes(together)) == copies - 1
+    rng = np.random.default_rng(0)
+    terms = rng.standard_normal((7, COLUMNS)).astype(np.float32)[[3, 1, 1, 0, 6, 5, 3], 0][:stop]
+    whole = stop // copies * copies
+    chains = [np.add.accumulate(np.append(np.float32(0), terms[n:whole:copies]))[-1] for n in range(copies)]
+    expected = np.add.accumulate(np.array([*chains, *terms[whole:]], np.float32))[-1]
+    assert run(block(start, together, end))[0] == expected
+
+
+def test_sums_under_a_condition_are_interleaved_too():
+    start, plain, end = summed()
+    sometimes = For(P, plain.start, plain.stop, If(Compare("<", const(1), Load(ROWS, P)), plain.body))
+    together = jammed(sometimes, 2)
+    assert together != sometimes
+    assert run(block(start, together, end))[0] == pytest.approx(run(block(start, sometimes, end))[0], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [Store(Y, P, TOTAL)],  # reads the sum
+        [Store(Y, P, Const(1, F32))],
+        [inner()],  # a loop
+        [Set(STOP, P)],  # changes another register
+        [Set(TOTAL, Binary("*", TOTAL, Const(2, F32)))],
+    ],
+)
+def test_other_iterations_that_change_a_register_run_one_by_one(more):
+    _, plain, _ = summed(*more)
+    assert jammed(plain, 2) == plain
+
+
+@pytest.mark.parametrize("columns", [1, 8, 31, 33])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_long_rows_of_a_near_factor_are_added_in_two_chains(columns, dtype):
+    """Rows of 0 to 150 entries, which blocks of 64 divide."""
+    rng = np.random.default_rng(3)
+    mask = rng.random((20, 150)) < np.linspace(0, 1, 20)[:, None]
+    dense = np.where(mask, rng.integers(-4, 5, mask.shape), 0).astype(dtype)
+    x = rng.integers(-4, 5, (150, columns)).astype(dtype)
+    with jax.enable_x64(True):
+        pattern, _ = jsparse.Pattern.from_coordinates(np.stack(np.nonzero(mask)), mask.shape, "csr")
+        A = jsparse.SparseTensor(dense[mask], pattern)
+        step = jsparse.explain("ij,jk->ik", A, x).schedule.found("unroll_and_jam")
+        assert (step and (step.loop, step.copies)) == (("j", 2) if columns * x.itemsize in range(32, 129) else None)
+        np.testing.assert_array_equal(jax.jit(lambda A, x: A @ x)(A, x), dense.astype(np.int64) @ x.astype(np.int64))
+
+
+def test_short_rows_and_rows_from_memory_are_added_one_by_one():
+    window = jsparse.pattern.window(100, 15)
+    near, far = np.ones((100, 16), np.float32), np.ones((40_000, 16), np.float32)
+    assert jsparse.explain("ij,jk->ik", window, near).schedule.found("unroll_and_jam") is None
+    rng = np.random.default_rng(4)
+    spread, _ = jsparse.Pattern.from_coordinates(rng.integers(0, 40_000, (2, 40_000 * 40)), (40_000, 40_000), "csr")
+    assert jsparse.explain("ij,jk->ik", spread, far).schedule.found("unroll_and_jam") is None
+
+
 def blocked(rng, size=(9, 7), inside=(3, 4), dtype=np.float32):
     mask = rng.random(size) < 0.4
     dense = np.where(mask[:, :, None, None], rng.integers(-4, 5, (*size, *inside)), 0).astype(dtype)

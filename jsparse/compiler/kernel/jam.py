@@ -11,6 +11,16 @@
 Loads that the iterations share, here of a row of W, happen once for all of them, and their sums become independent
 chains of additions. The order within each sum does not change, so results are bit-equal, however many iterations a
 backend has registers for.
+
+Iterations that add to the same register get one each, so that an addition does not wait for the one before. Their
+number is fixed, since the order of additions depends on it:
+
+    for p in range(first, stop):           var acc.1 = 0
+      let j = J[p]                         for p in range(first, end, 2):
+      acc += A[p] * X[j, :]          →       let j.0 = J[p]; acc += A[p] * X[j.0, :]
+                                             let j.1 = J[p + 1]; acc.1 += A[p + 1] * X[j.1, :]
+                                           acc += acc.1
+                                           and one by one from end on
 """
 
 from __future__ import annotations
@@ -20,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub
+from jsparse.compiler.kernel.algebra import add, block, const, floor_div, mul, sub, zero
 from jsparse.compiler.kernel.kernel import Kernel
 from jsparse.compiler.kernel.nodes import (
     Binary,
@@ -80,10 +90,12 @@ def _bytes(type_: Type) -> int:
 
 
 def jammed(loop: For, copies: int) -> Stmt:
-    """The loop with `copies` iterations at a time. It is unchanged if they depend on each other or share no inner
-    loop."""
-    if copies < 2 or loop.step != 1 or not _are_apart(loop.body):
+    """The loop with `copies` iterations at a time. It is unchanged if they depend on each other, or neither share an
+    inner loop nor add to the same register."""
+    if copies < 2 or loop.step != 1:
         return loop
+    if not _are_apart(loop.body):
+        return _interleaved(loop, copies)
     jam = _Jam(loop, copies)
     body = jam.stmt(loop.body)
     if not jam.shared:
@@ -96,13 +108,60 @@ def jammed(loop: For, copies: int) -> Stmt:
         stop = const(int(loop.stop.value) - left)
         rest = jammed(replace(loop, start=stop), left) if left else block()
         return block(For(every, loop.start, stop, inner, copies), rest)
-    count = Binary("max", sub(loop.stop, loop.start), const(0))
-    whole = mul(floor_div(count, const(copies)), const(copies))
     return block(
-        Let(end, add(loop.start, whole)),
+        Let(end, add(loop.start, _whole(loop, copies))),
         For(every, loop.start, end, inner, copies),
         For(loop.var, end, loop.stop, loop.body),
     )
+
+
+def _whole(loop: For, copies: int) -> Expr:
+    """The number of iterations that run `copies` at a time."""
+    count = Binary("max", sub(loop.stop, loop.start), const(0))
+    return mul(floor_div(count, const(copies)), const(copies))
+
+
+def _interleaved(loop: For, copies: int) -> Stmt:
+    """The loop where iterations that add to the same registers add to one each. It is unchanged if it does anything
+    else that iterations could depend on, or has loops inside."""
+    sums = _sums(loop.body)
+    if not sums:
+        return loop
+    bound = {n.var.name for n in nodes(loop.body) if isinstance(n, Let | Declare)} | {loop.var.name}
+    every, end = Var(f"{loop.var.name}.all", loop.var.type), Var(f"{loop.var.name}.end", loop.var.type)
+
+    def copied(node: Any, copy: int) -> Any:
+        if isinstance(node, Var):
+            own = node.name in bound or (copy and node.name in sums)
+            return Var(f"{node.name}.{copy}", node.type) if own else node
+        return rebuilt(node, lambda child: copied(child, copy))
+
+    own = [(var, copied(var, copy)) for var in sums.values() for copy in range(1, copies)]
+    bodies = (
+        block(Let(copied(loop.var, copy), add(every, const(copy))), copied(loop.body, copy)) for copy in range(copies)
+    )
+    return block(
+        Let(end, add(loop.start, _whole(loop, copies))),
+        *(Declare(other, zero(other.type)) for _, other in own),
+        For(every, loop.start, end, block(*bodies), copies),
+        *(Set(var, Binary("+", var, other)) for var, other in own),
+        For(loop.var, end, loop.stop, loop.body),
+    )
+
+
+def _sums(body: Stmt) -> dict[str, Var]:
+    """The registers declared outside that a body adds to, if it does nothing else that a later iteration could see."""
+    every = list(nodes(body))
+    declared = {n.var.name for n in every if isinstance(n, Declare)}
+    changed = [n for n in every if isinstance(n, Set) and n.var.name not in declared]
+    sums = {n.var.name: n.var for n in changed}
+    reads = [n.name for n in every if isinstance(n, Var) and n.name in sums]
+    adds = all(isinstance(n.value, Binary) and n.value.op == "+" and n.value.left == n.var for n in changed)
+    # each of these assignments has its register twice: where it is set, and as the left operand
+    if not adds or len(reads) != 2 * len(changed):
+        return {}
+    others = For | While | Parallel | Borrow | Filter | Store | LocalArray
+    return {} if any(isinstance(n, others) for n in every) else sums
 
 
 def _are_apart(body: Stmt) -> bool:

@@ -278,10 +278,12 @@ class _Contraction:
             for n, axis in enumerate(self.problem.type_of[self.name].axes)
             if not bound.issuperset(_variables(target, axis))
         ]
-        below = self.below(around)
         positions = self.problem.type_of[self.name].positions
         own = set() if positions is None else {*_variables(target, positions)}
-        if not around or own & divided or (below is None and own & bound):
+        below = self.below(around)
+        if own & divided:
+            below = self.below_panel(own & divided, below)
+        if not around or (below is None and own & (bound | divided)):
             return None
         dtype = self.problem.type_of[self.name].dtype
         producer, consumer = _sequence(stmts[:count]), _sequence(stmts[count:])
@@ -312,6 +314,18 @@ class _Contraction:
         levels = [x.domain for x in around if isinstance(x.domain, LevelIteration)]
         walked = [replace(level, panel=False) for level in levels if level.pattern == positions.pattern]
         return max(walked, key=lambda level: level.level, default=None)
+
+    def below_panel(self, divided: set[IndexVar], above: LevelIteration | None) -> LevelIteration | None:
+        """The level whose panel the loops around fix, if the panel's entries follow one another: those of a level that
+        has every coordinate, directly below the present position."""
+        positions = self.problem.type_of[self.name].positions
+        if positions is None or len(divided) > 1:
+            return None
+        (var,) = divided
+        level = self.problem.level_variables[positions.pattern].index(var)
+        is_next = level == (0 if above is None else above.level + 1)
+        full = self.problem.patterns[positions.pattern].levels[level].kind.is_full
+        return LevelIteration(positions.pattern, level, panel=True) if is_next and full else None
 
     def renamed(self, stmt: Stmt, scalar: Workspace) -> Stmt:
         """The statement with the scalar in place of the temporary."""

@@ -133,7 +133,8 @@ class ArrayWorkspace:
         access: the temporary, as its statement writes it. Inside it is accessed as before.
         dtype: the temporary's dtype.
         axes: the numbers of its storage axes that the loops around do not fix.
-        below: the level whose present position the elements lie below; None for those of all positions.
+        below: the level whose present position, or positions in the present panel, the elements lie below; None for
+            those of all positions.
     """
 
     target: Access

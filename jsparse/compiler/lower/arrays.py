@@ -60,8 +60,8 @@ def _panel(axis: Dense | Positions, workspace: ArrayWorkspace, scope: Scope) -> 
 
 
 def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
-    """The most positions below one position of a level, however the index arrays of a dynamic pattern are: their
-    addresses are kept inside, and lanes need room for all of them."""
+    """The most positions below one position of a level, or below those of a panel. It holds however the index arrays
+    of a dynamic pattern are: their addresses are kept inside, and lanes need room for all of them."""
     storage, type_ = scope.storage, scope.storage.problem.patterns[axis.pattern]
     most = storage.position_count(axis.pattern)
     if type_.dynamic:
@@ -72,16 +72,19 @@ def _most(axis: Positions, below: LevelIteration | None, scope: Scope) -> Expr:
     names = storage.problem.level_variables[axis.pattern]
     if any(type_.repeats(level) for level in inner):
         return most
-    product: Expr = const(1)
+    product: Expr = const(scope.panels[names[below.level]].size if below.panel else 1)
     for level in inner:
         product = mul(product, storage.size(names[level]))
     return minimum(product, most)
 
 
 def _first(axis: Positions, below: LevelIteration, scope: Scope) -> Expr:
-    """The first position of the pattern's last level below the present position of `below`."""
+    """The first position of the pattern's last level below the present position of `below`, or below the first one of
+    its panel."""
     name = scope.storage.problem.level_variables[axis.pattern][below.level]
     walk = LevelWalk(scope, below, name)
+    if below.panel:
+        return walk.leaf(walk.full_entry(scope.panels[name].start).positions.first, below.level + 1)
     return walk.leaf(scope.positions[axis.pattern, below.level].first, below.level + 1)
 
 

@@ -33,6 +33,7 @@ from jsparse.compiler.lower.scope import Scope
 __all__ = ["Total"]
 
 PIECE = 8  # lanes of a total that are added at a time
+WRITTEN_OUT = 32  # lanes of a total whose pieces are written out, so that LLVM can keep them in registers
 
 
 class Total:
@@ -78,8 +79,8 @@ class Total:
 
     def each(self, step: Callable[[Expr], Stmt]) -> Stmt:
         """A step for each piece of the lanes."""
-        if self.width == self.piece:
-            return step(const(0))
+        if self.width <= WRITTEN_OUT:
+            return block(*(step(const(n)) for n in range(0, self.width, self.piece)))
         n = self.scope.fresh("n")
         return For(n, const(0), const(self.width), step(n), self.piece)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing
 from jsparse.compiler.schedule.gathers import extent
+from jsparse.compiler.schedule.interleaving import interleaving
 from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.prefetching import prefetching
@@ -46,6 +47,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
     if alone:
         nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
     nest = _with(nest, prefetching(nest, patterns))
+    nest = _with(nest, interleaving(nest, patterns))
     lanes = position_lanes(nest, patterns)
     return nest if lanes is None else nest.then(lanes)
 

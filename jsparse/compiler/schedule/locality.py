@@ -11,10 +11,16 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 
-__all__ = ["read_before"]
+__all__ = ["mostly_read_before", "read_before"]
 
 PAIRS = 64  # of neighbouring segments that are compared
 LONGEST = 512  # entries of a segment that are compared
+MOSTLY = 0.75  # the fraction of rows that the segment before has read from which on a cache holds them
+
+
+def mostly_read_before(pattern: Stored, level: int) -> bool:
+    """Whether the segment before has most of the coordinates of a level's segment; False if that is not known."""
+    return read_before(pattern, level) >= MOSTLY
 
 
 def read_before(pattern: Stored, level: int) -> float:

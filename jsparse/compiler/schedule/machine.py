@@ -11,6 +11,7 @@ __all__ = [
     "LARGEST_TILE",
     "LAST_CACHE_BYTES",
     "LINE_BYTES",
+    "NEAREST_BYTES",
     "PREFETCH_AHEAD",
     "REGISTER_BYTES",
     "SEGMENTS_AHEAD",
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 LINE_BYTES = 64  # a cache line
+NEAREST_BYTES = 1 << 15  # a tensor of at most this size stays in the first-level cache
 REGISTER_BYTES = 256  # a register tile: 8 vectors of 32 bytes, half of AVX2's registers
 JAM_TILE_BYTES = 128  # one register tile, where several iterations run at a time
 LARGEST_TILE = 1024  # the most bytes of a tile that a schedule may ask for; beyond, registers are spilled
@@ -30,7 +32,7 @@ PREFETCH_AHEAD = 16  # stored entries, at least: processing them takes about as 
 SEGMENTS_AHEAD = 8  # stored entries whose coordinates locate segments: a whole segment is walked for each
 ENTRY_BYTES = 8  # the approximate size of a stored entry: a coordinate and a value
 
-_CACHES = ((1 << 15, 0.3), (CACHED_BYTES, 2.25), (LAST_CACHE_BYTES, 10.0))
+_CACHES = ((NEAREST_BYTES, 0.3), (CACHED_BYTES, 2.25), (LAST_CACHE_BYTES, 10.0))
 """The size in bytes and the cost of a miss in multiply-adds, for each cache.
 
 The cost was measured on Zen 4: the extra time of a product whose rows miss the cache, relative to one whose rows are

@@ -15,7 +15,7 @@ import numpy as np
 
 from jsparse.compiler.loops.domain import LevelIteration
 from jsparse.compiler.schedule.gathers import extent
-from jsparse.compiler.schedule.locality import read_before
+from jsparse.compiler.schedule.locality import mostly_read_before
 from jsparse.compiler.schedule.machine import (
     CACHED_BYTES,
     ENTRY_BYTES,
@@ -31,7 +31,6 @@ from jsparse.notation.assignment import Access
 
 __all__ = ["Rows", "distance", "prefetching", "rows_from_memory"]
 
-MOSTLY = 0.75  # the fraction of rows that the segment before has read from which on a cache holds them
 REQUESTED = 1 << 13  # bytes that are requested and not read yet, if a cache holds the rows
 FROM_MEMORY = 1 << 14  # the same, if it does not
 FARTHEST = 128  # entries ahead, at most
@@ -64,7 +63,7 @@ def prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Prefetch]
         return
     for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
         if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
-            if not patterns or read_before(patterns[loop.domain.pattern], loop.domain.level) < MOSTLY:
+            if not patterns or not mostly_read_before(patterns[loop.domain.pattern], loop.domain.level):
                 yield Prefetch(name, distance(rows))
             return
 

@@ -35,7 +35,7 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     ]
     if not shared:
         return tuple(found)
-    blocks = in_blocks(problem, found, shared[-1])
+    blocks = in_blocks(problem, patterns, found, shared)
     if blocks is None:
         found = [_one_by_one(schedule, shared[-1]) for schedule in found]
     joined = blocks or (*(schedule.then(ComputeAt(shared[-1])) for schedule in found[:-1]), found[-1])

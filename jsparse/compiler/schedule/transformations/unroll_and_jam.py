@@ -20,7 +20,9 @@ MOST = 16  # iterations at a time
 class UnrollAndJam(Step):
     """Run several iterations of a loop at a time, so that rows which all of them read are loaded once.
 
-    Where the iterations depend on each other, or have different loops inside, they run one by one (`kernel.jam`).
+    Where all of them add to the same registers, each adds to registers of its own, which are added up at the end. Where
+    the iterations depend on each other in other ways, or have different loops inside, they run one by one
+    (`kernel.jam`).
 
     Attributes:
         loop: the name of the loop.
