@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -42,3 +43,49 @@ def test_long_rows_are_planned_so() -> None:
     pattern = _pattern(False, [60] * 20)
     text = str(explain("ik,jk->ij", np.ones((20, 16), np.float32), np.ones((90, 16), np.float32), out_format=pattern))
     assert "16 at a time in lanes" in text
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("heads", [2, 3, 4, 8, 11, 16, 21])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_heads_behind_the_entries(dtype: str, heads: int, dynamic: bool) -> None:
+    """The sums of up to eight heads are folded together, and those that remain one by one."""
+    lengths = [0, 1, 7, 8, 64, 90]
+    pattern, rng = _pattern(False, lengths).extended([heads]), np.random.default_rng(heads)
+    mask = jsparse.SparseTensor(np.ones(pattern.nse, np.float32), pattern).dynamic() if dynamic else pattern
+    with jax.enable_x64(True):
+        x, y = (jnp.asarray(rng.integers(-9, 10, (n, heads, 13)), dtype) for n in (len(lengths), 90))
+        assert ("h ∈ range, " in str(explain("ihl,jhl->ijh", x, y, out_format=mask))) == (heads >= 4)
+        found = jax.jit(lambda x, y: jsparse.einsum("ihl,jhl->ijh", x, y, out_format=mask))(x, y)
+        coords, values = found.to_coords()
+        dense = np.einsum("ihl,jhl->ijh", np.asarray(x, np.int64), np.asarray(y, np.int64))
+        np.testing.assert_array_equal(values, dense[tuple(coords)])
+
+
+def test_heads_are_bit_equal_to_heads_one_by_one() -> None:
+    pattern, rng = _pattern(False, [0, 1, 7, 30]).extended([11]), np.random.default_rng(0)
+    x, y = (rng.standard_normal((n, 11, 24)).astype(np.float32) for n in (4, 90))
+    steps = Schedule().reorder("i j h l").split("l", 24).vectorize("l").promote()
+
+    def values(schedule: Schedule) -> Any:
+        return jsparse.einsum("ihl,jhl->ijh", x, y, out_format=pattern, schedule=schedule).values
+
+    one = values(steps)
+    for lanes in (2, 4, 8):
+        np.testing.assert_array_equal(values(steps.vectorize("h", lanes)), one)
+
+
+@pytest.mark.parametrize(
+    "steps, message",
+    [
+        ("vectorize h 16", "h has fewer than 16 coordinates"),
+        ("vectorize h 3", "a power of two"),
+        ("unroll_and_jam h 2\nvectorize h 4", "works on the coordinates one by one"),
+    ],
+)
+def test_heads_that_cannot_be_folded_together(steps: str, message: str) -> None:
+    pattern = _pattern(False, [1, 3]).extended([11])
+    x, y = np.ones((2, 11, 24), np.float32), np.ones((90, 11, 24), np.float32)
+    schedule = Schedule.parse(f"reorder i j h l\nsplit l 24\nvectorize l\npromote\n{steps}")
+    with pytest.raises(jsparse.errors.ScheduleError, match=message):
+        jsparse.einsum("ihl,jhl->ijh", x, y, out_format=pattern, schedule=schedule)

@@ -27,9 +27,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Every coordinate of the variable. `panel`: only those in the present panel of the variable."""
+    """Every coordinate of the variable. `panel`: only those in the present panel. With `lanes`, the body stores a sum
+    over an index in lanes, and the sums of that many coordinates are folded together."""
 
     panel: bool = False
+    lanes: int = 0
 
     def __str__(self) -> str:
         return "range in the panel" if self.panel else "range"

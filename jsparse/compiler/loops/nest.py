@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from jsparse.compiler.loops.domain import Derivation, Domain, Fused, LevelIteration
+from jsparse.compiler.loops.domain import Derivation, Domain, Fused, LevelIteration, Range
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.scalar import Scalar, accesses_of
 from jsparse.compiler.semiring import Monoid
@@ -287,8 +287,8 @@ class Forall:
 
     @property
     def lanes(self) -> int:
-        """The number of positions that are worked on at a time, in lanes; 0 for one by one."""
-        return self.domain.lanes if isinstance(self.domain, LevelIteration) else 0
+        """The number of positions or coordinates that are worked on at a time, in lanes; 0 for one by one."""
+        return self.domain.lanes if isinstance(self.domain, LevelIteration | Range) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Positions in lanes whose values are sums in lanes: the sums of several positions are folded together.
 
+The same is done for several coordinates of a dense index, such as the heads of a sampled product.
+
 A sampled product has a sum over a dense index for each stored entry. The index runs in lanes, and folding the lanes to
 a scalar takes longer than the sum. Eight positions at a time need fewer operations than one by one:
 
@@ -22,6 +24,7 @@ from jsparse.compiler.kernel.nodes import (
     Const,
     Declare,
     Expr,
+    For,
     HorizontalReduce,
     Let,
     Stmt,
@@ -37,7 +40,7 @@ from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.position_lanes import by_lanes, coordinates_in_lanes, end_of_segment
 from jsparse.compiler.lower.scope import Scope
 
-__all__ = ["JointSum", "joint_sum", "joint_sums"]
+__all__ = ["JointSum", "joint_coordinates", "joint_sum", "joint_sums"]
 
 Lower = Callable[[LoopStmt, Scope], Stmt]
 Ahead = Callable[[Entry], list[Stmt]]  # the prefetches at an entry
@@ -70,6 +73,40 @@ def joint_sums(scope: Scope, domain: LevelIteration, loop: Forall, parts: JointS
     return _JointSums(scope, domain, loop, parts, lower, ahead).segment()
 
 
+def joint_coordinates(scope: Scope, loop: Forall, size: int, parts: JointSum, lower: Lower) -> Stmt:
+    """The loop over the coordinates of a dense index of a known size. What remains runs one by one."""
+    n, whole = scope.fresh(loop.var), size // loop.lanes * loop.lanes
+    stmts: list[Stmt] = []
+    sums: list[Var] = []
+    for number in range(loop.lanes):
+        register = _register(scope, parts.acc)
+        inner = scope.with_index(loop.var, add(n, const(number))).with_workspace_register(parts.acc, register)
+        stmts += [_empty(register, parts.acc), lower(parts.sum, inner)]
+        sums.append(register)
+    there = scope.with_index(loop.var, ramp(n, loop.lanes)).with_lanes_of(loop.lanes, None)
+    together = For(n, const(0), const(whole), block(*stmts, _stored(there, parts, sums, lower)), loop.lanes)
+    rest = scope.fresh(loop.var)
+    one = lower(loop.body, scope.with_index(loop.var, rest))
+    return block(together, *([For(rest, const(whole), const(size), one)] if whole < size else []))
+
+
+def _register(scope: Scope, acc: Workspace) -> Var:
+    return scope.fresh(acc.name, Type(acc.dtype, scope.lanes or acc.lanes))
+
+
+def _empty(register: Var, acc: Workspace) -> Stmt:
+    return Declare(register, Const(acc.monoid.zero, register.type))
+
+
+def _stored(scope: Scope, parts: JointSum, sums: list[Var], lower: Lower) -> Stmt:
+    """Fold the sums together, and store what follows from them."""
+    total = parts.total
+    folded = Vector(tuple(HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
+    totals = scope.fresh(total.name, folded.type)
+    value = Binary(total.monoid.add, Const(total.monoid.zero, folded.type), folded)
+    return block(Declare(totals, value), lower(parts.store, scope.with_register(total.name, totals)))
+
+
 class _JointSums:
     def __init__(
         self, scope: Scope, domain: LevelIteration, loop: Forall, parts: JointSum, lower: Lower, ahead: Ahead
@@ -99,24 +136,20 @@ class _JointSums:
         for n in range(self.lanes):
             position, coordinate = add(start, const(n)), self.scope.fresh(self.loop.var)
             found, _ = coordinates_in_lanes(self.walk, position)
-            acc = self.parts.acc
-            register = self.scope.fresh(acc.name, Type(acc.dtype, self.scope.lanes or acc.lanes))
-            inner = self.inside(coordinate, position).with_workspace_register(acc, register)
+            register = _register(self.scope, self.parts.acc)
+            inner = self.inside(coordinate, position).with_workspace_register(self.parts.acc, register)
             stmts += [
                 Let(coordinate, found),
                 *self.ahead(Entry(coordinate, PositionRange(position), position)),
-                Declare(register, Const(acc.monoid.zero, register.type)),
+                _empty(register, self.parts.acc),
                 self.lower(self.parts.sum, inner),
             ]
             sums.append(register)
         return block(*stmts, self.stored(start, sums))
 
     def stored(self, start: Expr, sums: list[Var]) -> Stmt:
-        """Fold the sums together, and store what follows from them."""
-        total, positions = self.parts.total, ramp(start, self.lanes)
-        folded = Vector(tuple(HorizontalReduce(cast(x, total.dtype), total.monoid.add) for x in sums))
-        totals = self.scope.fresh(total.name, folded.type)
-        value = Binary(total.monoid.add, Const(total.monoid.zero, folded.type), folded)
+        """What follows from the sums, at consecutive positions."""
+        positions = ramp(start, self.lanes)
         coordinate, counts = coordinates_in_lanes(self.walk, positions)
         scope = self.inside(coordinate, positions).with_lanes_of(self.lanes, counts)
-        return block(Declare(totals, value), self.lower(self.parts.store, scope.with_register(total.name, totals)))
+        return _stored(scope, self.parts, sums, self.lower)

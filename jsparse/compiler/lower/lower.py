@@ -69,7 +69,7 @@ from jsparse.compiler.lower.arrays import address_in, array_names, array_where, 
 from jsparse.compiler.lower.assembly import append, append_edges, listing, reserve
 from jsparse.compiler.lower.blocks import add_runs, total_where
 from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
-from jsparse.compiler.lower.joint_sums import joint_sum, joint_sums
+from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels, position_panels
@@ -246,6 +246,9 @@ class _Lowerer:
             return in_run(scope, run, start, stop, lambda lo, hi: For(n, lo, hi, inner, copies=loop.jam))
 
         size = scope.storage.size(loop.var)
+        parts = joint_sum(loop.body) if loop.lanes else None
+        if parts is not None:
+            return joint_coordinates(scope, loop, self.problem.size[loop.var] or 0, parts, self.stmt)
         if loop.unroll:
             known, run = self.problem.size[loop.var] or 0, scope.runs[loop.var] if loop.run else None
             each = (self.stmt(loop.body, scope.with_index(loop.var, const(n))) for n in range(known))

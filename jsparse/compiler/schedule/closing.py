@@ -46,7 +46,7 @@ def closed(nest: Summary, cost: Cost, patterns: Sequence[Stored], walked: TripCo
         nest = _with(nest, [Widen()])
     if alone:
         nest = _parallel(nest, cost, patterns, walked.entries[-1] if walked.entries else 1.0)
-    nest = _with(nest, prefetching(nest, patterns))
+    nest = _with(nest, prefetching(nest, patterns, alone))
     nest = _with(nest, interleaving(nest, patterns))
     lanes = position_lanes(nest, patterns)
     return nest if lanes is None else nest.then(lanes)

@@ -22,6 +22,7 @@ __all__ = ["POSITION_LANES", "position_lanes"]
 POSITION_LANES = 8  # more take no less time: an addition then waits for loads, and not for the addition before it
 WIDE_LANES = 16  # positions at a time whose values are stored: functions of them take many instructions
 WIDE_STEPS = 4.0  # the mean number of steps of 8 in a segment from which on they are 16
+FEWEST = 4  # coordinates of a dense index whose sums are folded together
 LEAST = 0.05  # the multiply-adds to save for each entry: the code for lanes takes LLVM some 10 ms
 
 
@@ -35,6 +36,9 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
     """
     if nest.problem.is_assembly or not nest.order:
         return None
+    joint = _joint_coordinates(nest)
+    if joint is not None:
+        return joint
     loop = nest.summed[-1] if nest.sums_entries_first else _innermost(nest)
     step = Vectorize(loop, POSITION_LANES)
     if step.check(nest) is not None:
@@ -48,6 +52,19 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
         return None if steps <= segments else wide if steps >= WIDE_STEPS * segments else step
     saved = saved_by_lanes(steps, segments, POSITION_LANES, _gathers(nest.problem, loop))
     return step if saved > LEAST * patterns[number].nse else None
+
+
+def _joint_coordinates(nest: Summary) -> Vectorize | None:
+    """The step that folds the sums at several coordinates of a dense index together, such as the heads of a sampled
+    product; None if there is no such index."""
+    name = nest.loops[-1] if nest.loops[-1] not in nest.outer else nest.loops[-2] if len(nest.loops) > 1 else None
+    if name is None or nest.walked(name) is not None or name in nest.outer or not nest.folds_lanes_at(name):
+        return None
+    size = nest.problem.size[name] or 0
+    if size < FEWEST:
+        return None
+    step = Vectorize(name, min(POSITION_LANES, 1 << (size.bit_length() - 1)))
+    return step if step.check(nest) is None else None
 
 
 def _innermost(nest: Summary) -> str:

@@ -49,22 +49,27 @@ class Rows(NamedTuple):
     size: int
 
 
-def prefetching(nest: Summary, patterns: Sequence[Stored]) -> Iterator[Prefetch]:
+def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -> Iterator[Prefetch]:
     """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory and
-    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory."""
+    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory.
+
+    Where other statements share the loops (not `alone`), their loops run before the rows of the next segment are read.
+    They would push out what is requested far ahead.
+    """
     if nest.panel or nest.first("prefetch") is not None:
         return
     rows = rows_from_memory(nest)
     if not rows:
         yield from (Prefetch(loop, SEGMENTS_AHEAD) for loop in _locating_segments(nest, patterns))
         return
+    ahead = distance(rows) if alone else PREFETCH_AHEAD
     if nest.sums_entries_first and nest.sums_in_lanes:
-        yield Prefetch(nest.summed[-1], distance(rows))
+        yield Prefetch(nest.summed[-1], ahead)
         return
     for name, loop in reversed([entry for entry in nest.chain if entry[0] not in nest.summed]):
         if isinstance(loop.domain, LevelIteration) and not loop.is_lookup and not _is_single(nest, loop.domain):
             if not patterns or not mostly_read_before(patterns[loop.domain.pattern], loop.domain.level):
-                yield Prefetch(name, distance(rows))
+                yield Prefetch(name, ahead)
             return
 
 

@@ -112,4 +112,4 @@ def _marked(domain: Domain, old: Domain) -> Domain:
     if isinstance(domain, LevelIteration):
         by_position = isinstance(old, LevelIteration) and old.by_position
         return replace(domain, panel=old.panel, by_position=by_position)
-    return Range(old.panel)
+    return Range(old.panel, old.lanes if isinstance(old, Range) else 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from jsparse.compiler.loops.chain import chain, nested, with_loop
-from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Tiles
+from jsparse.compiler.loops.domain import Lanes, LevelIteration, Panels, Range, Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.loops.position_lanes import lies_innermost
 from jsparse.compiler.schedule.machine import LARGEST_TILE
@@ -27,11 +27,13 @@ class Vectorize(Step):
     over panels becomes one over register tiles.
 
     With `lanes`, the loop walks stored entries and adds to a scalar in registers, or stores values at its positions:
-    that many positions are worked on at a time, each with an accumulator of its own (`loops.position_lanes`).
+    that many positions are worked on at a time, each with an accumulator of its own (`loops.position_lanes`). A loop
+    over a dense index can have `lanes` where each iteration stores a sum over another index in lanes: that many sums
+    are folded together (`lower.joint_sums`).
 
     Attributes:
-        loop: the name of the inner loop of a split, or of a loop over stored entries.
-        lanes: the number of positions at a time, a power of two; 0 for a dense index variable.
+        loop: the name of the inner loop of a split, of a loop over stored entries, or of one that stores sums.
+        lanes: the number of positions or coordinates at a time, a power of two; 0 for the inner loop of a split.
     """
 
     loop: str
@@ -72,6 +74,8 @@ class Vectorize(Step):
             return f"the positions of {self.loop} are divided already"
         walked, inside = nest.walked(self.loop), self.loop in nest.summed
         joint = nest.folds_lanes_at(self.loop)
+        if walked is None and joint:
+            return self._coordinates_reason(nest)
         names = nest.summed if inside else nest.loops
         names = names[: names.index(self.loop) + 1] if joint else names
         if walked is None or names[-1] != self.loop or (inside and nest.sums_in_lanes):
@@ -83,6 +87,18 @@ class Vectorize(Step):
         elif not (inside or nest.first("promote") is not None):
             return f"what {self.loop} adds to is no scalar in registers"
         return self._reads_reason(nest, walked, joint)
+
+    def _coordinates_reason(self, nest: Summary) -> str | None:
+        """Why the sums at several coordinates of a dense index cannot be folded together; None if they can."""
+        target, size = nest.statement.target, nest.problem.size[self.loop]
+        if size is None or size < self.lanes:
+            return f"{self.loop} has fewer than {self.lanes} coordinates, or a number that is known at run time only"
+        if not nest.stores_innermost(target, self.loop) or target.nested() or nest.derived:
+            return f"{target} is not stored with {self.loop} innermost"
+        for step in (*nest.found("unroll"), *nest.found("unroll_and_jam"), *nest.found("parallelize")):
+            if step.loop == self.loop:
+                return f"'{step}' works on the coordinates one by one"
+        return f"the loop {self.loop} is fused" if self.loop in nest.fused else None
 
     def _reads_reason(self, nest: Summary, walked: Walked, joint: bool) -> str | None:
         pattern, level = nest.problem.patterns[walked.pattern], len(walked.above)
@@ -144,5 +160,5 @@ class Vectorize(Step):
         return with_loops(nest, nested(found, Forall(self.loop, Lanes(), leaf)))
 
     def _in_lanes(self, loop: Forall) -> Forall:
-        assert isinstance(loop.domain, LevelIteration)
+        assert isinstance(loop.domain, LevelIteration | Range)
         return replace(loop, domain=replace(loop.domain, lanes=self.lanes))
