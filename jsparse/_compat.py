@@ -313,12 +313,15 @@ def add_tangents(tangents: Sequence[Any], primal: Any) -> Any:
     return total
 
 
-def register_lowering(primitive: Primitive, rule: Callable[..., Any], platform: str | None) -> None:
+def register_lowering(
+    primitive: Primitive, rule: Callable[..., Any], platform: str | None, in_place: bool = False
+) -> None:
     """Register the lowering `rule(ctx, *operands, **params)`, which makes MLIR operations.
 
-    With None as its platform, the rule serves the platforms that have no rule of their own.
+    With None as its platform, the rule serves the platforms that have no rule of their own. A rule that is called
+    `in_place` sees the operations that make its operands; another one is called once for alike equations.
     """
-    mlir.register_lowering(primitive, rule, platform=platform)
+    mlir.register_lowering(primitive, rule, platform=platform, cacheable=not in_place)
 
 
 def platforms_of(ctx: Any) -> tuple[str, ...]:

@@ -51,6 +51,9 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     kernel_p: {"cpu": lower_kernel},
 }
 
+IN_PLACE = (einsum_p, routine_p)
+"""Their lowering asks where operands come from (`layouts.py`)."""
+
 
 def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> NoReturn:
     """The rule of all other platforms."""
@@ -64,7 +67,17 @@ def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> No
     )
 
 
+def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:
+    """The rule of primitives that are lowered in place. JAX has no table of platforms for these."""
+    rules = set(map(LOWERINGS[primitive].get, _compat.platforms_of(ctx)))
+    rule = rules.pop() if len(rules) == 1 else None
+    return rule(ctx, *operands, **params) if rule else _refuse(ctx, *operands, primitive=primitive, **params)
+
+
 for _primitive, _rules in LOWERINGS.items():
+    if _primitive in IN_PLACE:
+        _compat.register_lowering(_primitive, partial(_by_platform, primitive=_primitive), None, in_place=True)
+        continue
     for _platform, _rule in _rules.items():
         _compat.register_lowering(_primitive, _rule, _platform)
     if None not in _rules:

@@ -22,6 +22,7 @@ from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
 from jsparse.primitives.kernel import custom_call
+from jsparse.primitives.layouts import after_transposes, transposed
 from jsparse.primitives.multilinear import pattern_is_unknown
 from jsparse.settings import config
 
@@ -152,6 +153,8 @@ def lower_routine(
     keepalive: tuple[object, ...],
 ) -> Any:
     """The lowering on CPU."""
+    if isinstance(routine, Routine) and routine.name == "swap" and after_transposes(ctx, operands[0]):
+        return [transposed(operands[0])]
     return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *keepalive)
 
 

@@ -1,0 +1,102 @@
+"""Transposes that cost nothing, since XLA chooses the layouts between them.
+
+A layer x W with the batch in front transposes x and the product. The routine `swap` is faster than XLA's transpose. But
+of two transposes with elementwise operations between them XLA leaves out both: it stores what is between in the other
+layout. So before a swap becomes a call, its operand is followed back. If it comes from swaps by elementwise operations
+only, all of them become transposes that XLA sees.
+
+Which operations come later is not known while a swap is lowered. So a swap becomes a call at first, and the uses of its
+result so far are replaced later. XLA removes a call without uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+
+__all__ = ["after_transposes", "transposed"]
+
+_UNARY = (
+    "abs cbrt ceil convert cosine exponential exponential_minus_one floor is_finite log log_plus_one logistic negate"
+)
+_MORE = "not round_nearest_afz round_nearest_even rsqrt sign sine sqrt tan tanh"
+_OTHERS = "add and atan2 clamp compare divide maximum minimum multiply or power remainder select subtract xor"
+_CHLO = "acosh asinh atanh cosh erf erf_inv erfc lgamma sinh square"
+ELEMENTWISE = frozenset(
+    (*(f"stablehlo.{name}" for name in f"{_UNARY} {_MORE} {_OTHERS}".split()), *(f"chlo.{x}" for x in _CHLO.split()))
+)
+NEUTRAL = frozenset(("stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"))
+MOST = 256  # values that are followed back
+
+
+def after_transposes(ctx: Any, operand: Any) -> bool:
+    """Whether a value comes from swaps, or from transposes of XLA, by elementwise operations only. The swaps are
+    transposes of XLA from then on.
+
+    Args:
+        ctx: the context of a lowering rule.
+        operand: a value of the program that is being lowered.
+    """
+    search = _Search(ctx)
+    if not search.follow(operand) or not search.sources:
+        return False
+    for swap in search.sources:
+        if swap.name == "stablehlo.custom_call":
+            with ir.InsertionPoint(swap), swap.location:
+                swap.results[0].replace_all_uses_with(transposed(swap.operands[0]))
+    return True
+
+
+def transposed(operand: Any) -> Any:
+    """XLA's transpose of the last two of three dimensions."""
+    return stablehlo.transpose(operand, ir.DenseI64ArrayAttr.get([0, 2, 1]))
+
+
+class _Search:
+    """The operations that a value comes from by elementwise operations.
+
+    Attributes:
+        sources: the swaps and transposes that were found.
+        seen: the values that were followed, and the calls that they are inside of.
+    """
+
+    def __init__(self, ctx: Any) -> None:
+        self.functions = ctx.module_context.symbol_table
+        self.sources: list[Any] = []
+        self.seen: set[Any] = set()
+
+    def follow(self, value: Any, calls: tuple[Any, ...] = ()) -> bool:
+        """Whether a value comes from swaps and transposes only. What is broadcast does not count: it has no layout yet.
+
+        Args:
+            calls: the calls of functions that the value is inside of.
+        """
+        if (value, calls) in self.seen:
+            return True
+        self.seen.add((value, calls))
+        if len(self.seen) > MOST:
+            return False
+        if isinstance(value.owner, ir.Block):  # an argument: of the function called last, or of the whole program
+            number = ir.BlockArgument(value).arg_number
+            return bool(calls) and self.follow(calls[-1].operands[number], calls[:-1])
+        op = value.owner.operation
+        if op.name == "stablehlo.transpose" or _is_swap(op):
+            self.sources.append(op)
+            return True
+        if op.name == "func.call":
+            function = self.functions[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+            results = function.regions[0].blocks[0].operations[-1].operands
+            return self.follow(results[ir.OpResult(value).result_number], (*calls, op))
+        if op.name in ELEMENTWISE or op.name == "stablehlo.reshape":
+            return all(self.follow(operand, calls) for operand in op.operands)
+        return op.name in NEUTRAL
+
+
+def _is_swap(op: Any) -> bool:
+    """Whether an operation calls the routine `swap`."""
+    if op.name != "stablehlo.custom_call" or "mhlo.backend_config" not in op.attributes:
+        return False
+    config = ir.DictAttr(op.attributes["mhlo.backend_config"])
+    return "recipe" in config and ir.StringAttr(config["recipe"]).value.startswith('["routine","swap",')
