@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 SAMPLED = $(shell grep -rl --include='test_*.py' 'programs.amount import' tests)
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard csrc/*/*)
 
-.PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench fuzz wheel clean
+.PHONY: demo test test-long test-optimized test-interpret test-hostile test-functions lint bench bench-models fuzz wheel clean
 
 # All examples, each with a check of the result that it states: about six minutes. Figures are in build/examples.
 EXAMPLES := $(filter-out examples/_%,$(wildcard examples/*.py))
@@ -54,13 +54,17 @@ lint: $(VENV)/installed-test,lint
 	$(BIN)/lint-imports
 
 # They compile thousands of kernels that nobody needs again, or time how long that takes.
-test-hostile bench fuzz: export JSPARSE_CACHE_DIR :=
+test-hostile bench bench-models fuzz: export JSPARSE_CACHE_DIR :=
 
 test-hostile: $(VENV)/installed-test,lint
 	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(CASE),--case $(CASE))
+
+# Whole models; it writes their table in docs/benchmarks.md.
+bench-models: $(VENV)/installed-bench
+	$(BIN)/python benchmarks/models.py
 
 fuzz: $(VENV)/installed-test,lint
 	$(BIN)/python tests/programs/fuzz.py --count $(or $(N),1000) --jobs $(JOBS) $(ARGS)

@@ -24,8 +24,9 @@ import jsparse
 from jsparse.nn import gcn_conv, linear
 
 from ._data import rmat_graph
+from ._training import RATE, loss_of, stepped
 
-GCN, AUTOENCODER, BATCH, RATE = (128, 256, 40), (784, 2048, 1024, 2048, 784), 256, 0.1
+GCN, AUTOENCODER, BATCH = (128, 256, 40), (784, 2048, 1024, 2048, 784), 256
 
 
 def cases() -> list[Case]:
@@ -63,7 +64,8 @@ def _gcn_operands() -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
     return x, [p.astype(np.float32) for p in parameters], rng.integers(0, GCN[-1], nodes)
 
 
-def _gcn_in_jax(trains: bool) -> Step:
+def gcn_program(trains: bool) -> tuple[Any, tuple[Any, ...]]:
+    """Our program, and its operands."""
     x, parameters, labels = _gcn_operands()
     graph = jsparse.asarray(rmat_graph(), format="csr")
     plain = {"self_loops": False, "normalize": False}
@@ -72,18 +74,14 @@ def _gcn_in_jax(trains: bool) -> Step:
         hidden = jax.nn.relu(gcn_conv(graph, x, p[0], p[1], **plain))
         return gcn_conv(graph, hidden, p[2], p[3], **plain)
 
-    def loss(p: Any, x: Any, labels: Any) -> jax.Array:
-        logits = model(p, x)
-        chosen = jnp.take_along_axis(logits, labels[:, None], 1)[:, 0]
-        return (jax.nn.logsumexp(logits, axis=1) - chosen).mean()
+    operands = (list(map(jnp.asarray, parameters)), jnp.asarray(x))
+    return (stepped(loss_of(model)), (*operands, jnp.asarray(labels))) if trains else (model, operands)
 
-    def step(p: Any, x: Any, labels: Any) -> Any:
-        return [a - RATE * slope for a, slope in zip(p, jax.grad(loss)(p, x, labels), strict=True)]
 
-    given = [list(map(jnp.asarray, parameters)), jnp.asarray(x)]
-    run = jax.jit(step if trains else model)
-    given += [jnp.asarray(labels)] if trains else []
-    return lambda: jax.tree.map(np.asarray, jax.block_until_ready(run(*given)))
+def _gcn_in_jax(trains: bool) -> Step:
+    function, operands = gcn_program(trains)
+    run = jax.jit(function)
+    return lambda: jax.tree.map(np.asarray, jax.block_until_ready(run(*operands)))
 
 
 def _gcn_in_torch(trains: bool) -> Step:
@@ -142,29 +140,37 @@ def _gcn_in_scipy(trains: bool) -> Any:
 # The autoencoder
 
 
+def _weights(percent: int) -> list[sp.csr_array]:
+    sizes = pairwise(AUTOENCODER)
+    return [uniform((out, inputs), inputs * out * (100 - percent) // 100) for inputs, out in sizes]
+
+
+def _batch() -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((BATCH, AUTOENCODER[0])).astype(np.float32)
+
+
+def autoencoder_program(percent: int) -> tuple[Any, tuple[Any, ...]]:
+    """Our program, and its operands."""
+    kernels = [jsparse.asarray(sp.csr_array(w.T), format="csc") for w in _weights(percent)]
+
+    def model(kernels: Any, x: Any) -> jax.Array:
+        for kernel in kernels[:-1]:
+            x = jax.nn.relu(linear(x, kernel))
+        return jax.nn.sigmoid(linear(x, kernels[-1]))
+
+    return model, (kernels, jnp.asarray(_batch()))
+
+
 def _autoencoder(percent: int) -> Case:
-    def weights() -> list[sp.csr_array]:
-        sizes = pairwise(AUTOENCODER)
-        return [uniform((out, inputs), inputs * out * (100 - percent) // 100) for inputs, out in sizes]
-
-    def batch() -> np.ndarray:
-        return np.random.default_rng(1).standard_normal((BATCH, AUTOENCODER[0])).astype(np.float32)
-
     def ours() -> Step:
-        kernels = [jsparse.asarray(sp.csr_array(w.T), format="csc") for w in weights()]
-
-        def model(kernels: Any, x: Any) -> jax.Array:
-            for kernel in kernels[:-1]:
-                x = jax.nn.relu(linear(x, kernel))
-            return jax.nn.sigmoid(linear(x, kernels[-1]))
-
-        run, x = jax.jit(model), jnp.asarray(batch())
-        return lambda: np.asarray(run(kernels, x))
+        model, operands = autoencoder_program(percent)
+        run = jax.jit(model)
+        return lambda: np.asarray(run(*operands))
 
     def torch(made: Callable[[Any, sp.csr_array], Any]) -> Callable[[], Step]:
         def factory() -> Step:
             t = import_torch()
-            matrices, x = [made(t, w) for w in weights()], t.from_numpy(batch())
+            matrices, x = [made(t, w) for w in _weights(percent)], t.from_numpy(_batch())
 
             def run() -> Any:
                 with t.no_grad():
@@ -178,8 +184,8 @@ def _autoencoder(percent: int) -> Case:
         return factory
 
     def expected() -> np.ndarray:
-        h = batch().T
-        *first, last = weights()
+        h = _batch().T
+        *first, last = _weights(percent)
         for w in first:
             h = np.maximum(w @ h, 0)
         return np.asarray(1 / (1 + np.exp(-(last @ h)))).T
