@@ -9,6 +9,9 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from jsparse.linen.attention import SparseAttention as SparseAttention
+from jsparse.linen.attention import TransformerBlock as TransformerBlock
+from jsparse.linen.attention import TransformerEncoder as TransformerEncoder
 from jsparse.linen.convolutions import EdgeConv as EdgeConv
 from jsparse.linen.convolutions import GCNConv as GCNConv
 from jsparse.linen.convolutions import GINConv as GINConv
@@ -17,3 +20,4 @@ from jsparse.linen.convolutions import SAGEConv as SAGEConv
 from jsparse.linen.graph_attention import GATConv as GATConv
 from jsparse.linen.graph_attention import GATv2Conv as GATv2Conv
 from jsparse.linen.graph_attention import TransformerConv as TransformerConv
+from jsparse.linen.linear import SparseLinear as SparseLinear

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.attention import Projection, multi_head_attention, relative_bias
+from jsparse.nn.definitions import MultiHead, mask_pattern
 from jsparse.nnx.param import SparseIndex
-from jsparse.planning.bare_pattern import pattern_of
 
 __all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 
@@ -71,34 +68,26 @@ class SparseAttention(nnx.Module):
         bias_init: Initializer = ZEROS,
         rngs: nnx.Rngs,
     ) -> None:
-        width, kv_heads = qkv_features or in_features, num_kv_heads or num_heads
-        if width % num_heads or num_heads % kv_heads:
-            raise ShapeError(
-                f"Expected qkv_features to be a multiple of num_heads, and that of num_kv_heads, in SparseAttention, "
-                f"but got {width}, {num_heads} and {kv_heads}."
-            )
-        dim, source, out = width // num_heads, in_kv_features or in_features, out_features or in_features
+        made = MultiHead.of(
+            num_heads,
+            in_features,
+            in_kv_features or in_features,
+            qkv_features=qkv_features,
+            out_features=out_features,
+            num_kv_heads=num_kv_heads,
+            max_distance=max_distance,
+            use_bias=use_bias,
+        )
 
-        def projection(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> nnx.Dict:
-            kernel = kernel_init(rngs.params(), (prod(inputs), prod(outputs)), param_dtype)
-            kernel = kernel.reshape(*inputs, *outputs)
-            found = {"kernel": nnx.Param(kernel)}
-            if use_bias:
-                found["bias"] = nnx.Param(bias_init(rngs.params(), outputs, param_dtype))
-            return nnx.Dict(found)
+        def projection(name: str) -> nnx.Dict:
+            arrays = made.initialized(name, rngs.params, kernel_init, bias_init, param_dtype)
+            return nnx.Dict({part: nnx.Param(array) for part, array in arrays.items()})
 
-        pattern = pattern_of(mask)
-        if pattern is None:
-            raise ShapeError(
-                f"Expected a Pattern or a SparseTensor as the mask of SparseAttention, but got {type(mask).__name__}."
-            )
+        pattern = mask_pattern(mask)
         self.mask: Any = pattern if isinstance(pattern, Pattern) else SparseIndex(pattern)
-        self.query = projection((in_features,), (num_heads, dim))
-        self.key = projection((source,), (kv_heads, dim))
-        self.value = projection((source,), (kv_heads, dim))
-        self.out = projection((num_heads, dim), (out,))
-        table = None if max_distance is None else jnp.zeros((num_heads, 2 * max_distance + 1), param_dtype)
-        self.relative = nnx.data(None if table is None else nnx.Param(table))
+        self.query, self.key, self.value, self.out = map(projection, ("query", "key", "value", "out"))
+        relative = made.relative(param_dtype)
+        self.relative = nnx.data(None if relative is None else nnx.Param(relative))
         self.dropout_rate, self.dtype, self.deterministic = dropout_rate, dtype, False
         self.rngs = nnx.data(rngs.dropout.fork() if dropout_rate else None)
 
@@ -111,24 +100,15 @@ class SparseAttention(nnx.Module):
         """
         if mask is None:
             mask = self.mask if isinstance(self.mask, Pattern) else self.mask.get_value()
-        dtype = self.dtype
-
-        def cast(x: Any) -> Any:
-            return jnp.asarray(x) if dtype is None else jnp.asarray(x, dtype)
-
-        def projection(held: nnx.Dict) -> Projection:
-            return Projection(cast(held["kernel"][...]), cast(held["bias"][...]) if "bias" in held else None)
-
         dropped = self.dropout_rate and not (self.deterministic if deterministic is None else deterministic)
-        return multi_head_attention(
-            cast(x),
-            cast(x if context is None else context),
+        held = {"query": self.query, "key": self.key, "value": self.value, "out": self.out}
+        return MultiHead.apply(
+            {name: {part: array[...] for part, array in own.items()} for name, own in held.items()},
+            None if self.relative is None else self.relative[...],
+            x,
+            x if context is None else context,
             mask,
-            query=projection(self.query),
-            key=projection(self.key),
-            value=projection(self.value),
-            out=projection(self.out),
-            bias=None if self.relative is None else relative_bias(cast(self.relative[...]), mask),
+            dtype=self.dtype,
             dropout_rate=self.dropout_rate if dropped else 0.0,
             dropout_key=self.rngs() if dropped and self.rngs is not None else None,
         )

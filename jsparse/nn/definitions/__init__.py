@@ -11,6 +11,8 @@ from jsparse.nn.definitions.convolutions import GIN as GIN
 from jsparse.nn.definitions.convolutions import RGCN as RGCN
 from jsparse.nn.definitions.convolutions import SAGE as SAGE
 from jsparse.nn.definitions.convolutions import Edge as Edge
+from jsparse.nn.definitions.multi_head import MultiHead as MultiHead
+from jsparse.nn.definitions.multi_head import mask_pattern as mask_pattern
 from jsparse.nn.definitions.parameters import Definition as Definition
 from jsparse.nn.definitions.parameters import Initializers as Initializers
 from jsparse.nn.definitions.parameters import Parameter as Parameter

@@ -1,0 +1,197 @@
+"""Sparse attention layers, and a transformer block, for Linen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen
+
+from jsparse.nn.definitions import MultiHead, mask_pattern
+
+__all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
+
+Initializer = Callable[..., jax.Array]
+
+
+class SparseAttention(linen.Module):
+    """Multi-head attention in which each query sees the keys that a pattern stores.
+
+        >>> mask = jsparse.pattern.window(128, 16) | jsparse.pattern.global_(128, 1)
+        >>> layer, x = jsparse.linen.SparseAttention(mask, 8, max_distance=16), jnp.ones((2, 128, 64))
+        >>> variables = layer.init(jax.random.key(0), x)
+        >>> layer.apply(variables, x).shape
+        (2, 128, 64)
+
+    It is self-attention; `layer.apply(variables, x, context)` is cross-attention. Parameters have the names and shapes
+    of those of `jsparse.nnx.SparseAttention`.
+
+    Attributes:
+        mask: a Pattern or SparseTensor (n, m) or (heads, n, m). A call may pass another one, static or dynamic.
+        num_heads: the number of heads of queries.
+        qkv_features: of all heads together; by default those of x.
+        out_features: of the result; by default those of x.
+        num_kv_heads: the number of heads of keys and values, which divides that of queries; by default the same.
+        max_distance: if given, a trained bias for each head and each distance j - i, clipped to it, is added.
+        dropout_rate: of stored weights, where there is a stream "dropout" of random numbers.
+        use_bias: whether projections have biases.
+        dtype: of the computation; by default that of x and the parameters.
+        param_dtype: of the parameters.
+        kernel_init, bias_init: initializers of the projections.
+
+    Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
+    """
+
+    mask: Any
+    num_heads: int
+    qkv_features: int | None = None
+    out_features: int | None = None
+    num_kv_heads: int | None = None
+    max_distance: int | None = None
+    dropout_rate: float = 0.0
+    use_bias: bool = True
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    kernel_init: Initializer = jax.nn.initializers.lecun_normal()  # a function
+    bias_init: Initializer = jax.nn.initializers.zeros
+
+    @linen.compact
+    def __call__(
+        self, x: Any, context: Any = None, *, mask: Any = None, deterministic: bool | None = None
+    ) -> jax.Array:
+        """Attend from x (..., n, in) to the context (..., m, context_in), by default x itself. Without dropout if
+        `deterministic`."""
+        context = x if context is None else context
+        made = MultiHead.of(
+            self.num_heads,
+            jnp.shape(x)[-1],
+            jnp.shape(context)[-1],
+            qkv_features=self.qkv_features,
+            out_features=self.out_features,
+            num_kv_heads=self.num_kv_heads,
+            max_distance=self.max_distance,
+            use_bias=self.use_bias,
+        )
+
+        def initialized(key: Any, name: str) -> dict[str, jax.Array]:
+            keys = iter(jax.random.split(key, 2))
+            return made.initialized(name, lambda: next(keys), self.kernel_init, self.bias_init, self.param_dtype)
+
+        parameters = {name: self.param(name, initialized, name) for name in made.projections()}
+        relative = None
+        if self.max_distance is not None:
+            relative = self.param("relative", lambda _: made.relative(self.param_dtype))
+        drops = bool(self.dropout_rate) and not deterministic and self.has_rng("dropout")
+        return made.apply(
+            parameters,
+            relative,
+            x,
+            context,
+            mask_pattern(self.mask if mask is None else mask),
+            dtype=self.dtype,
+            dropout_rate=self.dropout_rate if drops else 0.0,
+            dropout_key=self.make_rng("dropout") if drops else None,
+        )
+
+
+class TransformerBlock(linen.Module):
+    """A pre-norm transformer block: x + attention(norm(x)), then x + W₂ gelu(W₁ norm(x)).
+
+        >>> block, x = jsparse.linen.TransformerBlock(jsparse.pattern.causal(64, before=8), 4), jnp.ones((2, 64, 32))
+        >>> variables = block.init(jax.random.key(0), x)
+        >>> block.apply(variables, x).shape
+        (2, 64, 32)
+
+    Xiong et al., "On layer normalization in the transformer architecture", ICML 2020.
+
+    Attributes:
+        mask: as in `SparseAttention`.
+        num_heads: the number of heads.
+        mlp_features: of the hidden layer, whose function is gelu; by default four times those of x.
+        num_kv_heads, max_distance: as in `SparseAttention`.
+        dropout_rate: of attention's weights, and of what both parts add.
+        dtype, param_dtype: of the computation, and of the parameters.
+
+    Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
+    """
+
+    mask: Any
+    num_heads: int
+    mlp_features: int | None = None
+    num_kv_heads: int | None = None
+    max_distance: int | None = None
+    dropout_rate: float = 0.0
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+
+    @linen.compact
+    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+        """Compute the block of x (..., length, features)."""
+        dtypes = {"dtype": self.dtype, "param_dtype": self.param_dtype}
+        features, still = jnp.shape(x)[-1], bool(deterministic) or not self.has_rng("dropout")
+        attention = SparseAttention(
+            self.mask,
+            self.num_heads,
+            num_kv_heads=self.num_kv_heads,
+            max_distance=self.max_distance,
+            dropout_rate=self.dropout_rate,
+            name="attention",
+            **dtypes,
+        )
+        normed = linen.LayerNorm(name="attention_norm", **dtypes)(x)
+        attended = attention(normed, mask=mask, deterministic=deterministic)
+        x = x + linen.Dropout(self.dropout_rate, deterministic=still)(attended)
+        hidden = linen.LayerNorm(name="mlp_norm", **dtypes)(x)
+        hidden = jax.nn.gelu(linen.Dense(self.mlp_features or 4 * features, name="up", **dtypes)(hidden))
+        hidden = linen.Dense(features, name="down", **dtypes)(hidden)
+        result: jax.Array = x + linen.Dropout(self.dropout_rate, deterministic=still)(hidden)
+        return result
+
+
+class TransformerEncoder(linen.Module):
+    """Pre-norm transformer blocks, one after the other, and a last layer normalisation.
+
+        >>> mask = jsparse.pattern.window(64, 8) | jsparse.pattern.global_(64, 1)
+        >>> encoder, x = jsparse.linen.TransformerEncoder(mask, 2, 4), jnp.ones((2, 64, 32))
+        >>> variables = encoder.init(jax.random.key(0), x)
+        >>> encoder.apply(variables, x).shape
+        (2, 64, 32)
+
+    Attributes:
+        mask: as in `SparseAttention`, for all blocks.
+        num_layers: the number of blocks.
+        num_heads, mlp_features, num_kv_heads, max_distance, dropout_rate, dtype, param_dtype: as in `TransformerBlock`.
+
+    Calls raise ShapeError for numbers that do not divide, and for shapes that do not fit.
+    """
+
+    mask: Any
+    num_layers: int
+    num_heads: int
+    mlp_features: int | None = None
+    num_kv_heads: int | None = None
+    max_distance: int | None = None
+    dropout_rate: float = 0.0
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+
+    @linen.compact
+    def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
+        """Compute the blocks of x (..., length, features), with another mask if it is given."""
+        for number in range(self.num_layers):
+            block = TransformerBlock(
+                self.mask,
+                self.num_heads,
+                self.mlp_features,
+                self.num_kv_heads,
+                self.max_distance,
+                self.dropout_rate,
+                self.dtype,
+                self.param_dtype,
+                name=f"blocks_{number}",
+            )
+            x = block(x, mask=mask, deterministic=deterministic)
+        result: jax.Array = linen.LayerNorm(dtype=self.dtype, param_dtype=self.param_dtype, name="norm")(x)
+        return result

@@ -1,0 +1,71 @@
+"""Linear layers with sparse kernels for Linen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen
+
+from jsparse.errors import ShapeError
+from jsparse.formats import Pattern
+from jsparse.nn.linear import block_linear, linear
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["SparseLinear"]
+
+Initializer = Callable[..., jax.Array]
+
+
+class SparseLinear(linen.Module, kw_only=True):
+    """x W + b, where W stores the entries of a pattern, or blocks of entries.
+
+        >>> pattern = jsparse.random(jax.random.key(0), (64, 32), density=0.1, format="csc").pattern
+        >>> layer, x = jsparse.linen.SparseLinear(pattern=pattern), jnp.ones((8, 64))
+        >>> variables = layer.init(jax.random.key(1), x)
+        >>> layer.apply(variables, x).shape
+        (8, 32)
+
+    The parameter "kernel" has the values of the stored entries, so gradients and optimizers work on these alone.
+
+    Attributes:
+        pattern: a Pattern (in, out), or of blocks, (in / b, out / c, b, c) with two dense levels at the end.
+        use_bias: whether there is a bias.
+        dtype: of the computation; by default that of x and the parameters.
+        param_dtype: of the parameters.
+        kernel_init: a function (key, (nse,), dtype) that gives the values. By default they are normal, with the
+            reciprocal of the mean number of inputs of an output as their variance.
+        bias_init: an initializer of the bias; by default zeros.
+
+    Calls raise ShapeError for another pattern, and for x that does not fit.
+    """
+
+    pattern: Pattern
+    use_bias: bool = True
+    dtype: Any = None
+    param_dtype: Any = jnp.float32
+    kernel_init: Initializer | None = None
+    bias_init: Initializer = jax.nn.initializers.zeros
+
+    @linen.compact
+    def __call__(self, x: Any) -> jax.Array:
+        """Compute x W + b of x (..., in)."""
+        pattern = self.pattern
+        if not isinstance(pattern, Pattern) or pattern.ndim not in (2, 4):
+            raise ShapeError(f"Expected a Pattern (in, out), or one of blocks, in SparseLinear, but got {pattern!r}.")
+        out = pattern.shape[1] * (pattern.shape[3] if pattern.ndim == 4 else 1)
+        init = self._scaled if self.kernel_init is None else self.kernel_init
+        values = self._cast(self.param("kernel", init, (pattern.nse,), self.param_dtype))
+        bias = self._cast(self.param("bias", self.bias_init, (out,), self.param_dtype)) if self.use_bias else None
+        product = linear if pattern.ndim == 2 else block_linear
+        return product(self._cast(x), SparseTensor(values, pattern), bias)
+
+    def _scaled(self, key: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+        outputs = self.pattern.shape[1] * (self.pattern.shape[3] if self.pattern.ndim == 4 else 1)
+        inputs = max(self.pattern.nse / max(outputs, 1), 1.0)
+        return jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))
+
+    def _cast(self, x: Any) -> jax.Array:
+        return jnp.asarray(x) if self.dtype is None else jnp.asarray(x, self.dtype)
