@@ -80,7 +80,7 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
     var, entries = shared[-1], 0.0
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
         rows = problem.size[var]
-        if var not in names or not rows or not mostly_read_before(pattern, names.index(var) + 1):
+        if var not in names[:-1] or not rows or not mostly_read_before(pattern, names.index(var) + 1):
             return False
         entries = max(entries, pattern.nse / rows)
     row_bytes: dict[str, int] = {}

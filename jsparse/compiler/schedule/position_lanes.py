@@ -57,8 +57,8 @@ def position_lanes(nest: Summary, patterns: Sequence[Stored]) -> Vectorize | Non
 def _joint_coordinates(nest: Summary) -> Vectorize | None:
     """The step that folds the sums at several coordinates of a dense index together, such as the heads of a sampled
     product; None if there is no such index."""
-    name = nest.loops[-1] if nest.loops[-1] not in nest.outer else nest.loops[-2] if len(nest.loops) > 1 else None
-    if name is None or nest.walked(name) is not None or name in nest.outer or not nest.folds_lanes_at(name):
+    name = next((name for name in reversed(nest.loops) if name not in nest.outer), None)
+    if name is None or nest.walked(name) is not None or not nest.folds_lanes_at(name):
         return None
     size = nest.problem.size[name] or 0
     if size < FEWEST:
