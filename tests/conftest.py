@@ -53,7 +53,7 @@ class Memory:
     Few are used by more than one file of tests, so little is compiled again.
     """
 
-    LIMIT, GROWTH = 3_000_000_000, 1_000_000_000  # bytes: of the process, and of its growth since caches were cleared
+    LIMIT, GROWTH = 1_200_000_000, 500_000_000  # bytes: of the process, and of its growth since caches were cleared
 
     def __init__(self) -> None:
         self.allowed = self.LIMIT
