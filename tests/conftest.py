@@ -27,7 +27,7 @@ def _flags() -> list[str]:
     spec = importlib.util.find_spec("jaxlib")
     libraries = Path(spec.origin).parent.glob("*.so") if spec and spec.origin else ()
     optional = "xla_cpu_use_fusion_emitters"
-    known = any(_contains(library, optional.encode()) for library in libraries)
+    known = any(_contains(library, f"\0{optional}\0".encode()) for library in libraries)  # not as a reserved name
     return ["--xla_backend_optimization_level=0", *([f"--{optional}=false"] if known else [])]
 
 

@@ -14,7 +14,13 @@ from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.operations import OPERATIONS
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.notation import Access
-from jsparse.primitives.scalar_rules import EXACT, RULES, NoCounterpartError
+from jsparse.primitives.scalar_rules import (
+    EXACT,
+    RULES,
+    NoCounterpartError,
+    exp_of_negative_square,
+    is_exp_of_negative_square,
+)
 
 __all__ = ["NoScalar", "scalar_of"]
 
@@ -117,8 +123,10 @@ class _Reader:
         """The scalars of an equation's results."""
         kind = equation.primitive.name
         if kind in _CALLS:
-            called = next(equation.params[name] for name in _CALLED if name in equation.params)
-            return self.read(_compat.closed(called), operands)
+            called = _compat.closed(next(equation.params[name] for name in _CALLED if name in equation.params))
+            if is_exp_of_negative_square(equation, called):
+                return [self.named(exp_of_negative_square(self, operands[0]))]
+            return self.read(called, operands)
         if (
             kind == "convert_element_type"
             and isinstance(operands[0], Number)

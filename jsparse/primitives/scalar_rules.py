@@ -5,6 +5,7 @@ A rule takes the builder, an equation of a jaxpr, and the scalars of its operand
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
@@ -12,7 +13,14 @@ import numpy as np
 
 from jsparse.compiler.scalar import Apply, Number, Rounded, Scalar, power_of
 
-__all__ = ["EXACT", "RULES", "Builder", "NoCounterpartError"]
+__all__ = [
+    "EXACT",
+    "RULES",
+    "Builder",
+    "NoCounterpartError",
+    "exp_of_negative_square",
+    "is_exp_of_negative_square",
+]
 
 
 class NoCounterpartError(Exception):
@@ -76,6 +84,16 @@ def _exclusive_or(builder: Builder, equation: Any, operands: list[Scalar]) -> Sc
 def _square(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
     x = builder.named(operands[0])
     return Apply("*", (x, x))
+
+
+def _binary_logarithm(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    return Apply("/", (Apply("log", (operands[0],)), Number(float(np.log(2)))))
+
+
+def _one_minus_square(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
+    """By two factors, so that it is accurate near ±1."""
+    x = builder.named(operands[0])
+    return Apply("*", (Apply("-", (Number(1.0), x)), Apply("+", (Number(1.0), x))))
 
 
 def _integer_pow(builder: Builder, equation: Any, operands: list[Scalar]) -> Scalar:
@@ -156,6 +174,8 @@ RULES: dict[str, Rule] = {
     "ge": _swapped("<="),
     "xor": _exclusive_or,
     "square": _square,
+    "log2": _binary_logarithm,  # from JAX 0.12 on, and the next one
+    "one_minus_square": _one_minus_square,
     "integer_pow": _integer_pow,
     "pow": _power,
     "select_n": _selected,
@@ -165,3 +185,18 @@ RULES: dict[str, Rule] = {
     "convert_element_type": _converted,
 }
 """The rule of each primitive that has one."""
+
+
+def is_exp_of_negative_square(equation: Any, called: Any) -> bool:
+    """Whether a call is JAX's exp(-x²), which splits x by its bits (from JAX 0.12 on, in derivatives of erf)."""
+    info = getattr(called.jaxpr, "debug_info", None)
+    source = str(getattr(info, "func_src_info", ""))
+    if equation.primitive.name != "custom_jvp_call" or not re.match(r"exp_neg_sq at .*[/\\]jax[/\\]_src[/\\]", source):
+        return False
+    return {"bitcast_convert_type", "polynomial", "exp"} <= {inner.primitive.name for inner in called.jaxpr.eqns}
+
+
+def exp_of_negative_square(builder: Builder, x: Scalar) -> Scalar:
+    """exp(-x²)."""
+    x = builder.named(x)
+    return Apply("exp", (Apply("neg", (Apply("*", (x, x)),)),))
