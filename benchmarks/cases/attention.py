@@ -13,9 +13,10 @@ from harness import Case, Step, UnavailableError
 from peers import import_torch
 
 import jsparse
-from jsparse import Pattern
 
-HEADS, DIM, WINDOW = 8, 32, 64
+from ._data import WINDOW, mask_of, windowed
+
+HEADS, DIM = 8, 32
 LENGTHS = (1024, 4096)
 
 
@@ -43,30 +44,18 @@ def _case(length: int, backward: bool) -> Case:
 
 
 @cache
-def _pattern(length: int) -> Pattern:
-    return jsparse.pattern.window(length, WINDOW) | jsparse.pattern.global_(length, 1)
-
-
-@cache
 def _arrays(length: int) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.standard_normal((HEADS, length, DIM), np.float32) for _ in range(3)]
 
 
-def _mask(length: int) -> np.ndarray:
-    rows, columns = _pattern(length).to_coords()
-    mask = np.zeros((length, length), bool)
-    mask[rows, columns] = True
-    return mask
-
-
 def _fused(length: int) -> Callable[..., Any]:
-    return lambda q, k, v: jsparse.sparse_attention(q, k, v, _pattern(length))
+    return lambda q, k, v: jsparse.sparse_attention(q, k, v, windowed(length))
 
 
 def _apart(length: int) -> Callable[..., Any]:
     def head(q: Any, k: Any, v: Any) -> Any:
-        scores = jsparse.einsum("id,jd->ij", q, k, out_format=_pattern(length))
+        scores = jsparse.einsum("id,jd->ij", q, k, out_format=windowed(length))
         return jsparse.softmax(scores * DIM**-0.5, axis=1) @ v
 
     return jax.vmap(head)
@@ -87,7 +76,7 @@ def _jitted(attend: Callable[..., Any], length: int, backward: bool) -> Step:
 
 
 def _dense(length: int, backward: bool) -> Step:
-    mask = jnp.asarray(_mask(length))
+    mask = jnp.asarray(mask_of(length))
 
     def attend(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.einsum("hid,hjd->hij", q, k) * DIM**-0.5
@@ -98,7 +87,7 @@ def _dense(length: int, backward: bool) -> Step:
 
 def _torch(length: int, backward: bool) -> Step:
     torch = import_torch()
-    mask = torch.from_numpy(_mask(length))
+    mask = torch.from_numpy(mask_of(length))
     arrays = [torch.from_numpy(x)[None].requires_grad_(backward) for x in _arrays(length)]
     attend = torch.nn.functional.scaled_dot_product_attention
 

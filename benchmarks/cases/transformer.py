@@ -19,11 +19,11 @@ from harness import Case, Step
 from peers import import_torch
 
 import jsparse
-from jsparse import Pattern
 
+from ._data import mask_of, windowed
 from ._training import RATE, loss_of, stepped
 
-VOCABULARY, WIDTH, HEADS, LAYERS, INNER, WINDOW = 30_000, 256, 8, 4, 1024, 64
+VOCABULARY, WIDTH, HEADS, LAYERS, INNER = 30_000, 256, 8, 4, 1024
 LENGTHS, TRAINED = (512, 1024, 2048, 4096), (4096,)
 Attention = Callable[[Any, Any, Any], Any]
 
@@ -49,18 +49,6 @@ def _case(length: int, trains: bool) -> Case:
         rounds=12,
         tolerance=2e-3,
     )
-
-
-@cache
-def _pattern(length: int) -> Pattern:
-    return jsparse.pattern.window(length, WINDOW) | jsparse.pattern.global_(length, 1)
-
-
-@cache
-def _mask(length: int) -> np.ndarray:
-    mask = np.zeros((length, length), bool)
-    mask[tuple(_pattern(length).to_coords())] = True
-    return mask
 
 
 @cache
@@ -96,13 +84,13 @@ def _tokens(length: int) -> np.ndarray:
 
 
 def _ours(length: int) -> Attention:
-    return lambda q, k, v: jsparse.sparse_attention(q, k, v, _pattern(length))
+    return lambda q, k, v: jsparse.sparse_attention(q, k, v, windowed(length))
 
 
 def _dense(length: int) -> Attention:
     def attend(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.einsum("hid,hjd->hij", q, k) * q.shape[-1] ** -0.5
-        return jax.nn.softmax(jnp.where(_mask(length), scores, -jnp.inf), axis=-1) @ v
+        return jax.nn.softmax(jnp.where(mask_of(length), scores, -jnp.inf), axis=-1) @ v
 
     return attend
 
@@ -143,13 +131,13 @@ def _in_jax(length: int, trains: bool, attend: Attention) -> Step:
 
 
 def _sdpa(t: Any, length: int) -> Attention:
-    mask = t.from_numpy(_mask(length))
+    mask = t.from_numpy(mask_of(length))
     return lambda q, k, v: t.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask)[0]
 
 
 def _sparse(t: Any, length: int) -> Attention:
     """Sampled product, softmax and product of each head."""
-    pattern = _pattern(length)
+    pattern = windowed(length)
     pointers, columns = (t.from_numpy(np.array(array, np.int64)) for array in pattern.arrays)
     zero = t.sparse_csr_tensor(pointers, columns, t.zeros(pattern.nse), pattern.shape)
 

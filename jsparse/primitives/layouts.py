@@ -18,16 +18,14 @@ from jax.extend.mlir.dialects import stablehlo
 
 __all__ = ["after_transposes", "transposed"]
 
-_UNARY = (
-    "abs cbrt ceil convert cosine exponential exponential_minus_one floor is_finite log log_plus_one logistic negate"
-)
-_MORE = "not round_nearest_afz round_nearest_even rsqrt sign sine sqrt tan tanh"
-_OTHERS = "add and atan2 clamp compare divide maximum minimum multiply or power remainder select subtract xor"
+_STABLEHLO = """
+    abs add and atan2 cbrt ceil clamp compare convert cosine divide exponential exponential_minus_one floor is_finite
+    log log_plus_one logistic maximum minimum multiply negate not or power remainder round_nearest_afz
+    round_nearest_even rsqrt select sign sine sqrt subtract tan tanh xor
+"""
 _CHLO = "acosh asinh atanh cosh erf erf_inv erfc lgamma sinh square"
-ELEMENTWISE = frozenset(
-    (*(f"stablehlo.{name}" for name in f"{_UNARY} {_MORE} {_OTHERS}".split()), *(f"chlo.{x}" for x in _CHLO.split()))
-)
-NEUTRAL = frozenset(("stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"))
+ELEMENTWISE = frozenset([f"stablehlo.{x}" for x in _STABLEHLO.split()] + [f"chlo.{x}" for x in _CHLO.split()])
+NEUTRAL = frozenset(["stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"])
 MOST = 256  # values that are followed back
 
 

@@ -77,10 +77,12 @@ def test_dropout_needs_a_stream_of_random_numbers() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_masks_of_numbers_that_do_not_divide_are_refused(dtype: str) -> None:
+def test_attention_computes_in_its_dtype(dtype: str) -> None:
     layer = jsparse.linen.SparseAttention(MASK, HEADS, dtype=jnp.dtype(dtype))
-    found = layer.apply(layer.init(jax.random.key(0), X), X)
-    assert found.dtype == dtype
+    assert layer.apply(layer.init(jax.random.key(0), X), X).dtype == dtype
+
+
+def test_heads_and_masks_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ShapeError, match="qkv_features to be a multiple of num_heads"):
         jsparse.linen.SparseAttention(MASK, 3).init(jax.random.key(0), X)
     with pytest.raises(ShapeError, match="as the mask of SparseAttention, but got ndarray"):
