@@ -74,8 +74,8 @@ def _layer(x: Any, kernel: Any, source: Any, target: Any) -> Any:
 
 
 def _scores(x: Any, kernel: Any, source: Any, target: Any) -> tuple[Any, Any, Any]:
-    h = jnp.einsum("nf,fhc->nhc", x, kernel)
-    return h, (h * source).sum(-1), (h * target).sum(-1)
+    h = (x @ kernel.reshape(FEATURES, -1)).reshape(-1, HEADS, CHANNELS)
+    return h, *(x @ jnp.einsum("fhc,hc->fh", kernel, vector) for vector in (source, target))
 
 
 def _einsums(x: Any, kernel: Any, source: Any, target: Any) -> Any:

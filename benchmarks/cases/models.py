@@ -70,6 +70,7 @@ def gcn_program(trains: bool) -> tuple[Any, tuple[Any, ...]]:
     graph = jsparse.asarray(rmat_graph(), format="csr")
     plain = {"self_loops": False, "normalize": False}
 
+    @jsparse.fuse
     def model(p: Any, x: Any) -> jax.Array:
         hidden = jax.nn.relu(gcn_conv(graph, x, p[0], p[1], **plain))
         return gcn_conv(graph, hidden, p[2], p[3], **plain)

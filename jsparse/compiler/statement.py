@@ -126,7 +126,7 @@ def as_added(value: Scalar, monoid: Monoid, stored: str, computed: str) -> Scala
 
 def product_statement(
     target: Access,
-    factors: Sequence[Access],
+    factors: Sequence[Scalar],
     patterns: Sequence[int],
     dtypes: Sequence[str],
     semiring: Semiring = PLUS_TIMES,

@@ -70,10 +70,13 @@ class _Blocking:
     def __init__(self, problem: Problem, short: Collection[tuple[int, int]]) -> None:
         self.problem, self.short = problem, short
         self.panels: dict[tuple[int, int], int] = {}  # the positions in a panel of a level, in the loops around
+        self.coordinates: dict[str, int] = {}  # the coordinates in a panel of a variable
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Forall) and isinstance(stmt.domain, PositionPanels):
             self.panels[stmt.domain.pattern, stmt.domain.level] = stmt.domain.size
+        if isinstance(stmt, Forall) and isinstance(stmt.domain, Panels):
+            self.coordinates[stmt.var] = stmt.domain.size
         if isinstance(stmt, Where) and isinstance(stmt.workspace, Workspace):
             inner = replace(stmt, producer=self.stmt(stmt.producer), consumer=self.stmt(stmt.consumer))
             sums = stmt.workspace.dtype == "float32" and stmt.workspace.monoid.add == "+"
@@ -153,6 +156,8 @@ class _Blocking:
                 return 1
             case Tiles(lanes=lanes):
                 return None if size is None else -(-size // lanes)
+            case Range(panel=True) if loop.var in self.coordinates:
+                return self.coordinates[loop.var]
             case LevelIteration(pattern=pattern, level=level):
                 if self.problem.patterns[pattern].is_single(level):
                     return 1

@@ -57,7 +57,7 @@ from jsparse.compiler.semiring import Monoid
 from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["FusionError", "contracted", "fused", "reads_elsewhere"]
+__all__ = ["FusionError", "contracted", "fused", "has_copies", "reads_elsewhere"]
 
 
 class FusionError(Exception):
@@ -115,7 +115,7 @@ def _joined(problem: Problem, first: Stmt, second: Stmt, name: str, around: tupl
     if not (isinstance(first, Forall) and isinstance(second, Forall)):
         inside = f"inside {around[-1]}" if around else "outermost"
         raise FusionError(f"not both statements have a loop {inside}")
-    if first.parallel is not None or (second.parallel is not None and second.parallel.mode != "owned"):
+    if first.parallel is not None or (second.parallel is not None and second.parallel.mode == "split"):
         raise FusionError("threads divide the loops of one of them in another way")
     if any(x.jam > 1 or x.unroll or x.run or x.lanes for x in (first, second)):
         raise FusionError(f"iterations of {first.var} do not run one after the other")
@@ -207,15 +207,23 @@ def reads_elsewhere(writer: Statement, reader: Statement, var: IndexVar) -> Acce
 
 
 def _check_owners(problem: Problem, stmt: Stmt, members: Items[Statement]) -> None:
-    """Raise FusionError if threads divide a loop whose iterations do not own what each statement writes."""
+    """Raise FusionError if threads divide a loop whose iterations do not own what each statement writes, unless chunks
+    have copies of what they add to."""
     while isinstance(stmt, Forall):
         for member in members if stmt.parallel is not None else ():
             missing = set(stmt.variables) - problem.with_parts(member.target.variables())
-            if missing:
+            copied = stmt.parallel is not None and stmt.parallel.mode == "reduced" and has_copies(problem, member)
+            if missing and not copied:
                 raise FusionError(
                     f"threads divide {stmt.var}, but '{member}' adds to one element in several iterations"
                 )
         stmt = stmt.body
+
+
+def has_copies(problem: Problem, statement: Statement) -> bool:
+    """Whether each chunk can have a copy of the target of a sum: a dense array."""
+    target = problem.type_of[statement.target.tensor]
+    return statement.add == "+" and target.positions is None and not statement.target.nested()
 
 
 def contracted(problem: Problem, stmt: Stmt) -> Stmt:

@@ -77,7 +77,8 @@ class Parallel:
     owned: each iteration owns its part of the target.
     split: the same, but long segments of the second level are cut; carry-outs of the cut ones are added in the order
         of the chunks.
-    reduced: each chunk has its own copy of the workspace; the copies are added in the order of the chunks.
+    reduced: each chunk has its own copy of the workspace, or of the targets that several iterations add to; the copies
+        are added in the order of the chunks.
     """
 
     mode: Literal["owned", "split", "reduced"]
@@ -130,7 +131,7 @@ class ArrayWorkspace:
     Its elements are undefined at first. The producer writes those that the consumer reads.
 
     Attributes:
-        access: the temporary, as its statement writes it. Inside it is accessed as before.
+        target: the temporary, as its statement writes it. Inside it is accessed as before.
         dtype: the temporary's dtype.
         axes: the numbers of its storage axes that the loops around do not fix.
         below: the level whose present position, or positions in the present panel, the elements lie below; None for

@@ -72,6 +72,7 @@ from jsparse.compiler.lower.chunks import Partials, in_chunks, with_partials
 from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, joint_sums
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
+from jsparse.compiler.lower.own_sums import with_own_sums
 from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels, position_panels
 from jsparse.compiler.lower.position_lanes import position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
@@ -134,9 +135,9 @@ class _Lowerer:
     def widened(self, stmt: Widened, scope: Scope) -> Stmt:
         """Work on a copy of the target in borrowed memory, which is zero; then narrow it."""
         storage, name = scope.storage, stmt.target.tensor
-        wide = storage.with_wide(name, scope.fresh(f"{name} in float64").name)
-        size, target, copy = storage.size_of(stmt.target), storage.by_name[name], wide.by_name[name]
-        body = self.stmt(stmt.body, replace(scope, storage=wide))
+        size, target = storage.size_of(stmt.target), storage.by_name[name]
+        copy = Buffer(scope.fresh(f"{name} in float64").name, Type("float64"), -1, True)
+        body = self.stmt(stmt.body, replace(scope, storage=storage.with_copies({name: copy})))
 
         def narrowed(start: Expr, stop: Expr) -> Stmt:
             n = scope.fresh("n")
@@ -181,7 +182,8 @@ class _Lowerer:
             case Where():
                 return self.where(stmt, scope)
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
-                return with_partials(scope, lambda inner, partials: self.forall(stmt, inner, partials))
+                reduced = with_partials if scope.produced is not None else partial(with_own_sums, stmt)
+                return reduced(scope, lambda inner, partials: self.forall(stmt, inner, partials))
             case Forall(domain=LevelIteration() as domain) if (
                 stmt.parallel is not None and stmt.parallel.mode == "split"
             ):
@@ -216,7 +218,7 @@ class _Lowerer:
                 enough = Compare("<=", Threads(), const(size // wide))
                 return If(enough, self.tiles(loop, wide, scope), narrow)
             case Panels():
-                return panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
+                return panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner), partials)
             case PositionPanels():
                 return position_panels(loop, loop.domain, scope, lambda inner: self.stmt(loop.body, inner))
             case Fused():
@@ -358,7 +360,7 @@ class _Lowerer:
             buffer = scope.storage.by_name[assign.target.tensor]
             address, same = self.address(assign.target, scope), buffer.type.dtype == value.type.dtype
             address = address.first if isinstance(address, Ramp) else address
-            if not same and assign.accumulate and assign.target.tensor in scope.storage.wide:
+            if not same and assign.accumulate and assign.target.tensor in scope.storage.copies:
                 return Store(buffer, address, cast(value, buffer.type.dtype), True, operation)
             if same or not assign.accumulate:
                 stored = cast(value, buffer.type.dtype)

@@ -32,6 +32,7 @@ from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels
 from jsparse.compiler.loops.nest import Forall, Pack, children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.lower.chunks import Partials, in_chunks
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.runs import in_run
 from jsparse.compiler.lower.scope import Panel, Run, Scope
@@ -40,7 +41,9 @@ from jsparse.notation.assignment import Access, IndexVar
 __all__ = ["pack", "packed", "panel_entries", "panels", "position_panels"]
 
 
-def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:
+def panels(
+    loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt], partials: Partials | None
+) -> Stmt:
     """The body for each panel. Of a sparse level, borrowed memory holds how many entries of each segment have been
     walked."""
     level, size = _level(loop.body, loop.var, scope), scope.storage.size(loop.var)
@@ -48,15 +51,32 @@ def panels(loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], S
     done = None if level is None else Buffer(scope.fresh("done").name, I64, -1, True)
     inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, done)))
     step = block(Let(stop, minimum(add(start, const(domain.size)), size)), inner)
+
+    def within(first: Expr, last: Expr) -> Stmt:
+        return For(start, first, last, step, domain.size)
+
     if loop.parallel is not None:
         assert done is None  # each thread would need cursors of its own
+        if partials is not None:
+            return _reduced(scope, loop.parallel.grain, domain.size, size, partials, within)
         number, first, chunk = scope.fresh("chunk"), scope.fresh("first"), _ceil_to(loop.parallel.grain, domain.size)
-        of_chunk = For(start, first, minimum(add(first, const(chunk)), size), step, domain.size)
+        of_chunk = within(first, minimum(add(first, const(chunk)), size))
         return Parallel(number, ceil_div(size, chunk), block(Let(first, mul(number, const(chunk))), of_chunk))
-    every = For(start, const(0), size, step, domain.size)
+    every = within(const(0), size)
     if level is None or done is None:
         return every
     return Borrow(done, Extent(scope.storage.index_array(level.pattern, level.level, "pointers"), 0), every)
+
+
+def _reduced(
+    scope: Scope, grain: int, panel: int, size: Expr, partials: Partials, loop: Callable[[Expr, Expr], Stmt]
+) -> Stmt:
+    """The loop over panels in chunks that have their own sums."""
+
+    def of_chunk(first: Expr, stop: Expr) -> Stmt:
+        return loop(mul(first, const(panel)), minimum(mul(stop, const(panel)), size))
+
+    return in_chunks(scope, ceil_div(size, panel), -(-grain // panel), of_chunk, partials)
 
 
 def _ceil_to(number: int, multiple: int) -> int:

@@ -21,11 +21,11 @@ class Storage:
     """The buffers of a problem: values of each operand, index arrays of each pattern, values of each result.
 
     Attributes:
-        wide: target → the name of its copy in float64, where loops work on that.
+        copies: target → the borrowed memory that loops add to in its place.
     """
 
     problem: Problem
-    wide: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, Buffer] = field(default_factory=dict)
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -56,15 +56,15 @@ class Storage:
 
     @cached_property
     def by_name(self) -> dict[str, Buffer]:
-        """Name → the buffer that loops read and write: temporaries and wide copies are borrowed memory."""
+        """Name → the buffer that loops read and write: temporaries and copies are borrowed memory."""
         found = {buffer.name: buffer for buffer in self.buffers}
         types = self.problem.type_of
         found |= {name: Buffer(name, Type(types[name].dtype), -1, True) for name in self.problem.temporaries}
-        return found | {name: Buffer(copy, Type("float64"), -1, True) for name, copy in self.wide.items()}
+        return found | dict(self.copies)
 
-    def with_wide(self, name: str, copy: str) -> Storage:
-        """The storage where loops work on a copy of a target in float64."""
-        return replace(self, wide={**self.wide, name: copy})
+    def with_copies(self, copies: Mapping[str, Buffer]) -> Storage:
+        """The storage where loops add to copies of targets."""
+        return replace(self, copies={**self.copies, **copies})
 
     @property
     def columns(self) -> Buffer:

@@ -5,6 +5,8 @@ Each statement, or run of statements, has its own loop over a panel's rows. That
 - a statement multiplies by a dense matrix, `T[i, c] * W[c, f]`. It reads the whole matrix for each `i`, or once for
   several of them that run at a time. This is the register and cache blocking of dense products (Goto and van de Geijn,
   2008), with the rows that a sparse product has just computed as its packed panel;
+- a statement sums over the rows, `D[c, f] += T[i, c] * G[i, f]`. It reads and writes all of D for each `i`, or once for
+  a panel, whose rows it sums in registers;
 - neighbouring rows select nearly the same rows of several dense tensors, as in a band, and the nearest cache has room
   for those of one tensor, but not of all. The gradient of attention reads keys and values and writes their cotangents.
   Where a whole panel is done with one of them before the next one, the cache holds what the panel's rows share.
@@ -12,7 +14,7 @@ Each statement, or run of statements, has its own loop over a panel's rows. That
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from jsparse.compiler.loops.chain import outer_name
@@ -21,6 +23,7 @@ from jsparse.compiler.schedule.gathers import extent, itemsize
 from jsparse.compiler.schedule.locality import mostly_read_before
 from jsparse.compiler.schedule.machine import NEAREST_BYTES
 from jsparse.compiler.schedule.schedule import Schedule
+from jsparse.compiler.schedule.sharing import is_full, is_sum
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary, Transformation
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
@@ -29,36 +32,57 @@ from jsparse.compiler.schedule.transformations.split import Split
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["in_blocks"]
+__all__ = ["in_blocks", "is_dense_sum"]
 
 ROWS = 24  # a multiple of the numbers of rows that run at a time
 
 
 def in_blocks(
-    problem: Problem, patterns: Sequence[Stored], schedules: Sequence[Schedule], shared: Sequence[IndexVar]
+    problem: Problem,
+    patterns: Sequence[Stored],
+    schedules: Sequence[Schedule],
+    shared: Sequence[IndexVar],
+    rows_inside: Mapping[int, Schedule],
 ) -> tuple[Schedule, ...] | None:
     """The schedules with panels of the innermost shared loop, where that pays.
 
     All but the last one name the loop that they share with the next one. None if no statement gains, or if the loop
     cannot be split.
+
+    Args:
+        schedules: those of single rows, for each statement.
+        rows_inside: statement → its schedule where no loops are shared, for dense sums over rows.
     """
     var = shared[-1]
-    jammed = [any(isinstance(s, UnrollAndJam) and s.loop == var for s in schedule.steps) for schedule in schedules]
+    alone = [n in rows_inside or _is_jammed(schedule, var) for n, schedule in enumerate(schedules)]
     selected = _selected(problem, shared) if _share_rows(problem, patterns, shared) else [{} for _ in schedules]
-    if not (any(jammed) or any(selected)) or not _is_full(problem, var):
+    if not (any(alone) or any(selected)) or not is_full(problem, var):
         return None
-    runs = _runs(jammed, [frozenset(rows) for rows in selected])
+    runs = _runs(alone, [frozenset(rows) for rows in selected])
     outer = outer_name(problem, var)
-    found = [_split(schedule, var, outer) for schedule in schedules]
+    found = [
+        _summed(rows_inside[n], shared, outer) if n in rows_inside else _split(schedule, var, outer)
+        for n, schedule in enumerate(schedules)
+    ]
     if any(_reason(problem, n, schedule) for n, schedule in enumerate(found)):
         return None
     loops = [var if here == behind else outer for here, behind in pairwise(runs)]
     return (*(s.then(ComputeAt(loop)) for s, loop in zip(found, loops, strict=False)), found[-1])
 
 
+def is_dense_sum(problem: Problem, number: int, var: IndexVar) -> bool:
+    """Whether a statement without patterns sums a variable into a small target."""
+    return not problem.statements[number].patterns and is_sum(problem, number, var)
+
+
+def _is_jammed(schedule: Schedule, var: IndexVar) -> bool:
+    """Whether several iterations of a loop run at a time."""
+    return any(isinstance(step, UnrollAndJam) and step.loop == var for step in schedule.steps)
+
+
 def _selected(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, int]]:
-    """For each statement the dense tensors whose rows it reads or writes as a row's stored entries select them, and the
-    bytes of such a row."""
+    """For each statement the dense tensors of which a row's stored entries select rows, to read or to write them, and
+    the bytes of a selected row."""
     found: list[dict[str, int]] = []
     for statement in problem.statements:
         stored = {v for n in statement.patterns for v in problem.level_variables[n] if v not in shared}
@@ -75,8 +99,8 @@ def _selected(problem: Problem, shared: Sequence[IndexVar]) -> list[dict[str, in
 
 
 def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[IndexVar]) -> bool:
-    """Whether neighbouring rows select nearly the same rows, of which the nearest cache holds those of each tensor, but
-    not those of all tensors."""
+    """Whether neighbouring rows of the patterns select nearly the same rows of dense tensors, and the nearest cache
+    holds the selected rows of each tensor, but not of all tensors together."""
     var, entries = shared[-1], 0.0
     for names, pattern in zip(problem.level_variables, patterns, strict=True):
         rows = problem.size[var]
@@ -90,22 +114,16 @@ def _share_rows(problem: Problem, patterns: Sequence[Stored], shared: Sequence[I
     return sum(sizes) > NEAREST_BYTES >= max(sizes, default=0)
 
 
-def _runs(jammed: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
-    """For each statement the number of its run: one that works on several rows at a time is a run by itself, and
-    statements of one run select rows of the same tensors, or of none."""
+def _runs(alone: Sequence[bool], selected: Sequence[frozenset[str]]) -> list[int]:
+    """For each statement the number of its run. A statement that is `alone` is a run by itself: it works on several
+    rows at a time, or sums over them. The statements of another run select rows of the same tensors, or of none."""
     number, current, found = 0, selected[0], [0]
     for n, own in enumerate(selected[1:], 1):
-        if jammed[n] or jammed[n - 1] or (own and current and own != current):
+        if alone[n] or alone[n - 1] or (own and current and own != current):
             number, current = number + 1, own
         current = current or own
         found.append(number)
     return found
-
-
-def _is_full(problem: Problem, var: IndexVar) -> bool:
-    """Whether all patterns have every coordinate of a variable, so that a panel's entries are found by arithmetic."""
-    levels = zip(problem.level_variables, problem.patterns, strict=True)
-    return all(p.levels[n].kind.is_full for names, p in levels for n, v in enumerate(names) if v == var)
 
 
 def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
@@ -114,11 +132,26 @@ def _split(schedule: Schedule, var: IndexVar, outer: str) -> Schedule:
     order, *rest = schedule.steps
     assert isinstance(order, Reorder)
     at = order.loops.index(var)
-    jammed = any(isinstance(step, UnrollAndJam) and step.loop == var for step in rest)
-    tiled = [step.loop for step in rest if isinstance(step, Split) and step.loop in order.loops] if jammed else []
+    tiled = _tiled(order, rest) if _is_jammed(schedule, var) else []
     inside = [name for name in order.loops[at + 1 :] if name not in tiled]
     steps: tuple[Transformation, ...] = (Split(var, ROWS), Reorder((*order.loops[:at], outer, *tiled, var, *inside)))
     return Schedule((*steps, *rest), schedule.layout)
+
+
+def _summed(schedule: Schedule, shared: Sequence[IndexVar], outer: str) -> Schedule:
+    """The schedule of a sum over rows with panels of them. Inside of a panel stand register tiles, then the other
+    loops, and the rows innermost."""
+    order, *rest = schedule.steps
+    assert isinstance(order, Reorder)
+    *around, var = shared
+    tiled = _tiled(order, rest)
+    others = [name for name in order.loops if name not in (*around, *tiled, var)]
+    return Schedule((Split(var, ROWS), Reorder((*around, outer, *tiled, *others, var)), *rest), schedule.layout)
+
+
+def _tiled(order: Reorder, steps: Sequence[Transformation]) -> list[IndexVar]:
+    """The loops that are split into register tiles."""
+    return [step.loop for step in steps if isinstance(step, Split) and step.loop in order.loops]
 
 
 def _reason(problem: Problem, number: int, schedule: Schedule) -> str | None:

@@ -2,19 +2,25 @@
 
 A variable's loop can be shared if every statement has it, if whatever a statement reads of an earlier one is accessed
 at the same coordinate of it, and if all walk it alike: as the outermost level of one pattern, or of patterns that visit
-all of its coordinates. Threads divide the outermost loop, so its iterations own a part of every target.
+all of its coordinates. Threads divide the outermost loop, so its iterations own a part of every target, or add to a
+small target of which each thread's chunk has a copy: the gradient of a dense layer's weights is a sum over rows.
 """
 
 from __future__ import annotations
 
 from itertools import takewhile
 
-from jsparse.compiler.loops.fusion import reads_elsewhere
+import numpy as np
+
+from jsparse.compiler.dtypes import accumulator
+from jsparse.compiler.loops.fusion import has_copies, reads_elsewhere
 from jsparse.compiler.problem import Dense, Positions, Problem
+from jsparse.compiler.schedule.gathers import extent
+from jsparse.compiler.schedule.machine import CACHED_BYTES
 from jsparse.compiler.statement import Statement
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["shared_loops"]
+__all__ = ["is_full", "is_sum", "shared_loops"]
 
 ENOUGH = 8  # iterations of a dense loop that can be divided over threads
 Names = tuple[IndexVar, ...]
@@ -32,15 +38,44 @@ def shared_loops(problem: Problem) -> Names:
     return tuple(takewhile(lambda var: all(_adds_inside(s, var, ordered) for s in problem.statements), ordered))
 
 
+def is_sum(problem: Problem, number: int, var: IndexVar) -> bool:
+    """Whether a statement sums a variable into a dense target that the second-level cache holds, so that each chunk of
+    the variable's loop can have a copy of it.
+
+    A dense statement then runs panel by panel, and reads and writes the copy once for a panel's rows. So the
+    variable has to be divisible. Sums that stored entries scatter, as in `A.T @ G`, stay apart: a walk over the
+    columns of A, whose iterations own the sums, is faster.
+    """
+    statement = problem.statements[number]
+    if var in statement.target.variables() or not has_copies(problem, statement):
+        return False
+    stored = {v for n in statement.patterns for v in problem.level_variables[n]}
+    if not stored.isdisjoint(statement.target.variables()) or not (stored or is_full(problem, var)):
+        return False
+    dtype = accumulator(problem.type_of[statement.target.tensor].dtype)
+    return extent(problem, statement.target.variables()) * np.dtype(dtype).itemsize <= CACHED_BYTES
+
+
+def is_full(problem: Problem, var: IndexVar) -> bool:
+    """Whether all patterns have every coordinate of a variable, so that a panel's entries are found by arithmetic."""
+    levels = zip(problem.level_variables, problem.patterns, strict=True)
+    return all(p.levels[n].kind.is_full for names, p in levels for n, v in enumerate(names) if v == var)
+
+
 def _ordered(problem: Problem, common: Names) -> Names:
-    """The loops from the outside in. The first one is divided over threads: it owns its part of every target, and has
-    enough iterations."""
+    """The loops from the outside in. The first one is divided over threads: it owns its part of every target, or each
+    chunk has its own sums, and it has enough iterations."""
     walked = _walked(problem, common)
     dense = tuple(v for v in _dense(problem, common) if v not in walked)
-    owned = [v for v in (*dense, *walked) if all(v in s.target.variables() for s in problem.statements)]
+    owned = [v for v in (*dense, *walked) if _is_divisible(problem, v)]
     wide = next((v for v in owned if v in dense and (problem.size[v] or ENOUGH) >= ENOUGH), None)
     first = wide or next((v for v in (*walked[:1], *dense) if v in owned), None)
     return () if first is None else (first, *(v for v in (*dense, *walked) if v != first))
+
+
+def _is_divisible(problem: Problem, var: IndexVar) -> bool:
+    """Whether threads can divide a variable's loop: the targets of statements that sum the variable are small."""
+    return all(var in s.target.variables() or is_sum(problem, n, var) for n, s in enumerate(problem.statements))
 
 
 def _adds_inside(statement: Statement, var: IndexVar, shared: Names) -> bool:

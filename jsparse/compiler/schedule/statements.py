@@ -6,20 +6,26 @@ from collections.abc import Sequence
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.blocks import in_blocks
+from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
 from jsparse.compiler.schedule.cost import CHUNK_WORK
+from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.select import plan
-from jsparse.compiler.schedule.sharing import shared_loops
+from jsparse.compiler.schedule.sharing import is_sum, shared_loops
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
-from jsparse.compiler.schedule.transformations.parallelize import Parallelize
+from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
+from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
+from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["plan_statements"]
+
+COPIED = 4
+"""The least work of a chunk for each element that it has a copy of: it clears the copies, and adds them to others."""
 
 
 def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Schedule, ...]:
@@ -28,20 +34,29 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     Where all statements can share loops (`sharing.py`), they do; or panels of the innermost one (`blocks.py`).
     """
     shared = shared_loops(problem)
-    plans = [_alone(problem, patterns, number, shared) for number in range(len(problem.statements))]
-    found = [
-        Schedule(tuple(s.renumbered(own.patterns) for s in p.schedule.steps))
-        for p, own in zip(plans, problem.statements, strict=True)
-    ]
+    numbers = range(len(problem.statements))
+    plans = [_alone(problem, patterns, number, shared) for number in numbers]
+    found = [_schedule(problem, number, plan) for number, plan in zip(numbers, plans, strict=True)]
     if not shared:
         return tuple(found)
-    blocks = in_blocks(problem, patterns, found, shared)
+    rows_inside = {n: _alone(problem, patterns, n, ()) for n in numbers if is_dense_sum(problem, n, shared[-1])}
+    blocks = in_blocks(
+        problem, patterns, found, shared, {n: _schedule(problem, n, plan) for n, plan in rows_inside.items()}
+    )
     if blocks is None:
         found = [_one_by_one(schedule, shared[-1]) for schedule in found]
     joined = blocks or (*(schedule.then(ComputeAt(shared[-1])) for schedule in found[:-1]), found[-1])
     divided = outer_name(problem, shared[0]) if blocks and len(shared) == 1 else shared[0]
-    threads = Parallelize(divided, "owned", _grain(problem, patterns, shared[0], plans, bool(blocks)))
-    return (*joined[:-1], joined[-1].then(threads))
+    chosen = [rows_inside.get(n, plan) if blocks else plan for n, plan in enumerate(plans)]
+    grain = _grain(problem, patterns, shared[0], chosen, bool(blocks))
+    race: Race = "reduced" if any(is_sum(problem, n, shared[0]) for n in numbers) else "owned"
+    return (*joined[:-1], joined[-1].then(Parallelize(divided, race, grain)))
+
+
+def _schedule(problem: Problem, number: int, plan: Plan) -> Schedule:
+    """The steps of a statement's plan that are about its own loops."""
+    steps = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
+    return Schedule(tuple(step.renumbered(problem.statements[number].patterns) for step in steps))
 
 
 def _one_by_one(schedule: Schedule, var: IndexVar) -> Schedule:
@@ -57,10 +72,12 @@ def _alone(problem: Problem, patterns: Sequence[Stored], number: int, shared: tu
 
 def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: Sequence[Plan], in_blocks: bool) -> int:
     """The least number of stored entries (of iterations, in a dense loop and in one over panels) in a chunk that pays
-    for waking a thread."""
+    for waking a thread, and for copies of sums."""
     work = max(sum(plan.cost.total for plan in plans), 1.0)
+    sums = [s.target for n, s in enumerate(problem.statements) if is_sum(problem, n, var)]
+    copied = sum(extent(problem, target.variables()) for target in sums)
     walked = (
         [] if in_blocks else [p.nse for p, own in zip(patterns, problem.level_variables, strict=True) if var in own]
     )
     whole = max(walked) if walked else problem.size[var] or UNKNOWN
-    return max(1, round(whole * CHUNK_WORK / work))
+    return max(1, round(whole * max(CHUNK_WORK, COPIED * copied) / work))

@@ -19,7 +19,7 @@ from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["attended_edges", "joined", "kept_weights"]
+__all__ = ["attended_edges", "joined", "kept_weights", "per_head"]
 
 
 def attended_edges(
@@ -85,6 +85,11 @@ def kept_weights(shape: tuple[int, ...], rate: float, key: Any, layer: str) -> j
     if key is None:
         raise ValueError(f"Expected dropout_key= in {layer}, a key of jax.random, since dropout_rate is not 0.")
     return jax.random.bernoulli(key, 1 - rate, shape) / jnp.float32(1 - rate)
+
+
+def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """x W[h] for each head h, (nodes, heads, dim). One product of matrices: XLA transposes operands of others."""
+    return (x @ kernel.reshape(len(kernel), -1)).reshape(len(x), *kernel.shape[1:])
 
 
 def joined(found: jax.Array, concat: bool, bias: Any) -> jax.Array:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights
+from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
@@ -77,14 +77,12 @@ def gat_conv(
     """
     graph, source, target = operands(graph, x, "gat_conv", square=self_loops)
     kernel = check_kernel(kernel, source.shape[1], 3, "gat_conv")
-    same = target is source and kernel_target is None
     kernel_target = kernel if kernel_target is None else kernel_target
     kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gat_conv", "kernel_target")
     pattern, features = attended_edges(graph, None if edges is None else edges.features, self_loops, "gat_conv")
-    sent = jnp.einsum("nf,fhd->nhd", source, kernel)
-    received = sent if same else jnp.einsum("nf,fhd->nhd", target, kernel_target)
-    of_source = (sent * attention_source).sum(-1)
-    of_target = (received * attention_target).sum(-1)
+    sent = per_head(source, kernel)
+    of_source = source @ jnp.einsum("fhd,hd->fh", kernel, attention_source)  # and not s · sent: W s is small
+    of_target = target @ jnp.einsum("fhd,hd->fh", kernel_target, attention_target)
     of_edges = None if edges is None else jnp.einsum("ehd,hd->eh", edges.kernel, edges.attention)
     kept = kept_weights((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
     found = _attended(negative_slope)(pattern, of_target, of_source, sent, features, of_edges, kept)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jsparse.graph.graphs import Graph
 from jsparse.nn.attention import Projection
-from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights
+from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
@@ -86,7 +86,7 @@ def transformer_conv(
 
 def _projected(x: jax.Array, projection: Projection, name: str) -> jax.Array:
     kernel = check_kernel(projection.kernel, x.shape[1], 3, "transformer_conv", f"{name} kernel")
-    found = jnp.einsum("nf,fhd->nhd", x, kernel)
+    found = per_head(x, kernel)
     return found if projection.bias is None else found + projection.bias
 
 

@@ -12,7 +12,7 @@ from jsparse.ops.explanation.entrywise import bytes_of
 from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.traffic import Traffic
 from jsparse.primitives.chain.drafts import ChainError
-from jsparse.primitives.chain.execute import schedules_of
+from jsparse.primitives.chain.execute import planned
 from jsparse.primitives.chain.grouping import Step, groups, refusal
 from jsparse.primitives.chain.translate import translated
 
@@ -53,6 +53,4 @@ def _chain(closed: Any, cut: str) -> ExplainedKernel:
         computes=False,
     )
     patterns = tuple(repr(walk.pattern) for walk in chain.walks)
-    return ExplainedKernel(
-        title, None, patterns, moves=moved, fused=(chain.problem, schedules_of(chain)), cut=cut and f"then {cut}"
-    )
+    return ExplainedKernel(title, None, patterns, moves=moved, fused=planned(chain), cut=cut and f"then {cut}")

@@ -107,9 +107,13 @@ def _einsum(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequenc
         return (*before, drafts.variables.new(size, Slots(walks[term.on], levels, behind)))
 
     _check_numbers(drafts, operands[: len(spec.factors)])
-    factors = [_read(drafts, x, of(term)) for x, term in zip(operands, spec.factors, strict=False)]
+    dtypes = [x.aval.dtype.name for x in (*equation.outvars, *equation.invars[: counts[0]])]
+    one = Number(spec.semiring.one(dtypes[0]))
+    given = [(x, term) for x, term in zip(operands, spec.factors, strict=False) if x != one]
+    if not given:
+        raise ChainError("a product has only literal factors")
+    factors = [x if isinstance(x, Number) else read(drafts, x, of(term)) for x, term in given]
     target = of(spec.result)
-    dtypes = [x.aval.dtype.name for x in (*equation.outvars, *equation.invars[: len(factors)])]
 
     def make(access: Access) -> Draft:
         value = product_statement(access, factors, (), dtypes, spec.semiring).value
@@ -128,12 +132,6 @@ def _whole(drafts: Drafts, value: Value) -> str:
     if not isinstance(value, View) or drafts.operands.get(value.tensor) != value:
         raise ChainError("index arrays are computed, or have another shape, in the chain")
     return value.tensor
-
-
-def _read(drafts: Drafts, value: Value, nodes: tuple[Node | None, ...]) -> Access:
-    if not isinstance(value, View):
-        raise ChainError("a product has a literal factor")
-    return read(drafts, value, nodes)
 
 
 def _check_numbers(drafts: Drafts, values: Sequence[Value]) -> None:

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.memo import remembered_of
-from jsparse.compiler.problem import Problem
+from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Schedule
+from jsparse.compiler.schedule.operands import with_moved_operands
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.timing import stage
 from jsparse.formats import DynamicType
@@ -24,20 +25,22 @@ from jsparse.primitives.movement import bound_names, static_patterns
 from jsparse.primitives.routine import checked
 from jsparse.settings import config
 
-__all__ = ["execute_chain", "schedules_of"]
+__all__ = ["execute_chain", "planned"]
 
 
-def schedules_of(chain: Chain) -> tuple[Schedule, ...]:
-    """The schedule of each statement."""
-    return plan_statements(chain.problem, tuple(walk.stored for walk in chain.walks))
+@remembered_of
+def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
+    """The problem with its operands as they are stored for the kernel, and the schedule of each statement."""
+    problem = with_moved_operands(chain.problem)
+    return problem, plan_statements(problem, tuple(walk.stored for walk in chain.walks))
 
 
 @remembered_of
 def _call(chain: Chain, backend: str) -> KernelCall:
     with stage("schedule"):
-        schedules = schedules_of(chain)
+        problem, schedules = planned(chain)
     stored = tuple(walk.stored for walk in chain.walks)
-    return call_of(chain.problem, schedules, bound_names(chain.walks, stored), backend)
+    return call_of(problem, schedules, bound_names(chain.walks, stored), backend)
 
 
 def execute_chain(*operands: Any, closed: Any) -> list[Any]:
@@ -45,7 +48,8 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     chain = translated(closed)
     if isinstance(chain, ChainError):
         raise chain
-    given = [operands[x.number].reshape(x.shape) for x in chain.operands]
+    stored = planned(chain)[0].operands
+    given = [_stored(operands[x.number].reshape(x.shape), t) for x, t in zip(chain.operands, stored, strict=True)]
     index: list[Any] = []
     for walk, numbers in zip(chain.walks, chain.index, strict=True):
         if isinstance(walk.pattern, DynamicType):
@@ -62,6 +66,12 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
         found = [_poisoned(x, _any(flags, own)) if own else x for x, own in zip(found, origins, strict=True)]
     found = [x.reshape(shape) for x, shape in zip(found, chain.shapes, strict=True)]
     return [_placed(result, found, operands) for result in chain.results]
+
+
+def _stored(x: Any, type_: TensorType) -> Any:
+    """A dense operand with its axes in the order of storage. What lies on a pattern is stored as it is given."""
+    order = tuple(axis.dim for axis in type_.axes if isinstance(axis, Dense))
+    return x if type_.positions is not None or order == tuple(range(x.ndim)) else jnp.transpose(x, order)
 
 
 def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:

@@ -14,7 +14,7 @@ from jsparse.primitives.softmax import compute_logsumexp, compute_softmax
 
 __all__ = ["COMPOSED", "expanded", "flattened", "parts_of"]
 
-CALLS = ("jit", "pjit", "closed_call", "core_call")
+CALLS = ("jit", "pjit", "closed_call", "core_call", "jsparse_fused")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
 EVERY = (*CALLS, *WITH_DERIVATIVES)
 COMPOSED: dict[str, Callable[..., Any]] = {

@@ -2,7 +2,8 @@
 
 Equations are taken in their order. Each joins the first group that stays a chain whose statements share loops, among
 those behind which all that it needs is there. Else it begins a group of its own at the end; an equation that no kernel
-begins with, and that needs nothing of any group, runs before all of them.
+begins with, and that needs nothing of any group, runs before all of them. A number that is repeated, as in
+`jnp.ones_like(x)`, is part of every group that reads it, and no array there.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class _Grouping:
     Attributes:
         made: variable → the number of the group that computes it.
         readers: variable → the equations that read it, by their id.
+        repeated: variable → the equation that repeats a number in it.
         results: the variables that are results of the jaxpr.
     """
 
@@ -110,6 +112,7 @@ class _Grouping:
         self.jaxpr, self.groups = jaxpr, list[_Group]()
         self.made: dict[Any, int] = {}
         self.readers: dict[Any, set[int]] = {}
+        self.repeated: dict[Any, Any] = {}
         for equation in jaxpr.eqns:
             for v in _read(equation):
                 self.readers.setdefault(v, set()).add(id(equation))
@@ -126,6 +129,9 @@ class _Grouping:
             return self.alone(equation)
         needed = [self.made[v] for v in _read(equation) if v in self.made]
         name = equation.primitive.name
+        if name == "broadcast_in_dim" and not _read(equation):
+            self.repeated[equation.outvars[0]] = equation
+            return False
         begins, starts = name in (*STARTS, "jsparse_map"), name in STARTS
         if not (needed or begins):
             return False
@@ -150,17 +156,25 @@ class _Grouping:
 
     def join(self, number: int, equation: Any, parts: Any) -> str | None:
         """Add an equation to a group if that stays a chain; else return the reason why not."""
+        repeated = [self.repeated[v] for v in dict.fromkeys(_read(equation)) if v in self.repeated]
+        new = [e for e in repeated if e not in self.groups[number].equations]
+        reason = self.extended(number, [*new, equation], parts)
+        return self.extended(number, [equation], parts) if reason is not None and new else reason
+
+    def extended(self, number: int, added: Sequence[Any], parts: Any) -> str | None:
+        """Add equations to a group, the last one with its parts."""
         group = self.groups[number]
         assert group.chain is not None
-        equations, chain = [*group.equations, equation], group.chain.copy()
+        equations, chain = [*group.equations, *added], group.chain.copy()
         try:
-            chain.add(equation, parts)
+            for equation in added:
+                chain.add(equation, parts if equation is added[-1] else None)
             reason = _refusal(chain.chain(_unread(equations)))
         except ChainError as error:
             return str(error)
         if reason is None:
             group.equations, group.chain = equations, chain
-            self.made.update(dict.fromkeys(equation.outvars, number))
+            self.made.update(dict.fromkeys(added[-1].outvars, number))
         return reason
 
     def settled(self, group: _Group) -> list[tuple[_Group, bool]]:
@@ -192,7 +206,7 @@ class _Grouping:
     def needed(self, group: _Group) -> list[Any]:
         """What other equations, or the results of the jaxpr, need of a group."""
         own = set(map(id, group.equations))
-        made = [v for e in group.equations for v in e.outvars]
+        made = [v for e in group.equations for v in e.outvars if group.chain is None or v not in self.repeated]
         return [v for v in made if v in self.results or not own.issuperset(self.readers.get(v, ()))]
 
     def step(self, group: _Group, is_fused: bool) -> Step:

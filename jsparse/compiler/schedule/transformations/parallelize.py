@@ -26,7 +26,8 @@ class Parallelize(Step):
         loop: the name of the loop.
         race: how chunks write the target. `owned`: each iteration owns its part. `split`: too, but long segments are
             divided, and what chunks add to a divided one is carried to its owner. `reduced`: each chunk has its own
-            sum, and the sums are added in order.
+            sum, and the sums are added in order. Where several statements share the loop, that holds for the targets
+            of those that sum its variable.
         grain: the least number of stored entries (or iterations) in a chunk; 0 leaves it to the scheduler.
     """
 
@@ -79,7 +80,10 @@ class Parallelize(Step):
         return None if nest.loops[0] == self.loop else f"only the outermost loop, {nest.loops[0]}, is divided"
 
     def _reduced_reason(self, nest: Summary) -> str | None:
-        """Why chunks cannot have sums of their own; None if they can."""
+        """Why chunks cannot have sums of their own; None if they can. Whether statements that share the loop may sum
+        over it is known when their nests are joined (`loops.fusion`)."""
+        if len(nest.problem.statements) > 1:
+            return None
         if self.loop in nest.outer or self.loop in nest.fused or self.loop in nest.splits:
             return "chunks of panels and of fused loops have no sums of their own"
         if self.loop in nest.free_vars:

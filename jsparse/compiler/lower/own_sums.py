@@ -1,0 +1,86 @@
+"""Copies of targets: each chunk of a parallel loop adds to its own copy of what several iterations add to.
+
+The copies are added in the order of the chunks, whose number does not depend on threads, so results are bit-equal for
+any number of threads. They have the dtype of arithmetic, and are narrowed at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jsparse.compiler.kernel.algebra import add, block, cast, const, mul
+from jsparse.compiler.kernel.nodes import Borrow, Buffer, Expr, For, Load, Stmt, Store
+from jsparse.compiler.kernel.types import Type
+from jsparse.compiler.loops.nest import Assign, Forall, assignments
+from jsparse.compiler.lower.chunks import MAX_CHUNKS, Partials, in_chunks
+from jsparse.compiler.lower.scope import Scope
+
+__all__ = ["with_own_sums"]
+
+GRAIN = 1 << 12  # elements of a chunk that adds the copies: below, waking a thread costs more
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A target that iterations of a parallel loop add to.
+
+    Attributes:
+        target: the target in memory.
+        own: the copy of a chunk.
+        copies: the finished copies of all chunks, one after the other.
+        size: the number of elements of each.
+    """
+
+    target: Buffer
+    own: Buffer
+    copies: Buffer
+    size: Expr
+
+
+def with_own_sums(loop: Forall, scope: Scope, lowered: Callable[[Scope, Partials], Stmt]) -> Stmt:
+    """The loop, each chunk of which has a copy of every target that lacks one of the loop's variables."""
+    sums = {assign.target.tensor: _sum(assign, scope) for assign in _shared(loop, scope)}
+
+    def own_copies(chunk: Expr, inner: Stmt) -> Stmt:
+        for each in sums.values():
+            n = scope.fresh("n")
+            done = Store(each.copies, add(mul(chunk, each.size), n), Load(each.own, n))
+            inner = Borrow(each.own, each.size, block(inner, For(n, const(0), each.size, done)))
+        return inner
+
+    def add_copies(chunks: Expr) -> Stmt:
+        return block(*(_added(each, chunks, scope) for each in sums.values()))
+
+    storage = scope.storage.with_copies({name: each.own for name, each in sums.items()})
+    body = lowered(replace(scope, storage=storage), Partials(own_copies, add_copies))
+    for each in sums.values():
+        body = Borrow(each.copies, mul(const(MAX_CHUNKS), each.size), body, zeros=False)
+    return body
+
+
+def _shared(loop: Forall, scope: Scope) -> list[Assign]:
+    """The assignments to elements of results that several iterations of a loop add to."""
+    results = {t.name for t in scope.storage.problem.results}
+    found = [a for a in assignments(loop) if a.target.tensor in results]
+    return [a for a in found if not scope.storage.problem.with_parts(a.target.variables()).issuperset(loop.variables)]
+
+
+def _sum(assign: Assign, scope: Scope) -> _Sum:
+    name, type_ = assign.target.tensor, Type(assign.dtype)
+    own, copies = (Buffer(scope.fresh(f"{name} {what}").name, type_, -1, True) for what in ("of chunk", "copies"))
+    return _Sum(scope.storage.by_name[name], own, copies, scope.storage.size_of(assign.target))
+
+
+def _added(each: _Sum, chunks: Expr, scope: Scope) -> Stmt:
+    """Add the copies of later chunks to the first one, and write that to the target."""
+
+    def body(start: Expr, stop: Expr) -> Stmt:
+        n, m, chunk = scope.fresh("n"), scope.fresh("n"), scope.fresh("chunk")
+        more = Store(each.copies, n, Load(each.copies, add(mul(chunk, each.size), n)), True)
+        total = cast(Load(each.copies, m), each.target.type.dtype)
+        return block(
+            For(chunk, const(1), chunks, For(n, start, stop, more)), For(m, start, stop, Store(each.target, m, total))
+        )
+
+    return in_chunks(scope, each.size, GRAIN, body)
