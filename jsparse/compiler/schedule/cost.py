@@ -45,6 +45,7 @@ CHAIN = 16  # sums of at most this many terms overlap with the next sum
 WRITTEN = 0.75  # arithmetic with constant addresses, relative to computed addresses
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
 PACK = 10.0  # a cache line copied into a panel
+CONTINUED = 140.0  # a segment continued in a panel: its place is read, and the walk ends where a coordinate is too large
 GATHERED_STEP = 0.45  # an entry whose elements are gathered, in lanes, relative to one in a scalar loop
 CONTIGUOUS_STEP = 0.2  # the same where no element is gathered
 FOLD = 2.0  # lanes reduced to a scalar
@@ -270,7 +271,7 @@ def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
     item = itemsize(problem, access)
     lines, tiles = lines_of(columns, item), -(-columns // nest.lanes)
     walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // nest.panel)
-    added = walked * (tiles * SEGMENT + MEMORY * columns / LANES)
+    added = walked * (tiles * CONTINUED + MEMORY * columns / LANES)
     return PACK * rows * lines + added + entries[-1] * lines * gather_cost(nest.panel * nest.lanes * item)
 
 
