@@ -19,10 +19,13 @@ from jsparse.formats.dynamic import sufficient_nse
 from jsparse.planning.bare_pattern import BarePattern, is_bare, pattern_of
 from jsparse.planning.dense_semiring import dense_product
 from jsparse.planning.dtypes import converted
+from jsparse.planning.index_relation import IndexRelation
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
     DenseOutput,
+    EntryCoordinates,
+    EntryValues,
     Ones,
     OnPattern,
     PlannedProduct,
@@ -53,6 +56,10 @@ def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> A
             values.append(in_format(values[instruction.value], instruction.format))
         elif isinstance(instruction, Ones):
             values.append(jnp.full(instruction.shape, instruction.one, instruction.dtype))
+        elif isinstance(instruction, EntryValues):
+            values.append(values[instruction.value].values)
+        elif isinstance(instruction, EntryCoordinates):
+            values.append(IndexRelation(instruction.pattern))
         else:
             values.append(_sum(instruction, values, out_format))
     return values[-1]

@@ -29,6 +29,8 @@ __all__ = [
     "AssembledPattern",
     "Convert",
     "DenseOutput",
+    "EntryCoordinates",
+    "EntryValues",
     "Instruction",
     "OnPattern",
     "Ones",
@@ -178,6 +180,30 @@ class Ones:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryValues:
+    """The values of a sparse operand as a dense array, one for each stored entry.
+
+    Attributes:
+        value: the number of the operand.
+    """
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCoordinates:
+    """The coordinates of stored entries in one dimension, as an index relation.
+
+    Attributes:
+        pattern: (entries, size), with one entry in each row.
+        operand: the access to the operand whose entries they are.
+    """
+
+    pattern: Pattern
+    operand: Access
+
+
+@dataclass(frozen=True, slots=True)
 class SumOfProducts:
     """The sum of all terms, rounded to `dtype`."""
 
@@ -186,7 +212,7 @@ class SumOfProducts:
     dtype: np.dtype
 
 
-Instruction: TypeAlias = Convert | Ones | SumOfProducts
+Instruction: TypeAlias = Convert | Ones | EntryValues | EntryCoordinates | SumOfProducts
 
 
 @dataclass(frozen=True, slots=True)

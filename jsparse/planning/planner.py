@@ -2,6 +2,7 @@
 
 steps        a product of three or more operands may be split into smaller products (`contraction_path`)
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
+entries      a product with a matrix for each stored entry goes over the entries one by one (`entry_by_entry`)
 output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
 terms        for each product, the parameter of the primitive that computes it
 ones         factors for index variables that only dense levels of bare patterns carry (`ones`)
@@ -21,6 +22,7 @@ from jsparse.notation import Access, Assignment
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.contraction_path import Step, contraction_path
 from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
+from jsparse.planning.entry_by_entry import coordinates_of, entry_variable, multiplies_matrices
 from jsparse.planning.ones import needed_ones
 from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
 from jsparse.planning.output.resolve import resolve_output
@@ -29,6 +31,8 @@ from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
     DenseOutput,
+    EntryCoordinates,
+    EntryValues,
     Instruction,
     OnPattern,
     Output,
@@ -41,7 +45,7 @@ from jsparse.planning.program import Program
 from jsparse.planning.request import NEW_PATTERN, Request
 from jsparse.planning.scheduled import Schedules, scheduled
 from jsparse.planning.semiring_dtype import check_semiring_dtype
-from jsparse.planning.signature import PatternRef, Signature
+from jsparse.planning.signature import PatternRef, Signature, relation_signature
 from jsparse.planning.typed_product import TypedProduct
 from jsparse.tensor.dynamic_pattern import dynamic_type
 
@@ -104,6 +108,31 @@ class _Planner:
         whole = self._selected(product, product.assignment.target, accesses, values, range(len(values)))
         return replace(term, product=whole, values=values)
 
+    def entry_by_entry(self, term: _Term) -> _Term:
+        """The term with the values and the coordinates of an operand's entries in place of the operand, if each entry
+        multiplies by a matrix of its own."""
+        product = term.product
+        number = multiplies_matrices(product)
+        if number is None:
+            return term
+        given, access = product.operands[number], product.assignment.factors[number]
+        assert given.stored is not None
+        assert isinstance(given.stored.pattern, Pattern)
+        entry, pattern = entry_variable(product), given.stored.pattern
+        accesses, values = list(product.assignment.factors), list(term.values)
+        del accesses[number], values[number]
+        if not given.is_bare:
+            found = Signature((pattern.nse,), given.dtype, given.weak, None)
+            accesses.append(Access(access.tensor, (entry,)))
+            values.append(self.add(EntryValues(term.values[number]), found))
+        for dim, v in enumerate(product.indices[number]):
+            table = coordinates_of(pattern, dim)
+            accesses.append(Access(f"{access.tensor}_{v}", (entry, v)))
+            values.append(self.add(EntryCoordinates(table, access), relation_signature(table)))
+        whole = replace(product, sizes={**product.sizes, entry: pattern.nse})
+        whole = self._selected(whole, product.assignment.target, accesses, values, range(len(values)))
+        return replace(term, product=whole, values=tuple(values))
+
     def compute(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None) -> int:
         """Append the instructions for a sum of terms, after those for its steps and conversions.
 
@@ -112,6 +141,7 @@ class _Planner:
         shape, repeated = terms[0].product.shape, tuple[int, ...]()
         if output is None:
             terms, repeated = _without_repeats(terms)
+            terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
         planned = self._in_steps(terms, dtypes, output)
         provisional = provisional_output(self.text, [term.product for term, _ in planned], output, nse)
         concordant = self._concordant(planned, provisional)

@@ -18,7 +18,7 @@ from jsparse.planning.index_relation import is_index_relation
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Core", "PatternRef", "Signature", "signature", "stored_on"]
+__all__ = ["Core", "PatternRef", "Signature", "relation_signature", "signature", "stored_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,16 @@ def stored_on(operands: Sequence[Any]) -> list[PatternRef | None]:
 def signature(x: Any, on: PatternRef | None) -> Signature:
     """The signature of an operand that is stored on the pattern `on`, or is dense."""
     if is_bare(x):
-        return Signature(x.shape, np.dtype(jax.dtypes.canonicalize_dtype(int)), True, on, True, is_index_relation(x))
+        return Signature(x.shape, _integer(), True, on, True, is_index_relation(x))
     array = x.values if isinstance(x, SparseTensor) else x
     return Signature(tuple(x.shape), np.dtype(array.dtype), bool(getattr(array, "weak_type", False)), on)
+
+
+def relation_signature(pattern: Pattern) -> Signature:
+    """The signature of the index relation of a static pattern."""
+    return Signature(pattern.shape, _integer(), True, PatternRef(pattern), True, True)
+
+
+def _integer() -> np.dtype:
+    """The dtype of a product of bare patterns."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(int))

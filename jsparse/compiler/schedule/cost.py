@@ -45,7 +45,9 @@ CHAIN = 16  # sums of at most this many terms overlap with the next sum
 WRITTEN = 0.75  # arithmetic with constant addresses, relative to computed addresses
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
 PACK = 10.0  # a cache line copied into a panel
-CONTINUED = 140.0  # a segment continued in a panel: its place is read, and the walk ends where a coordinate is too large
+CONTINUED = (
+    140.0  # a segment continued in a panel: its place is read, and the walk ends where a coordinate is too large
+)
 GATHERED_STEP = 0.45  # an entry whose elements are gathered, in lanes, relative to one in a scalar loop
 CONTIGUOUS_STEP = 0.2  # the same where no element is gathered
 FOLD = 2.0  # lanes reduced to a scalar

@@ -18,7 +18,17 @@ from jsparse.ops.explanation.kernel import ExplainedKernel
 from jsparse.ops.explanation.primitives import assembly_kernels, entries_kernel, spec_kernel
 from jsparse.planning.bare_pattern import pattern_of
 from jsparse.planning.index_relation import is_index_relation
-from jsparse.planning.plan import AssembledPattern, Convert, Instruction, Ones, OnPattern, PlannedProduct, SumOfProducts
+from jsparse.planning.plan import (
+    AssembledPattern,
+    Convert,
+    EntryCoordinates,
+    EntryValues,
+    Instruction,
+    Ones,
+    OnPattern,
+    PlannedProduct,
+    SumOfProducts,
+)
 from jsparse.planning.planned import Planned
 from jsparse.primitives.parts import real_products
 
@@ -113,7 +123,8 @@ def _kernels(planned: Planned) -> Iterator[ExplainedKernel]:
             yield from _of_sum(instruction, values, formats)
         elif isinstance(instruction, Convert):
             yield _of_conversion(instruction, formats[instruction.value], _access(planned, len(values)))
-        values.append(None)  # the only question about values is which are index relations, and results are none
+        # The only question about values is which are index relations.
+        values.append(instruction if isinstance(instruction, EntryCoordinates) else None)
         formats.append(_result_format(instruction))
 
 
@@ -137,8 +148,10 @@ def _format_of(x: Any) -> str:
 def _result_format(instruction: Instruction) -> str:
     if isinstance(instruction, Convert):
         return instruction.format.name
-    if isinstance(instruction, Ones):
+    if isinstance(instruction, Ones | EntryValues):
         return "dense"
+    if isinstance(instruction, EntryCoordinates):
+        return instruction.pattern.format.name
     output = instruction.output
     return output.pattern.format.name if isinstance(output, AssembledPattern | OnPattern) else "dense"
 
@@ -177,7 +190,7 @@ def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str])
         str(factor): formats[number]
         for term in work.terms
         for factor, number in zip(term.assignment.factors, term.values, strict=True)
-        if not is_index_relation(values[number])
+        if not _is_relation(values[number])
     }
     found[str(work.terms[0].assignment.target)] = _result_format(work)
     return {"formats": tuple(found.items())}
@@ -186,10 +199,18 @@ def _formats(work: SumOfProducts, values: Sequence[Any], formats: Sequence[str])
 def _title(work: PlannedProduct, values: Sequence[Any]) -> str:
     by = "" if work.semiring.is_linear else f" by {work.semiring}"
     stored = "a dense result" if work.result is None else f"a sparse result in {work.result.format.name}"
-    return f"{_without_relations(work.assignment, [values[n] for n in work.values])}{by}, {stored}"
+    operands = [values[n] for n in work.values]
+    entries = dict.fromkeys(str(x.operand) for x in operands if isinstance(x, EntryCoordinates))
+    each = f", over the entries of {', '.join(entries)} one by one" if entries else ""
+    return f"{_without_relations(work.assignment, operands)}{by}{each}, {stored}"
 
 
 def _without_relations(assignment: Assignment, operands: Sequence[Any]) -> Assignment:
     """The assignment as the user wrote it, without the factors that stand for index relations."""
     named = zip(assignment.factors, operands, strict=True)
-    return Assignment(assignment.target, tuple(factor for factor, x in named if not is_index_relation(x)))
+    return Assignment(assignment.target, tuple(factor for factor, x in named if not _is_relation(x)))
+
+
+def _is_relation(value: Any) -> bool:
+    """Whether a value is an index relation: the user's, or the coordinates of an operand's entries."""
+    return is_index_relation(value) or isinstance(value, EntryCoordinates)
