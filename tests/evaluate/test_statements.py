@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from einsum.structure import check_structure, dense_array, integers, random_format, stored_in, structural_nonzeros
+from programs.amount import sample
 
 import jsparse
 from jsparse import SparseTensor
@@ -101,7 +102,7 @@ def check_rule(statement, function, tensors):
 
 
 @pytest.mark.semantics
-@pytest.mark.parametrize("statement, function", STATEMENTS, ids=[text for text, _ in STATEMENTS])
+@pytest.mark.parametrize("statement, function", sample(STATEMENTS, 0, 2), ids=lambda x: x if isinstance(x, str) else "")
 def test_statements(statement, function):
     names = named(function)
     rng = np.random.default_rng(len(statement))

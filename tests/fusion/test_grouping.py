@@ -53,7 +53,7 @@ def test_each_equation_is_translated_a_few_times_however_long_a_chain_is(count, 
 
 def test_long_expressions_are_cut():
     """What lowers an expression is recursive, so one of a thousand functions becomes several statements."""
-    ours, dense = repeated(150)
+    ours, dense = repeated(110)
     assert is_one_chain(ours, *OPERANDS)
     close(fuse(ours)(*OPERANDS), dense(*OPERANDS), 1e-4)
 

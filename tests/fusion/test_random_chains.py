@@ -9,7 +9,7 @@ from programs.amount import amount
 
 from jsparse.ops.fuse import fuse
 
-CHAINS = amount(16, 100)
+CHAINS = amount(10, 100)
 
 
 @pytest.mark.parametrize("first", range(0, CHAINS, 10))
