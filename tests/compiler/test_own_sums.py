@@ -92,6 +92,18 @@ def test_sums_over_rows_are_exact(stage: str) -> None:
     np.testing.assert_array_equal(out["B"], gated.sum(0))
 
 
+def test_a_factor_without_the_rows_stays_inside_of_the_sum() -> None:
+    """Alone, `D[c, f] += W[c, f] * H[i, f]` is (Σ H) · W, and has no loop over rows outermost that could be shared."""
+    stated = problem(RECOMPUTED, GATED, replace(WEIGHTS, value=Apply("*", (W, Access("H", ("i", "f"))))), BIAS)
+    arrays = {"T": integers(N, C, seed=0), "W": integers(C, F, seed=1), "G": integers(N, F, seed=2)}
+    gated = (arrays["T"] @ arrays["W"]) * arrays["G"]
+    out = {"D": np.full((C, F), np.nan, np.float32), "B": np.full(F, np.nan, np.float32)}
+    kernel = lower(nest_of(stated))
+    interpret_kernel(kernel, [(arrays | out)[buffer.name] for buffer in kernel.buffers])
+    np.testing.assert_array_equal(out["D"], arrays["W"] * gated.sum(0))
+    np.testing.assert_array_equal(out["B"], gated.sum(0))
+
+
 def test_narrow_sums_are_added_up_in_float32() -> None:
     """300 rows of ones: bfloat16 has no number 257."""
     import jax.numpy as jnp

@@ -177,14 +177,14 @@ def _alternatives(
 ) -> Iterator[tuple[Steps, Names]]:
     """Yield the steps of each alternative for one order of the patterns' variables and one variable in lanes, and the
     names of the loops after these steps of the canonical nest."""
-    summed = summed_first(probe)
-    of_dense = tuple(map(Precompute, filter(None, [() if summed else dense_first(probe)])))
+    summed = _inside(summed_first(probe), outer)
+    of_dense = tuple(map(Precompute, filter(None, [() if summed else _inside(dense_first(probe), outer)])))
     saves_in_lanes = not summed and probe.saves_in_lanes  # asked here, so that the first candidate knows the answer
     lanes = default_lanes(probe, str(probe.vector)) if outer and probe.vector else _lanes(probe, REGISTER_BYTES)
     steps, loops = _placed(probe, bool(summed) and summed == probe.tail, lanes, outer)
     first = (Precompute(summed),) if summed else of_dense
     yield (*steps, *first), loops
-    if saves_in_lanes:
+    if saves_in_lanes and _inside(probe.tail[-1:], outer):
         yield (*steps, Precompute(probe.tail[-1:])), loops
     jammed = _jammed(probe) if not summed else None
     if jammed is not None and (jammed not in outer or (jammed == outer[-1] and not probe.walk)):
@@ -201,6 +201,11 @@ def _alternatives(
         yield from (_in_panels(probe, size) for size in PANELS if _few_panels(probe, size))
     if _writes_out(probe, patterns):
         yield _written_out(probe)
+
+
+def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
+    """The variables that are summed first, if each has its loop inside of the outermost ones; or none."""
+    return summed if set(outer).isdisjoint(summed) else ()
 
 
 def _placed(probe: Summary, sums_all: bool, lanes: int, outer: tuple[IndexVar, ...]) -> tuple[Steps, Names]:
