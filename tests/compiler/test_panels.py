@@ -1,96 +1,97 @@
-"""Reductions cut into panels, whose rows are copied: chosen where a dense operand is read often from far away."""
+"""Panels of a reduction: bounds of the segments' parts, copies in tiles of two widths, and what is requested ahead."""
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from programs.schedules import has_panels, steps_of
 
-import jsparse
-from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
+from jsparse import Pattern
+from jsparse.compiler.kernel.interpret import interpret_kernel
+from jsparse.compiler.kernel.kernel import Kernel
+from jsparse.compiler.lower import lower
+from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
+from jsparse.compiler.scalar import Apply
+from jsparse.compiler.schedule import Schedule, build_loops
+from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.statement import Statement
+from jsparse.notation import Access
 
-ROWS, SUMMED = 90, 1500
-WIDTHS = [256, 300]  # four tiles; four and a narrower one
-
-
-def _weights(density=0.3, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.integers(1, 4, (ROWS, SUMMED)) * (rng.random((ROWS, SUMMED)) < density)).astype(np.float32)
-
-
-def _columns(width, dtype="float32"):
-    return jnp.asarray(np.random.default_rng(1).integers(-3, 4, (SUMMED, width)), dtype)
-
-
-def _plan(A, X):
-    (part,) = jsparse.explain("ij,jk->ik", A, X).parts
-    return part.plan
+M, N, K = 20, 45, 8
+IN_PANELS = "reorder k i j\nsplit k 4\nvectorize k\nsplit j 16\nreorder k0 j0 i j\ncache_read B j0\npromote"
+PRODUCT = Statement(Access("C", ("i", "k")), Apply("*", (Access("A", ("i", "j")), Access("B", ("j", "k")))), "+", (0,))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("format", ["csr", "dcsr", "csc"])
-def test_a_matrix_that_reads_rows_often(format, width):
-    W, X = _weights(), _columns(width)
-    A = jsparse.asarray(W, format=format)
-    plan = _plan(A, X)
-    assert has_panels(plan)
-    assert "split j " in str(plan.schedule)
-    assert read_recipe(write_recipe(plan.problem, (plan.schedule,))) == (plan.problem, (steps_of(plan.schedule),))
-    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, X), W @ np.asarray(X))
+def kernel_of(pattern: Pattern, schedule: str, dynamic: bool = False) -> Kernel:
+    dense = (Dense(0), Dense(1))
+    types = [("C", dense), ("A", (Positions(0, (0, 1)),)), ("B", dense)]
+    problem = Problem(
+        (PRODUCT,),
+        tuple(TensorType(name, "float32", axes) for name, axes in types),
+        (replace(pattern_type(pattern), dynamic=dynamic),),
+        (("i", M), ("j", N), ("k", K)),
+    )
+    return lower(build_loops(problem, Schedule.parse(schedule)))
 
 
-def test_rows_of_which_some_are_empty_and_one_is_full():
-    W, X = _weights(), _columns(256)
-    W[::3] = 0
-    W[4] = 2
-    W[:, 256:512] = 0
-    A = jsparse.asarray(W)
-    assert has_panels(_plan(A, X))
-    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, X), W @ np.asarray(X))
+def run(kernel: Kernel, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    found = arrays | {"C": np.full((M, K), np.nan, np.float32)}
+    interpret_kernel(kernel, [found[buffer.name] for buffer in kernel.buffers])
+    return found["C"]
 
 
-@pytest.mark.parametrize("room", [0, 77])
-def test_patterns_known_at_run_time(room):
-    W, X = _weights(), _columns(256)
-    A = jsparse.asarray(W)
-    A = A.dynamic(A.nse + room)
-    assert has_panels(_plan(A, X))
-    np.testing.assert_array_equal(jax.jit(lambda A, X: A @ X)(A, X), W @ np.asarray(X))
+def operands(pattern: Pattern) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    given = {"A": rng.integers(-3, 4, pattern.nse), "B": rng.integers(-3, 4, (N, K))}
+    names = [f"P0_{level}_{role}" for level, role in pattern.format.arrays]
+    arrays = {name: x.astype(np.float32) for name, x in given.items()}
+    return arrays | dict(zip(names, pattern.arrays, strict=True))
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8", "float64"])
-def test_dtypes(dtype):
-    with jax.enable_x64(dtype == "float64"):
-        W, X = _weights(), _columns(2048 if dtype == "int8" else 512, dtype)
-        A = jsparse.asarray(W).astype(dtype)
-        assert has_panels(_plan(A, X))
-        wanted = (W.astype(int) @ np.asarray(X).astype(int)).astype(jnp.dtype(dtype))
-        np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, X), wanted)
+def pattern_of(format: str = "csr") -> Pattern:
+    """Rows of all lengths: none, in some panels only, and full."""
+    full = np.random.default_rng(1).random((M, N)) < np.linspace(0, 1, M)[:, None]
+    full[3:6], full[7, 20:], full[-1] = False, False, True
+    return Pattern.from_coordinates(np.stack(np.nonzero(full)), (M, N), format)[0]
 
 
-@pytest.mark.parametrize("semiring", ["min_plus", "max_times"])
-def test_semirings(semiring):
-    W, X = _weights(), _columns(256)
-    A = jsparse.asarray(W)
-    if semiring == "min_plus":
-        wanted = np.where(W[:, :, None] != 0, W[:, :, None] + np.asarray(X), np.inf).min(1)
+@pytest.mark.parametrize("format", ["csr", "dcsr"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("further", ["", "\nprefetch i 4", "\nspecialize threads k0 8\nparallelize k0 owned"])
+def test_products_are_exact(format: str, dynamic: bool, further: str) -> None:
+    pattern = pattern_of(format)
+    arrays = operands(pattern)
+    dense = np.zeros((M, N), np.float32)
+    dense[tuple(pattern.to_coords())] = arrays["A"]
+    kernel = kernel_of(pattern, IN_PANELS + further, dynamic)
+    np.testing.assert_array_equal(run(kernel, arrays), dense @ arrays["B"])
+
+
+def test_bounds_are_found_once_for_all_tiles() -> None:
+    lines = [line.strip() for line in str(kernel_of(pattern_of(), IN_PANELS)).splitlines()]
+    (found,) = (n for n, line in enumerate(lines) if line.startswith("with bounds"))
+    (tiles,) = (n for n, line in enumerate(lines) if line.startswith("for k_"))
+    assert found < tiles
+
+
+def test_rows_request_what_a_panel_continues_with() -> None:
+    """The target's elements, and the entries from where the panel begins in the segment four rows on."""
+    text = str(kernel_of(pattern_of(), IN_PANELS + "\nprefetch i 4"))
+    requested = [line.split()[1].split("[")[0] for line in text.splitlines() if line.strip().startswith("prefetch")]
+    assert requested == ["C", "P0_1_coordinates", "A"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_index_arrays_lead_out_of_memory(seed: int) -> None:
+    """Segments of dynamic patterns out of order, or out of range: the interpreter refuses any address outside."""
+    pattern, rng = pattern_of(), np.random.default_rng(seed)
+    arrays = operands(pattern)
+    coordinates, pointers = arrays["P0_1_coordinates"], arrays["P0_1_pointers"]
+    if seed % 2:
+        arrays["P0_1_coordinates"] = rng.integers(-2 * N, 2 * N, coordinates.shape).astype(coordinates.dtype)
     else:
-        wanted = np.where(W[:, :, None] != 0, W[:, :, None] * np.asarray(X), -np.inf).max(1)
-    np.testing.assert_array_equal(jsparse.einsum("ij,jk->ik", A, X, semiring=semiring), wanted)
-
-
-def test_gradients():
-    W, X = _weights(), _columns(256)
-    A, G = jsparse.asarray(W), _columns(256)[:ROWS]
-
-    def loss(v, X):
-        return jnp.vdot(jsparse.einsum("ij,jk->ik", A.with_values(v), X), G)
-
-    of_values, of_columns = jax.grad(loss, (0, 1))(A.values, X)
-    np.testing.assert_array_equal(of_columns, W.T @ np.asarray(G))
-    np.testing.assert_array_equal(of_values, (np.asarray(G) @ np.asarray(X).T)[W != 0])
-
-
-def test_few_entries_or_few_columns_stay_as_they_are():
-    assert not has_panels(_plan(jsparse.asarray(_weights(0.003)), _columns(256)))
-    assert not has_panels(_plan(jsparse.asarray(_weights()), _columns(64)))
+        arrays["P0_1_coordinates"] = rng.permutation(coordinates)
+    if seed % 4 > 1:
+        arrays["P0_1_pointers"] = rng.integers(-9, 2 * pattern.nse, pointers.shape).astype(pointers.dtype)
+    assert np.isfinite(run(kernel_of(pattern, IN_PANELS + "\nprefetch i 4", dynamic=True), arrays)).all()

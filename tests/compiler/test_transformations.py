@@ -143,6 +143,11 @@ REFUSED = {
     "specialize pattern P7": (PRODUCT, "there is no pattern P7"),
     "specialize segments P0.4": (PRODUCT, "there is no level P0.4"),
     "split k 4\nvectorize k\nspecialize threads k0 8": (PRODUCT, "which is not the outermost loop"),
+    "reorder k i j\nsplit k 4\nvectorize k\nsplit j 16384\nreorder k0 j0 i j\ncache_read B j0\n"
+    "specialize threads k0 8": (
+        PRODUCT,
+        "a copy has at most 262,144 bytes, not 524,288",
+    ),
     "parallelize j owned": (PRODUCT, "only the outermost loop is divided"),
     "reorder j i k\nparallelize j owned": (PRODUCT, "do not own parts of C"),
     "reorder j i k\nparallelize j reduced": (PRODUCT, "the loop i runs over the target"),

@@ -163,7 +163,9 @@ class _Blocking:
                     return 1
                 if domain.by_position and (pattern, level) in self.panels:
                     return self.panels[pattern, level]
-                return BLOCK if (pattern, level) in self.short else size
+                if (pattern, level) in self.short:
+                    return BLOCK
+                return self.coordinates.get(loop.var, size) if domain.panel else size
         return size
 
 

@@ -236,7 +236,11 @@ class LevelWalk:
         return block(Let(coordinate, self.coordinate(position)), inner if always else If(wanted, inner))
 
     def in_range(self, coordinate: Expr) -> Expr:
-        """Whether a coordinate is one of the dimension."""
+        """Whether a coordinate is one of the dimension, or of the present panel. The segments of a dynamic pattern may
+        be out of order, although they should not."""
+        if self.domain.panel:
+            panel = self.scope.panels[self.var]
+            return both(at_most(panel.start, coordinate), less(coordinate, panel.stop))
         return both(at_most(const(0), coordinate), less(coordinate, self.extent()))
 
     def stored_loop(self, first: Expr, stop: Expr, body: Body) -> Stmt:

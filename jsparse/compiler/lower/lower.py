@@ -73,6 +73,7 @@ from jsparse.compiler.lower.joint_sums import joint_coordinates, joint_sum, join
 from jsparse.compiler.lower.levels import Entry, each_entry
 from jsparse.compiler.lower.merge import merged_loop
 from jsparse.compiler.lower.own_sums import with_own_sums
+from jsparse.compiler.lower.panel_bounds import divided_level, with_panel_bounds
 from jsparse.compiler.lower.panels import pack, packed, panel_entries, panels, position_panels
 from jsparse.compiler.lower.position_lanes import position_lanes
 from jsparse.compiler.lower.prefetch import prefetches
@@ -181,6 +182,8 @@ class _Lowerer:
                 return add_runs(stmt, scope, self)
             case Where():
                 return self.where(stmt, scope)
+            case Forall() if (divided := divided_level(stmt, scope)) is not None and divided.var not in scope.bounds:
+                return with_panel_bounds(scope, divided, lambda inner: self.stmt(stmt, inner))
             case Forall(parallel=parallel) if parallel is not None and parallel.mode == "reduced":
                 reduced = with_partials if scope.produced is not None else partial(with_own_sums, stmt)
                 return reduced(scope, lambda inner, partials: self.forall(stmt, inner, partials))

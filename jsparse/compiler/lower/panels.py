@@ -1,42 +1,33 @@
 """Panels: cache blocking of the reduction dimension.
 
-All segments of a pattern are walked once per panel, each from where it ended in the panel before. The rows in a panel
-are first packed into contiguous memory: rows at a stride of a power of two would map to the same few cache sets.
+All segments of a pattern are walked once per panel, each between bounds that are known before (`panel_bounds`). The
+rows in a panel are first packed into contiguous memory: rows at a stride of a power of two would map to the same few
+cache sets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from jsparse.compiler.kernel.algebra import add, block, both, ceil_div, const, less, minimum, mul, sub
+from jsparse.compiler.kernel.algebra import add, block, ceil_div, const, floor_div, minimum, mul, sub
 from jsparse.compiler.kernel.nodes import (
-    Borrow,
     Buffer,
-    Compare,
-    Declare,
     Expr,
-    Extent,
     For,
-    If,
     Let,
     Load,
     LocalArray,
     Parallel,
-    Set,
     Stmt,
     Store,
-    While,
 )
-from jsparse.compiler.kernel.types import I64, Type
-from jsparse.compiler.levels import PositionRange
+from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels
-from jsparse.compiler.loops.nest import Forall, Pack, children
-from jsparse.compiler.loops.nest import Stmt as LoopStmt
+from jsparse.compiler.loops.nest import Forall, Pack
 from jsparse.compiler.lower.chunks import Partials, in_chunks
 from jsparse.compiler.lower.levels import Entry, LevelWalk
-from jsparse.compiler.lower.runs import in_run
 from jsparse.compiler.lower.scope import Panel, Run, Scope
-from jsparse.notation.assignment import Access, IndexVar
+from jsparse.notation.assignment import Access
 
 __all__ = ["pack", "packed", "panel_entries", "panels", "position_panels"]
 
@@ -44,28 +35,24 @@ __all__ = ["pack", "packed", "panel_entries", "panels", "position_panels"]
 def panels(
     loop: Forall, domain: Panels, scope: Scope, body: Callable[[Scope], Stmt], partials: Partials | None
 ) -> Stmt:
-    """The body for each panel. Of a sparse level, borrowed memory holds how many entries of each segment have been
-    walked."""
-    level, size = _level(loop.body, loop.var, scope), scope.storage.size(loop.var)
-    start, stop = scope.fresh("start"), scope.fresh("stop")
-    done = None if level is None else Buffer(scope.fresh("done").name, I64, -1, True)
-    inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, done)))
+    """The body for each panel."""
+    size, start, stop, first_bound = scope.storage.size(loop.var), *map(scope.fresh, ("start", "stop", "row"))
+    bounds = scope.bounds.get(loop.var)
+    inner = body(scope.with_panel(loop.var, Panel(domain.size, start, stop, bounds, first_bound)))
+    if bounds is not None:
+        inner = block(Let(first_bound, bounds.at(floor_div(start, const(domain.size)), const(0))), inner)
     step = block(Let(stop, minimum(add(start, const(domain.size)), size)), inner)
 
     def within(first: Expr, last: Expr) -> Stmt:
         return For(start, first, last, step, domain.size)
 
-    if loop.parallel is not None:
-        assert done is None  # each thread would need cursors of its own
-        if partials is not None:
-            return _reduced(scope, loop.parallel.grain, domain.size, size, partials, within)
-        number, first, chunk = scope.fresh("chunk"), scope.fresh("first"), _ceil_to(loop.parallel.grain, domain.size)
-        of_chunk = within(first, minimum(add(first, const(chunk)), size))
-        return Parallel(number, ceil_div(size, chunk), block(Let(first, mul(number, const(chunk))), of_chunk))
-    every = within(const(0), size)
-    if level is None or done is None:
-        return every
-    return Borrow(done, Extent(scope.storage.index_array(level.pattern, level.level, "pointers"), 0), every)
+    if loop.parallel is None:
+        return within(const(0), size)
+    if partials is not None:
+        return _reduced(scope, loop.parallel.grain, domain.size, size, partials, within)
+    number, first, chunk = scope.fresh("chunk"), scope.fresh("first"), _ceil_to(loop.parallel.grain, domain.size)
+    of_chunk = within(first, minimum(add(first, const(chunk)), size))
+    return Parallel(number, ceil_div(size, chunk), block(Let(first, mul(number, const(chunk))), of_chunk))
 
 
 def _reduced(
@@ -84,34 +71,22 @@ def _ceil_to(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
 
 
-def _level(stmt: LoopStmt, var: IndexVar, scope: Scope) -> LevelIteration | None:
-    """The sparse level whose entries a panel divides; None if the variable's coordinates are dense."""
-    if isinstance(stmt, Forall) and stmt.var == var and isinstance(stmt.domain, LevelIteration) and stmt.domain.panel:
-        kind = scope.storage.problem.patterns[stmt.domain.pattern].levels[stmt.domain.level].kind
-        return None if kind.is_full else stmt.domain
-    return next((found for found in (_level(inner, var, scope) for inner in children(stmt)) if found is not None), None)
-
-
 def panel_entries(
     scope: Scope, domain: LevelIteration, var: str, run: Run | None, body: Callable[[Entry], Stmt]
 ) -> Stmt:
     """The loop over the entries of the present segment in the present panel."""
-    walk, panel = LevelWalk(scope, domain, var), scope.panels[var]
-    if walk.kind.is_full or panel.done is None:
-        return in_run(scope, run, panel.start, panel.stop, lambda lo, hi: walk.full_loop(lo, hi, body))
-    first, stop, prelude = walk.segment.first, walk.segment.stop, walk.segment.prelude
-    parent, position = walk.above.first, scope.fresh("p")
-    last = add(stop, const(-1))
-    one = walk.one(position, lambda entry: body(Entry(entry.coordinate, PositionRange(position))))
-    step = block(one, Set(position, add(position, const(1))))
-
-    def entries(_: Expr, end: Expr) -> Stmt:
-        return While(both(less(position, end), less(walk.coordinate(minimum(position, last)), panel.stop)), step)
-
-    begin = scope.fresh("begin")
-    loop = in_run(scope, run, begin, stop, entries, lambda end: Compare("==", position, end))
-    walked = block(Declare(position, begin), loop, Store(panel.done, parent, sub(position, first)))
-    return block(*prelude, Let(begin, add(first, Load(panel.done, parent))), If(less(begin, stop), walked))
+    walk, panel = LevelWalk(scope, domain, var, run=run), scope.panels[var]
+    if walk.kind.is_full:
+        return walk.full_loop(panel.start, panel.stop, body)
+    assert panel.bounds is not None
+    segment, first, stop = walk.above.first, scope.fresh("first"), scope.fresh("stop")
+    here = add(panel.first_bound, segment)
+    return block(
+        *([] if walk.kind.has_coordinates else walk.segment.prelude),  # coordinates follow from the segment's start
+        Let(first, panel.bounds.load(here)),
+        Let(stop, panel.bounds.load(add(here, panel.bounds.segments))),
+        walk.stored_loop(first, stop, body),
+    )
 
 
 def position_panels(loop: Forall, domain: PositionPanels, scope: Scope, body: Callable[[Scope], Stmt]) -> Stmt:

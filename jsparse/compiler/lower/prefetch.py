@@ -2,12 +2,16 @@
 
 Coordinates determine the addresses of dense rows, and of other patterns' segments that the loop's variable locates.
 Both are prefetched for the next entries of the level, even if these lie in the next segments.
+
+A loop over all coordinates of a level asks for rows of the target that panels add to, and for the entries with which a
+panel continues a segment: neither follows what was read before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import reduce
 from math import prod
 
@@ -17,7 +21,7 @@ from jsparse.compiler.kernel.algebra import add, const, minimum
 from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
-from jsparse.compiler.loops.nest import Forall, Where, assignments
+from jsparse.compiler.loops.nest import Forall, Where, assignments, children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
 from jsparse.compiler.lower.scope import Scope
@@ -32,17 +36,54 @@ LINES = 128  # bytes of a segment: a short one may straddle two cache lines
 
 def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope) -> list[Stmt]:
     """Prefetches for the entry `loop.prefetch` positions after `entry`; none in a loop over runs of positions."""
+    level = LevelWalk(scope, domain, loop.var)
+    if level.kind.is_full and not domain.bound:
+        return _ahead_of_all(loop, domain, level, entry, scope)
     if entry.position is None:
         return []
-    level = LevelWalk(scope, domain, loop.var)
     last = add(level.capacity(), const(-1))
     ahead, position = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
     there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
     dynamic = level.type.dynamic
     derived, there = ([], there) if dynamic else _derived_coordinates(loop.body, there)
     own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
-    found = [*_rows(loop, there, own), *_segments(loop, there, dynamic)]
+    found = [*_rows(loop, there, own), *_segments(loop, there, dynamic), *_continued(loop.body, domain, there)]
     return [Let(ahead, level.coordinate(position)), *derived, *found] if found else []
+
+
+def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry: Entry, scope: Scope) -> list[Stmt]:
+    """Prefetches for the coordinate `loop.prefetch` ahead, in a loop over all coordinates."""
+    ahead = scope.fresh("ahead")
+    there = scope.with_index(loop.var, ahead).with_positions(domain, level.full_entry(ahead).positions)
+    found = [*_rows(loop, there, {loop.var}), *_continued(loop.body, domain, there)]
+    last = add(level.extent(), const(-1))
+    return [Let(ahead, minimum(add(entry.coordinate, const(loop.prefetch)), last)), *found] if found else []
+
+
+def _continued(stmt: LoopStmt, above: LevelIteration, there: Scope) -> Iterator[Stmt]:
+    """Prefetches of the entries with which the present panel continues the segment below a position."""
+    below = replace(above, level=above.level + 1, panel=True)
+    loop = next((x for x in _loops(stmt) if x.domain == below), None)
+    panel = None if loop is None else there.panels[loop.var]
+    if loop is None or panel is None or panel.bounds is None:
+        return
+    walk, storage = LevelWalk(there, below, loop.var), there.storage
+    first = there.fresh("segment")
+    parent = walk.above.first
+    yield Let(first, panel.bounds.load(add(panel.first_bound, parent)))
+    if walk.kind.has_coordinates:
+        yield _request(storage.index_array(below.pattern, below.level, "coordinates"), first)
+    for tensor in storage.problem.operands if storage.problem.wants_values else ():
+        if len(tensor.axes) == 1 and tensor.positions is not None and tensor.positions.pattern == below.pattern:
+            yield _request(storage.by_name[tensor.name], first)
+
+
+def _loops(stmt: LoopStmt) -> Iterator[Forall]:
+    """Yield the loops of a statement, outermost first."""
+    if isinstance(stmt, Forall):
+        yield stmt
+    for inner in children(stmt):
+        yield from _loops(inner)
 
 
 def _derived_coordinates(stmt: LoopStmt, there: Scope) -> tuple[list[Stmt], Scope]:

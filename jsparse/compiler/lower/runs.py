@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, sub
-from jsparse.compiler.kernel.nodes import Binary, Compare, Const, Declare, Expr, For, If, Let, Set, Stmt, Var, While
+from jsparse.compiler.kernel.algebra import add, block, const, less, minimum, sub
+from jsparse.compiler.kernel.nodes import Compare, Const, Declare, Expr, For, If, Let, Set, Stmt, Var, While
 from jsparse.compiler.kernel.types import BOOL
 from jsparse.compiler.lower.scope import Run, Scope
 
@@ -15,43 +15,20 @@ NO, YES = Const(0, BOOL), Const(1, BOOL)
 NEVER = 2**63 - 1  # a position that no loop reaches
 
 
-def in_run(
-    scope: Scope,
-    run: Run | None,
-    first: Expr,
-    stop: Expr,
-    walk: Callable[[Expr, Expr], Stmt],
-    reached: Callable[[Expr], Expr] | None = None,
-) -> Stmt:
-    """`walk` from `first` to `stop`, cut into runs if `run` is given. For a walk that may end early, `reached(end)` is
-    whether it got to `end`."""
+def in_run(scope: Scope, run: Run | None, first: Expr, stop: Expr, walk: Callable[[Expr, Expr], Stmt]) -> Stmt:
+    """`walk` from `first` to `stop`, cut into runs if `run` is given."""
     if run is None:
         return walk(first, stop)
-    if isinstance(first, Const) and isinstance(stop, Const) and run.left is None:
-        return _known(scope, run, int(first.value), int(stop.value), walk)
-    start, end, going = scope.fresh("start"), scope.fresh("end"), scope.fresh("going", BOOL)
-    more = less(end, stop) if reached is None else both(less(end, stop), reached(end))
-    if run.left is not None:
-        return block(
-            Declare(start, first),
-            Declare(going, less(first, stop)),
-            While(going, _going_on(run, run.left, start, stop, end, going, more, walk)),
-        )
-    if reached is None:
+    if run.left is None:
+        if isinstance(first, Const) and isinstance(stop, Const):
+            return _known(scope, run, int(first.value), int(stop.value), walk)
         return _from_start(scope, run, first, stop, walk)
-    several = scope.fresh("several", BOOL)
-    ends = block(
-        run.ends(Compare("==", several, NO), Compare("==", going, NO)),
-        Set(several, YES),
-        Set(start, end),
+    start, end, going = scope.fresh("start"), scope.fresh("end"), scope.fresh("going", BOOL)
+    return block(
+        Declare(start, first),
+        Declare(going, less(first, stop)),
+        While(going, _going_on(run, run.left, start, stop, end, going, less(end, stop), walk)),
     )
-    step = block(
-        Let(end, minimum(add(start, const(run.size)), stop)),
-        walk(start, end),
-        Set(going, more),
-        If(Binary("|", going, several), ends, rare=True),
-    )
-    return block(Declare(several, NO), Declare(start, first), Declare(going, YES), While(going, step))
 
 
 def _from_start(scope: Scope, run: Run, first: Expr, stop: Expr, walk: Callable[[Expr, Expr], Stmt]) -> Stmt:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from jsparse.compiler.kernel.algebra import both, cast, element
+from jsparse.compiler.kernel.algebra import add, both, cast, element, mul
 from jsparse.compiler.kernel.nodes import Buffer, Compare, Const, Expr, Load, Stmt, Var
 from jsparse.compiler.kernel.types import I64, Type
 from jsparse.compiler.levels import PositionRange
@@ -17,7 +17,7 @@ from jsparse.compiler.lower.storage import Storage
 from jsparse.compiler.problem import Dense
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["Array", "CarryIn", "Map", "Panel", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
+__all__ = ["Array", "Bounds", "CarryIn", "Map", "Panel", "Run", "Scope", "WorkspaceBuffers", "added_flag"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,40 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """The borrowed memory with the bounds of a level's panels (`panel_bounds`).
+
+    Attributes:
+        memory: bounds[n, s], where panel n begins in segment s.
+        segments: the number of segments.
+    """
+
+    memory: Buffer
+    segments: Expr
+
+    def at(self, panel: Expr, segment: Expr) -> Expr:
+        """Where the bound of a panel in a segment lies."""
+        return add(mul(panel, self.segments), segment)
+
+    def load(self, place: Expr) -> Expr:
+        """The position at a place in memory."""
+        return cast(Load(self.memory, place), I64.dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
-    """Coordinates `start <= v < stop` of a variable, at most `size`; `done`: the number of entries already walked, of
-    each segment, where a sparse level has the variable."""
+    """Coordinates `start <= v < stop` of a variable, at most `size`.
+
+    Attributes:
+        bounds: of the segments' parts, where a sparse level has the variable.
+        first_bound: the place of the bound of segment 0.
+    """
 
     size: int
     start: Expr
     stop: Expr
-    done: Buffer | None
+    bounds: Bounds | None
+    first_bound: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +151,7 @@ class Scope:
     )  # of positions in a level
     carry_in: CarryIn | None = None
     panels: Mapping[IndexVar, Panel] = field(default_factory=dict)
+    bounds: Mapping[IndexVar, Bounds] = field(default_factory=dict)  # of the panels of a sparse level
     packs: Mapping[str, Buffer] = field(default_factory=dict)
     arrays: Mapping[str, Array] = field(default_factory=dict)  # of temporaries, in memory of one iteration
     maps: Mapping[tuple[int, int], Map] = field(default_factory=dict)  # of levels that are looked up
@@ -180,6 +207,10 @@ class Scope:
     def with_panel(self, var: IndexVar, panel: Panel) -> Scope:
         """Inside a panel of `var`."""
         return replace(self, panels={**self.panels, var: panel})
+
+    def with_bounds(self, var: IndexVar, bounds: Bounds) -> Scope:
+        """Where the bounds of the panels of `var` are known."""
+        return replace(self, bounds={**self.bounds, var: bounds})
 
     def with_pack(self, name: str, copy: Buffer) -> Scope:
         """Where rows of the panel lie in `copy`."""

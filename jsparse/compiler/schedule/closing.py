@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing
+from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.interleaving import interleaving
-from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.position_lanes import position_lanes
 from jsparse.compiler.schedule.prefetching import prefetching
 from jsparse.compiler.schedule.row_split import may_be_heavy
@@ -81,21 +80,13 @@ def _parallel(nest: Summary, cost: Cost, patterns: Sequence[Stored], entries: fl
         return nest
     loop, race = shared
     grain = _grain(nest, cost, loop)
-    wide = _wide(nest)
+    wide = wide_lanes(nest)
     nest = _with(nest, [Specialize("threads", loop, wide)] if wide and nest.outer.get(loop) == nest.vector else [])
     if race == "owned" and len(patterns) == 1 and patterns[0].nse > 2 * grain and may_be_heavy(patterns[0]):
         split = Parallelize(loop, "split", grain)
         if split.check(nest) is None:
             return nest.then(split)
     return _with(nest, [Parallelize(loop, race, grain)])
-
-
-def _wide(nest: Summary) -> int:
-    """The lanes of wide tiles, for runs with few threads: as many as fit the registers; 0 if that is `lanes`."""
-    if not nest.tiles_outermost:
-        return 0
-    most = (REGISTER_BYTES if nest.copies == 1 else JAM_TILE_BYTES) // nest.itemsize
-    return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
 def _grain(nest: Summary, cost: Cost, loop: str) -> int:

@@ -23,7 +23,14 @@ from jsparse.compiler.schedule.gathers import (
     lines_of,
     stored_beside,
 )
-from jsparse.compiler.schedule.machine import REGISTER_BYTES, WRITTEN_OUT, gather_cost
+from jsparse.compiler.schedule.machine import (
+    JAM_TILE_BYTES,
+    NEAREST_BYTES,
+    REGISTER_BYTES,
+    WIDE_TILE_BYTES,
+    WRITTEN_OUT,
+    gather_cost,
+)
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.sums_first import summed_first
@@ -31,7 +38,7 @@ from jsparse.compiler.schedule.transformations.parallelize import Race
 from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_as
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CHUNK_WORK", "Cost", "Prices", "estimate", "saved_by_lanes", "sharing", "sort_cost"]
+__all__ = ["CHUNK_WORK", "Cost", "Prices", "estimate", "saved_by_lanes", "sharing", "sort_cost", "wide_lanes"]
 
 LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
@@ -45,9 +52,9 @@ CHAIN = 16  # sums of at most this many terms overlap with the next sum
 WRITTEN = 0.75  # arithmetic with constant addresses, relative to computed addresses
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
 PACK = 10.0  # a cache line copied into a panel
-CONTINUED = (
-    140.0  # a segment continued in a panel: its place is read, and the walk ends where a coordinate is too large
-)
+CONTINUED = 60.0  # a segment continued in a panel, whose copied rows are in the nearest cache
+CONTINUED_FAR = 230.0  # the same, where they are not: they have pushed out the target's rows, too
+COPIED_FAR = 0.35  # a line of a copy that the nearest cache has not, besides the price of the line
 GATHERED_STEP = 0.45  # an entry whose elements are gathered, in lanes, relative to one in a scalar loop
 CONTIGUOUS_STEP = 0.2  # the same where no element is gathered
 FOLD = 2.0  # lanes reduced to a scalar
@@ -270,11 +277,27 @@ def _panels(nest: Summary, access: Access, entries: Sequence[float]) -> float:
     """The cost of copying panels, of adding sums in memory after each, and of reading rows in a copy."""
     problem = nest.problem
     rows, columns = extent(problem, nest.tail[-1:]), extent(problem, (str(nest.vector),))
-    item = itemsize(problem, access)
-    lines, tiles = lines_of(columns, item), -(-columns // nest.lanes)
+    item, lanes = itemsize(problem, access), wide_lanes(nest) or nest.lanes
+    lines, tiles, copy = lines_of(columns, item), -(-columns // lanes), nest.panel * lanes * item
+    near = copy <= NEAREST_BYTES
     walked = (entries[-2] if len(entries) > 1 else 1.0) * -(-rows // nest.panel)
-    added = walked * (tiles * CONTINUED + MEMORY * columns / LANES)
-    return PACK * rows * lines + added + entries[-1] * lines * gather_cost(nest.panel * nest.lanes * item)
+    added = walked * (tiles * (CONTINUED if near else CONTINUED_FAR) + MEMORY * columns / LANES)
+    line = gather_cost(copy) + (0.0 if near else COPIED_FAR)
+    return PACK * rows * lines + added + entries[-1] * lines * line
+
+
+def wide_lanes(nest: Summary) -> int:
+    """The lanes of wide tiles, for runs with few threads, outside of all loops over the patterns; 0 if there are none.
+
+    A nest that scatters sums has as many as fit the registers. Where rows are copied for a panel and the nearest cache
+    does not have the copy anyway, wide tiles continue fewer segments.
+    """
+    if nest.panel and nest.first("cache_read") is not None:
+        wide = nest.panel * nest.lanes * nest.itemsize > NEAREST_BYTES
+        most = WIDE_TILE_BYTES // nest.itemsize if wide else 0
+    else:
+        most = (REGISTER_BYTES if nest.copies == 1 else JAM_TILE_BYTES) // nest.itemsize if nest.tiles_outermost else 0
+    return most if nest.lanes < most <= (nest.problem.size[str(nest.vector)] or 0) else 0
 
 
 def _visited(nest: Summary, iterations: Sequence[float]) -> float:

@@ -23,6 +23,7 @@ from jsparse.compiler.schedule.machine import (
     LINE_BYTES,
     PREFETCH_AHEAD,
     SEGMENTS_AHEAD,
+    SEGMENTS_OF_PANEL_AHEAD,
 )
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
@@ -51,12 +52,16 @@ class Rows(NamedTuple):
 
 def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -> Iterator[Prefetch]:
     """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory and
-    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory.
+    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory. Where
+    panels divide the innermost loop, the one around it requests what a panel continues with.
 
     Where other statements share the loops (not `alone`), their loops run before the rows of the next segment are read.
     They would push out what is requested far ahead.
     """
-    if nest.panel or nest.first("prefetch") is not None:
+    if nest.first("prefetch") is not None:
+        return
+    if nest.panel:
+        yield from (Prefetch(loop, SEGMENTS_OF_PANEL_AHEAD) for loop in nest.head[-1:] if loop in nest.loops)
         return
     rows = rows_from_memory(nest)
     if not rows:

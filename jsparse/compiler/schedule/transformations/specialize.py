@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, cast, get_args
 from jsparse.compiler.loops.chain import with_loop
 from jsparse.compiler.loops.domain import Tiles
 from jsparse.compiler.loops.nest import Forall, LoopNest
-from jsparse.compiler.schedule.machine import LARGEST_TILE
+from jsparse.compiler.schedule.machine import LARGEST_COPY, LARGEST_TILE
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.text import line, pattern_numbers
 from jsparse.compiler.schedule.transformations.base import Step, no_loop
@@ -91,8 +91,8 @@ class Specialize(Step):
             return f"wide tiles have more than {nest.lanes} lanes, at most {size}, and at most {LARGEST_TILE} bytes"
         if nest.loops[0] != self.what:
             return f"threads do not divide {self.what}, which is not the outermost loop"
-        copied = nest.first("cache_read")
-        return None if copied is None else f"'{copied}' copies rows of one width"
+        copied = nest.panel * self.lanes * nest.itemsize if nest.first("cache_read") is not None else 0
+        return f"a copy has at most {LARGEST_COPY:,} bytes, not {copied:,}" if copied > LARGEST_COPY else None
 
     def apply(self, nest: LoopNest) -> LoopNest:
         """The nest after the step. What is known of patterns changes no loop."""
