@@ -16,6 +16,7 @@ from jsparse import Pattern, SparseTensor
 
 __all__ = ["RandomChain", "random_chain"]
 
+WIDE = {"i": 18, "d": 36}  # several vectors of rows, and of columns, in every fifth chain
 SIZES = {"i": (5, 10), "j": (4, 10), "k": (3, 6), "d": (2, 5), "e": (2, 4), "h": (2, 4)}
 PRIMES = (11, 13, 17, 19)
 MATRICES, TREES = ("csr", "csc", "coo", "dcsr", "dcsc"), ("csf", "coo")
@@ -32,7 +33,16 @@ KINKED: dict[str, Callable[[Any], Any]] = {
     "leaky_relu": jsparse.leaky_relu,
     "abs - 0.5": lambda A: A.map(lambda x: jnp.abs(x) - 0.5),
 }
-DENSE: dict[str, Callable[[Any], Any]] = {"sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh, "* 0.5": lambda x: x * 0.5}
+DENSE: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": jax.nn.sigmoid,
+    "tanh": jnp.tanh,
+    "* 0.5": lambda x: x * 0.5,
+}
+ROWS: dict[str, Callable[[Any], Any]] = {
+    "softmax": jax.nn.softmax,
+    "log_softmax": jax.nn.log_softmax,
+    "standardize": jax.nn.standardize,
+}
 Env = dict[str, Any]
 Step = Callable[[Env], Any]
 
@@ -125,6 +135,8 @@ class _Draw:
     def __init__(self, seed: tuple[int, int]) -> None:
         self.rng = np.random.default_rng(seed)
         self.sizes = {v: int(self.rng.integers(*ends)) for v, ends in SIZES.items()}
+        if seed[1] % 5 == 4:
+            self.sizes |= WIDE
         if self.chance(0.15):
             self.sizes[self.pick("jdeh")] = 1
         dtype = self.pick(("float32", "float32", "float64", "bfloat16"))
@@ -323,8 +335,9 @@ class _Draw:
         kinds += ["normalise"] if len(x.letters) > 1 else []
         kind = self.pick(kinds)
         if kind == "function":
-            name = self.pick(tuple(DENSE))
-            self.add("D", x.letters, None, f"{x.name} {name}", (x.name,), lambda env: DENSE[name](env[x.name]))
+            functions = DENSE | ROWS if x.letters else DENSE
+            name = self.pick(tuple(functions))
+            self.add("D", x.letters, None, f"{x.name} {name}", (x.name,), lambda env: functions[name](env[x.name]))
         elif kind == "relu":
             self.add("D", x.letters, None, f"relu({x.name})", (x.name,), lambda env: jax.nn.relu(env[x.name]))
         elif kind == "divide":

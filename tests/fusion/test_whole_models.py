@@ -47,6 +47,25 @@ def test_a_fused_gcn(dynamic: bool) -> None:
     close(slopes, wanted)
 
 
+@pytest.mark.semantics
+def test_a_fused_loss() -> None:
+    """Cross-entropy with the layer: maxima and sums of rows, in the rows' loop."""
+    wanted = np.random.default_rng(5).integers(0, HIDDEN, NODES)
+
+    def cross_entropy(layer: Any, p: Any, x: Any) -> jax.Array:
+        return -(jax.nn.log_softmax(layer(p, x)) * jax.nn.one_hot(wanted, HIDDEN)).sum(1).mean()
+
+    def layer(p: Any, x: Any) -> jax.Array:
+        return jsparse.nn.gcn_conv(PATTERN, x, p[0], p[1], **PLAIN)
+
+    ours, dense = (
+        jsparse.fuse(partial(cross_entropy, layer)),
+        partial(cross_entropy, lambda p, x: DENSE @ x @ p[0] + p[1]),
+    )
+    close(ours(PARAMETERS, X), dense(PARAMETERS, X))
+    close(jax.grad(ours, (0, 1))(PARAMETERS, X), jax.grad(dense, (0, 1))(PARAMETERS, X))
+
+
 def test_layers_are_joined_with_what_stands_between() -> None:
     """Aggregation, both dense products, bias and relu are one kernel, and the second aggregation is one."""
     model = partial(gcn, PATTERN)

@@ -18,6 +18,7 @@ from jsparse.compiler.schedule.transformations.compute_at import ComputeAt
 from jsparse.compiler.schedule.transformations.parallelize import Parallelize, Race
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
+from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import IndexVar
@@ -36,7 +37,7 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     shared = shared_loops(problem)
     numbers = range(len(problem.statements))
     plans = [_alone(problem, patterns, number, shared) for number in numbers]
-    found = [_schedule(problem, number, plan) for number, plan in zip(numbers, plans, strict=True)]
+    found = [_schedule(problem, number, plan, shared) for number, plan in zip(numbers, plans, strict=True)]
     if not shared:
         return tuple(found)
     rows_inside = {n: _alone(problem, patterns, n, ()) for n in numbers if is_dense_sum(problem, n, shared[-1])}
@@ -53,9 +54,11 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     return (*joined[:-1], joined[-1].then(Parallelize(divided, race, grain)))
 
 
-def _schedule(problem: Problem, number: int, plan: Plan) -> Schedule:
-    """The steps of a statement's plan that are about its own loops."""
-    steps = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
+def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexVar] = ()) -> Schedule:
+    """The steps of a statement's plan that are about its own loops: sums at several coordinates are not folded together
+    in a shared loop, whose iterations run one after the other."""
+    own = (step for step in plan.schedule.steps if not isinstance(step, Parallelize | Specialize | Widen))
+    steps = (step for step in own if not (isinstance(step, Vectorize) and step.lanes and step.loop in shared))
     return Schedule(tuple(step.renumbered(problem.statements[number].patterns) for step in steps))
 
 
