@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.graph.graphs import Graph, is_pattern, one_of
-from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph
+from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph, sides
 
 __all__ = ["REDUCTIONS", "aggregate", "reduced"]
 
@@ -40,7 +40,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
     if isinstance(x, tuple | list):
         graph, source, _ = operands(graph, x, "aggregate")
     else:
-        source = jnp.asarray(x)
+        source, _ = sides(x, "aggregate")
         targets = jnp.zeros((graph.shape[0], 0)) if graph.ndim == 2 else source
         graph, source, _ = operands(graph, (source, targets), "aggregate")
     if isinstance(reductions, str):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
+from jsparse.nn.operands import dense_array
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.planning.bare_pattern import pattern_of
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -59,7 +60,8 @@ def multi_head_attention(
 
     Raises ShapeError for shapes that do not fit.
     """
-    x, context = jnp.asarray(x), jnp.asarray(context)
+    layer = "multi_head_attention"
+    x, context = dense_array(x, layer, "x (..., n, in)"), dense_array(context, layer, "context (..., m, in)")
     for name, given, projection in (("x", x, query), ("context", context, key), ("context", context, value)):
         if given.ndim < 2 or jnp.ndim(projection.kernel) != 3 or given.shape[-1] != projection.kernel.shape[0]:
             raise ShapeError(

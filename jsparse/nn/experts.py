@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import ShapeError, shortened
+from jsparse.nn.operands import dense_array
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -70,7 +71,8 @@ def mixture_of_experts(
 
     Raises ShapeError for shapes that do not fit.
     """
-    x, up, down, experts = jnp.asarray(x), jnp.asarray(up), jnp.asarray(down), jnp.asarray(routing.experts)
+    x, experts = dense_array(x, "mixture_of_experts", "x (tokens, in)"), jnp.asarray(routing.experts)
+    up, down = jnp.asarray(up), jnp.asarray(down)
     weights = jnp.asarray(routing.weights)
     fits = x.ndim == 2 and up.ndim == down.ndim == 3 and up.shape[1] == x.shape[1]
     if (
@@ -120,7 +122,7 @@ def top_k_activations(x: Any, k: int) -> SparseTensor:
     Returns a dynamic SparseTensor (rows, features) in csr with rows · k entries, so nothing is compiled again for other
     elements. Raises ShapeError for other shapes, and for another k than 1 to the number of features.
     """
-    x = jnp.asarray(x)
+    x = dense_array(x, "top_k_activations", "x (rows, features)")
     if x.ndim != 2 or not 0 < k <= x.shape[1]:
         raise ShapeError(
             f"Expected an array (rows, features) and at most so many elements in top_k_activations, but got "

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.nn.operands import dense_array
 from jsparse.ops.einsum import einsum
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -30,7 +31,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
 
     Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
     """
-    x = jnp.asarray(x)
+    x = dense_array(x, "linear", "x (..., in)")
     if not isinstance(weight, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor as the weight of linear, but got a {type(weight).__name__}.")
     if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[0]:
@@ -61,7 +62,7 @@ def block_linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
 
     Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
     """
-    x = jnp.asarray(x)
+    x = dense_array(x, "block_linear", "x (..., in)")
     if not isinstance(weight, SparseTensor):
         raise DTypeError(f"Expected a SparseTensor as the weight of block_linear, but got a {type(weight).__name__}.")
     if weight.ndim != 4 or not x.ndim or x.shape[-1] != weight.shape[0] * weight.shape[2]:

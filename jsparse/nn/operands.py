@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.ops.einsum import einsum
@@ -15,7 +15,7 @@ from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Features", "check_kernel", "dense_sums", "operands", "pattern_of_graph", "sides"]
+__all__ = ["Features", "check_kernel", "dense_array", "dense_sums", "operands", "pattern_of_graph", "sides"]
 
 Features: TypeAlias = Any
 """An array (nodes, features), or a pair of those of sources and of targets."""
@@ -24,8 +24,8 @@ Features: TypeAlias = Any
 def operands(graph: Any, x: Features, layer: str, *, square: bool = False) -> tuple[Graph, jax.Array, jax.Array]:
     """The graph, the features of its sources (sources, in), and those of its targets (targets, target_in).
 
-    Raises DTypeError for a dense graph, ShapeError for features of another number of nodes, and for a graph that is no
-    square matrix if `square`, or if there is one array of features.
+    Raises DTypeError for a dense graph and for sparse features, ShapeError for features of another number of nodes, and
+    for a graph that is no square matrix if `square`, or if there is one array of features.
     """
     source, target = sides(x, layer)
     found = graph if is_pattern(graph) else as_tensor(graph, f"nn.{layer}")
@@ -43,13 +43,28 @@ def operands(graph: Any, x: Features, layer: str, *, square: bool = False) -> tu
 
 
 def sides(x: Features, layer: str) -> tuple[jax.Array, jax.Array]:
-    """The features of sources and of targets. Raises ShapeError for a tuple of another length."""
+    """The features of sources and of targets. Raises ShapeError for a tuple of another length, and DTypeError for a
+    sparse tensor."""
     if not isinstance(x, tuple | list):
-        array = jnp.asarray(x)
+        array = _features(x, layer)
         return array, array
     if len(x) != 2:
         raise ShapeError(f"Expected an array, or a pair (x_source, x_target), in {layer}, but got {len(x)} of them.")
-    return jnp.asarray(x[0]), jnp.asarray(x[1])
+    return _features(x[0], layer), _features(x[1], layer)
+
+
+def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
+    """What a layer needs as an array. Raises DTypeError for a sparse tensor, with what was expected and a hint."""
+    if isinstance(x, SparseTensor) or is_pattern(x):
+        raise DTypeError(
+            f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shortened(x.shape)}."
+            f"{hint} For sparse values, pass x.todense()."
+        )
+    return jnp.asarray(x)
+
+
+def _features(x: Any, layer: str) -> jax.Array:
+    return dense_array(x, layer, "features (nodes, in)", f" The graph is the first argument, {layer}(graph, x).")
 
 
 def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import one_of
+from jsparse.nn.operands import dense_array
 
 __all__ = ["attention_pool", "pool"]
 
@@ -74,7 +75,7 @@ def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
 
 
 def _checked(x: Any, graph_of: Any, what: str) -> tuple[jax.Array, jax.Array]:
-    x, graph_of = jnp.asarray(x), jnp.asarray(graph_of)
+    x, graph_of = dense_array(x, what, "features (nodes, ...)"), jnp.asarray(graph_of)
     if graph_of.ndim != 1 or x.shape[:1] != graph_of.shape or not jnp.issubdtype(graph_of.dtype, jnp.integer):
         raise ShapeError(
             f"Expected features (nodes, ...) and the graph of each node, integers (nodes,), in {what}, but got "

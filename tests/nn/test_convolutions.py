@@ -181,3 +181,27 @@ def test_dense_graphs_are_refused():
     for layer in (jsparse.nn.gcn_conv, jsparse.nn.sage_conv):
         with pytest.raises(DTypeError, match="jsparse.asarray"):
             layer(weights(N, N), normal(1, N, F), normal(2, F, G))
+
+
+def test_sparse_features_are_refused():
+    """The graph and the features in the wrong order, or sparse features: the error names the layer and the argument."""
+    graph, x, w = jsparse.asarray(weights(N, N)), normal(1, N, F), normal(2, F, G)
+    nn = jsparse.nn
+    for name, call in {
+        "gcn_conv": lambda: nn.gcn_conv(x, graph, w),
+        "sage_conv": lambda: nn.sage_conv(graph, (x, graph), w),
+        "aggregate": lambda: nn.aggregate(graph, graph),
+        "rgcn_conv": lambda: nn.rgcn_conv(x, graph, w),
+        "pool": lambda: nn.pool(graph, np.zeros(N, int), 1),
+    }.items():
+        with pytest.raises(
+            DTypeError, match=rf"Expected features \(nodes.* of {name} as an array, but got a SparseTensor"
+        ):
+            call()
+    for name, call in {
+        "linear": nn.linear,
+        "block_linear": nn.block_linear,
+        "top_k_activations": nn.top_k_activations,
+    }.items():
+        with pytest.raises(DTypeError, match=rf"Expected x .* of {name} as an array, but got a SparseTensor"):
+            call(graph, graph)
