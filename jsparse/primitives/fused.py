@@ -28,9 +28,9 @@ from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import execute_chain
 from jsparse.primitives.chain.expand import expanded
 from jsparse.primitives.chain.grouping import refusal, run_groups
+from jsparse.primitives.chain.recomputation import COMPARISONS
 from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME, with_checkpoint_name
 
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 COPIES = (*VIEWS, "convert_element_type")
 
 __all__ = ["evaluate_fused", "execute_fused", "fused_p", "run_fused"]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
+from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
 from jsparse.compiler.schedule.stored import Stored, pattern_type, stored_as
 from jsparse.compiler.schedule.text import line
 from jsparse.errors import ScheduleError
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["Layout", "layout_of", "names_of", "reordered", "with_innermost"]
+__all__ = ["Layout", "layout_of", "names_of", "reordered", "with_innermost", "with_patterns"]
 
 Names = tuple[IndexVar, ...]
 
@@ -104,12 +104,17 @@ def reordered(
         return tuple(patterns), problem
     used = tuple(stored_as(pattern, levels) for pattern, levels in zip(patterns, moves, strict=True))
     types = tuple(pattern_type(p, t.batch_axes) for p, t in zip(used, problem.patterns, strict=True))
+    return used, with_patterns(problem, types, moves)
+
+
+def with_patterns(problem: Problem, types: tuple[PatternType, ...], moves: Sequence[tuple[int, ...]]) -> Problem:
+    """The problem over patterns of these types, which have their levels in other orders; `moves` as in `reordered`."""
     walks = tuple(
         (*batch, *(names[level] for level in levels))
         for batch, names, levels in zip(problem.batch_variables, problem.level_variables, moves, strict=True)
     )
     tensors = tuple(replace(t, axes=tuple(_moved(axis, moves) for axis in t.axes)) for t in problem.tensors)
-    return used, replace(problem, tensors=tensors, patterns=types, walks=walks)
+    return replace(problem, tensors=tensors, patterns=types, walks=walks)
 
 
 def _moved(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:

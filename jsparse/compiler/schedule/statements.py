@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jsparse.base.memo import remembered
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
@@ -23,7 +24,7 @@ from jsparse.compiler.schedule.transformations.widen import Widen
 from jsparse.compiler.schedule.trip_counts import UNKNOWN
 from jsparse.notation.assignment import IndexVar
 
-__all__ = ["plan_statements"]
+__all__ = ["cost_of_sharing", "plan_statements"]
 
 COPIED = 4
 """The least work of a chunk for each element that it has a copy of: it clears the copies, and adds them to others."""
@@ -52,6 +53,25 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     grain = _grain(problem, patterns, shared[0], chosen, bool(blocks))
     race: Race = "reduced" if any(is_sum(problem, n, shared[0]) for n in numbers) else "owned"
     return (*joined[:-1], joined[-1].then(Parallelize(divided, race, grain)))
+
+
+def cost_of_sharing(problem: Problem, patterns: Sequence[Stored], shared: Sequence[IndexVar]) -> float:
+    """What all statements cost where they share loops, relative to what each costs in the loops that it prefers.
+
+    In shared loops dense tensors stay as they are stored, so lanes may have to gather or scatter.
+    """
+    together = apart = 0.0
+    for number, statement in enumerate(problem.statements):
+        own, single = tuple(patterns[n] for n in statement.patterns), problem.alone(number)
+        together += _price(single, own, tuple(shared))
+        apart += min(_price(single, own, None), _price(single, own, ()))
+    return together / max(apart, 1.0)
+
+
+@remembered(maxsize=4096)
+def _price(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVar, ...] | None) -> float:
+    """The cost of one statement inside of shared loops; with None, whatever the storage of its tensors is."""
+    return plan(problem, patterns, as_stored=shared is not None, outer=shared or ()).cost.total
 
 
 def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexVar] = ()) -> Schedule:

@@ -21,8 +21,7 @@ from jsparse.formats import DynamicType
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translated
 from jsparse.primitives.kernel import call_kernels
-from jsparse.primitives.movement import bound_names, static_patterns
-from jsparse.primitives.routine import checked
+from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
 from jsparse.settings import config
 
 __all__ = ["execute_chain", "planned"]
@@ -32,15 +31,14 @@ __all__ = ["execute_chain", "planned"]
 def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
     """The problem with its operands as they are stored for the kernel, and the schedule of each statement."""
     problem = with_moved_operands(chain.problem)
-    return problem, plan_statements(problem, tuple(walk.stored for walk in chain.walks))
+    return problem, plan_statements(problem, chain.stored)
 
 
 @remembered_of
 def _call(chain: Chain, backend: str) -> KernelCall:
     with stage("schedule"):
         problem, schedules = planned(chain)
-    stored = tuple(walk.stored for walk in chain.walks)
-    return call_of(problem, schedules, bound_names(chain.walks, stored), backend)
+    return call_of(problem, schedules, bound_names(chain.walks, chain.stored), backend)
 
 
 def execute_chain(*operands: Any, closed: Any) -> list[Any]:
@@ -51,10 +49,9 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     stored = planned(chain)[0].operands
     given = [_stored(operands[x.number].reshape(x.shape), t) for x, t in zip(chain.operands, stored, strict=True)]
     index: list[Any] = []
-    for walk, numbers in zip(chain.walks, chain.index, strict=True):
-        if isinstance(walk.pattern, DynamicType):
-            own = [operands[n] for n in numbers][: walk.array_counts[0]]
-            index += checked(own, walk.pattern)
+    for walk, order, numbers in zip(chain.walks, chain.stored, chain.index, strict=True):
+        arrays, _ = index_arrays(walk, order, [operands[n] for n in numbers])
+        index += arrays
     shapes = [(shape, np.dtype(t.dtype)) for shape, t in zip(chain.buffers, chain.problem.results, strict=True)]
     call = _call(chain, config.backend)
     flags = _overflowed(chain, operands)

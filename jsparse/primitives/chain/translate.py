@@ -13,7 +13,8 @@ from jsparse.base.memo import remembered_of
 from jsparse.compiler.dtypes import accumulator
 from jsparse.compiler.problem import Axis, Dense, Positions, Problem, TensorType
 from jsparse.compiler.scalar import Number, accesses_of, replaced
-from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.compiler.schedule.shared_order import in_shared_order
+from jsparse.compiler.schedule.stored import Stored, pattern_type
 from jsparse.compiler.statement import Statement
 from jsparse.notation import Access, IndexVar
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, node_of
@@ -64,6 +65,7 @@ class Chain:
     Attributes:
         problem: the statements.
         walks: the patterns, in the numbering of the problem.
+        stored: the patterns in the storage orders in which the problem walks them.
         operands: what is passed for each operand of the problem.
         index: for each walk, the numbers of the arguments that are its index arrays.
         shapes: the shape of each of the kernel's results, one axis for each of its nodes.
@@ -73,11 +75,17 @@ class Chain:
 
     problem: Problem
     walks: tuple[PatternAccess, ...]
+    stored: tuple[Stored, ...]
     operands: tuple[Operand, ...]
     index: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[int, ...], ...]
     buffers: tuple[tuple[int, ...], ...]
     results: tuple[Result, ...]
+
+    @property
+    def is_reordered(self) -> bool:
+        """Whether a pattern is walked in another order than it is stored in."""
+        return any(used != walk.stored for used, walk in zip(self.stored, self.walks, strict=True))
 
 
 @remembered_of
@@ -131,17 +139,21 @@ class Translation:
             _draft(self.drafts, part, inside)
         self._env |= {v: _value(x, inside) for v, x in zip(equation.outvars, parts.jaxpr.outvars, strict=True)}
 
-    def chain(self, outvars: Sequence[Any]) -> Chain:
-        """The chain that gives these variables. Raises ChainError if there is none."""
+    def chain(self, outvars: Sequence[Any], is_whole: bool = True) -> Chain:
+        """The chain that gives these variables. Raises ChainError if there is none.
+
+        What is written has to be 0 in the padding of dynamic patterns, and in the order of storage, unless others may
+        follow that read it (`is_whole` is false).
+        """
         if any(isinstance(v, _compat.Literal) or not isinstance(self._env[v], View) for v in outvars):
             raise ChainError("a result is a number")
         views = [view for v in outvars if isinstance(view := self._env[v], View)]
         written = list(dict.fromkeys(view.tensor for view in views if view.home is not None))
-        check_padding(self.drafts, self.drafts.statements, written)
+        check_padding(self.drafts, self.drafts.statements, written if is_whole else ())
         statements = inlined(self.drafts, written)
         if not statements:
             raise ChainError("nothing is computed")
-        return _Named(self.drafts, self.invars, statements, written).chain(views)
+        return _Named(self.drafts, self.invars, statements, written).chain(views, is_whole)
 
 
 def _variables(equation: Any) -> list[Any]:
@@ -183,7 +195,7 @@ class _Named:
             self.names[found] = letters[number] if number < len(ascii_lowercase) else f"v{number}"
         return self.names[found]
 
-    def chain(self, views: Sequence[View]) -> Chain:
+    def chain(self, views: Sequence[View], is_whole: bool) -> Chain:
         statements = tuple(self.statement(draft) for draft in self.statements)
         targets = tuple(self.target_type(draft) for draft in self.statements)
         order = [draft.tensor for draft in self.statements if draft.tensor in self.written]
@@ -197,9 +209,11 @@ class _Named:
             temporaries=tuple(draft.tensor for draft in self.statements if draft.tensor not in self.written),
         )
         results = [draft for draft in self.statements if draft.tensor in self.written]
+        problem, stored = in_shared_order(problem, [walk.access.stored for walk in used], is_whole)
         return Chain(
             problem,
             tuple(walk.access for walk in used),
+            stored,
             tuple(self.operand(name, on) for name, on in self.operands),
             tuple(tuple(int(name[1:]) for name in walk.index) for walk in used),
             tuple(map(self.shape, results)),
