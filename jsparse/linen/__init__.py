@@ -10,6 +10,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from jsparse.linen.attention import SparseAttention as SparseAttention
+from jsparse.linen.attention import SparseAttention as SparseSelfAttention  # noqa: F401  without a context
 from jsparse.linen.attention import TransformerBlock as TransformerBlock
 from jsparse.linen.attention import TransformerEncoder as TransformerEncoder
 from jsparse.linen.convolutions import EdgeConv as EdgeConv

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-from jsparse.nn.definitions import Definition, Initializers, call_options
+from jsparse.nn.definitions import Definition, Initializers, call_options, features
 
 __all__ = ["GraphLayer"]
 
@@ -44,9 +44,8 @@ class GraphLayer(linen.Module, kw_only=True):
         Layers of graph attention take features of edges, (nse, edge_features). There is dropout if there is a stream
         "dropout" of random numbers, unless `deterministic`.
         """
-        several = isinstance(x, tuple | list)
-        given: Any = tuple(map(self._cast, x)) if several else self._cast(x)
-        inputs = tuple(each.shape[-1] for each in given) if several else given.shape[-1]
+        given = features(x, type(self).__name__, self.dtype)
+        inputs = tuple(each.shape[1] for each in given) if isinstance(given, tuple) else given.shape[1]
         made = self.definition(inputs, None if edge_features is None else jnp.shape(edge_features)[-1])
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
         p = {

@@ -54,13 +54,18 @@ def sides(x: Features, layer: str) -> tuple[jax.Array, jax.Array]:
 
 
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
-    """What a layer needs as an array. Raises DTypeError for a sparse tensor, with what was expected and a hint."""
+    """What a layer needs as an array. Raises DTypeError for a sparse tensor, with what was expected and a hint, and for
+    what is no array of numbers."""
     if isinstance(x, SparseTensor) or is_pattern(x):
         raise DTypeError(
             f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shortened(x.shape)}."
             f"{hint} For sparse values, pass x.todense()."
         )
-    return jnp.asarray(x)
+    try:
+        return jnp.asarray(x)
+    except (TypeError, ValueError):
+        given = f"an array of dtype {x.dtype}" if hasattr(x, "dtype") else f"a {type(x).__name__}"
+        raise DTypeError(f"Expected {expected} of {layer} as an array of numbers, but got {given}.") from None
 
 
 def _features(x: Any, layer: str) -> jax.Array:

@@ -29,10 +29,10 @@ def gradual_sparsity(step: Any, *, begin: int, end: int, final: float, initial: 
         begin, end: the steps between which it grows.
         final, initial: the fractions at the end and before the beginning, from 0 to 1.
 
-    Raises ValueError for fractions out of range, or an end that is not behind the beginning.
+    Raises ShapeError for fractions out of range, or an end that is not behind the beginning.
     """
     if not (0 <= initial <= 1 and 0 <= final <= 1 and begin < end):
-        raise ValueError(
+        raise ShapeError(
             f"Expected fractions from 0 to 1 and begin < end in gradual_sparsity, but got initial={initial}, "
             f"final={final}, begin={begin}, end={end}."
         )

@@ -10,6 +10,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from jsparse.nnx.attention import SparseAttention as SparseAttention
+from jsparse.nnx.attention import SparseAttention as SparseSelfAttention  # noqa: F401  without a context
 from jsparse.nnx.attention import TransformerBlock as TransformerBlock
 from jsparse.nnx.attention import TransformerEncoder as TransformerEncoder
 from jsparse.nnx.convolutions import EdgeConv as EdgeConv

@@ -12,6 +12,7 @@ from flax import nnx
 from jsparse.formats import Pattern
 from jsparse.nn.definitions import MultiHead, mask_pattern
 from jsparse.nnx.param import SparseIndex
+from jsparse.ops.attention.dropout import check_rate
 
 __all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 
@@ -68,6 +69,7 @@ class SparseAttention(nnx.Module):
         bias_init: Initializer = ZEROS,
         rngs: nnx.Rngs,
     ) -> None:
+        check_rate(dropout_rate, "SparseAttention")
         made = MultiHead.of(
             num_heads,
             in_features,

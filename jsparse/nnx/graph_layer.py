@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from jsparse.nn.definitions import Definition, Initializers, call_options
+from jsparse.nn.definitions import Definition, Initializers, call_options, features
 
 __all__ = ["GraphLayer"]
 
@@ -63,8 +63,7 @@ class GraphLayer(nnx.Module):
             None if edge_features is None else self._cast(edge_features),
             None if quiet or self.rngs is None else self.rngs(),
         )
-        given = tuple(map(self._cast, x)) if isinstance(x, tuple | list) else self._cast(x)
-        return self.definition.apply(p, graph, given, **options)
+        return self.definition.apply(p, graph, features(x, type(self).__name__, self.dtype), **options)
 
     def _cast(self, x: Any) -> Any:
         return jnp.asarray(x) if self.dtype is None else jnp.asarray(x, self.dtype)

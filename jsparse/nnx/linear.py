@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.nn.definitions import check_sizes
 from jsparse.nn.linear import block_linear, linear
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
@@ -62,6 +63,7 @@ class SparseLinear(nnx.Module):
         bias_init: Initializer = nnx.initializers.zeros_init(),  # noqa: B008
         rngs: nnx.Rngs,
     ) -> None:
+        check_sizes("SparseLinear", in_features=in_features, out_features=out_features)
         if not 0 < density <= 1:
             raise ShapeError(f"Expected a density above 0, and at most 1, in SparseLinear, but got {density}.")
         init = _scaled(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
@@ -169,8 +171,9 @@ class BlockSparseLinear(nnx.Module):
         bias_init: Initializer = nnx.initializers.zeros_init(),  # noqa: B008
         rngs: nnx.Rngs,
     ) -> None:
+        check_sizes("BlockSparseLinear", in_features=in_features, out_features=out_features, block=tuple(block))
         rows, columns = block
-        if not 0 < density <= 1 or min(block) < 1 or in_features % rows or out_features % columns:
+        if not 0 < density <= 1 or in_features % rows or out_features % columns:
             raise ShapeError(
                 f"Expected a density above 0, and at most 1, and a block that divides the kernel in BlockSparseLinear, "
                 f"but got {density}, and {block} of ({in_features}, {out_features})."

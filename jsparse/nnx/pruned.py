@@ -10,6 +10,7 @@ from flax import nnx
 
 from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError
+from jsparse.nn.definitions import check_sizes
 from jsparse.nn.sparsity import n_of_m
 from jsparse.nnx.linear import SparseLinear
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -42,6 +43,7 @@ class PrunedLinear(nnx.Module):
     """
 
     def __init__(self, in_features: int, out_features: int, *, rngs: nnx.Rngs, **options: Any) -> None:
+        check_sizes("PrunedLinear", in_features=in_features, out_features=out_features)
         self.linear = nnx.Linear(in_features, out_features, rngs=rngs, **options)
         self.mask = Mask(jnp.ones((in_features, out_features), bool))
 

@@ -178,7 +178,7 @@ def test_shapes_that_do_not_fit(change: Any, message: str) -> None:
 def test_dropout_needs_a_key() -> None:
     pattern, _ = _square(6, 6)
     q, k, v = _arrays((4, 6, 3), (4, 6, 3), (4, 6, 3))
-    with pytest.raises(ValueError, match="dropout_key="):
+    with pytest.raises(jsparse.ShapeError, match="dropout_key="):
         jsparse.sparse_attention(q, k, v, pattern, dropout_rate=0.5)
 
 

@@ -122,5 +122,5 @@ def test_refusals():
         sparse(X[:, 1:])
     with pytest.raises(ShapeError, match=r"a mask that broadcasts to \(2, 4, 12, 12\)"):
         sparse(X, mask=KEYS[..., 1:])
-    with pytest.raises(ValueError, match="Expected dropout_rng"):
+    with pytest.raises(ShapeError, match="Expected dropout_rng"):
         jsparse.attention_fn(PATTERN)(*(jnp.ones((LENGTH, 2, 3)),) * 3, dropout_rate=0.1)

@@ -120,6 +120,24 @@ def test_dtypes(name):
     np.testing.assert_allclose(np.asarray(found, np.float32), layer_of(name)(graph, x), rtol=0.1, atol=0.15)
 
 
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_in_narrow_floats(name, kind):
+    """bfloat16 has eight bits, so slopes differ from those in float32 by a few percent, as a whole."""
+    graph, x = graph_for(name, kind), normal(1, N, F)
+    towards = normal(2, *layer_of(name)(graph, x).shape)
+
+    def slopes(layer, x):
+        return nnx.grad(lambda layer, x: (layer(graph, x) * towards).sum().astype(jnp.float32), argnums=(0, 1))(
+            layer, x
+        )
+
+    found, expected = slopes(layer_of(name, dtype=jnp.bfloat16), x), slopes(layer_of(name), x)
+    for mine, exact in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        assert mine.dtype == exact.dtype == jnp.float32
+        assert np.linalg.norm(np.asarray(mine - exact)) <= 0.05 * np.linalg.norm(exact) + 0.02
+
+
 @pytest.mark.parametrize("name", ["GATConv", "GATv2Conv", "TransformerConv"])
 def test_dropout(name):
     graph, x, layer = graph_for(name), normal(1, N, F), layer_of(name, dropout_rate=0.5)
@@ -165,29 +183,65 @@ def test_two_sets_of_nodes(name):
     np.testing.assert_allclose(layer(moved, (xs[order], xt)), found, rtol=1e-4, atol=1e-5)
 
 
-def test_layers_in_a_scan():
-    graph, x = graph_for("GCNConv"), normal(1, N, F)
+@pytest.mark.parametrize("name", ["GINConv", "EdgeConv"])
+def test_two_sets_of_nodes_with_the_same_features(name):
+    layer, other = layer_of(name), linen_of(name)
+    graph = jsparse.asarray(weights(N, 6))
+    x = normal(1, 6, F), normal(2, N, F)
+    parameters = {key: getattr(layer, key)[...] for key in layer.names}
+    assert jax.tree.map(jnp.shape, other.init(jax.random.key(0), graph, x)["params"]) == jax.tree.map(
+        jnp.shape, parameters
+    )
+    np.testing.assert_array_equal(other.apply({"params": parameters}, graph, x), layer(graph, x))
+
+
+# Layers with as many results as inputs, so that they follow each other.
+SQUARE = {
+    "GCNConv": ((F,), {}),
+    "SAGEConv": ((F,), {"reduction": "max"}),
+    "GINConv": ((4, F), {"train_eps": True}),
+    "EdgeConv": ((4, F), {"reduction": "mean"}),
+    "RGCNConv": ((F, 2), {"num_bases": 3}),
+    "GATConv": ((F,), {}),
+    "GATv2Conv": ((F,), {"heads": 2, "concat": False}),
+    "TransformerConv": ((F,), {"heads": 2, "concat": False}),
+}
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+@pytest.mark.parametrize("name", SQUARE)
+def test_layers_in_a_scan(name, kind):
+    """Values and gradients of stacked layers are those of the layers one after the other."""
+    graph, x, (sizes, options) = graph_for(name, kind), normal(1, N, F), SQUARE[name]
 
     @nnx.split_rngs(splits=3)
     @nnx.vmap
     def create(rngs):
-        return jsparse.nnx.GCNConv(F, F, rngs=rngs)
+        return getattr(jsparse.nnx, name)(F, *sizes, **options, rngs=rngs)
 
     layers = create(nnx.Rngs(0))
 
-    @nnx.jit
-    def run(layers, x):
+    def scanned(layers, x):
         @nnx.scan(in_axes=(nnx.Carry, 0), out_axes=nnx.Carry)
         def through(x, layer):
             return jnp.tanh(layer(graph, x))
 
         return through(x, layers)
 
-    expected = x
-    for n in range(3):
-        kernel, bias = (getattr(layers, key)[...][n] for key in ("kernel", "bias"))
-        expected = jnp.tanh(jsparse.nn.gcn_conv(graph, expected, kernel, bias))
-    np.testing.assert_allclose(run(layers, x), expected, rtol=1e-5, atol=1e-6)
+    def unrolled(layers, x):
+        definition, state = nnx.split(layers)
+        for n in range(3):
+            layer = nnx.merge(definition, jax.tree.map(lambda leaf, n=n: leaf[n], state))
+            x = jnp.tanh(layer(graph, x))
+        return x
+
+    def squares(run):
+        return lambda layers: (run(layers, x) ** 2).sum()
+
+    np.testing.assert_allclose(nnx.jit(scanned)(layers, x), unrolled(layers, x), rtol=1e-4, atol=1e-5)
+    found, expected = (nnx.jit(nnx.grad(squares(run)))(layers) for run in (scanned, unrolled))
+    for mine, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("options", [{"num_blocks": 5}, {}])

@@ -73,5 +73,5 @@ def test_gradual_sparsity() -> None:
     )
     expected = 0.95 - 0.75 * (1 - np.clip((steps - 3) / 20, 0, 1)) ** 3
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    with pytest.raises(ValueError, match="begin < end"):
+    with pytest.raises(jsparse.ShapeError, match="begin < end"):
         jsparse.nn.gradual_sparsity(0, begin=3, end=3, final=0.5)

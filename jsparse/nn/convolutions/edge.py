@@ -7,13 +7,16 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from jsparse.errors import DTypeError
 from jsparse.graph.graphs import Graph, of_ones, one_of
 from jsparse.nn.aggregation import counts
 from jsparse.nn.operands import Features, operands, pattern_of_graph
 from jsparse.ops.indexing.points import coords
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["edge_conv"]
+__all__ = ["EDGE_REDUCTIONS", "edge_conv"]
+
+EDGE_REDUCTIONS = ("max", "mean", "sum")
 
 
 def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], *, reduction: str = "max") -> jax.Array:
@@ -35,10 +38,12 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
 
     Returns an array (targets, out), 0 for nodes without neighbours.
 
-    Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
+    Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph and bools.
     """
     graph, source, target = operands(graph, x, "edge_conv")
-    one_of(reduction, ("max", "mean", "sum"), "the reduction of edge_conv")
+    one_of(reduction, EDGE_REDUCTIONS, "the reduction of edge_conv")
+    if source.dtype == bool or target.dtype == bool:
+        raise DTypeError("Expected features (nodes, in) of edge_conv as numbers, which it subtracts, but got bool.")
     pattern = pattern_of_graph(graph)
     rows, columns = coords(of_ones(pattern))
     own = target.at[rows].get(mode="clip")

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jsparse.errors import ShapeError
 from jsparse.graph.degrees import degree
 from jsparse.graph.graphs import Graph
 from jsparse.nn.operands import check_kernel, dense_sums, operands
@@ -41,6 +42,10 @@ def gcn_conv(
 
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
+    if isinstance(x, tuple | list):
+        raise ShapeError(
+            "Expected one array of features, of sources that are the targets, in gcn_conv, but got a pair."
+        )
     graph, x, _ = operands(graph, x, "gcn_conv", square=True)
     kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
     scale = _scale(graph, self_loops) if normalize else None

@@ -8,9 +8,10 @@ from typing import Any
 import jax
 
 from jsparse.nn.attention import Projection
-from jsparse.nn.definitions.parameters import Arrays, Parameter, bias_of, chosen, pair
+from jsparse.nn.definitions.parameters import Arrays, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.graph_attention import gat_conv, gatv2_conv, transformer_conv
 from jsparse.nn.graph_attention.gat import EdgeAttention
+from jsparse.ops.attention.dropout import check_rate
 
 __all__ = ["GAT", "GATv2", "Transformer"]
 
@@ -28,6 +29,9 @@ class GAT:
     negative_slope: float = 0.2
     self_loops: bool = True
     dropout_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("GATConv", self)
 
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.inputs)
@@ -79,6 +83,9 @@ class GATv2:
     self_loops: bool = True
     dropout_rate: float = 0.0
 
+    def __post_init__(self) -> None:
+        _check("GATv2Conv", self)
+
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.inputs)
         heads, own = (self.heads, self.dim), not self.share_weights
@@ -128,6 +135,9 @@ class Transformer:
     use_bias: bool = True
     dropout_rate: float = 0.0
 
+    def __post_init__(self) -> None:
+        _check("TransformerConv", self)
+
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.inputs)
         heads, out = (self.heads, self.dim), self.dim * (self.heads if self.concat else 1)
@@ -161,3 +171,8 @@ class Transformer:
             dropout_rate=0.0 if dropout_key is None else self.dropout_rate,
             dropout_key=dropout_key,
         )
+
+
+def _check(layer: str, made: GAT | GATv2 | Transformer) -> None:
+    check_sizes(layer, in_features=made.inputs, out_features=made.dim, heads=made.heads, edge_features=made.edge_inputs)
+    check_rate(made.dropout_rate, layer)

@@ -7,8 +7,13 @@ from typing import Any
 
 import jax
 
+from jsparse.errors import ShapeError
+from jsparse.graph.graphs import one_of
 from jsparse.nn.convolutions import basis_kernel, edge_conv, gcn_conv, gin_conv, rgcn_conv, sage_conv
-from jsparse.nn.definitions.parameters import Arrays, Parameter, bias_of, chosen, pair
+from jsparse.nn.convolutions.edge import EDGE_REDUCTIONS
+from jsparse.nn.convolutions.sage import SAGE_REDUCTIONS
+from jsparse.nn.definitions.parameters import Arrays, Parameter, bias_of, check_sizes, chosen, pair
+from jsparse.nn.operands import check_kernel
 
 __all__ = ["GCN", "GIN", "RGCN", "SAGE", "Edge"]
 
@@ -17,14 +22,21 @@ __all__ = ["GCN", "GIN", "RGCN", "SAGE", "Edge"]
 class GCN:
     """`gcn_conv`."""
 
-    inputs: int
+    inputs: int | tuple[int, int]
     out: int
     use_bias: bool = True
     self_loops: bool = True
     normalize: bool = True
 
+    def __post_init__(self) -> None:
+        if isinstance(self.inputs, tuple):
+            raise ShapeError(
+                "Expected one array of features, of sources that are the targets, in GCNConv, but got a pair."
+            )
+        check_sizes("GCNConv", in_features=self.inputs, out_features=self.out)
+
     def parameters(self) -> dict[str, Parameter]:
-        return chosen(kernel=Parameter((self.inputs, self.out)), bias=bias_of(self.out, self.use_bias))
+        return chosen(kernel=Parameter((pair(self.inputs)[0], self.out)), bias=bias_of(self.out, self.use_bias))
 
     def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
         return gcn_conv(graph, x, p["kernel"], p.get("bias"), self_loops=self.self_loops, normalize=self.normalize)
@@ -41,6 +53,10 @@ class SAGE:
     use_root: bool = True
     use_bias: bool = True
     normalize: bool = False
+
+    def __post_init__(self) -> None:
+        check_sizes("SAGEConv", in_features=self.inputs, out_features=self.out, pool_features=self.pooled)
+        one_of(self.reduction, SAGE_REDUCTIONS, "the reduction of SAGEConv")
 
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.inputs)
@@ -64,15 +80,18 @@ class SAGE:
 class GIN:
     """`gin_conv` with two linear layers, and relu between them."""
 
-    inputs: int
+    inputs: int | tuple[int, int]
     hidden: int
     out: int
     eps: float = 0.0
     train_eps: bool = False
 
+    def __post_init__(self) -> None:
+        check_sizes("GINConv", in_features=self.inputs, hidden_features=self.hidden, out_features=self.out)
+
     def parameters(self) -> dict[str, Parameter]:
         return chosen(
-            up=Parameter((self.inputs, self.hidden)),
+            up=Parameter((pair(self.inputs)[0], self.hidden)),
             up_bias=bias_of(self.hidden, True),
             down=Parameter((self.hidden, self.out)),
             down_bias=bias_of(self.out, True),
@@ -80,27 +99,32 @@ class GIN:
         )
 
     def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
-        return gin_conv(graph, x, lambda x: _mlp(p, x), p.get("eps", self.eps))
+        return gin_conv(graph, x, lambda x: _mlp(p, x, "GINConv"), p.get("eps", self.eps))
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
     """`edge_conv` with two linear layers, and relu between them."""
 
-    inputs: int
+    inputs: int | tuple[int, int]
     hidden: int
     out: int
     reduction: str = "max"
 
+    def __post_init__(self) -> None:
+        check_sizes("EdgeConv", in_features=self.inputs, hidden_features=self.hidden, out_features=self.out)
+        one_of(self.reduction, EDGE_REDUCTIONS, "the reduction of EdgeConv")
+
     def parameters(self) -> dict[str, Parameter]:
-        return GIN(2 * self.inputs, self.hidden, self.out).parameters()
+        return GIN(2 * pair(self.inputs)[0], self.hidden, self.out).parameters()
 
     def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
-        return edge_conv(graph, x, lambda both: _mlp(p, both), reduction=self.reduction)
+        return edge_conv(graph, x, lambda both: _mlp(p, both, "EdgeConv"), reduction=self.reduction)
 
 
-def _mlp(p: Arrays, x: jax.Array) -> jax.Array:
-    found: jax.Array = jax.nn.relu(x @ p["up"] + p["up_bias"]) @ p["down"] + p["down_bias"]
+def _mlp(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
+    up = check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
+    found: jax.Array = jax.nn.relu(x @ up + p["up_bias"]) @ p["down"] + p["down_bias"]
     return found
 
 
@@ -116,6 +140,18 @@ class RGCN:
     use_root: bool = True
     use_bias: bool = True
     normalize: bool = True
+
+    def __post_init__(self) -> None:
+        check_sizes("RGCNConv", in_features=self.inputs, out_features=self.out, num_relations=self.relations)
+        check_sizes("RGCNConv", num_bases=self.bases, num_blocks=self.blocks)
+        source, _ = pair(self.inputs)
+        if self.bases is not None and self.blocks is not None:
+            raise ShapeError("Expected num_bases or num_blocks in RGCNConv, but got both.")
+        if self.blocks is not None and (source % self.blocks or self.out % self.blocks):
+            raise ShapeError(
+                f"Expected num_blocks to divide in_features and out_features in RGCNConv, but got {self.blocks}, "
+                f"{source} and {self.out}."
+            )
 
     def parameters(self) -> dict[str, Parameter]:
         source, target = pair(self.inputs)

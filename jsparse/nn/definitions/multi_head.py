@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
 from jsparse.nn.attention import Projection, multi_head_attention, relative_bias
+from jsparse.nn.definitions.parameters import check_sizes
 from jsparse.planning.bare_pattern import pattern_of
 
 __all__ = ["MultiHead", "mask_pattern"]
@@ -55,6 +56,8 @@ class MultiHead:
 
         Raises ShapeError for numbers that do not divide.
         """
+        check_sizes("SparseAttention", num_heads=num_heads, in_features=inputs, in_kv_features=context)
+        check_sizes("SparseAttention", num_kv_heads=num_kv_heads, qkv_features=qkv_features, out_features=out_features)
         width, kv_heads = qkv_features or inputs, num_kv_heads or num_heads
         if width % num_heads or num_heads % kv_heads:
             raise ShapeError(

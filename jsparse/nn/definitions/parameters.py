@@ -9,10 +9,23 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jsparse.errors import ShapeError
+from jsparse.errors import ShapeError, represented, shortened
+from jsparse.nn.operands import dense_array
 
-__all__ = ["Arrays", "Definition", "Initializers", "Parameter", "bias_of", "call_options", "chosen", "pair"]
+__all__ = [
+    "Arrays",
+    "Definition",
+    "Initializers",
+    "Parameter",
+    "bias_of",
+    "call_options",
+    "check_sizes",
+    "chosen",
+    "features",
+    "pair",
+]
 
 Initializer = Callable[..., jax.Array]
 Arrays = Mapping[str, Any]
@@ -80,6 +93,29 @@ def call_options(definition: Definition, edge_features: Any, dropout_key: Any) -
             "them, if they are made with edge_features=, the number of features."
         )
     return options | {"edge_features": edge_features}
+
+
+def check_sizes(layer: str, **sizes: Any) -> None:
+    """Raise ShapeError unless all sizes of a layer are positive integers, pairs of these, or None."""
+    for name, given in sizes.items():
+        for size in given if isinstance(given, tuple) else () if given is None else (given,):
+            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+                raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {represented(given)}.")
+
+
+def features(x: Any, layer: str, dtype: Any) -> Any:
+    """The features of nodes, or the pair of those of sources and targets, as arrays of a dtype; None for their own.
+
+    Raises DTypeError for what is no array of numbers, ShapeError for another rank than two.
+    """
+    if isinstance(x, tuple | list):
+        if len(x) != 2:
+            raise ShapeError(f"Expected an array, or a pair (x_source, x_target), in {layer}, but got {len(x)} arrays.")
+        return tuple(features(each, layer, dtype) for each in x)
+    found = dense_array(x, layer, "features (nodes, in)", " The graph is the first argument.")
+    if found.ndim != 2:
+        raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shortened(found.shape)}.")
+    return found if dtype is None else found.astype(dtype)
 
 
 def pair(features: int | tuple[int, int]) -> tuple[int, int]:

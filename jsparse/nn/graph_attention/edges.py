@@ -19,7 +19,7 @@ from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["attended_edges", "joined", "kept_weights", "per_head"]
+__all__ = ["attended_edges", "joined", "per_head"]
 
 
 def attended_edges(
@@ -76,15 +76,6 @@ def _with_means(
     own = means.at[rows].get(mode="clip")
     joint = jnp.where((rows == columns)[:, None], own, spread.values.reshape(-1, width))
     return SparseTensor(joint.reshape(-1), whole.extended([width]))
-
-
-def kept_weights(shape: tuple[int, ...], rate: float, key: Any, layer: str) -> jax.Array | None:
-    """Factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0. Raises ValueError without a key."""
-    if not rate:
-        return None
-    if key is None:
-        raise ValueError(f"Expected dropout_key= in {layer}, a key of jax.random, since dropout_rate is not 0.")
-    return jax.random.bernoulli(key, 1 - rate, shape) / jnp.float32(1 - rate)
 
 
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:

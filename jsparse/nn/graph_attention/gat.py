@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights, per_head
+from jsparse.nn.graph_attention.edges import attended_edges, joined, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
 from jsparse.ops.fuse import fuse
@@ -84,7 +85,7 @@ def gat_conv(
     of_source = source @ jnp.einsum("fhd,hd->fh", kernel, attention_source)  # and not s · sent: W s is small
     of_target = target @ jnp.einsum("fhd,hd->fh", kernel_target, attention_target)
     of_edges = None if edges is None else jnp.einsum("ehd,hd->eh", edges.kernel, edges.attention)
-    kept = kept_weights((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
+    kept = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
     found = _attended(negative_slope)(pattern, of_target, of_source, sent, features, of_edges, kept)
     return joined(found, concat, bias)
 

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights, per_head
+from jsparse.nn.graph_attention.edges import attended_edges, joined, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
 from jsparse.ops.fuse import fuse
@@ -71,7 +72,7 @@ def gatv2_conv(
     pattern, features = attended_edges(graph, edge_features, self_loops, "gatv2_conv")
     sent = _shifted(per_head(source, kernel_source), bias_source)
     received = _shifted(per_head(target, kernel_target), bias_target)
-    kept = kept_weights((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
+    kept = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
     found = _attended(negative_slope)(pattern, received, sent, jnp.asarray(attention), features, edge_kernel, kept)
     return joined(found, concat, bias)
 

@@ -7,10 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jsparse.errors import ShapeError
 from jsparse.graph.graphs import Graph
 from jsparse.nn.attention import Projection
-from jsparse.nn.graph_attention.edges import attended_edges, joined, kept_weights, per_head
+from jsparse.nn.graph_attention.edges import attended_edges, joined, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
 from jsparse.ops.reductions.softmax import softmax
@@ -59,13 +61,13 @@ def transformer_conv(
 
     Returns an array (targets, heads · dim), or (targets, dim).
 
-    Raises ShapeError for shapes that do not fit, DTypeError for a dense graph, ValueError for a gate without a root.
+    Raises ShapeError for shapes that do not fit and a gate without a root, DTypeError for a dense graph.
     """
     graph, source, target = operands(graph, x, "transformer_conv")
     q = _projected(target, query, "query")
     k, v = _projected(source, key, "key"), _projected(source, value, "value")
     pattern, features = attended_edges(graph, edge_features, False, "transformer_conv")
-    kept = kept_weights((pattern.nse, q.shape[1]), dropout_rate, dropout_key, "transformer_conv")
+    kept = dropout_factors((pattern.nse, q.shape[1]), dropout_rate, dropout_key, "transformer_conv")
     q = q * q.shape[2] ** -0.5
     of_edges = None if features is None else jnp.einsum("ihd,ehd->ihe", q, edge_kernel)
     found, gathered = _attended(pattern, q, k, v, features, of_edges, kept)
@@ -74,7 +76,7 @@ def transformer_conv(
     sums = joined(found, concat, None)
     if root is None:
         if gate is not None:
-            raise ValueError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
+            raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
         return sums
     own = target @ check_kernel(root.kernel, target.shape[1], 2, "transformer_conv", "root")
     own = own if root.bias is None else own + root.bias

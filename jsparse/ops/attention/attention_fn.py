@@ -12,6 +12,7 @@ from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import NotYetSupportedError, ShapeError
 from jsparse.formats import Pattern
 from jsparse.ops.attention.dot_product_attention import checked_pattern, over_lengths
+from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -111,12 +112,11 @@ def attention_fn(mask: Any = None, *, scale: float | None = None) -> AttentionFn
     return AttentionFn(pattern, scale)
 
 
-def _kept(query: Any, pattern: Pattern | DynamicPattern, rate: float, key: Any, broadcast: bool) -> Extra:
+def _kept(query: Any, pattern: Pattern | DynamicPattern, rate: float, key: Any, broadcast: bool) -> Extra | None:
     """For each weight 0 or 1 / (1 - rate); the same ones for all batches and heads if `broadcast`."""
-    if key is None:
-        raise ValueError("Expected dropout_rng, a key of jax.random, since dropout_rate is not 0.")
     axes = [not broadcast] * (query.ndim - 2)
     axes[-1] = axes[-1] and pattern.ndim == 2  # a pattern for each head has entries of its own
     sizes = (*query.shape[:-3], query.shape[-2])
     lead = [size for size, has_axis in zip(sizes, axes, strict=True) if has_axis]
-    return Extra(jax.random.bernoulli(key, 1 - rate, (*lead, pattern.nse)) / jnp.float32(1 - rate), tuple(axes))
+    kept = dropout_factors((*lead, pattern.nse), rate, key, "attention_fn", "rng")
+    return None if kept is None else Extra(kept, tuple(axes))

@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import PatternError, ShapeError
+from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Pattern
+from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import Extra, attended
 from jsparse.planning.bare_pattern import pattern_of
 from jsparse.tensor.dynamic_pattern import same_entries
@@ -63,29 +64,28 @@ def sparse_attention(
     pattern = pattern_of(mask)
     _check(q, k, v, mask, pattern)
     assert pattern is not None
-    if dropout_rate and dropout_key is None:
-        raise ValueError("Expected dropout_key=, a key of jax.random, since dropout_rate is not 0.")
     given = bias.values if isinstance(bias, SparseTensor) else None if bias is None else jnp.asarray(bias)
     _check_bias(bias, given, pattern, q)
     axes = q.ndim - 2
     added = [] if given is None else [Extra(given, (False,) * (axes - given.ndim + 1) + (True,) * (given.ndim - 1))]
-    kept = _kept(q, pattern, dropout_rate, dropout_key) if dropout_rate else None
+    kept = _kept(q, pattern, dropout_rate, dropout_key)
     return attended(q, k, v, pattern, scale, added, kept)
 
 
-def _kept(q: Any, pattern: Any, rate: float, key: Any) -> Extra:
-    """For each weight 0 or 1 / (1 - rate)."""
+def _kept(q: Any, pattern: Any, rate: float, key: Any) -> Extra | None:
+    """For each weight 0 or 1 / (1 - rate); None for a rate of 0."""
     lead = q.shape[:-2] if pattern.ndim == 2 else q.shape[:-3]
-    kept = jax.random.bernoulli(key, 1 - rate, (*lead, pattern.nse)) / jnp.float32(1 - rate)
-    return Extra(kept, (*(True for _ in lead), *(False for _ in q.shape[len(lead) : -2])))
+    kept = dropout_factors((*lead, pattern.nse), rate, key, "sparse_attention")
+    return None if kept is None else Extra(kept, (*(True for _ in lead), *(False for _ in q.shape[len(lead) : -2])))
 
 
 def _check(q: Any, k: Any, v: Any, mask: Any, pattern: Any) -> None:
     if pattern is None or mask.ndim not in (2, 3):
         raise ShapeError(
-            f"Expected a mask of shape (n, m) or (heads, n, m), a Pattern or a SparseTensor, but got {mask!r}."
+            f"Expected a mask of shape (n, m) or (heads, n, m), a Pattern or a SparseTensor, in "
+            f"sparse_attention, but got {shortened(repr(mask) if pattern is not None else type(mask).__name__)}."
         )
-    shapes = f"q {q.shape}, k {k.shape}, v {v.shape} and a mask of shape {tuple(mask.shape)}"
+    shapes = f"q {q.shape}, k {k.shape}, v {v.shape} and a mask of shape {tuple(mask.shape)} in sparse_attention"
     if min(q.ndim, k.ndim, v.ndim) < 2 or not q.ndim == k.ndim == v.ndim or q.shape[:-3] != k.shape[:-3]:
         raise ShapeError(f"Expected arrays (..., heads, length, dim) with equal leading axes, but got {shapes}.")
     fits = q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]

@@ -1,0 +1,34 @@
+"""Dropout of weights of attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import ShapeError, represented
+
+__all__ = ["check_rate", "dropout_factors"]
+
+
+def check_rate(rate: Any, what: str) -> None:
+    """Raise ShapeError unless the rate of dropout is a number from 0 to 1."""
+    if not isinstance(rate, int | float | np.number) or not 0 <= rate <= 1:
+        raise ShapeError(f"Expected dropout_rate to be a number from 0 to 1 in {what}, but got {represented(rate)}.")
+
+
+def dropout_factors(shape: tuple[int, ...], rate: float, key: Any, what: str, name: str = "key") -> jax.Array | None:
+    """Factors of dropout, 0 or 1 / (1 - rate); None for a rate of 0.
+
+    Raises ShapeError for a rate out of range, and without a key; `name` is that of its argument.
+    """
+    check_rate(rate, what)
+    if not rate:
+        return None
+    if key is None:
+        raise ShapeError(f"Expected dropout_{name}= in {what}, a key of jax.random, since dropout_rate is not 0.")
+    if rate == 1:
+        return jnp.zeros(shape, jnp.float32)
+    return jax.random.bernoulli(key, 1 - rate, shape) / jnp.float32(1 - rate)
