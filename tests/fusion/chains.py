@@ -126,6 +126,12 @@ class RandomChain:
         return any(n.startswith("V") for n in self.arrays) or any(n.startswith("S") for n in self.results)
 
 
+def _flat(x: jax.Array) -> jax.Array:
+    """A function of the last two axes as one."""
+    flat = x.reshape(*x.shape[:-2], -1)
+    return (jnp.tanh(flat) * jax.lax.rsqrt(1 + (flat**2).mean(-1, keepdims=True))).reshape(x.shape)
+
+
 def random_chain(seed: int, number: int) -> RandomChain:
     """Draw a chain of two to eight operations."""
     return _Draw((seed, number)).chain()
@@ -332,7 +338,7 @@ class _Draw:
         x = self.values_of(False)[-1]
         kinds = ["function", "bias", "residual", "divide"]
         kinds += ["relu"] if not self.made.smooth else []
-        kinds += ["normalise"] if len(x.letters) > 1 else []
+        kinds += ["normalise", "flat"] if len(x.letters) > 1 else []
         kind = self.pick(kinds)
         if kind == "function":
             functions = DENSE | ROWS if x.letters else DENSE
@@ -346,6 +352,11 @@ class _Draw:
             self.add(
                 "D", x.letters, None, f"{x.name} / norm", (x.name,),
                 lambda env: env[x.name] * jax.lax.rsqrt(1 + (env[x.name] ** 2).mean(-1, keepdims=True)),
+            )  # fmt: skip
+        elif kind == "flat":
+            self.add(
+                "D", x.letters, None, f"{x.name}, its last axes as one, / norm", (x.name,),
+                lambda env: _flat(env[x.name]),
             )  # fmt: skip
         else:
             y = self.array(x.letters[-1:] if kind == "bias" else x.letters)

@@ -70,7 +70,9 @@ def _ordered(problem: Problem, common: Names) -> Names:
     owned = [v for v in (*dense, *walked) if _is_divisible(problem, v)]
     wide = next((v for v in owned if v in dense and (problem.size[v] or ENOUGH) >= ENOUGH), None)
     first = wide or next((v for v in (*walked[:1], *dense) if v in owned), None)
-    return () if first is None else (first, *(v for v in (*dense, *walked) if v != first))
+    free = [set(s.target.variables()) for s in problem.statements]
+    inside = (v for v in dense if all(v in own for own in free))  # a sum of heads goes on in registers
+    return () if first is None else (first, *(v for v in (*inside, *walked) if v != first))
 
 
 def _is_divisible(problem: Problem, var: IndexVar) -> bool:

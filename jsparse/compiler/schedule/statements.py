@@ -38,15 +38,17 @@ def plan_statements(problem: Problem, patterns: Sequence[Stored]) -> tuple[Sched
     shared = shared_loops(problem)
     numbers = range(len(problem.statements))
     plans = [_alone(problem, patterns, number, shared) for number in numbers]
-    found = [_schedule(problem, number, plan, shared) for number, plan in zip(numbers, plans, strict=True)]
+    found = [
+        _one_by_one(_schedule(problem, number, plan, shared), shared[:-1])
+        for number, plan in zip(numbers, plans, strict=True)
+    ]
     if not shared:
         return tuple(found)
     rows_inside = {n: _alone(problem, patterns, n, ()) for n in numbers if is_dense_sum(problem, n, shared[-1])}
-    blocks = in_blocks(
-        problem, patterns, found, shared, {n: _schedule(problem, n, plan) for n, plan in rows_inside.items()}
-    )
+    alone = {n: _one_by_one(_schedule(problem, n, plan), shared[:-1]) for n, plan in rows_inside.items()}
+    blocks = in_blocks(problem, patterns, found, shared, alone)
     if blocks is None:
-        found = [_one_by_one(schedule, shared[-1]) for schedule in found]
+        found = [_one_by_one(schedule, shared) for schedule in found]
     joined = blocks or (*(schedule.then(ComputeAt(shared[-1])) for schedule in found[:-1]), found[-1])
     divided = outer_name(problem, shared[0]) if blocks and len(shared) == 1 else shared[0]
     chosen = [rows_inside.get(n, plan) if blocks else plan for n, plan in enumerate(plans)]
@@ -82,9 +84,9 @@ def _schedule(problem: Problem, number: int, plan: Plan, shared: Sequence[IndexV
     return Schedule(tuple(step.renumbered(problem.statements[number].patterns) for step in steps))
 
 
-def _one_by_one(schedule: Schedule, var: IndexVar) -> Schedule:
-    """The schedule where single iterations of a loop are shared."""
-    kept = (step for step in schedule.steps if not (isinstance(step, UnrollAndJam) and step.loop == var))
+def _one_by_one(schedule: Schedule, shared: Sequence[IndexVar]) -> Schedule:
+    """The schedule where single iterations of loops are shared."""
+    kept = (step for step in schedule.steps if not (isinstance(step, UnrollAndJam) and step.loop in shared))
     return Schedule(tuple(kept), schedule.layout)
 
 

@@ -16,6 +16,7 @@ from jsparse.compiler.statement import product_statement
 from jsparse.notation import Access
 from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, View, read
 from jsparse.primitives.chain.padding import vanishes
+from jsparse.primitives.chain.reshaped import reshaped
 from jsparse.primitives.chain.variables import Node, Slots
 from jsparse.primitives.elementwise_function import ELEMENTWISE
 from jsparse.primitives.scalar_of import NoScalar, scalar_of
@@ -247,16 +248,9 @@ def _broadcast(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequ
 
 
 def _reshape(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:
-    """The same elements with other axes of size 1. Raises ChainError if other axes change."""
+    """The same elements, with axes of size 1 that come and go, and neighbouring axes merged, or one divided."""
     (x,) = operands
-    if isinstance(x, Number):
-        return [x]
-    (out,) = equation.outvars
-    shape = out.aval.shape
-    if [n for n in shape if n != 1] != [n for n in x.shape if n != 1]:
-        raise ChainError(f"axes are reshaped from {x.shape} to {shape}")
-    kept = iter([axis for axis, size in zip(x.axes, x.shape, strict=True) if size != 1])
-    return [View(x.tensor, x.home, tuple(None if size == 1 else next(kept) for size in shape), shape)]
+    return [x if isinstance(x, Number) else reshaped(drafts, x, equation.outvars[0].aval.shape)]
 
 
 def _transpose(drafts: Drafts, equation: Any, operands: Sequence[Value]) -> Sequence[Value]:

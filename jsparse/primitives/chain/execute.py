@@ -102,11 +102,11 @@ def _poisoned(x: Any, invalid: Any) -> Any:
 
 def _placed(result: Result, found: list[Any], operands: Any) -> Any:
     """A result of the chain: axes of the kernel's result in their order, repeated where it does not depend on them."""
+    kept = [axis for axes in result.axes for axis in axes]
+    sizes = [size if axes else 1 for axes, size in zip(result.axes, result.shape, strict=True)]
     if result.number is None:
-        x = operands[result.argument]
-        x = x.reshape([size for size in x.shape if size != 1])
+        given = {axes[0]: size for axes, size in zip(result.axes, sizes, strict=True) if axes}
+        x = operands[result.argument].reshape([given[axis] for axis in sorted(given)])
     else:
         x = found[result.number]
-    kept = [axis for axis in result.axes if axis is not None]
-    sizes = [1 if axis is None else size for axis, size in zip(result.axes, result.shape, strict=True)]
     return jnp.broadcast_to(jnp.transpose(x, kept).reshape(sizes), result.shape)

@@ -10,7 +10,7 @@ such as the elements of a dense array at stored entries, becomes part of all of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 
@@ -32,7 +32,7 @@ from jsparse.compiler.scalar import (
     replaced,
 )
 from jsparse.notation import Access
-from jsparse.primitives.chain.drafts import Draft, Drafts, node_of
+from jsparse.primitives.chain.drafts import ChainError, Draft, Drafts, node_of
 from jsparse.primitives.chain.variables import Node
 
 __all__ = ["inlined"]
@@ -45,6 +45,7 @@ MOST = 100
 def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
     """The statements that are left. `results` are the tensors that have to be written."""
     left = {draft.tensor: _Statement.of(drafts, draft) for draft in drafts.statements}
+    _check_ranks(drafts, left)
     readers: dict[str, set[str]] = {name: set() for name in left}
     for name, statement in left.items():
         for tensor in statement.tensors & left.keys():
@@ -63,6 +64,19 @@ def inlined(drafts: Drafts, results: Sequence[str]) -> list[Draft]:
             for tensor in own.tensors & left.keys():
                 readers[tensor] = readers[tensor] - {name} | readers[name]
     return _live(left, results)
+
+
+def _check_ranks(drafts: Drafts, statements: Mapping[str, _Statement]) -> None:
+    """Raise ChainError if an axis that is divided in a target is not where it is read, or is divided otherwise."""
+
+    def sizes(nodes: Iterable[Node]) -> list[int]:
+        return [drafts.variables.sizes[node] for node in nodes]
+
+    for reader in statements.values():
+        for access in reader.uses:
+            writer = statements.get(access.tensor)
+            if writer is not None and sizes(map(node_of, access.indices)) != sizes(writer.draft.nodes):
+                raise ChainError("an axis is reshaped, and read at other coordinates")
 
 
 @dataclass
@@ -85,10 +99,11 @@ class _Statement:
         variables = drafts.variables
         uses, new = Counter[Access](), dict[Access, Scalar]()
         for access in accesses_of(draft.value):
-            settled = Access(access.tensor, tuple(str(variables.find(node_of(index))) for index in access.indices))
+            leaves = (node for index in access.indices for node in variables.expanded(node_of(index)))
+            settled = Access(access.tensor, tuple(map(str, leaves)))
             uses[settled] += 1
             new[access] = settled
-        nodes = tuple(map(variables.find, draft.nodes))
+        nodes = tuple(leaf for node in draft.nodes for leaf in variables.expanded(node))
         every = [*nodes, *(node_of(index) for access in uses for index in access.indices)]
         found, walks = set[Node](), dict.fromkeys(draft.walks)
         for node in every:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from string import ascii_lowercase
 from typing import Any
@@ -48,13 +49,14 @@ class Result:
     Attributes:
         number: the number of the kernel's result that has its elements; None for an argument that is passed through.
         argument: the number of that argument.
-        axes: for each axis of the result the axis of these elements; None for one along which they repeat.
+        axes: for each axis of the result the axes of these elements that it consists of; none for one along which they
+            repeat.
         shape: the shape of the result.
     """
 
     number: int | None
     argument: int | None
-    axes: tuple[int | None, ...]
+    axes: tuple[tuple[int, ...], ...]
     shape: tuple[int, ...]
 
 
@@ -180,7 +182,7 @@ class _Named:
         self.drafts, self.invars, self.statements, self.written = drafts, invars, statements, written
         self.walks = list(dict.fromkeys(n for draft in statements for n in draft.walks))
         self.names: dict[Node, IndexVar] = {}
-        self.operands: dict[tuple[str, tuple[int | None, ...]], TensorType] = {}
+        self.operands: dict[tuple[str, tuple[int | None, ...], tuple[int, ...]], TensorType] = {}
         for number in self.walks:
             walk = drafts.walks[number]
             for node in (*walk.lead, *walk.levels):
@@ -214,22 +216,25 @@ class _Named:
             problem,
             tuple(walk.access for walk in used),
             stored,
-            tuple(self.operand(name, on) for name, on in self.operands),
+            tuple(self.operand(*key) for key in self.operands),
             tuple(tuple(int(name[1:]) for name in walk.index) for walk in used),
             tuple(map(self.shape, results)),
             tuple(self.buffer(draft) for draft in results),
             tuple(self.result(view, order) for view in views),
         )
 
-    def operand(self, name: str, on: Sequence[int | None]) -> Operand:
-        number = int(name[1:])
-        sizes = [size for size in self.invars[number].aval.shape if size != 1]
-        return Operand(number, _merged(sizes, [walk is not None for walk in on]))
+    def operand(self, name: str, on: Sequence[int | None], sizes: Sequence[int]) -> Operand:
+        return Operand(int(name[1:]), _merged(sizes, [walk is not None for walk in on]))
 
     def result(self, view: View, order: Sequence[str]) -> Result:
+        """What a result is made of: axes that are divided consist of several."""
         if view.home is None:
-            return Result(None, int(view.tensor[1:]), view.axes, view.shape)
-        return Result(order.index(view.tensor), None, view.axes, view.shape)
+            own = tuple(() if axis is None else (axis,) for axis in view.axes)
+            return Result(None, int(view.tensor[1:]), own, view.shape)
+        counts = [len(self.drafts.variables.expanded(node)) for node in view.home]
+        ends = list(accumulate(counts, initial=0))
+        axes = tuple(() if axis is None else tuple(range(ends[axis], ends[axis + 1])) for axis in view.axes)
+        return Result(order.index(view.tensor), None, axes, view.shape)
 
     def shape(self, draft: Draft) -> tuple[int, ...]:
         return tuple(self.drafts.variables.sizes[node] for node in draft.nodes)
@@ -249,9 +254,9 @@ class _Named:
         if tensor.startswith("A"):
             on = tuple(None if (s := self.drafts.variables.slots(n)) is None else s.walk for n in nodes)
             dtype = self.invars[int(tensor[1:])].aval.dtype.name
-            key = (tensor, on)
+            key = (tensor, on, tuple(self.drafts.variables.sizes[n] for n in nodes))
             if key not in self.operands:
-                again = any(name == tensor for name, _ in self.operands)
+                again = any(name == tensor for name, *_ in self.operands)
                 name = f"{tensor}_{len(self.operands)}" if again else tensor
                 self.operands[key] = TensorType(name, dtype, self.axes(nodes))
             tensor = self.operands[key].name

@@ -2,7 +2,9 @@
 
 Axes are nodes of a union-find forest (Tarjan, 1975). An equation names its axes by letters; different letters of one
 equation stay different variables, even if arrays that they index would unite them. A node may run over the slots of a
-pattern: then it consists of the nodes of the pattern's levels, and of those behind.
+pattern: then it consists of the nodes of the pattern's levels, and of those behind. A node may be *divided*, where an
+array is reshaped: it runs over all pairs of coordinates of its parts, the last part fastest. In the end its parts stand
+in its place.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 from typing import TypeAlias
 
 __all__ = ["Node", "Slots", "Variables"]
@@ -33,13 +36,14 @@ class Variables:
         self.sizes: list[int] = []
         self._parents: list[Node] = []
         self._slots: dict[Node, Slots] = {}
+        self._parts: dict[Node, tuple[Node, ...]] = {}
         self._different: set[frozenset[Node]] = set()
 
     def copy(self) -> Variables:
         """The same nodes, to which others are added apart."""
         found = Variables()
         found.sizes, found._parents = list(self.sizes), list(self._parents)
-        found._slots, found._different = dict(self._slots), set(self._different)
+        found._slots, found._parts, found._different = dict(self._slots), dict(self._parts), set(self._different)
         return found
 
     def new(self, size: int, slots: Slots | None = None) -> Node:
@@ -50,6 +54,25 @@ class Variables:
         if slots is not None:
             self._slots[node] = slots
         return node
+
+    def merged(self, parts: Sequence[Node]) -> Node:
+        """A new node that consists of others."""
+        node = self.new(prod(self.sizes[part] for part in parts))
+        self._parts[node] = tuple(parts)
+        return node
+
+    def divide(self, node: Node, sizes: Sequence[int]) -> tuple[Node, ...] | None:
+        """Divide a node into new ones of these sizes; None if that is impossible."""
+        parts = tuple(map(self.new, sizes))
+        self.separate(parts)
+        return parts if self.unite([(node, self.merged(parts))]) else None
+
+    def expanded(self, node: Node) -> tuple[Node, ...]:
+        """The representatives of the parts of a node that are not divided; its own if it is not."""
+        found = self.find(node)
+        return (
+            tuple(n for part in self._parts[found] for n in self.expanded(part)) if found in self._parts else (found,)
+        )
 
     def find(self, node: Node) -> Node:
         """The representative of the nodes that are united with this one."""
@@ -67,10 +90,10 @@ class Variables:
 
     def unite(self, pairs: Sequence[tuple[Node, Node]]) -> bool:
         """Unite the nodes of each pair, if all of that is possible; else change nothing."""
-        parents, slots = list(self._parents), dict(self._slots)
+        parents, slots, parts = list(self._parents), dict(self._slots), dict(self._parts)
         if all(self._united(a, b) for a, b in pairs) and not self._contradicts():
             return True
-        self._parents, self._slots = parents, slots
+        self._parents, self._slots, self._parts = parents, slots, parts
         return False
 
     def _united(self, first: Node, second: Node) -> bool:
@@ -80,7 +103,14 @@ class Variables:
         if self.sizes[a] != self.sizes[b]:
             return False
         inner, other = self._slots.get(a), self._slots.get(b)
+        parts, others = self._parts.get(a), self._parts.get(b)
+        if (parts or others) and (inner or other):
+            return False
         self._parents[b] = a
+        if parts and others:
+            return len(parts) == len(others) and all(self._united(x, y) for x, y in zip(parts, others, strict=True))
+        if others:
+            self._parts[a] = others
         if other is None:
             return True
         self._slots[a] = other
@@ -91,4 +121,10 @@ class Variables:
         return all(self._united(x, y) for x, y in zip(inner.behind, other.behind, strict=True))
 
     def _contradicts(self) -> bool:
+        if self._parts:
+            return any(not _are_apart(*map(self.expanded, pair)) for pair in self._different)
         return any(len({self.find(node) for node in pair}) < 2 for pair in self._different)
+
+
+def _are_apart(first: tuple[Node, ...], second: tuple[Node, ...]) -> bool:
+    return set(first).isdisjoint(second)
