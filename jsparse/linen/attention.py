@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-from jsparse.nn.definitions import MultiHead, mask_pattern
+from jsparse.nn.definitions import MultiHead, check_sizes, mask_pattern
 
 __all__ = ["SparseAttention", "TransformerBlock", "TransformerEncoder"]
 
@@ -130,6 +130,7 @@ class TransformerBlock(linen.Module):
     def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
         """Compute the block of x (..., length, features)."""
         dtypes = {"dtype": self.dtype, "param_dtype": self.param_dtype}
+        check_sizes("TransformerBlock", optional=["mlp_features"], mlp_features=self.mlp_features)
         features, still = jnp.shape(x)[-1], bool(deterministic) or not self.has_rng("dropout")
         attention = SparseAttention(
             self.mask,
@@ -180,6 +181,7 @@ class TransformerEncoder(linen.Module):
     @linen.compact
     def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
         """Compute the blocks of x (..., length, features), with another mask if it is given."""
+        check_sizes("TransformerEncoder", num_layers=self.num_layers)
         for number in range(self.num_layers):
             block = TransformerBlock(
                 self.mask,

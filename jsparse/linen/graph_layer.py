@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-from jsparse.nn.definitions import Definition, Initializers, call_options, features
+from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, features, weighted
 
 __all__ = ["GraphLayer"]
 
@@ -44,7 +44,9 @@ class GraphLayer(linen.Module, kw_only=True):
         Layers of graph attention take features of edges, (nse, edge_features). There is dropout if there is a stream
         "dropout" of random numbers, unless `deterministic`.
         """
-        given = features(x, type(self).__name__, self.dtype)
+        layer = type(self).__name__
+        check_dtypes(layer, dtype=self.dtype, param_dtype=self.param_dtype)
+        given = features(x, layer, self.dtype)
         inputs = tuple(each.shape[1] for each in given) if isinstance(given, tuple) else given.shape[1]
         made = self.definition(inputs, None if edge_features is None else jnp.shape(edge_features)[-1])
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
@@ -58,7 +60,7 @@ class GraphLayer(linen.Module, kw_only=True):
             None if edge_features is None else self._cast(edge_features),
             self.make_rng("dropout") if drops else None,
         )
-        return made.apply(p, graph, given, **options)
+        return made.apply(p, weighted(graph, layer, self.dtype), given, **options)
 
     def _cast(self, x: Any) -> Any:
         return jnp.asarray(x) if self.dtype is None else jnp.asarray(x, self.dtype)

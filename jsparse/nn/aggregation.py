@@ -8,13 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.graph.graphs import Graph, is_pattern, one_of
+from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph, sides
+from jsparse.ops.einsum import einsum
+from jsparse.ops.fuse import fuse
 
 __all__ = ["REDUCTIONS", "aggregate", "reduced"]
 
 REDUCTIONS = ("sum", "mean", "max", "min", "std")
-SMALLEST = 1e-5  # a variance below is one of equal messages
 
 
 def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum") -> jax.Array:
@@ -30,7 +31,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         graph: a SparseTensor, or a pattern, whose weights are one; (targets, sources).
         x: features (sources, features), or a pair whose first part they are.
         reductions: one or several of "sum", "mean", "max", "min" and "std", over the stored entries of a row. The
-            derivative of a maximum is divided among equal messages.
+            derivative of a maximum is divided among equal messages, and that of a standard deviation of 0 is 0.
 
     Returns an array (targets, features) for one name, and (targets, number of names, features) for several. It is 0
     where a node has no neighbours.
@@ -60,12 +61,20 @@ def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
             return _greatest(graph, x)
         case "min":
             return -_greatest(graph, -x)
-    scale = _inverse_counts(graph, x.dtype)
-    mean = _sums(graph, x) * scale
-    squares = _sums(graph if is_pattern(graph) else graph * graph, x * x)  # type: ignore[operator]
-    variance = squares * scale - mean**2
-    spread = variance > SMALLEST
-    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0)
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    scale = _inverse_counts(graph, wide.dtype)
+    variance = _squared_deviations(graph, wide, _sums(graph, wide) * scale) * scale
+    spread = variance > 0
+    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0).astype(x.dtype)
+
+
+@fuse
+def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
+    """The sums over neighbours of (A[i, j] x[j] - mean[i])², without an array of all edges and features."""
+    wide = pattern_of_graph(graph).extended([x.shape[1]])
+    messages = einsum("ij,jf->ijf", graph, x, out_format=wide)
+    both = messages - einsum("if,jf->ijf", mean, jnp.ones_like(x), out_format=wide)
+    return dense_sums("ijf->if", both * both)
 
 
 def counts(graph: Graph) -> jax.Array:

@@ -15,7 +15,18 @@ from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Features", "check_kernel", "dense_array", "dense_sums", "operands", "pattern_of_graph", "sides"]
+__all__ = [
+    "Features",
+    "check_kernel",
+    "dense_array",
+    "dense_sums",
+    "floating",
+    "operands",
+    "own_part",
+    "pattern_of_graph",
+    "plus_bias",
+    "sides",
+]
 
 Features: TypeAlias = Any
 """An array (nodes, features), or a pair of those of sources and of targets."""
@@ -43,8 +54,8 @@ def operands(graph: Any, x: Features, layer: str, *, square: bool = False) -> tu
 
 
 def sides(x: Features, layer: str) -> tuple[jax.Array, jax.Array]:
-    """The features of sources and of targets. Raises ShapeError for a tuple of another length, and DTypeError for a
-    sparse tensor."""
+    """The features of sources and of targets, as floats. Raises ShapeError for a tuple of another length, and
+    DTypeError for a sparse tensor."""
     if not isinstance(x, tuple | list):
         array = _features(x, layer)
         return array, array
@@ -69,7 +80,9 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
 
 
 def _features(x: Any, layer: str) -> jax.Array:
-    return dense_array(x, layer, "features (nodes, in)", f" The graph is the first argument, {layer}(graph, x).")
+    return floating(
+        dense_array(x, layer, "features (nodes, in)", f" The graph is the first argument, {layer}(graph, x).")
+    )
 
 
 def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
@@ -78,9 +91,32 @@ def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
     return found
 
 
+def floating(x: jax.Array) -> jax.Array:
+    """Features as floats: integers and bools in JAX's default float."""
+    return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.promote_types(x.dtype, jnp.zeros(()).dtype))
+
+
+def plus_bias(x: jax.Array, bias: Any, layer: str, name: str = "bias") -> jax.Array:
+    """x + bias for a bias of the last axes, or None. Raises ShapeError for one of another shape."""
+    if bias is None:
+        return x
+    shape, found = x.shape[1:], dense_array(bias, layer, f"a {name} {x.shape[1:]}")
+    if found.shape != shape:
+        raise ShapeError(f"Expected a {name} {shape} in {layer}, but got {shortened(found.shape)}.")
+    return x + found
+
+
+def own_part(target: jax.Array, root: Any, out: int, layer: str) -> jax.Array:
+    """x R of the targets. Raises ShapeError unless R is (target_in, out)."""
+    kernel = check_kernel(root, target.shape[1], 2, layer, "root")
+    if kernel.shape[1] != out:
+        raise ShapeError(f"Expected a root {(target.shape[1], out)} in {layer}, but got {shortened(kernel.shape)}.")
+    return target @ kernel
+
+
 def check_kernel(kernel: Any, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
     """The kernel as an array. Raises ShapeError unless it has `ndim` axes, the first one of size `inputs`."""
-    found = jnp.asarray(kernel)
+    found = dense_array(kernel, layer, f"a {name} (in, ...)")
     if found.ndim != ndim or found.shape[0] != inputs:
         expected = {2: f"({inputs}, out)", 3: f"({inputs}, heads, dim)"}[ndim]
         raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shortened(found.shape)}.")

@@ -68,14 +68,18 @@ def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
             f"{shortened(x.shape)} and {shortened(scores.shape)}."
         )
     most = jax.lax.stop_gradient(jax.ops.segment_max(scores, graph_of, size))
-    weights = jnp.exp(scores - most.at[graph_of].get(mode="fill", fill_value=0))
+    most = jnp.where(jnp.isfinite(most), most, 0)  # of a graph without nodes, or whose scores are all -inf
+    is_node = (graph_of >= 0) & (graph_of < size)
+    shifted = jnp.where(is_node, scores - most.at[graph_of].get(mode="fill", fill_value=0), 0)
+    weights = jnp.where(is_node, jnp.exp(shifted), 0)
     sums = jax.ops.segment_sum(weights, graph_of, size)
     found = jax.ops.segment_sum(weights[:, None] * x, graph_of, size)
     return found / jnp.where(sums == 0, 1, sums)[:, None]
 
 
 def _checked(x: Any, graph_of: Any, what: str) -> tuple[jax.Array, jax.Array]:
-    x, graph_of = dense_array(x, what, "features (nodes, ...)"), jnp.asarray(graph_of)
+    x = dense_array(x, what, "features (nodes, ...)")
+    graph_of = dense_array(graph_of, what, "the graph of each node, integers (nodes,),")
     if graph_of.ndim != 1 or x.shape[:1] != graph_of.shape or not jnp.issubdtype(graph_of.dtype, jnp.integer):
         raise ShapeError(
             f"Expected features (nodes, ...) and the graph of each node, integers (nodes,), in {what}, but got "

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.nn.definitions import MultiHead, mask_pattern
+from jsparse.nn.definitions import MultiHead, check_sizes, mask_pattern
 from jsparse.nnx.param import SparseIndex
 from jsparse.ops.attention.dropout import check_rate
 
@@ -147,6 +148,12 @@ class TransformerBlock(nnx.Module):
         rngs: nnx.Rngs,
         **attention: Any,
     ) -> None:
+        check_sizes("TransformerBlock", optional=["mlp_features"], features=features, mlp_features=mlp_features)
+        if attention.get("out_features", features) != features:
+            raise ShapeError(
+                f"Expected no other out_features than {features}, the features of the TransformerBlock, but "
+                f"got {attention['out_features']}."
+            )
         dtypes = {name: attention[name] for name in ("dtype", "param_dtype") if name in attention}
         hidden = 4 * features if mlp_features is None else mlp_features
         self.attention_norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
@@ -187,6 +194,7 @@ class TransformerEncoder(nnx.Module):
     def __init__(
         self, mask: Any, num_layers: int, num_heads: int, features: int, *, rngs: nnx.Rngs, **block: Any
     ) -> None:
+        check_sizes("TransformerEncoder", num_layers=num_layers)
         blocks = [TransformerBlock(mask, num_heads, features, rngs=rngs, **block) for _ in range(num_layers)]
         self.blocks = nnx.List(blocks)
         dtypes = {name: block[name] for name in ("dtype", "param_dtype") if name in block}

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from jsparse.nn.definitions import Definition, Initializers, call_options, features
+from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, features, weighted
 
 __all__ = ["GraphLayer"]
 
@@ -38,6 +38,7 @@ class GraphLayer(nnx.Module):
         attention_init: Initializer | None = None,
         bias_init: Initializer | None = None,
     ) -> None:
+        check_dtypes(type(self).__name__, dtype=dtype, param_dtype=param_dtype)
         self.definition, self.dtype, self.deterministic = definition, dtype, False
         given = {"kernel": kernel_init, "attention": attention_init, "bias": bias_init}
         initializers = Initializers(**{name: init for name, init in given.items() if init is not None})
@@ -63,7 +64,9 @@ class GraphLayer(nnx.Module):
             None if edge_features is None else self._cast(edge_features),
             None if quiet or self.rngs is None else self.rngs(),
         )
-        return self.definition.apply(p, graph, features(x, type(self).__name__, self.dtype), **options)
+        layer = type(self).__name__
+        given, weights = features(x, layer, self.dtype), weighted(graph, layer, self.dtype)
+        return self.definition.apply(p, weights, given, **options)
 
     def _cast(self, x: Any) -> Any:
         return jnp.asarray(x) if self.dtype is None else jnp.asarray(x, self.dtype)

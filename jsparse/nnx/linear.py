@@ -91,6 +91,8 @@ class SparseLinear(nnx.Module):
             )
         if kernel.ndim != 2:
             raise ShapeError(f"Expected a kernel (in, out) in SparseLinear.of, but got {kernel.shape}.")
+        if bias is not None and jnp.shape(bias) != kernel.shape[1:]:
+            raise ShapeError(f"Expected a bias {kernel.shape[1:]} in SparseLinear.of, but got {jnp.shape(bias)}.")
         layer = cls(*kernel.shape, density=1 / max(*kernel.shape, 1), use_bias=False, rngs=nnx.Rngs(0))
         layer._set(kernel, bias, dtype)
         return layer
@@ -171,7 +173,8 @@ class BlockSparseLinear(nnx.Module):
         bias_init: Initializer = nnx.initializers.zeros_init(),  # noqa: B008
         rngs: nnx.Rngs,
     ) -> None:
-        check_sizes("BlockSparseLinear", in_features=in_features, out_features=out_features, block=tuple(block))
+        check_sizes("BlockSparseLinear", in_features=in_features, out_features=out_features)
+        check_sizes("BlockSparseLinear", pairs=["block"], block=block if isinstance(block, tuple) else None)
         rows, columns = block
         if not 0 < density <= 1 or in_features % rows or out_features % columns:
             raise ShapeError(

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from flax import nnx
 
 from jsparse.convert.creation import asarray
-from jsparse.errors import ShapeError
+from jsparse.errors import ShapeError, represented
 from jsparse.nn.definitions import check_sizes
+from jsparse.nn.operands import dense_array
 from jsparse.nn.sparsity import n_of_m
 from jsparse.nnx.linear import SparseLinear
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -49,6 +50,9 @@ class PrunedLinear(nnx.Module):
 
     def __call__(self, x: Any) -> jax.Array:
         """Compute x (W ∘ M) + b of x (..., in_features)."""
+        x = dense_array(x, "PrunedLinear", "x (..., in)")
+        if not x.ndim or x.shape[-1] != self.mask.shape[0]:
+            raise ShapeError(f"Expected x (..., {self.mask.shape[0]}) in PrunedLinear, but got {x.shape}.")
         kernel = jnp.where(self.mask[...], self.linear.kernel[...], 0)
         dtype = self.linear.dtype
         found: jax.Array = jnp.asarray(x, dtype) @ kernel.astype(dtype or kernel.dtype)
@@ -56,6 +60,8 @@ class PrunedLinear(nnx.Module):
 
     def prune(self, zeros: Any) -> None:
         """Keep the largest magnitudes, all but a fraction `zeros` of the weights: a number, traced or not."""
+        if not isinstance(zeros, jax.core.Tracer) and (jnp.ndim(zeros) or not 0 <= zeros <= 1):
+            raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")
         magnitudes = jnp.abs(self.linear.kernel[...])
         count = magnitudes.size
         kept = jnp.clip(jnp.round((1 - jnp.asarray(zeros)) * count), 0, count).astype(jnp.int32)

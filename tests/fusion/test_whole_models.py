@@ -121,3 +121,21 @@ def test_batches_of_fused_models() -> None:
     model = jsparse.fuse(partial(gcn, PATTERN))
     of_all = lambda f: lambda p: (jax.vmap(partial(f, p))(xs) ** 2).sum()  # noqa: E731
     close(jax.grad(of_all(model))(PARAMETERS), jax.grad(of_all(dense_gcn))(PARAMETERS), 1e-4)
+
+
+@pytest.mark.semantics
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_batch_of_two_layers_on_two_patterns(dynamic: bool) -> None:
+    """A graph, and the same graph with self-loops: loops over the batch stand around those over rows."""
+    graph = jsparse.SparseTensor(np.ones(PATTERN.nse, np.float32), PATTERN)
+    graph = graph.dynamic() if dynamic else graph
+    kernel, vector = normal(HIDDEN, 1, OUT, seed=7), normal(1, OUT, seed=8)
+
+    def model(x: Any) -> jax.Array:
+        hidden = jax.nn.elu(jsparse.nn.gcn_conv(graph, x, PARAMETERS[0], PARAMETERS[1]))
+        return jsparse.nn.gat_conv(graph, hidden, kernel, vector, vector)
+
+    both = jnp.stack([X, -2 * X])
+    close(jax.vmap(jsparse.fuse(model))(both), jnp.stack([model(x) for x in both]))
+    slopes, wanted = (jax.grad(squared(jax.vmap(f)))(both) for f in (jsparse.fuse(model), model))
+    close(slopes, wanted, 1e-4)

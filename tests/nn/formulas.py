@@ -31,8 +31,8 @@ def messages(a, p, x, reduction):
             return jnp.where(some, jnp.where(there, sent, jnp.inf).min(1, initial=1e30), 0)
         case "std":
             mean = jnp.where(there, sent, 0).sum(1) / count
-            variance = jnp.where(there, sent**2, 0).sum(1) / count - mean**2
-            return jnp.where(variance > 1e-5, jnp.sqrt(jnp.maximum(variance, 1e-5)), 0)
+            variance = jnp.where(there, (sent - mean[:, None]) ** 2, 0).sum(1) / count
+            return jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1)), 0)
     raise ValueError(reduction)
 
 

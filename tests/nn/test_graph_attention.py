@@ -93,7 +93,7 @@ def test_gatv2_between_two_sets_with_features_of_edges():
 
     def layer(graph, xs, xt, w, v, s, f, k):
         return jsparse.nn.gatv2_conv(
-            graph, (xs, xt), w, v, s, edge_features=f, edge_kernel=k, self_loops=False, bias_source=1.0
+            graph, (xs, xt), w, v, s, edge_features=f, edge_kernel=k, self_loops=False, bias_source=jnp.ones((H, D))
         )
 
     def formula(_, xs, xt, w, v, s, f, k):

@@ -72,7 +72,10 @@ def _ordered(problem: Problem, common: Names) -> Names:
     first = wide or next((v for v in (*walked[:1], *dense) if v in owned), None)
     free = [set(s.target.variables()) for s in problem.statements]
     inside = (v for v in dense if all(v in own for own in free))  # a sum of heads goes on in registers
-    return () if first is None else (first, *(v for v in (*inside, *walked) if v != first))
+    found = () if first is None else (first, *(v for v in (*inside, *walked) if v != first))
+    # Where patterns differ, loops inside of the shared level begin by finding the level of each other pattern.
+    several = next((n + 1 for n, v in enumerate(found) if v in walked), None) if len(problem.patterns) > 1 else None
+    return found[:several]
 
 
 def _is_divisible(problem: Problem, var: IndexVar) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import DTypeError
+from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph, of_ones, one_of
 from jsparse.nn.aggregation import counts
-from jsparse.nn.operands import Features, operands, pattern_of_graph
+from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph
 from jsparse.ops.indexing.points import coords
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -38,19 +38,27 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
 
     Returns an array (targets, out), 0 for nodes without neighbours.
 
-    Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph and bools.
+    Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
     """
     graph, source, target = operands(graph, x, "edge_conv")
     one_of(reduction, EDGE_REDUCTIONS, "the reduction of edge_conv")
-    if source.dtype == bool or target.dtype == bool:
-        raise DTypeError("Expected features (nodes, in) of edge_conv as numbers, which it subtracts, but got bool.")
     pattern = pattern_of_graph(graph)
     rows, columns = coords(of_ones(pattern))
     own = target.at[rows].get(mode="clip")
+    if source.shape[1] != target.shape[1]:
+        raise ShapeError(
+            f"Expected sources and targets with the same number of features in edge_conv, but got "
+            f"{shortened(source.shape)} and {shortened(target.shape)}."
+        )
     messages = mlp(jnp.concatenate([own, source.at[columns].get(mode="clip") - own], axis=1))
+    if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
+        raise ShapeError(
+            f"Expected the mlp of edge_conv to give ({pattern.nse}, out), a row for each edge, but got "
+            f"{shortened(jnp.shape(messages))}."
+        )
     found = SparseTensor(messages.reshape(-1), pattern.extended([messages.shape[1]]))
     number = counts(pattern)[:, None]
     if reduction == "max":
         return jnp.where(number > 0, found.max(1, stored=True), 0)
-    sums = found.sum(1)
+    sums = dense_sums("ijf->if", found)
     return sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError
+from jsparse.errors import ShapeError, shortened
 from jsparse.graph.degrees import degree
 from jsparse.graph.graphs import Graph
 from jsparse.nn.operands import check_kernel, dense_sums, operands
@@ -36,7 +36,7 @@ def gcn_conv(
         kernel: (in, out).
         bias: (out,), or None.
         self_loops: whether I is added. An existing self-loop adds to it.
-        normalize: whether there are the factors D^-1/2, which are 0 for a degree of 0.
+        normalize: whether there are the factors D^-1/2, which are 0 for a degree of 0, and NaN for a negative one.
 
     Returns an array (nodes, out).
 
@@ -48,16 +48,18 @@ def gcn_conv(
         )
     graph, x, _ = operands(graph, x, "gcn_conv", square=True)
     kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
-    scale = _scale(graph, self_loops) if normalize else None
+    scale = _scale(graph, self_loops, x.dtype) if normalize else None
+    if bias is not None and jnp.shape(bias) != kernel.shape[1:]:
+        raise ShapeError(f"Expected a bias {kernel.shape[1:]} in gcn_conv, but got {shortened(jnp.shape(bias))}.")
     narrow = kernel.shape[0] <= kernel.shape[1]
     propagated = _propagated(self_loops)
     return propagated(graph, x, scale, kernel, bias) if narrow else propagated(graph, x @ kernel, scale, None, bias)
 
 
-def _scale(graph: Graph, self_loops: bool) -> jax.Array:
+def _scale(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
     """D^-1/2, and 0 for 0, (nodes, 1) in float32 or wider."""
     degrees = degree(graph)
-    degrees = degrees.astype(jnp.promote_types(degrees.dtype, jnp.float32)) + (1 if self_loops else 0)
+    degrees = degrees.astype(jnp.result_type(degrees.dtype, jnp.float32, dtype)) + (1 if self_loops else 0)
     empty = degrees == 0
     return jnp.where(empty, 0, jax.lax.rsqrt(jnp.where(empty, 1, degrees)))[:, None]
 

@@ -41,5 +41,7 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
             f"Expected sources and targets with the same number of features in gin_conv, but got "
             f"{shortened(source.shape)} and {shortened(target.shape)}."
         )
+    if jnp.ndim(eps):
+        raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shortened(jnp.shape(eps))}.")
     own = (1 + jnp.asarray(eps, target.dtype)) * target
     return mlp(own + reduced(graph, source, "sum"))

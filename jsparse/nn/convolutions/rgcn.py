@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import is_pattern
-from jsparse.nn.operands import Features, check_kernel, dense_sums, sides
+from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, sides
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_tensor
 
@@ -53,8 +53,8 @@ def rgcn_conv(
         blocks = source.reshape(source.shape[0], *kernel.shape[1:3])
         found = dense_sums("rij,jbc,rbcf->ibf", graph, blocks, kernel)
         found = found.reshape(found.shape[0], -1)
-    found = found if root is None else found + target @ check_kernel(root, target.shape[1], 2, "rgcn_conv", "root")
-    return found if bias is None else found + bias
+    found = found if root is None else found + own_part(target, root, found.shape[1], "rgcn_conv")
+    return plus_bias(found, bias, "rgcn_conv")
 
 
 def basis_kernel(coefficients: Any, bases: Any) -> jax.Array:
@@ -81,7 +81,7 @@ def basis_kernel(coefficients: Any, bases: Any) -> jax.Array:
 def _means(graph: Any, dtype: Any) -> Any:
     """The graph whose rows add up to 1 for each relation, if they have entries."""
     sums = dense_sums("rij->ri", graph)
-    sums = sums.astype(jnp.promote_types(sums.dtype, jnp.float32))
+    sums = sums.astype(jnp.result_type(sums.dtype, jnp.float32, dtype))
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
     return einsum("rij,ri->rij", graph, inverse.astype(dtype))
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError
 from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.aggregation import reduced
-from jsparse.nn.operands import Features, check_kernel, operands
+from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias
 
 __all__ = ["SAGE_REDUCTIONS", "sage_conv"]
 
@@ -63,8 +63,8 @@ def sage_conv(
         found = reduced(graph, source @ kernel, reduction)
     else:
         found = reduced(graph, source, reduction if linear else "max") @ kernel
-    found = found if root is None else found + target @ check_kernel(root, target.shape[1], 2, "sage_conv", "root")
-    found = found if bias is None else found + bias
+    found = found if root is None else found + own_part(target, root, found.shape[1], "sage_conv")
+    found = plus_bias(found, bias, "sage_conv")
     if not normalize:
         return found
     squares = (found * found).sum(1, keepdims=True)

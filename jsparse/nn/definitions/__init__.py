@@ -17,5 +17,7 @@ from jsparse.nn.definitions.parameters import Definition as Definition
 from jsparse.nn.definitions.parameters import Initializers as Initializers
 from jsparse.nn.definitions.parameters import Parameter as Parameter
 from jsparse.nn.definitions.parameters import call_options as call_options
+from jsparse.nn.definitions.parameters import check_dtypes as check_dtypes
 from jsparse.nn.definitions.parameters import check_sizes as check_sizes
 from jsparse.nn.definitions.parameters import features as features
+from jsparse.nn.definitions.parameters import weighted as weighted

@@ -174,5 +174,13 @@ class Transformer:
 
 
 def _check(layer: str, made: GAT | GATv2 | Transformer) -> None:
-    check_sizes(layer, in_features=made.inputs, out_features=made.dim, heads=made.heads, edge_features=made.edge_inputs)
+    check_sizes(
+        layer,
+        pairs=["in_features"],
+        optional=["edge_features"],
+        edge_features=made.edge_inputs,
+        in_features=made.inputs,
+        out_features=made.dim,
+        heads=made.heads,
+    )
     check_rate(made.dropout_rate, layer)

@@ -55,7 +55,14 @@ class SAGE:
     normalize: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes("SAGEConv", in_features=self.inputs, out_features=self.out, pool_features=self.pooled)
+        check_sizes(
+            "SAGEConv",
+            pairs=["in_features"],
+            optional=["pool_features"],
+            in_features=self.inputs,
+            out_features=self.out,
+            pool_features=self.pooled,
+        )
         one_of(self.reduction, SAGE_REDUCTIONS, "the reduction of SAGEConv")
 
     def parameters(self) -> dict[str, Parameter]:
@@ -87,7 +94,13 @@ class GIN:
     train_eps: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes("GINConv", in_features=self.inputs, hidden_features=self.hidden, out_features=self.out)
+        check_sizes(
+            "GINConv",
+            pairs=["in_features"],
+            in_features=self.inputs,
+            hidden_features=self.hidden,
+            out_features=self.out,
+        )
 
     def parameters(self) -> dict[str, Parameter]:
         return chosen(
@@ -112,7 +125,13 @@ class Edge:
     reduction: str = "max"
 
     def __post_init__(self) -> None:
-        check_sizes("EdgeConv", in_features=self.inputs, hidden_features=self.hidden, out_features=self.out)
+        check_sizes(
+            "EdgeConv",
+            pairs=["in_features"],
+            in_features=self.inputs,
+            hidden_features=self.hidden,
+            out_features=self.out,
+        )
         one_of(self.reduction, EDGE_REDUCTIONS, "the reduction of EdgeConv")
 
     def parameters(self) -> dict[str, Parameter]:
@@ -142,8 +161,14 @@ class RGCN:
     normalize: bool = True
 
     def __post_init__(self) -> None:
-        check_sizes("RGCNConv", in_features=self.inputs, out_features=self.out, num_relations=self.relations)
-        check_sizes("RGCNConv", num_bases=self.bases, num_blocks=self.blocks)
+        check_sizes(
+            "RGCNConv",
+            pairs=["in_features"],
+            in_features=self.inputs,
+            out_features=self.out,
+            num_relations=self.relations,
+        )
+        check_sizes("RGCNConv", optional=["num_bases", "num_blocks"], num_bases=self.bases, num_blocks=self.blocks)
         source, _ = pair(self.inputs)
         if self.bases is not None and self.blocks is not None:
             raise ShapeError("Expected num_bases or num_blocks in RGCNConv, but got both.")

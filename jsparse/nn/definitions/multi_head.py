@@ -57,7 +57,17 @@ class MultiHead:
         Raises ShapeError for numbers that do not divide.
         """
         check_sizes("SparseAttention", num_heads=num_heads, in_features=inputs, in_kv_features=context)
-        check_sizes("SparseAttention", num_kv_heads=num_kv_heads, qkv_features=qkv_features, out_features=out_features)
+        check_sizes(
+            "SparseAttention",
+            optional=["num_kv_heads", "qkv_features", "out_features"],
+            num_kv_heads=num_kv_heads,
+            qkv_features=qkv_features,
+            out_features=out_features,
+        )
+        if max_distance is not None and (not isinstance(max_distance, int) or max_distance < 0):
+            raise ShapeError(
+                f"Expected max_distance to be an integer from 0 in SparseAttention, but got {max_distance!r}."
+            )
         width, kv_heads = qkv_features or inputs, num_kv_heads or num_heads
         if width % num_heads or num_heads % kv_heads:
             raise ShapeError(
@@ -144,4 +154,6 @@ def mask_pattern(mask: Any) -> Any:
         raise ShapeError(
             f"Expected a Pattern or a SparseTensor as the mask of SparseAttention, but got {type(mask).__name__}."
         )
+    if pattern.ndim not in (2, 3):
+        raise ShapeError(f"Expected a mask (n, m) or (heads, n, m) in SparseAttention, but got {pattern.shape}.")
     return pattern

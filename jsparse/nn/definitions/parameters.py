@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.graph.graphs import is_pattern
 from jsparse.nn.operands import dense_array
+from jsparse.ops.relocation.operands import as_tensor
 
 __all__ = [
     "Arrays",
@@ -21,10 +23,12 @@ __all__ = [
     "Parameter",
     "bias_of",
     "call_options",
+    "check_dtypes",
     "check_sizes",
     "chosen",
     "features",
     "pair",
+    "weighted",
 ]
 
 Initializer = Callable[..., jax.Array]
@@ -95,12 +99,16 @@ def call_options(definition: Definition, edge_features: Any, dropout_key: Any) -
     return options | {"edge_features": edge_features}
 
 
-def check_sizes(layer: str, **sizes: Any) -> None:
-    """Raise ShapeError unless all sizes of a layer are positive integers, pairs of these, or None."""
+def check_sizes(layer: str, *, pairs: Sequence[str] = (), optional: Sequence[str] = (), **sizes: Any) -> None:
+    """Raise ShapeError unless all sizes of a layer are positive integers; some may be pairs of these, or None."""
     for name, given in sizes.items():
-        for size in given if isinstance(given, tuple) else () if given is None else (given,):
-            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-                raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {represented(given)}.")
+        several = name in pairs and isinstance(given, tuple) and len(given) == 2
+        if not (given is None and name in optional) and not all(map(_is_size, given if several else (given,))):
+            raise ShapeError(f"Expected {name} to be a positive integer in {layer}, but got {represented(given)}.")
+
+
+def _is_size(x: Any) -> bool:
+    return isinstance(x, int | np.integer) and not isinstance(x, bool) and bool(x > 0)
 
 
 def features(x: Any, layer: str, dtype: Any) -> Any:
@@ -116,6 +124,18 @@ def features(x: Any, layer: str, dtype: Any) -> Any:
     if found.ndim != 2:
         raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shortened(found.shape)}.")
     return found if dtype is None else found.astype(dtype)
+
+
+def weighted(graph: Any, layer: str, dtype: Any) -> Any:
+    """A graph with its weights in a dtype; None for their own."""
+    return graph if dtype is None or is_pattern(graph) else as_tensor(graph, f"nn.{layer}").astype(dtype)
+
+
+def check_dtypes(layer: str, **dtypes: Any) -> None:
+    """Raise DTypeError unless dtypes are those of floats or complex numbers, or None."""
+    for name, dtype in dtypes.items():
+        if dtype is not None and not jnp.issubdtype(dtype, jnp.inexact):
+            raise DTypeError(f"Expected {name} to be a dtype of floats in {layer}, but got {represented(dtype)}.")
 
 
 def pair(features: int | tuple[int, int]) -> tuple[int, int]:

@@ -8,18 +8,18 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.base.memo import remembered
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, of_ones
 from jsparse.graph.loops import add_self_loops
-from jsparse.nn.operands import pattern_of_graph
+from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias
 from jsparse.ops.indexing.points import coords
 from jsparse.ops.patterns.bands import window
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["attended_edges", "joined", "per_head"]
+__all__ = ["attended_edges", "check_vectors", "joined", "per_head"]
 
 
 def attended_edges(
@@ -39,15 +39,31 @@ def attended_edges(
     whole = _with_loops(pattern) if self_loops else pattern
     if edge_features is None:
         return whole, None
-    given = edge_features.values if isinstance(edge_features, SparseTensor) else jnp.asarray(edge_features)
-    if given.size % max(pattern.nse, 1) or (given.ndim == 2 and given.shape[0] != pattern.nse) or given.ndim > 2:
+    if isinstance(edge_features, SparseTensor):
+        given = _on_edges(edge_features, pattern, layer)
+    else:
+        given = dense_array(edge_features, layer, "edge_features (nse, features)")
+    if given.ndim != 2 or given.shape[0] != pattern.nse or not given.shape[1]:
         raise ShapeError(
             f"Expected features of edges ({pattern.nse}, features) in {layer}, in the order of the graph's stored "
             f"entries, but got {shortened(given.shape)}."
         )
-    features = given.reshape(pattern.nse, -1)
+    features = floating(given)
     found = SparseTensor(features.reshape(-1), pattern.extended([features.shape[1]]))
     return whole, _with_means(found, features, pattern, whole) if self_loops else found
+
+
+def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: str) -> jax.Array:
+    """The features (nse, features) of a tensor whose pattern is that of the edges, extended by an axis."""
+    width = features.shape[-1] if features.ndim == 3 else 0
+    expected = pattern.extended([width])
+    fits = width > 0 and features.shape[:2] == pattern.shape and features.pattern.digest == expected.digest
+    if not fits:
+        raise ShapeError(
+            f"Expected edge_features on the graph's pattern, extended by an axis of features, in {layer}, but got "
+            f"{represented(features)}."
+        )
+    return features.values.reshape(pattern.nse, width)
 
 
 def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
@@ -80,10 +96,20 @@ def _with_means(
 
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
     """x W[h] for each head h, (nodes, heads, dim). One product of matrices: XLA transposes operands of others."""
-    return (x @ kernel.reshape(len(kernel), -1)).reshape(len(x), *kernel.shape[1:])
+    inputs, heads, dim = kernel.shape
+    return (x @ kernel.reshape(inputs, heads * dim)).reshape(len(x), heads, dim)
 
 
-def joined(found: jax.Array, concat: bool, bias: Any) -> jax.Array:
+def joined(found: jax.Array, concat: bool, bias: Any, layer: str) -> jax.Array:
     """Heads side by side, (targets, heads · dim), or their mean, (targets, dim); with a bias."""
-    found = found.reshape(found.shape[0], -1) if concat else found.mean(1)
-    return found if bias is None else found + bias
+    targets, heads, dim = found.shape
+    return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)
+
+
+def check_vectors(layer: str, heads: tuple[int, int], **given: Any) -> list[jax.Array]:
+    """Arrays (heads, dim), such as vectors of attention. Raises ShapeError for other shapes."""
+    found = [dense_array(x, layer, f"{name} (heads, dim)") for name, x in given.items()]
+    for name, x in zip(given, found, strict=True):
+        if x.shape != heads:
+            raise ShapeError(f"Expected {name} (heads, dim), {heads}, in {layer}, but got {shortened(x.shape)}.")
+    return found

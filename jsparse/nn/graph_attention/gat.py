@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, joined, per_head
+from jsparse.nn.graph_attention.edges import attended_edges, check_vectors, joined, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -80,14 +81,23 @@ def gat_conv(
     kernel = check_kernel(kernel, source.shape[1], 3, "gat_conv")
     kernel_target = kernel if kernel_target is None else kernel_target
     kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gat_conv", "kernel_target")
+    if kernel_target.shape[1:] != kernel.shape[1:]:
+        raise ShapeError(
+            f"Expected kernel_target with the heads of the kernel {kernel.shape} in gat_conv, but got "
+            f"{shortened(kernel_target.shape)}."
+        )
+    heads = kernel.shape[1], kernel.shape[2]
+    attention_source, attention_target = check_vectors(
+        "gat_conv", heads, attention_source=attention_source, attention_target=attention_target
+    )
     pattern, features = attended_edges(graph, None if edges is None else edges.features, self_loops, "gat_conv")
     sent = per_head(source, kernel)
     of_source = source @ jnp.einsum("fhd,hd->fh", kernel, attention_source)  # and not s · sent: W s is small
     of_target = target @ jnp.einsum("fhd,hd->fh", kernel_target, attention_target)
     of_edges = None if edges is None else jnp.einsum("ehd,hd->eh", edges.kernel, edges.attention)
     kept = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
-    found = _attended(negative_slope)(pattern, of_target, of_source, sent, features, of_edges, kept)
-    return joined(found, concat, bias)
+    found = _attended(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, kept)
+    return joined(found, concat, bias, "gat_conv")
 
 
 @cache

@@ -9,9 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.nn.graph_attention.edges import attended_edges, check_vectors, joined, per_head
+from jsparse.nn.operands import Features, check_kernel, dense_sums, operands, plus_bias
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
@@ -70,15 +71,17 @@ def gatv2_conv(
     kernel_source = check_kernel(kernel_source, source.shape[1], 3, "gatv2_conv", "kernel_source")
     kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gatv2_conv", "kernel_target")
     pattern, features = attended_edges(graph, edge_features, self_loops, "gatv2_conv")
-    sent = _shifted(per_head(source, kernel_source), bias_source)
-    received = _shifted(per_head(target, kernel_target), bias_target)
+    sent = plus_bias(per_head(source, kernel_source), bias_source, "gatv2_conv", "bias_source")
+    received = plus_bias(per_head(target, kernel_target), bias_target, "gatv2_conv", "bias_target")
+    (attention,) = check_vectors("gatv2_conv", (sent.shape[1], sent.shape[2]), attention=attention)
+    if received.shape[1:] != sent.shape[1:]:
+        raise ShapeError(
+            f"Expected kernel_target with the heads of kernel_source {kernel_source.shape} in gatv2_conv, but got "
+            f"{shortened(kernel_target.shape)}."
+        )
     kept = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
-    found = _attended(negative_slope)(pattern, received, sent, jnp.asarray(attention), features, edge_kernel, kept)
-    return joined(found, concat, bias)
-
-
-def _shifted(x: jax.Array, bias: Any) -> jax.Array:
-    return x if bias is None else x + bias
+    found = _attended(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, kept)
+    return joined(found, concat, bias, "gatv2_conv")
 
 
 @cache

@@ -11,7 +11,7 @@ from jsparse.errors import ShapeError
 from jsparse.graph.graphs import Graph
 from jsparse.nn.attention import Projection
 from jsparse.nn.graph_attention.edges import attended_edges, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.nn.operands import Features, check_kernel, dense_sums, operands, own_part, plus_bias
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
@@ -73,15 +73,17 @@ def transformer_conv(
     found, gathered = _attended(pattern, q, k, v, features, of_edges, kept)
     if gathered is not None:
         found = found + jnp.einsum("ihe,ehd->ihd", gathered, edge_kernel)
-    sums = joined(found, concat, None)
+    sums = joined(found, concat, None, "transformer_conv")
     if root is None:
         if gate is not None:
             raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
         return sums
-    own = target @ check_kernel(root.kernel, target.shape[1], 2, "transformer_conv", "root")
-    own = own if root.bias is None else own + root.bias
+    own = own_part(target, root.kernel, sums.shape[1], "transformer_conv")
+    own = plus_bias(own, root.bias, "transformer_conv", "root bias")
     if gate is None:
         return sums + own
+    if jnp.shape(gate) != (3 * sums.shape[1],):
+        raise ShapeError(f"Expected a gate ({3 * sums.shape[1]},) in transformer_conv, but got {jnp.shape(gate)}.")
     share = jax.nn.sigmoid(jnp.concatenate([sums, own, sums - own], axis=1) @ jnp.asarray(gate))[:, None]
     return (1 - share) * sums + share * own
 
@@ -89,7 +91,7 @@ def transformer_conv(
 def _projected(x: jax.Array, projection: Projection, name: str) -> jax.Array:
     kernel = check_kernel(projection.kernel, x.shape[1], 3, "transformer_conv", f"{name} kernel")
     found = per_head(x, kernel)
-    return found if projection.bias is None else found + projection.bias
+    return plus_bias(found, projection.bias, "transformer_conv", f"{name} bias")
 
 
 @fuse

@@ -64,6 +64,8 @@ def sparse_attention(
     pattern = pattern_of(mask)
     _check(q, k, v, mask, pattern)
     assert pattern is not None
+    if pattern.ndim == 3 and k.shape[-3] != q.shape[-3]:  # heads that share keys have other entries
+        k, v = (jnp.repeat(x, q.shape[-3] // k.shape[-3], axis=-3) for x in (k, v))
     given = bias.values if isinstance(bias, SparseTensor) else None if bias is None else jnp.asarray(bias)
     _check_bias(bias, given, pattern, q)
     axes = q.ndim - 2
@@ -93,8 +95,8 @@ def _check(q: Any, k: Any, v: Any, mask: Any, pattern: Any) -> None:
         raise ShapeError(f"Expected keys like queries, values like keys and a mask (n, m), but got {shapes}.")
     if q.ndim > 2 and (not k.shape[-3] or q.shape[-3] % k.shape[-3]):
         raise ShapeError(f"Expected a number of key heads that divides that of query heads, but got {shapes}.")
-    if mask.ndim == 3 and (q.ndim < 3 or mask.shape[0] != q.shape[-3] or k.shape[-3] != q.shape[-3]):
-        raise ShapeError(f"Expected a head of queries and keys for each pattern of the mask, but got {shapes}.")
+    if mask.ndim == 3 and (q.ndim < 3 or mask.shape[0] != q.shape[-3]):
+        raise ShapeError(f"Expected a head of queries for each pattern of the mask, but got {shapes}.")
 
 
 def _check_bias(bias: Any, values: Any, pattern: Any, q: Any) -> None:
