@@ -63,7 +63,7 @@ def mixture_of_experts(
 
     Args:
         x: (tokens, in).
-        routing: experts and weights, such as `route` gives.
+        routing: experts and weights, such as `route` gives. Experts out of range add nothing.
         up, down: kernels (experts, in, hidden) and (experts, hidden, out).
         activation: an elementwise function.
 

@@ -58,6 +58,8 @@ def n_of_m(weight: Any, n: int, m: int, *, axis: int = 0, format: Any = "csr") -
 
     Raises ShapeError for other shapes or numbers.
     """
+    if not all(isinstance(x, int) and x > 0 for x in (n, m)):
+        raise ShapeError(f"Expected positive integers n and m in n_of_m, but got {n!r} and {m!r}.")
     w = jnp.asarray(weight)
     if w.ndim != 2 or not 0 < n <= m or axis not in (0, 1, -1, -2) or w.shape[axis] % m:
         raise ShapeError(

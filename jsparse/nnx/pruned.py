@@ -69,10 +69,12 @@ class PrunedLinear(nnx.Module):
         self.mask[...] = rank < kept
 
     def prune_n_of_m(self, n: int, m: int) -> None:
-        """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021).
+        """Keep the n largest magnitudes of each m consecutive weights of an output (Mishra et al., 2021). Outside jit.
 
-        Raises ShapeError unless m divides the inputs.
+        Raises ShapeError unless m divides the inputs, and inside jit.
         """
+        if isinstance(self.linear.kernel[...], jax.core.Tracer):
+            raise ShapeError("Expected weights that are known in PrunedLinear.prune_n_of_m. Call it outside jit.")
         kept = n_of_m(self.linear.kernel[...], n, m)
         self.mask[...] = jnp.zeros(kept.shape, bool).at[tuple(kept.coords)].set(True)
 

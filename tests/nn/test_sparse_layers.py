@@ -115,6 +115,10 @@ def test_pruning():
     assert (np.asarray(layer.mask[...]).reshape(4, 4, 10).sum(1) == 1).all()
     with pytest.raises(ShapeError, match="outside jit"):
         nnx.jit(lambda layer: layer.to_sparse()(x))(layer)
+    with pytest.raises(ShapeError, match="outside jit"):
+        nnx.jit(lambda layer: layer.prune_n_of_m(1, 4))(layer)
+    with pytest.raises(ShapeError, match="positive integers n and m"):
+        layer.prune_n_of_m(1.5, 4)
 
 
 def test_encoders():
