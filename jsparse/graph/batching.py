@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.limits import checked_nse
-from jsparse.errors import PatternError, ShapeError
+from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
 from jsparse.ops.building.filled import zeros
 from jsparse.ops.building.products import block_diag
@@ -96,6 +96,8 @@ def unbatch(batch: GraphBatch) -> list[Any]:
 
     Raises PatternError inside jit, where the sizes of the graphs are not known, and if edges exceeded the capacity.
     """
+    if not isinstance(batch, GraphBatch):
+        raise DTypeError(f"Expected a GraphBatch for jsparse.graph.unbatch, but got {represented(batch)}.")
     if isinstance(batch.starts, jax.core.Tracer):
         raise PatternError(
             "Expected a batch whose sizes are known for jsparse.graph.unbatch, but they are traced. Call it outside "

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen
 
-from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, features, weighted
+from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, edge_array, features, weighted
 
 __all__ = ["GraphLayer"]
 
@@ -48,7 +48,9 @@ class GraphLayer(linen.Module, kw_only=True):
         check_dtypes(layer, dtype=self.dtype, param_dtype=self.param_dtype)
         given = features(x, layer, self.dtype)
         inputs = tuple(each.shape[1] for each in given) if isinstance(given, tuple) else given.shape[1]
-        made = self.definition(inputs, None if edge_features is None else jnp.shape(edge_features)[-1])
+        if edge_features is not None:
+            edge_features = edge_array(edge_features, layer, self.dtype)
+        made = self.definition(inputs, None if edge_features is None else edge_features.shape[-1])
         initializers = Initializers(self.kernel_init, self.attention_init, self.bias_init)
         p = {
             name: self._cast(self.param(name, lambda key, of: of.initialized(key, initializers, self.param_dtype), of))
@@ -57,7 +59,7 @@ class GraphLayer(linen.Module, kw_only=True):
         drops = getattr(made, "dropout_rate", 0.0) and not deterministic and self.has_rng("dropout")
         options = call_options(
             made,
-            None if edge_features is None else self._cast(edge_features),
+            edge_features,
             self.make_rng("dropout") if drops else None,
         )
         return made.apply(p, weighted(graph, layer, self.dtype), given, **options)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jsparse.errors import ShapeError, represented
 from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph, sides
 from jsparse.ops.einsum import einsum
@@ -46,6 +47,8 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         graph, source, _ = operands(graph, (source, targets), "aggregate")
     if isinstance(reductions, str):
         return reduced(graph, source, reductions)
+    if not isinstance(reductions, tuple | list) or not reductions:
+        raise ShapeError(f"Expected names of reductions in aggregate, but got {represented(reductions)}.")
     return jnp.stack([reduced(graph, source, name) for name in reductions], axis=1)
 
 

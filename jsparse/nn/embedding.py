@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import one_of
+from jsparse.nn.operands import dense_array
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -38,7 +39,8 @@ def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str =
 
     Raises ShapeError for other shapes, dtypes of ids and reductions.
     """
-    table, ids = jnp.asarray(table), jnp.asarray(ids)
+    table = dense_array(table, "embedding_bag", "a table (rows, features)")
+    ids = dense_array(ids, "embedding_bag", "ids (bags, size)")
     one_of(reduction, ("sum", "mean"), "the reduction of jsparse.nn.embedding_bag")
     if table.ndim != 2 or ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer):
         raise ShapeError(

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.convert.coordinate_creation import from_coords
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.nn.operands import dense_array
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -38,8 +38,8 @@ def route(logits: Any, k: int) -> Routing:
 
     Raises ShapeError for other shapes, and for another k than 1 to the number of experts.
     """
-    logits = jnp.asarray(logits)
-    if logits.ndim != 2 or not 0 < k <= logits.shape[1]:
+    logits = dense_array(logits, "route", "logits (tokens, experts)")
+    if logits.ndim != 2 or not isinstance(k, int) or not 0 < k <= logits.shape[1]:
         raise ShapeError(
             f"Expected logits (tokens, experts) and at most so many experts in route, but got "
             f"{shortened(logits.shape)} and k={k}."
@@ -71,9 +71,14 @@ def mixture_of_experts(
 
     Raises ShapeError for shapes that do not fit.
     """
-    x, experts = dense_array(x, "mixture_of_experts", "x (tokens, in)"), jnp.asarray(routing.experts)
-    up, down = jnp.asarray(up), jnp.asarray(down)
-    weights = jnp.asarray(routing.weights)
+    if not isinstance(routing, Routing):
+        raise DTypeError(
+            f"Expected a Routing in mixture_of_experts, such as route gives, but got {represented(routing)}."
+        )
+    layer = "mixture_of_experts"
+    x, experts = dense_array(x, layer, "x (tokens, in)"), dense_array(routing.experts, layer, "experts (tokens, k)")
+    up, down = dense_array(up, layer, "up (experts, ...)"), dense_array(down, layer, "down (experts, ...)")
+    weights = dense_array(routing.weights, layer, "weights (tokens, k)")
     fits = x.ndim == 2 and up.ndim == down.ndim == 3 and up.shape[1] == x.shape[1]
     if (
         not fits
@@ -123,7 +128,7 @@ def top_k_activations(x: Any, k: int) -> SparseTensor:
     elements. Raises ShapeError for other shapes, and for another k than 1 to the number of features.
     """
     x = dense_array(x, "top_k_activations", "x (rows, features)")
-    if x.ndim != 2 or not 0 < k <= x.shape[1]:
+    if x.ndim != 2 or not isinstance(k, int) or not 0 < k <= x.shape[1]:
         raise ShapeError(
             f"Expected an array (rows, features) and at most so many elements in top_k_activations, but got "
             f"{shortened(x.shape)} and k={k}."

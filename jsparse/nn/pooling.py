@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array
 
@@ -32,7 +32,7 @@ def pool(x: Any, graph_of: Any, size: int, reduction: str = "sum") -> jax.Array:
 
     Raises ShapeError for another reduction and for shapes that do not fit.
     """
-    x, graph_of = _checked(x, graph_of, "pool")
+    x, graph_of = _checked(x, graph_of, size, "pool")
     one_of(reduction, ("sum", "mean", "max"), "the reduction of jsparse.nn.pool")
     counts = jax.ops.segment_sum(jnp.ones(len(graph_of), jnp.int32), graph_of, size)
     counts = counts.reshape(size, *(1,) * (x.ndim - 1))
@@ -60,8 +60,8 @@ def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
 
     Raises ShapeError for shapes that do not fit.
     """
-    x, graph_of = _checked(x, graph_of, "attention_pool")
-    scores = jnp.asarray(scores)
+    x, graph_of = _checked(x, graph_of, size, "attention_pool")
+    scores = dense_array(scores, "attention_pool", "scores (nodes,)")
     if scores.shape != graph_of.shape or x.ndim != 2:
         raise ShapeError(
             f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
@@ -77,7 +77,9 @@ def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
     return found / jnp.where(sums == 0, 1, sums)[:, None]
 
 
-def _checked(x: Any, graph_of: Any, what: str) -> tuple[jax.Array, jax.Array]:
+def _checked(x: Any, graph_of: Any, size: Any, what: str) -> tuple[jax.Array, jax.Array]:
+    if not isinstance(size, int) or size < 0:
+        raise ShapeError(f"Expected the number of graphs as size in {what}, but got {represented(size)}.")
     x = dense_array(x, what, "features (nodes, ...)")
     graph_of = dense_array(graph_of, what, "the graph of each node, integers (nodes,),")
     if graph_of.ndim != 1 or x.shape[:1] != graph_of.shape or not jnp.issubdtype(graph_of.dtype, jnp.integer):

@@ -155,6 +155,7 @@ class TransformerBlock(nnx.Module):
                 f"got {attention['out_features']}."
             )
         dtypes = {name: attention[name] for name in ("dtype", "param_dtype") if name in attention}
+        self.features = features
         hidden = 4 * features if mlp_features is None else mlp_features
         self.attention_norm = nnx.LayerNorm(features, rngs=rngs, **dtypes)
         self.attention = SparseAttention(mask, num_heads, features, dropout_rate=dropout_rate, rngs=rngs, **attention)
@@ -165,6 +166,8 @@ class TransformerBlock(nnx.Module):
 
     def __call__(self, x: Any, *, mask: Any = None, deterministic: bool | None = None) -> jax.Array:
         """Compute the block of x (..., length, features)."""
+        if jnp.ndim(x) < 2 or jnp.shape(x)[-1] != self.features:
+            raise ShapeError(f"Expected x (..., length, {self.features}) in TransformerBlock, but got {jnp.shape(x)}.")
         attended = self.attention(self.attention_norm(x), mask=mask, deterministic=deterministic)
         x = x + self.dropout(attended, deterministic=deterministic)
         hidden = jax.nn.gelu(self.up(self.mlp_norm(x)))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, features, weighted
+from jsparse.nn.definitions import Definition, Initializers, call_options, check_dtypes, edge_array, features, weighted
 
 __all__ = ["GraphLayer"]
 
@@ -61,7 +61,7 @@ class GraphLayer(nnx.Module):
         quiet = self.deterministic if deterministic is None else deterministic
         options = call_options(
             self.definition,
-            None if edge_features is None else self._cast(edge_features),
+            None if edge_features is None else edge_array(edge_features, type(self).__name__, self.dtype),
             None if quiet or self.rngs is None else self.rngs(),
         )
         layer = type(self).__name__

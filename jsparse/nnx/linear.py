@@ -12,6 +12,7 @@ from flax import nnx
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.nn.definitions import check_sizes
 from jsparse.nn.linear import block_linear, linear
+from jsparse.nn.operands import dense_array
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -64,7 +65,7 @@ class SparseLinear(nnx.Module):
         rngs: nnx.Rngs,
     ) -> None:
         check_sizes("SparseLinear", in_features=in_features, out_features=out_features)
-        if not 0 < density <= 1:
+        if not isinstance(density, int | float) or not 0 < density <= 1:
             raise ShapeError(f"Expected a density above 0, and at most 1, in SparseLinear, but got {density}.")
         init = _scaled(max(density * in_features, 1.0)) if kernel_init is None else kernel_init
         weight = random(
@@ -107,7 +108,7 @@ class SparseLinear(nnx.Module):
         """Compute x W + b of x (..., in_features)."""
         kernel, bias = self.kernel.tensor, None if self.bias is None else self.bias[...]
         if self.dtype is not None:
-            x, kernel = jnp.asarray(x, self.dtype), kernel.astype(self.dtype)
+            x, kernel = dense_array(x, type(self).__name__, "x (..., in)").astype(self.dtype), kernel.astype(self.dtype)
             bias = None if bias is None else bias.astype(self.dtype)
         return linear(x, kernel, bias)
 
@@ -127,6 +128,8 @@ class SparseLinear(nnx.Module):
 
         Raises PatternError if the pattern is static (`dynamic=True` makes one that is not).
         """
+        if not isinstance(count, int) or count < 0:
+            raise ShapeError(f"Expected the number of entries as count in SparseLinear.rewire, but got {count!r}.")
         kernel = self.kernel.tensor
         self.kernel.replace(kernel.prune(keep=kernel.nse - count).regrow(scores, count))
 
@@ -176,7 +179,7 @@ class BlockSparseLinear(nnx.Module):
         check_sizes("BlockSparseLinear", in_features=in_features, out_features=out_features)
         check_sizes("BlockSparseLinear", pairs=["block"], block=block if isinstance(block, tuple) else None)
         rows, columns = block
-        if not 0 < density <= 1 or in_features % rows or out_features % columns:
+        if not isinstance(density, int | float) or not 0 < density <= 1 or in_features % rows or out_features % columns:
             raise ShapeError(
                 f"Expected a density above 0, and at most 1, and a block that divides the kernel in BlockSparseLinear, "
                 f"but got {density}, and {block} of ({in_features}, {out_features})."
@@ -193,7 +196,7 @@ class BlockSparseLinear(nnx.Module):
         """Compute x W + b of x (..., in_features)."""
         kernel, bias = self.kernel.tensor, None if self.bias is None else self.bias[...]
         if self.dtype is not None:
-            x, kernel = jnp.asarray(x, self.dtype), kernel.astype(self.dtype)
+            x, kernel = dense_array(x, type(self).__name__, "x (..., in)").astype(self.dtype), kernel.astype(self.dtype)
             bias = None if bias is None else bias.astype(self.dtype)
         return block_linear(x, kernel, bias)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 from jsparse.convert.creation import asarray
@@ -60,7 +61,8 @@ class PrunedLinear(nnx.Module):
 
     def prune(self, zeros: Any) -> None:
         """Keep the largest magnitudes, all but a fraction `zeros` of the weights: a number, traced or not."""
-        if not isinstance(zeros, jax.core.Tracer) and (jnp.ndim(zeros) or not 0 <= zeros <= 1):
+        is_number = isinstance(zeros, int | float | np.number | jax.Array) and not np.ndim(zeros)
+        if not is_number or (not isinstance(zeros, jax.core.Tracer) and not 0 <= zeros <= 1):
             raise ShapeError(f"Expected a fraction from 0 to 1 in PrunedLinear.prune, but got {represented(zeros)}.")
         magnitudes = jnp.abs(self.linear.kernel[...])
         count = magnitudes.size

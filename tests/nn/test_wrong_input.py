@@ -131,3 +131,53 @@ def test_attention_names_itself():
 def test_dropout_of_all_weights():
     layer = nn.GATConv(F, 3, dropout_rate=1.0, rngs=nnx.Rngs(0))
     np.testing.assert_array_equal(layer(GRAPH, X), 0)
+
+
+HEADS, VECTOR = jnp.ones((F, 2, 3)), jnp.ones((2, 3))
+PROJECTIONS = (jsparse.nn.Projection(HEADS),) * 3
+OTHERS = {
+    "GCNConv": lambda: nn.GCNConv(None, 3, rngs=RNGS),
+    "GATConv": lambda: nn.GATConv(F, 3, heads=(4,), rngs=RNGS),
+    "SAGEConv": lambda: nn.SAGEConv((4, 4, 4), 3, rngs=RNGS),
+    "RGCNConv": lambda: nn.RGCNConv(F, 3, None, rngs=RNGS),
+    "SparseAttention": lambda: nn.SparseAttention(MASK, 2, 8, max_distance=2.5, rngs=RNGS),
+    "mask .* SparseAttention": lambda: nn.SparseAttention(jsparse.asarray(np.ones(8)), 2, 8, rngs=RNGS),
+    "x .* SparseAttention": lambda: nn.SparseAttention(MASK, 2, 8, rngs=RNGS)("words"),
+    "TransformerBlock": lambda: nn.TransformerBlock(MASK, 2, -1, rngs=RNGS),
+    "mlp_features .* TransformerBlock": lambda: nn.TransformerBlock(MASK, 2, 8, mlp_features=0, rngs=RNGS),
+    "out_features .* TransformerBlock": lambda: nn.TransformerBlock(MASK, 2, 8, out_features=1, rngs=RNGS),
+    "x .* TransformerBlock": lambda: nn.TransformerBlock(MASK, 2, 8, rngs=RNGS)(jnp.ones((8, 3))),
+    "num_layers .* TransformerEncoder": lambda: nn.TransformerEncoder(MASK, 0, 2, 8, rngs=RNGS),
+    "block .* BlockSparseLinear": lambda: nn.BlockSparseLinear(8, 8, block=4, density=0.5, rngs=RNGS),
+    "density .* SparseLinear": lambda: nn.SparseLinear(8, 8, density="3", rngs=RNGS),
+    "bias .* SparseLinear": lambda: nn.SparseLinear.of(GRAPH, jnp.ones(2)),
+    "count .* SparseLinear": lambda: nn.SparseLinear(8, 8, density=0.5, dynamic=True, rngs=RNGS).rewire(X, "3"),
+    "x .* SparseLinear": lambda: nn.SparseLinear(8, 8, density=0.5, dtype=jnp.bfloat16, rngs=RNGS)(None),
+    "PrunedLinear.prune": lambda: nn.PrunedLinear(8, 8, rngs=RNGS).prune("3"),
+    "x .* PrunedLinear": lambda: nn.PrunedLinear(8, 8, rngs=RNGS)(None),
+    "dtype .* GCNConv": lambda: nn.GCNConv(F, 3, dtype=jnp.int32, rngs=RNGS),
+    "dtype .* GATConv": lambda: in_linen_with("GATConv", param_dtype=jnp.int8),
+    "edge_features .* GATConv": lambda: jsparse.linen.GATConv(3).init(
+        jax.random.key(0), GRAPH, X, edge_features="words"
+    ),
+    "route": lambda: jsparse.nn.route(X, 2.5),
+    "top_k_activations": lambda: jsparse.nn.top_k_activations(X, 2.5),
+    "embedding_bag": lambda: jsparse.nn.embedding_bag(None, jnp.zeros((1, 1), int)),
+    "mixture_of_experts": lambda: jsparse.nn.mixture_of_experts(X, None, jnp.ones((2, F, 4)), jnp.ones((2, 4, F))),
+    "reductions in aggregate": lambda: jsparse.nn.aggregate(GRAPH, X, []),
+    "names of reductions": lambda: jsparse.nn.aggregate(GRAPH, X, 3),
+    "size in pool": lambda: jsparse.nn.pool(X, jnp.zeros(N, int), None),
+    "query of transformer_conv": lambda: jsparse.nn.transformer_conv(GRAPH, X, HEADS, HEADS, HEADS),
+    "edge kernel .* transformer_conv": lambda: jsparse.nn.transformer_conv(
+        GRAPH, X, *PROJECTIONS, edge_features=jnp.ones((GRAPH.nse, 2))
+    ),
+    "edges= of gat_conv": lambda: jsparse.nn.gat_conv(GRAPH, X, HEADS, VECTOR, VECTOR, edges=jnp.ones((5, 2))),
+    "pool=": lambda: jsparse.nn.sage_conv(GRAPH, X, jnp.ones((F, 2)), reduction="pool", pool=(jnp.ones((F, F)),)),
+    "unbatch": lambda: jsparse.graph.unbatch(GRAPH),
+}
+
+
+@pytest.mark.parametrize("message", OTHERS)
+def test_other_wrong_input(message):
+    with pytest.raises(JsparseError, match=f"Expected (.|\n)*{message}"):
+        OTHERS[message]()

@@ -53,7 +53,7 @@ def sage_conv(
     graph, source, target = operands(graph, x, "sage_conv")
     one_of(reduction, SAGE_REDUCTIONS, "the reduction of sage_conv")
     if reduction == "pool":
-        if pool is None:
+        if not isinstance(pool, tuple | list) or len(pool) != 2:
             raise ShapeError("Expected pool=, a kernel (in, pooled) and a bias (pooled,), for the reduction 'pool'.")
         into = check_kernel(pool[0], source.shape[1], 2, "sage_conv", "pool kernel")
         source = jax.nn.relu(source @ into + pool[1])

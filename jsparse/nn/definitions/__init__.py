@@ -19,5 +19,6 @@ from jsparse.nn.definitions.parameters import Parameter as Parameter
 from jsparse.nn.definitions.parameters import call_options as call_options
 from jsparse.nn.definitions.parameters import check_dtypes as check_dtypes
 from jsparse.nn.definitions.parameters import check_sizes as check_sizes
+from jsparse.nn.definitions.parameters import edge_array as edge_array
 from jsparse.nn.definitions.parameters import features as features
 from jsparse.nn.definitions.parameters import weighted as weighted

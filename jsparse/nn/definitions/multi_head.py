@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError
 from jsparse.nn.attention import Projection, multi_head_attention, relative_bias
 from jsparse.nn.definitions.parameters import check_sizes
+from jsparse.nn.operands import dense_array
 from jsparse.planning.bare_pattern import pattern_of
 
 __all__ = ["MultiHead", "mask_pattern"]
@@ -137,8 +138,8 @@ class MultiHead:
             for name, own in parameters.items()
         }
         return multi_head_attention(
-            cast(x),
-            cast(context),
+            cast(dense_array(x, "SparseAttention", "x (..., n, in)")),
+            cast(dense_array(context, "SparseAttention", "context (..., m, in)")),
             mask,
             **made,
             bias=None if relative is None else relative_bias(cast(relative), mask),

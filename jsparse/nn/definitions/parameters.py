@@ -15,6 +15,7 @@ from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import is_pattern
 from jsparse.nn.operands import dense_array
 from jsparse.ops.relocation.operands import as_tensor
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
     "Arrays",
@@ -26,6 +27,7 @@ __all__ = [
     "check_dtypes",
     "check_sizes",
     "chosen",
+    "edge_array",
     "features",
     "pair",
     "weighted",
@@ -123,6 +125,19 @@ def features(x: Any, layer: str, dtype: Any) -> Any:
     found = dense_array(x, layer, "features (nodes, in)", " The graph is the first argument.")
     if found.ndim != 2:
         raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shortened(found.shape)}.")
+    return found if dtype is None else found.astype(dtype)
+
+
+def edge_array(x: Any, layer: str, dtype: Any) -> Any:
+    """Features of edges as an array (nse, features), or a tensor, in a dtype; None for their own.
+
+    Raises DTypeError and ShapeError for others.
+    """
+    if isinstance(x, SparseTensor):
+        return x if dtype is None else x.astype(dtype)
+    found = dense_array(x, layer, "edge_features (nse, features)")
+    if found.ndim != 2:
+        raise ShapeError(f"Expected edge_features (nse, features) of {layer}, but got shape {shortened(found.shape)}.")
     return found if dtype is None else found.astype(dtype)
 
 

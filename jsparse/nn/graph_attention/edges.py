@@ -19,7 +19,7 @@ from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["attended_edges", "check_vectors", "joined", "per_head"]
+__all__ = ["attended_edges", "check_edge_kernel", "check_vectors", "joined", "per_head"]
 
 
 def attended_edges(
@@ -104,6 +104,16 @@ def joined(found: jax.Array, concat: bool, bias: Any, layer: str) -> jax.Array:
     """Heads side by side, (targets, heads · dim), or their mean, (targets, dim); with a bias."""
     targets, heads, dim = found.shape
     return plus_bias(found.reshape(targets, heads * dim) if concat else found.mean(1), bias, layer)
+
+
+def check_edge_kernel(features: SparseTensor | None, kernel: Any, like: jax.Array, layer: str) -> None:
+    """Raise ShapeError unless there is a kernel (edge_in, heads, dim) where there are features of edges."""
+    if features is None:
+        return
+    expected = (features.shape[-1], *like.shape[1:])
+    found = dense_array(kernel, layer, f"an edge kernel {expected}")
+    if found.shape != expected:
+        raise ShapeError(f"Expected an edge kernel {expected} in {layer}, but got {shortened(found.shape)}.")
 
 
 def check_vectors(layer: str, heads: tuple[int, int], **given: Any) -> list[jax.Array]:

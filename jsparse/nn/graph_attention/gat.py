@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, check_vectors, joined, per_head
+from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, check_vectors, joined, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -77,6 +77,8 @@ def gat_conv(
 
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
+    if edges is not None and not isinstance(edges, EdgeAttention):
+        raise DTypeError(f"Expected an EdgeAttention as edges= of gat_conv, but got {represented(edges)}.")
     graph, source, target = operands(graph, x, "gat_conv", square=self_loops)
     kernel = check_kernel(kernel, source.shape[1], 3, "gat_conv")
     kernel_target = kernel if kernel_target is None else kernel_target
@@ -94,6 +96,9 @@ def gat_conv(
     sent = per_head(source, kernel)
     of_source = source @ jnp.einsum("fhd,hd->fh", kernel, attention_source)  # and not s · sent: W s is small
     of_target = target @ jnp.einsum("fhd,hd->fh", kernel_target, attention_target)
+    if edges is not None:
+        check_edge_kernel(features, edges.kernel, sent, "gat_conv")
+        check_vectors("gat_conv", heads, attention=edges.attention)
     of_edges = None if edges is None else jnp.einsum("ehd,hd->eh", edges.kernel, edges.attention)
     kept = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
     found = _attended(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, kept)

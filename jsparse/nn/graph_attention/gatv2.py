@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, check_vectors, joined, per_head
+from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, check_vectors, joined, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands, plus_bias
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -79,6 +79,7 @@ def gatv2_conv(
             f"Expected kernel_target with the heads of kernel_source {kernel_source.shape} in gatv2_conv, but got "
             f"{shortened(kernel_target.shape)}."
         )
+    check_edge_kernel(features, edge_kernel, sent, "gatv2_conv")
     kept = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
     found = _attended(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, kept)
     return joined(found, concat, bias, "gatv2_conv")

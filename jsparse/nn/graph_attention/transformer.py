@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError
+from jsparse.errors import DTypeError, ShapeError, represented
 from jsparse.graph.graphs import Graph
 from jsparse.nn.attention import Projection
-from jsparse.nn.graph_attention.edges import attended_edges, joined, per_head
+from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, joined, per_head
 from jsparse.nn.operands import Features, check_kernel, dense_sums, operands, own_part, plus_bias
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
@@ -67,6 +67,7 @@ def transformer_conv(
     q = _projected(target, query, "query")
     k, v = _projected(source, key, "key"), _projected(source, value, "value")
     pattern, features = attended_edges(graph, edge_features, False, "transformer_conv")
+    check_edge_kernel(features, edge_kernel, q, "transformer_conv")
     kept = dropout_factors((pattern.nse, q.shape[1]), dropout_rate, dropout_key, "transformer_conv")
     q = q * q.shape[2] ** -0.5
     of_edges = None if features is None else jnp.einsum("ihd,ehd->ihe", q, edge_kernel)
@@ -89,6 +90,10 @@ def transformer_conv(
 
 
 def _projected(x: jax.Array, projection: Projection, name: str) -> jax.Array:
+    if not isinstance(projection, Projection):
+        raise DTypeError(
+            f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {represented(projection)}."
+        )
     kernel = check_kernel(projection.kernel, x.shape[1], 3, "transformer_conv", f"{name} kernel")
     found = per_head(x, kernel)
     return plus_bias(found, projection.bias, "transformer_conv", f"{name} bias")

@@ -2,9 +2,9 @@
 
 Of `O = W V`, where W is a softmax of scores S, the gradients `dV = Wᵀ dO` and those through S are sums over the rows.
 They share no loops with what computes W and dS row by row. So W and dS would be written, permuted to the order of
-columns, and read. But an entry of each is a function of a few dense rows, those of maxima and sums of a whole row of
-entries among them. So a second group that goes over the columns can compute them once more, and no array has an element
-for each entry: these are the two loops of FlashAttention-2's gradient (Dao, 2023).
+columns, and read. But an entry of each is a function of a few dense rows, such as the maximum and the sum of its row of
+entries. So a second group that goes over the columns can compute them once more, and no array has an element for each
+entry: these are the two loops of FlashAttention-2's gradient (Dao, 2023).
 
 It pays if fewer bytes are read of dense rows for each entry than would be moved:
 
