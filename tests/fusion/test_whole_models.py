@@ -123,7 +123,6 @@ def test_batches_of_fused_models() -> None:
     close(jax.grad(of_all(model))(PARAMETERS), jax.grad(of_all(dense_gcn))(PARAMETERS), 1e-4)
 
 
-@pytest.mark.semantics
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_batch_of_two_layers_on_two_patterns(dynamic: bool) -> None:
     """A graph, and the same graph with self-loops: loops over the batch stand around those over rows."""
