@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fusion.chains import random_chain
+from fusion.check_chain import check_chain
 from fusion.measure import arrays_of_entries, compiled, is_one_chain, kernel_count
 from fusion.operands import COORDS, MASK, D, H, M, N, P, close, masked_softmax, normal, squared
 
@@ -137,3 +139,8 @@ def test_layers_that_prefer_other_loops_are_no_chain():
         expected = jax.nn.relu(expected @ kernel.todense())
     close(fuse(f)(x), expected)
     assert kernel_count(compiled(fuse(f), x)) == kernel_count(compiled(f, x))
+
+
+def test_what_a_kernel_takes_from_memory_is_not_computed_anew():
+    """A value that an earlier equation of the kernel reads is there, when a later one needs it, too."""
+    check_chain(random_chain(0, 72), 72)

@@ -211,8 +211,13 @@ class _Grouping:
 
     def anew(self, number: int, equation: Any) -> list[Any]:
         """What a group, or a new one, would compute anew for an equation."""
-        there = {v for group in self.groups[number : number + 1] for e in group.equations for v in e.outvars}
+        there = self.known(number)
         return self.recomputation.of(equation, lambda v: v in there or self.made.get(v, number) == number)
+
+    def known(self, number: int) -> set[Any]:
+        """The variables that a group, or a new one, computes or takes as arguments."""
+        equations = [e for group in self.groups[number : number + 1] for e in group.equations]
+        return {v for e in equations for v in (*e.outvars, *read(e))}
 
     def is_movable(self, number: int, equation: Any) -> bool:
         """Whether no other equation than those of a group and this one reads its values of entries, which have to be
@@ -224,9 +229,10 @@ class _Grouping:
         return all(v not in self.results and own.issuperset(self.readers.get(v, ())) for v in entries)
 
     def numbers(self, number: int, equations: Sequence[Any]) -> list[Any]:
-        """The equations that repeat the numbers that others read, unless the group has them."""
-        read_ones = dict.fromkeys(v for e in equations for v in read(e) if v in self.repeated)
-        return [self.repeated[v] for v in read_ones if self.repeated[v] not in self.groups[number].equations]
+        """The equations that repeat the numbers that others read, unless the group has them, or takes them."""
+        known = self.known(number)
+        read_ones = dict.fromkeys(v for e in equations for v in read(e) if v in self.repeated and v not in known)
+        return [self.repeated[v] for v in read_ones]
 
     def extended(self, number: int, copies: Sequence[Any], equation: Any, parts: Any, moves: bool) -> str | None:
         """Add an equation to a group, behind what the group computes for it although others do, too."""
