@@ -17,7 +17,9 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
     "Features",
+    "check_bias",
     "check_kernel",
+    "check_same_features",
     "dense_array",
     "dense_sums",
     "floating",
@@ -96,14 +98,29 @@ def floating(x: jax.Array) -> jax.Array:
     return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.promote_types(x.dtype, jnp.zeros(()).dtype))
 
 
-def plus_bias(x: jax.Array, bias: Any, layer: str, name: str = "bias") -> jax.Array:
-    """x + bias for a bias of the last axes, or None. Raises ShapeError for one of another shape."""
+def check_bias(bias: Any, shape: tuple[int, ...], layer: str, name: str = "bias") -> jax.Array | None:
+    """The bias as an array, or None. Raises ShapeError for another shape."""
     if bias is None:
-        return x
-    shape, found = x.shape[1:], dense_array(bias, layer, f"a {name} {x.shape[1:]}")
+        return None
+    found = dense_array(bias, layer, f"a {name} {shape}")
     if found.shape != shape:
         raise ShapeError(f"Expected a {name} {shape} in {layer}, but got {shortened(found.shape)}.")
-    return x + found
+    return found
+
+
+def plus_bias(x: jax.Array, bias: Any, layer: str, name: str = "bias") -> jax.Array:
+    """x + bias for a bias of the last axes, or None. Raises ShapeError for one of another shape."""
+    found = check_bias(bias, x.shape[1:], layer, name)
+    return x if found is None else x + found
+
+
+def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> None:
+    """Raise ShapeError unless sources and targets have as many features as each other."""
+    if source.shape[1] != target.shape[1]:
+        raise ShapeError(
+            f"Expected sources and targets with the same number of features in {layer}, but got "
+            f"{shortened(source.shape)} and {shortened(target.shape)}."
+        )
 
 
 def own_part(target: jax.Array, root: Any, out: int, layer: str) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph, of_ones, one_of
 from jsparse.nn.aggregation import counts
-from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph
+from jsparse.nn.operands import Features, check_same_features, dense_sums, operands, pattern_of_graph
 from jsparse.ops.indexing.points import coords
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -45,11 +45,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     pattern = pattern_of_graph(graph)
     rows, columns = coords(of_ones(pattern))
     own = target.at[rows].get(mode="clip")
-    if source.shape[1] != target.shape[1]:
-        raise ShapeError(
-            f"Expected sources and targets with the same number of features in edge_conv, but got "
-            f"{shortened(source.shape)} and {shortened(target.shape)}."
-        )
+    check_same_features(source, target, "edge_conv")
     messages = mlp(jnp.concatenate([own, source.at[columns].get(mode="clip") - own], axis=1))
     if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
         raise ShapeError(

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError, shortened
+from jsparse.errors import ShapeError
 from jsparse.graph.degrees import degree
 from jsparse.graph.graphs import Graph
-from jsparse.nn.operands import check_kernel, dense_sums, operands
+from jsparse.nn.operands import check_bias, check_kernel, dense_sums, operands
 from jsparse.ops.fuse import fuse
 
 __all__ = ["gcn_conv"]
@@ -49,8 +49,7 @@ def gcn_conv(
     graph, x, _ = operands(graph, x, "gcn_conv", square=True)
     kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
     scale = _scale(graph, self_loops, x.dtype) if normalize else None
-    if bias is not None and jnp.shape(bias) != kernel.shape[1:]:
-        raise ShapeError(f"Expected a bias {kernel.shape[1:]} in gcn_conv, but got {shortened(jnp.shape(bias))}.")
+    bias = check_bias(bias, kernel.shape[1:], "gcn_conv")
     narrow = kernel.shape[0] <= kernel.shape[1]
     propagated = _propagated(self_loops)
     return propagated(graph, x, scale, kernel, bias) if narrow else propagated(graph, x @ kernel, scale, None, bias)

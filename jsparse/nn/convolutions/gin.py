@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
 from jsparse.nn.aggregation import reduced
-from jsparse.nn.operands import Features, operands
+from jsparse.nn.operands import Features, check_same_features, operands
 
 __all__ = ["gin_conv"]
 
@@ -36,11 +36,7 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
     graph, source, target = operands(graph, x, "gin_conv")
-    if source.shape[1] != target.shape[1]:
-        raise ShapeError(
-            f"Expected sources and targets with the same number of features in gin_conv, but got "
-            f"{shortened(source.shape)} and {shortened(target.shape)}."
-        )
+    check_same_features(source, target, "gin_conv")
     if jnp.ndim(eps):
         raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shortened(jnp.shape(eps))}.")
     own = (1 + jnp.asarray(eps, target.dtype)) * target
