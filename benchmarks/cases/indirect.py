@@ -19,8 +19,8 @@ CONVOLUTION = "out[o[p],m] += x[i[p],c] * w[k[p],c,m]"
 
 
 def cases() -> list[Case]:
-    """The cases: a matrix of 200,000 entries, and a convolution of 27 offsets on a surface of 90,000 voxels."""
-    return [_product(20_000, 200_000, 64), _convolution(300, 64)]
+    """A matrix of 200,000 entries, and a convolution of 27 offsets on a surface of 90,000 voxels with its gradients."""
+    return [_product(20_000, 200_000, 64), _convolution(300, 64), _convolution_gradients(300, 64)]
 
 
 def _product(size: int, stored: int, columns: int) -> Case:
@@ -87,35 +87,25 @@ def _evaluated(
     return jitted(run, {name: jnp.asarray(array) for name, array in given.items()})
 
 
-def _convolution(side: int, channels: int) -> Case:
-    def operands() -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(3)
-        pairs = voxel_pairs(side)
-        x = rng.standard_normal((side * side, channels)).astype(np.float32)
-        return pairs, x, rng.standard_normal((27, channels, channels)).astype(np.float32) / channels
+Arrays = tuple[np.ndarray, ...]
+Compute = Callable[[Any, Any], jax.Array]
 
+
+def _convolution(side: int, channels: int) -> Case:
     def indirect(known: bool) -> Callable[[], Step]:
         def factory() -> Step:
-            pairs, x, w = operands()
+            pairs, x, w = _voxels(side, channels)
             tables = dict(zip("oik", pairs, strict=True))
             return _evaluated(CONVOLUTION, (side * side, channels), tables, known, x=x, w=w)
 
         return factory
 
     def by_offset() -> Step:
-        (o, i, k), x, w = operands()
-        parts = [(jnp.asarray(o[k == n]), jnp.asarray(i[k == n])) for n in range(27)]
-
-        def run(x: Any, w: Any) -> jax.Array:
-            out = jnp.zeros((side * side, channels), x.dtype)
-            for n, (at, source) in enumerate(parts):
-                out = out.at[at].add(x[source] @ w[n])
-            return out
-
-        return jitted(run, jnp.asarray(x), jnp.asarray(w))
+        pairs, x, w = _voxels(side, channels)
+        return jitted(_by_offset(pairs, channels), jnp.asarray(x), jnp.asarray(w))
 
     def expected() -> np.ndarray:
-        (o, i, k), x, w = operands()
+        (o, i, k), x, w = _voxels(side, channels)
         out = np.zeros((side * side, channels), np.float32)
         for n in range(27):
             np.add.at(out, o[k == n], x[i[k == n]] @ w[n])
@@ -123,7 +113,7 @@ def _convolution(side: int, channels: int) -> Case:
 
     return Case(
         name="indirect_convolution",
-        description=f"{CONVOLUTION}, {side * side:,} voxels, 27 offsets, {channels} -> {channels}, f32",
+        description=_described(CONVOLUTION, side, channels),
         candidates={
             "jsparse, known tables": indirect(True),
             "jsparse, traced tables": indirect(False),
@@ -131,3 +121,65 @@ def _convolution(side: int, channels: int) -> Case:
         },
         expected=expected,
     )
+
+
+def _convolution_gradients(side: int, channels: int) -> Case:
+    """The cotangents of voxels and kernels, from one of the result."""
+
+    def cotangent() -> np.ndarray:
+        return np.random.default_rng(4).standard_normal((side * side, channels)).astype(np.float32)
+
+    def gradients(made: Callable[[Arrays, int], Compute]) -> Callable[[], Step]:
+        def factory() -> Step:
+            pairs, x, w = _voxels(side, channels)
+            compute = made(tuple(pairs), channels)
+            run = jax.jit(lambda x, w, ct: jax.vjp(compute, x, w)[1](ct))
+            arrays = [jnp.asarray(array) for array in (x, w, cotangent())]
+            return lambda: [np.asarray(found) for found in jax.block_until_ready(run(*arrays))]
+
+        return factory
+
+    def expected() -> list[np.ndarray]:
+        (o, i, k), x, w = _voxels(side, channels)
+        dx, dw, ct = np.zeros_like(x), np.zeros_like(w), cotangent()
+        for n in range(27):
+            of_target, source = ct[o[k == n]], i[k == n]
+            np.add.at(dx, source, of_target @ w[n].T)
+            dw[n] = x[source].T @ of_target
+        return [dx, dw]
+
+    return Case(
+        name="indirect_convolution_gradients",
+        description=f"gradients of {_described(CONVOLUTION, side, channels)}",
+        candidates={"jsparse, known tables": gradients(_by_tables), "jax, offset by offset": gradients(_by_offset)},
+        expected=expected,
+        tolerance=1e-3,
+    )
+
+
+def _described(text: str, side: int, channels: int) -> str:
+    return f"{text}, {side * side:,} voxels, 27 offsets, {channels} -> {channels}, f32"
+
+
+def _voxels(side: int, channels: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((side * side, channels)).astype(np.float32)
+    return voxel_pairs(side), x, rng.standard_normal((27, channels, channels)).astype(np.float32) / channels
+
+
+def _by_tables(pairs: Arrays, channels: int) -> Compute:
+    tables = dict(zip("oik", pairs, strict=True))
+    return lambda x, w: jsparse.evaluate(CONVOLUTION, shape=(x.shape[0], channels), x=x, w=w, **tables)
+
+
+def _by_offset(pairs: Arrays, channels: int) -> Compute:
+    o, i, k = pairs
+    parts = [(jnp.asarray(o[k == n]), jnp.asarray(i[k == n])) for n in range(27)]
+
+    def run(x: Any, w: Any) -> jax.Array:
+        out = jnp.zeros((x.shape[0], channels), x.dtype)
+        for n, (at, source) in enumerate(parts):
+            out = out.at[at].add(x[source] @ w[n])
+        return out
+
+    return run

@@ -34,7 +34,8 @@ def make_plan(spec: Spec, dtypes: tuple[str, ...], backend: str = DEFAULT) -> tu
         chosen = wide_accumulation_plan(
             problem_of(spec, dtypes), tuple(walk.stored for walk in spec.walks), spec.schedule
         )
-    return chosen, call_of(chosen.problem, (chosen.schedule,), bound_names(spec.walks, chosen.patterns), backend)
+    names = bound_names(spec.walks, chosen.patterns, chosen.blocks)
+    return chosen, call_of(chosen.problem, (chosen.schedule,), names, backend)
 
 
 def execute(*operands: Any, spec: Spec) -> jax.Array:

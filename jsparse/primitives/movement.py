@@ -11,6 +11,7 @@ from typing import Any
 
 from jsparse.compiler.runtime.bound_arrays import array_names
 from jsparse.compiler.runtime.kernel_call import OPERAND
+from jsparse.compiler.schedule.row_blocks import RowBlocks
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import DynamicType, Pattern, Relayout
 from jsparse.formats.relayout import relayout_to
@@ -22,16 +23,24 @@ from jsparse.primitives.spec import PatternAccess, split_by_counts
 __all__ = ["ValuePermutation", "bound_names", "index_arrays", "static_patterns", "value_permutations"]
 
 
-def bound_names(walks: Sequence[PatternAccess], used: Sequence[Stored]) -> tuple[str, ...]:
+def bound_names(
+    walks: Sequence[PatternAccess], used: Sequence[Stored], blocks: RowBlocks | None = None
+) -> tuple[str, ...]:
     """The name of each index array that a call walks: a bound array's if the pattern is static, else `OPERAND`.
 
     Args:
         used: the patterns in the storage orders in which they are walked.
+        blocks: the blocks of rows by which one of them is stored, if any.
     """
     names: list[str] = []
-    for walk, order in zip(walks, used, strict=True):
+    for n, (walk, order) in enumerate(zip(walks, used, strict=True)):
         if isinstance(walk.pattern, Pattern) and isinstance(order, Pattern):
-            names += array_names(order, walk.pattern)
+            by = None
+            if blocks is not None and blocks.pattern == n:
+                rows = walks[blocks.rows].pattern
+                assert isinstance(rows, Pattern)
+                by = rows, blocks.size
+            names += array_names(order, walk.pattern, by)
         else:
             names += [OPERAND] * len(order.format.arrays)
     return tuple(names)
@@ -81,6 +90,8 @@ class ValuePermutation:
         self.relayout: Relayout | None = None
         if isinstance(used, Pattern):
             assert isinstance(walk.pattern, Pattern)
+            if used.ndim != walk.pattern.ndim:  # in blocks of rows: no values lie on it
+                return
             relayout = relayout_to(walk.pattern, used.format)
             self.relayout = None if relayout.is_identity else relayout
 

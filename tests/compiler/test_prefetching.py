@@ -65,3 +65,38 @@ def test_all_that_loops_inside_read_is_requested() -> None:
     assert whole.schedule.found("prefetch").distance == 64
     apart = explained("ij,kjl,kil->ij", LARGE, (4, n, 16), (4, n, 16))
     assert not requests(apart)
+
+
+GRADIENT = "w[k[p],c,m] += x[i[p],c] * g[o[p],m]"
+
+
+def kernels_gradient(points: int, rows: int, schedule: jsparse.Schedule | None = None) -> tuple[dict[str, Any], Any]:
+    """Operands of the gradient of a convolution's kernels, and its kernel."""
+    rng = np.random.default_rng(0)
+    given = {name: rng.integers(0, size, points) for name, size in (("k", 3), ("i", rows), ("o", rows))}
+    given |= {name: rng.integers(-3, 4, (rows, 32)).astype(np.float32) for name in "xg"}
+    return given, explain(GRADIENT, shape=(3, 32, 32), **given, schedule=schedule).kernels[-1]
+
+
+def test_panels_of_positions_request_the_rows_of_the_next_one() -> None:
+    given, kernel = kernels_gradient(points=20_000, rows=4_000)
+    assert "prefetch p0 1" in str(kernel.schedule).splitlines()
+    found = [x for x in nodes(kernel.kernel.body) if isinstance(x, Prefetch)]
+    assert [(x.length, x.near) for x in found] == [(32, False)] * 2
+    assert "prefetch far A[" in str(kernel.kernel)
+    expected = np.zeros((3, 32, 32))
+    np.add.at(expected, given["k"], given["x"][given["i"], :, None] * given["g"][given["o"], None, :])
+    np.testing.assert_array_equal(jsparse.evaluate(GRADIENT, shape=(3, 32, 32), **given), expected)
+
+
+def test_rows_in_a_near_cache_are_not_requested_by_panels() -> None:
+    assert kernels_gradient(points=20_000, rows=500)[1].schedule.found("prefetch") is None
+
+
+def test_only_the_next_panel_is_requested() -> None:
+    lines = [
+        x for x in str(kernels_gradient(points=20_000, rows=4_000)[1].schedule).splitlines() if "prefetch" not in x
+    ]
+    asked = jsparse.Schedule.parse("\n".join([*lines, "prefetch p0 2"]))
+    with pytest.raises(jsparse.errors.ScheduleError, match="the next panel is requested, not 2 ahead"):
+        kernels_gradient(points=20_000, rows=4_000, schedule=asked)

@@ -390,11 +390,16 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """Prefetch the cache lines of `length` elements from `index` on; the address may be invalid."""
+    """Prefetch the cache lines of `length` elements from `index` on; the address may be invalid.
+
+    Attributes:
+        near: whether the nearest cache gets them, too.
+    """
 
     buffer: Buffer
     index: Expr
     length: int
+    near: bool = True
 
 
 @dataclass(frozen=True, slots=True)

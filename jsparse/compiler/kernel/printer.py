@@ -130,8 +130,8 @@ def _simple(stmt: Stmt) -> str:
             return f"{var.name} = {expr_text(value)}"
         case Store(buffer=buffer, index=index, value=value, accumulate=accumulate, op=op):
             return f"{buffer.name}[{expr_text(index)}] {op if accumulate else ''}= {expr_text(value)}"
-        case Prefetch(buffer=buffer, index=index, length=length):
-            return f"prefetch {buffer.name}[{expr_text(index)} : {length}]"
+        case Prefetch(buffer=buffer, index=index, length=length, near=near):
+            return f"prefetch {'' if near else 'far '}{buffer.name}[{expr_text(index)} : {length}]"
         case LocalArray(buffer=buffer, length=length):
             return f"array {buffer.name}: {buffer.type}[{length}]"
         case _:

@@ -26,6 +26,7 @@ from jsparse.compiler.loops.domain import LevelIteration, Panels, PositionPanels
 from jsparse.compiler.loops.nest import Forall, Pack
 from jsparse.compiler.lower.chunks import Partials, in_chunks
 from jsparse.compiler.lower.levels import Entry, LevelWalk
+from jsparse.compiler.lower.prefetch import prefetches_of_panel
 from jsparse.compiler.lower.scope import Panel, Run, Scope
 from jsparse.notation.assignment import Access
 
@@ -95,7 +96,8 @@ def position_panels(loop: Forall, domain: PositionPanels, scope: Scope, body: Ca
     found = LevelWalk(scope, level, loop.var).segment
     start, stop = scope.fresh("start"), scope.fresh("stop")
     inner = body(scope.with_position_bounds(level, start, stop))
-    step = block(Let(stop, minimum(add(start, const(domain.size)), found.stop)), inner)
+    ahead = prefetches_of_panel(loop, domain, stop, scope) if loop.prefetch else []
+    step = block(Let(stop, minimum(add(start, const(domain.size)), found.stop)), *ahead, inner)
     return block(*found.prelude, For(start, found.first, found.stop, step, domain.size))
 
 

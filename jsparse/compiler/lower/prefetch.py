@@ -4,7 +4,8 @@ Coordinates determine the addresses of dense rows, and of other patterns' segmen
 Both are prefetched for the next entries of the level, even if these lie in the next segments.
 
 A loop over all coordinates of a level asks for rows of the target that panels add to, and for the entries with which a
-panel continues a segment: neither follows what was read before it.
+panel continues a segment: neither follows what was read before it. A loop over panels of positions asks for
+the rows of the next panel.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from math import prod
 
 import numpy as np
 
-from jsparse.compiler.kernel.algebra import add, const, minimum
-from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, Let, Prefetch, Stmt
+from jsparse.compiler.kernel.algebra import add, block, const, minimum
+from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, For, Let, Prefetch, Stmt
 from jsparse.compiler.levels import PositionRange
-from jsparse.compiler.loops.domain import LevelIteration, Runs, Tiles
+from jsparse.compiler.loops.domain import LevelIteration, PositionPanels, Runs, Tiles
 from jsparse.compiler.loops.nest import Forall, Where, assignments, children
 from jsparse.compiler.loops.nest import Stmt as LoopStmt
 from jsparse.compiler.lower.levels import Entry, LevelWalk
@@ -28,7 +29,7 @@ from jsparse.compiler.lower.scope import Scope
 from jsparse.compiler.problem import Dense, Positions, Problem, TensorType
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["prefetches"]
+__all__ = ["prefetches", "prefetches_of_panel"]
 
 MOST = 256  # elements of a row, at most
 LINES = 128  # bytes of a segment: a short one may straddle two cache lines
@@ -49,6 +50,23 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
     own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
     found = [*_rows(loop, there, own), *_segments(loop, there, dynamic), *_continued(loop.body, domain, there)]
     return [Let(ahead, level.coordinate(position)), *derived, *found] if found else []
+
+
+def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: Expr, scope: Scope) -> list[Stmt]:
+    """Prefetches of the rows that the entries of the panel from `start` on select, into all caches but the nearest,
+    where they would push out the rows of the panel before."""
+    walked = LevelIteration(domain.pattern, domain.level)
+    level = LevelWalk(scope, walked, loop.var)
+    inner = next(x for x in _loops(loop.body) if isinstance(x.domain, LevelIteration) and x.var == loop.var)
+    position, ahead = scope.fresh("position"), scope.fresh("ahead")
+    there = scope.with_index(loop.var, ahead).with_positions(walked, PositionRange(position))
+    derived, there = ([], there) if level.type.dynamic else _derived_coordinates(inner.body, there)
+    own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
+    rows = [replace(x, near=False) if isinstance(x, Prefetch) else x for x in _rows(inner, there, own)]
+    if not rows:
+        return []
+    stop = minimum(add(start, const(domain.size)), level.capacity())
+    return [For(position, start, stop, block(Let(ahead, level.coordinate(position)), *derived, *rows))]
 
 
 def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry: Entry, scope: Scope) -> list[Stmt]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from jsparse.base.lazy import lazy
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.cost import Cost
+from jsparse.compiler.schedule.row_blocks import RowBlocks
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.stored import Stored
 
@@ -27,9 +28,11 @@ class Plan:
         problem: the problem that is compiled: patterns have the storage order in which loops walk them, and dense
             tensors are stored with the vectorised index innermost.
         schedule: the loops over `problem`.
-        patterns: the pattern of each type in `problem.patterns`: the given one or its transposed index.
+        patterns: the pattern of each type in `problem.patterns`: the given one, its transposed index, or that in
+            blocks of rows.
         cost: the estimated cost of this plan.
         find_rejected: finds the other candidates. The search leaves out those that cannot be the cheapest one.
+        blocks: the blocks of rows by which the entries of a relation are stored, if any.
     """
 
     given: Problem
@@ -38,6 +41,7 @@ class Plan:
     patterns: tuple[Stored, ...]
     cost: Cost
     find_rejected: Callable[[], Candidates] = field(default=tuple, compare=False)
+    blocks: RowBlocks | None = None
 
     @lazy
     def rejected(self) -> Candidates:

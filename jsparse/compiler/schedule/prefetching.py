@@ -52,8 +52,9 @@ class Rows(NamedTuple):
 
 def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -> Iterator[Prefetch]:
     """Yield the step that prefetches in the innermost loop over stored entries, if rows are gathered from memory and
-    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory. Where
-    panels divide the innermost loop, the one around it requests what a panel continues with.
+    the segment before has not read most of them; else in the loops whose coordinates locate segments in memory. Panels
+    of positions request the rows of the next panel. Where panels of coordinates divide the innermost loop, the one
+    around it requests what a panel continues with.
 
     Where other statements share the loops (not `alone`), their loops run before the rows of the next segment are read.
     They would push out what is requested far ahead.
@@ -64,6 +65,9 @@ def prefetching(nest: Summary, patterns: Sequence[Stored], alone: bool = True) -
         yield from (Prefetch(loop, SEGMENTS_OF_PANEL_AHEAD) for loop in nest.head[-1:] if loop in nest.loops)
         return
     rows = rows_from_memory(nest)
+    if nest.position_panel:
+        yield from (Prefetch(name, 1) for name, v in nest.outer.items() if rows and v in nest.positions)
+        return
     if not rows:
         yield from (Prefetch(loop, SEGMENTS_AHEAD) for loop in _locating_segments(nest, patterns))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TypeAlias
@@ -11,8 +12,9 @@ from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.build import check_step
 from jsparse.compiler.schedule.closing import closed
 from jsparse.compiler.schedule.cost import Cost, Prices
-from jsparse.compiler.schedule.layout import layout_of, reordered, with_innermost
+from jsparse.compiler.schedule.layout import layout_of, names_of, reordered, with_innermost
 from jsparse.compiler.schedule.plan import Candidates, Plan
+from jsparse.compiler.schedule.row_blocks import RowBlocks, asked_blocks, in_blocks, paying_blocks, with_block_loop
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.schedule.search import candidates, default_lanes
 from jsparse.compiler.schedule.specialized import with_constants
@@ -52,14 +54,34 @@ def plan(
     index variables in contradicting orders. Callers check `legality.has_legal_order` first and convert a pattern.
     Raises ScheduleError if a step of `schedule` is illegal.
     """
-    known, asked = tuple(patterns), schedule or NOTHING
-    asked.layout.check(problem)
-    if asked is not NOTHING:
-        return _legal(_priced(problem, Prices(known), as_stored, asked), known, as_stored)
+    known = tuple(patterns)
+    if schedule is not None and schedule is not NOTHING:
+        return _as_asked(problem, known, as_stored, schedule)
     prices = Prices(known)
     cost, _, chosen = _priced(problem, prices, as_stored, outer=outer, cheapest_only=True)[0]
     rejected = partial(_rejected, problem, known, as_stored, outer)
-    return plan_as(chosen, cost, known, rejected, as_stored, prices.walked(chosen), not outer)
+    blocks = None if as_stored or outer else paying_blocks(chosen, known)
+    if blocks is None:
+        return plan_as(chosen, cost, known, rejected, as_stored, prices.walked(chosen), not outer)
+    divided, used = in_blocks(problem, known, blocks)
+    return _stated(plan_as(with_block_loop(chosen, divided, blocks), cost, used, rejected), problem, blocks)
+
+
+def _as_asked(problem: Problem, patterns: tuple[Stored, ...], as_stored: bool, schedule: Schedule) -> Plan:
+    """The cheapest plan that has the steps and the layout of a schedule."""
+    schedule.layout.check(problem)
+    blocks, layout = asked_blocks(schedule.layout, problem, patterns)
+    if blocks is None:
+        return _legal(_priced(problem, Prices(patterns), as_stored, schedule), patterns, as_stored)
+    divided, used = in_blocks(problem, patterns, blocks)
+    asked = Schedule(schedule.steps, layout)
+    return _stated(_legal(_priced(divided, Prices(used), as_stored, asked), used, as_stored), problem, blocks)
+
+
+def _stated(found: Plan, problem: Problem, blocks: RowBlocks) -> Plan:
+    """The plan of a problem in blocks, as one of the given problem."""
+    layout = blocks.stated(found.schedule.layout, names_of(problem, blocks.pattern)[0])
+    return replace(found, given=problem, schedule=Schedule(found.schedule.steps, layout), blocks=blocks)
 
 
 def _priced(

@@ -159,6 +159,8 @@ class ExplainedKernel:
         for n, (used, given) in enumerate(zip(plan.patterns, self.patterns, strict=True)):
             moved = plan.given.walks[n] != plan.problem.walks[n]
             how = f"transposed index of {given}, kept with the pattern" if moved else "as given"
+            if plan.blocks is not None and plan.blocks.pattern == n:
+                how = f"transposed index in blocks of {plan.blocks.size:,} {plan.blocks.row} of {given}"
             lines.append(f"P{n}: {used!r}, {how}")
         return "\n".join(lines)
 

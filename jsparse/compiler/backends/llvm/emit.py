@@ -213,13 +213,13 @@ class _Body:
                 self.stmt(branch.otherwise)
 
     def prefetch(self, stmt: Prefetch) -> None:
-        """Prefetch each cache line for reading, into every level of cache."""
+        """Prefetch each cache line for reading, into every level of cache, or into all but the nearest."""
         type_ = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
         intrinsic = self.module.globals.get("llvm.prefetch.p0") or ir.Function(self.module, type_, "llvm.prefetch.p0")
         first = self.expr.value(stmt.index)
         for n in range(0, max(stmt.length, 1), CACHE_LINE // bytes_of(stmt.buffer.type)):
             address = self.expr.address(stmt.buffer, self.builder.add(first, ir.Constant(I64, n)))
-            self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3, 1))])
+            self.builder.call(intrinsic, [address, *(ir.Constant(I32, flag) for flag in (0, 3 if stmt.near else 2, 1))])
 
     def borrow(self, stmt: Borrow) -> None:
         """data = context->borrow(context, bytes, zeros); unless it is null: the body, then

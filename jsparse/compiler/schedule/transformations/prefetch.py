@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from jsparse.compiler.loops.chain import with_loop
-from jsparse.compiler.loops.domain import LevelIteration
+from jsparse.compiler.loops.domain import LevelIteration, PositionPanels
 from jsparse.compiler.loops.nest import Forall, LoopNest
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.text import line
@@ -22,8 +22,8 @@ class Prefetch(Step):
     """Request the rows that a stored entry selects some entries ahead (see `lower.prefetch`).
 
     Attributes:
-        loop: the name of a loop over stored entries.
-        distance: the number of entries ahead.
+        loop: the name of a loop over stored entries, or of one over panels of their positions.
+        distance: the number of entries ahead, or 1 for the next panel.
     """
 
     loop: str
@@ -50,6 +50,8 @@ class Prefetch(Step):
             return f"the loop over {self.loop} prefetches already"
         if not 0 < self.distance <= FARTHEST:
             return f"entries are requested 1 to {FARTHEST:,} ahead, not {self.distance}"
+        if nest.outer.get(self.loop) in nest.positions:
+            return None if self.distance == 1 else f"the next panel is requested, not {self.distance} ahead"
         if not any(self.loop in names for names in nest.problem.level_variables):
             return f"{self.loop} is no index of a sparse pattern"
         if self.loop in nest.splits:
@@ -60,7 +62,7 @@ class Prefetch(Step):
         """The nest after the step."""
 
         def marked(loop: Forall) -> Forall:
-            walks = isinstance(loop.domain, LevelIteration)
+            walks = isinstance(loop.domain, LevelIteration | PositionPanels)
             return replace(loop, prefetch=self.distance) if walks else loop
 
         return replace(nest, body=with_loop(nest.body, self.loop, nest.problem, marked))

@@ -1,0 +1,178 @@
+"""Row blocks: products that gather, multiply by matrices and scatter, one block of the target's rows after the other.
+
+In `O[o[p], m] = x[i[p], c] * w[k[p], c, m]` several entries p of one matrix k run at a time. Loops k → p read rows of x
+and change rows of O all over memory, once more for each matrix. If entries are stored by blocks of rows first,
+
+    ∀ b  ∀ k  ∀ p with k[p] = k and o[p] // size = b
+
+a near cache holds the rows of a block until all matrices are done with it. The number of the block is one more index
+variable of the relation (p, k), which becomes (p, b, k): each entry has one block, so the sum is the same. It is the
+cache blocking of sparse products (Nishtala et al., "When cache blocking of sparse matrix vector multiply works and
+why", 2007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from jsparse.compiler.loops.chain import outer_name
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.cost import JAMMED, LANES, SEGMENT
+from jsparse.compiler.schedule.gathers import extent, itemsize, lines_of
+from jsparse.compiler.schedule.layout import Layout, names_of
+from jsparse.compiler.schedule.machine import CACHED_BYTES, gather_cost
+from jsparse.compiler.schedule.stored import Stored, pattern_type
+from jsparse.compiler.schedule.summary import Summary
+from jsparse.compiler.schedule.transformations.reorder import Reorder
+from jsparse.errors import ScheduleError
+from jsparse.formats import Pattern
+from jsparse.formats.row_blocks import in_row_blocks, is_table
+from jsparse.notation.assignment import Access, IndexVar
+
+__all__ = ["RowBlocks", "asked_blocks", "in_blocks", "paying_blocks", "with_block_loop"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlocks:
+    """The blocks by which the entries of a relation are stored.
+
+    Attributes:
+        pattern: the number of the relation (p, k).
+        rows: the number of the relation (p, row).
+        size: the rows of a block.
+        row: the index variable of rows.
+        block: the index variable of blocks.
+    """
+
+    pattern: int
+    rows: int
+    size: int
+    row: IndexVar
+    block: IndexVar
+
+    @property
+    def text(self) -> str:
+        """The block's place in an order of index variables."""
+        return f"{self.row}/{self.size}"
+
+    def stated(self, layout: Layout, operand: str) -> Layout:
+        """The layout, which states the blocks in the order of the relation."""
+        return Layout(tuple((name, self._stated(order) if name == operand else order) for name, order in layout.orders))
+
+    def _stated(self, order: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
+        return tuple(self.text if v == self.block else v for v in order)
+
+
+def in_blocks(problem: Problem, patterns: Sequence[Stored], blocks: RowBlocks) -> tuple[Problem, tuple[Stored, ...]]:
+    """The problem whose relation has the block of each entry as one more index, and its patterns."""
+    n, used = blocks.pattern, list(patterns)
+    table, rows = used[n], used[blocks.rows]
+    assert isinstance(table, Pattern)
+    assert isinstance(rows, Pattern)
+    made = used[n] = in_row_blocks(table, rows, blocks.size)
+    types, walks = list(problem.patterns), list(problem.walks)
+    types[n] = pattern_type(made, types[n].batch_axes)
+    walks[n] = (*walks[n][:-1], blocks.block, walks[n][-1])
+    sizes = (*problem.sizes, (blocks.block, made.shape[-2]))
+    return replace(problem, patterns=tuple(types), walks=tuple(walks), sizes=sizes), tuple(used)
+
+
+def with_block_loop(nest: Summary, problem: Problem, blocks: RowBlocks) -> Summary:
+    """The same nest over the problem in blocks, with the loop over blocks around those over the relation."""
+    own = problem.level_variables[blocks.pattern]
+    at = min(n for n, name in enumerate(nest.loops) if name in own)
+    order = tuple(nest.outer.get(name, name) for name in nest.loops)
+    first = Reorder((*order[:at], blocks.block, *order[at:]))
+    found = Summary.canonical(problem, concordant=nest.concordant)
+    for step in (first, *(step for step in nest.steps if not isinstance(step, Reorder))):
+        found = found.then(step)
+    return found
+
+
+def asked_blocks(layout: Layout, problem: Problem, patterns: Sequence[Stored]) -> tuple[RowBlocks | None, Layout]:
+    """The blocks that a layout asks for, and the layout in which their index variable stands for them.
+
+    Raises ScheduleError if the relation cannot be stored so.
+    """
+    for operand, order in layout.orders:
+        asked = [(name, *_divided(name)) for name in order if _divided(name)[1]]
+        if not asked:
+            continue
+        (text, row, size), *more = asked
+        found = [
+            blocks
+            for blocks in _possible(problem, patterns, size)
+            if operand in names_of(problem, blocks.pattern) and blocks.row == row
+        ]
+        if not found or more:
+            raise ScheduleError(
+                f"Expected one block of rows in the order {' '.join(order)} of {operand}. {operand} has to be a table "
+                f"such as k[p], and the rows those at another table o[p] of the same points. Leave {text} out."
+            )
+        blocks = found[0]
+        return blocks, layout.with_order(operand, tuple(blocks.block if name == text else name for name in order))
+    return None, layout
+
+
+def _divided(name: str) -> tuple[str, int]:
+    """The index variable and the size of a name such as `o[p]/512`; size 0 for any other name."""
+    row, slash, size = name.rpartition("/")
+    return (row, int(size)) if slash and size.isascii() and size.isdecimal() else (name, 0)
+
+
+def _possible(problem: Problem, patterns: Sequence[Stored], size: int) -> Iterator[RowBlocks]:
+    """Yield the blocks of `size` rows that there are, for each pair of tables of the same points."""
+    if problem.is_assembly or len(problem.statements) > 1:
+        return
+    names, lain_on = problem.level_variables, {t.positions.pattern for t in problem.tensors if t.positions is not None}
+    tables = [n for n, x in enumerate(patterns) if isinstance(x, Pattern) and x.ndim > 1 and is_table(x)]
+    for rows in tables:
+        row = names[rows][-1]
+        for n in tables:
+            if n != rows and n not in lain_on and names[n][:-1] == names[rows][:-1] and len(set(names[n])) > 1:
+                yield RowBlocks(n, rows, size, row, outer_name(problem, row))
+
+
+def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None:
+    """The blocks that make a nest cheaper; None if there are none.
+
+    Several entries share the rows of a matrix, whose loop stands outside of all entries, and sums are scattered.
+    """
+    problem = nest.problem
+    if not (nest.scatters and nest.shares_rows and nest.vector in nest.free_vars) or nest.panel or nest.position_panel:
+        return None
+    for blocks in _possible(problem, patterns, 1):
+        *points, matrix = problem.level_variables[blocks.pattern]
+        if blocks.row in problem.target.variables() and nest.walk[: len(points) + 1] == (matrix, *points):
+            sized = replace(blocks, size=_size(nest, matrix))
+            if _saved(nest, patterns, sized, matrix) > 0:
+                return sized
+    return None
+
+
+def _row_bytes(problem: Problem, access: Access, selected: frozenset[IndexVar]) -> int:
+    """The bytes of a tensor at one coordinate of the selected index variables."""
+    return extent(problem, [v for v in access.variables() if v not in selected]) * itemsize(problem, access)
+
+
+def _size(nest: Summary, matrix: IndexVar) -> int:
+    """The rows of a block: a power of two, so that the rows that it reads and changes fit the second-level cache."""
+    problem, selected = nest.problem, nest.pattern_vars
+    read = [a for a in nest.factors if matrix not in a.variables() and not selected.isdisjoint(a.variables())]
+    row = sum(_row_bytes(problem, a, selected) for a in (problem.target, *read))
+    return 1 << (max(CACHED_BYTES // max(row, 1), 1).bit_length() - 1)
+
+
+def _saved(nest: Summary, patterns: Sequence[Stored], blocks: RowBlocks, matrix: IndexVar) -> float:
+    """The cost of the target's cache lines that blocks save, less that of the shorter segments of each matrix."""
+    problem, entries = nest.problem, patterns[blocks.pattern].nse
+    rows, matrices = problem.size[blocks.row] or 1, problem.size[matrix] or 1
+    if blocks.size >= rows:
+        return 0.0
+    row = _row_bytes(problem, problem.target, frozenset({blocks.row}))
+    lines = 2 * entries * lines_of(row, 1)
+    saved = lines * (gather_cost(rows * row) - gather_cost(blocks.size * row))
+    segments = min(entries, -(-rows // blocks.size) * matrices) - matrices
+    alone = (nest.copies - 1) / 2 * extent(problem, nest.dense) / LANES * (1 - JAMMED)
+    return saved - segments * (SEGMENT + alone)
