@@ -154,6 +154,7 @@ def autoencoder_program(percent: int) -> tuple[Any, tuple[Any, ...]]:
     """Our program, and its operands."""
     kernels = [jsparse.asarray(sp.csr_array(w.T), format="csc") for w in _weights(percent)]
 
+    @jsparse.fuse
     def model(kernels: Any, x: Any) -> jax.Array:
         for kernel in kernels[:-1]:
             x = jax.nn.relu(linear(x, kernel))

@@ -51,7 +51,7 @@ LOWERINGS: dict[Primitive, dict[str | None, Rule]] = {
     kernel_p: {"cpu": lower_kernel},
 }
 
-IN_PLACE = (einsum_p, routine_p)
+IN_PLACE = (einsum_p, fused_p, routine_p)
 """Their lowering asks where operands come from (`layouts.py`)."""
 
 
@@ -69,7 +69,8 @@ def _refuse(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> No
 
 def _by_platform(ctx: Any, *operands: Any, primitive: Primitive, **params: Any) -> Any:
     """The rule of primitives that are lowered in place. JAX has no table of platforms for these."""
-    rules = set(map(LOWERINGS[primitive].get, _compat.platforms_of(ctx)))
+    known = LOWERINGS[primitive]
+    rules = {known.get(platform, known.get(None)) for platform in _compat.platforms_of(ctx)}
     rule = rules.pop() if len(rules) == 1 else None
     return rule(ctx, *operands, **params) if rule else _refuse(ctx, *operands, primitive=primitive, **params)
 

@@ -11,7 +11,7 @@ from jsparse.primitives.routine import swapped
 
 __all__ = ["stored_in"]
 
-LARGE = 1 << 16  # elements from which on the routine `swap` pays; XLA may fuse a smaller transpose
+LARGE = 1 << 22  # elements from which on the routine `swap` is faster than XLA, which may also leave a transpose out
 
 
 def stored_in(x: Any, order: tuple[int, ...]) -> Any:

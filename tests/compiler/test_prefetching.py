@@ -79,7 +79,7 @@ def kernels_gradient(points: int, rows: int, schedule: jsparse.Schedule | None =
 
 
 def test_panels_of_positions_request_the_rows_of_the_next_one() -> None:
-    given, kernel = kernels_gradient(points=20_000, rows=4_000)
+    given, kernel = kernels_gradient(points=100_000, rows=20_000)
     assert "prefetch p0 1" in str(kernel.schedule).splitlines()
     found = [x for x in nodes(kernel.kernel.body) if isinstance(x, Prefetch)]
     assert [(x.length, x.near) for x in found] == [(32, False)] * 2
@@ -95,8 +95,8 @@ def test_rows_in_a_near_cache_are_not_requested_by_panels() -> None:
 
 def test_only_the_next_panel_is_requested() -> None:
     lines = [
-        x for x in str(kernels_gradient(points=20_000, rows=4_000)[1].schedule).splitlines() if "prefetch" not in x
+        x for x in str(kernels_gradient(points=100_000, rows=20_000)[1].schedule).splitlines() if "prefetch" not in x
     ]
     asked = jsparse.Schedule.parse("\n".join([*lines, "prefetch p0 2"]))
     with pytest.raises(jsparse.errors.ScheduleError, match="the next panel is requested, not 2 ahead"):
-        kernels_gradient(points=20_000, rows=4_000, schedule=asked)
+        kernels_gradient(points=100_000, rows=20_000, schedule=asked)

@@ -104,9 +104,9 @@ def large(points: int = 200_000, rows: int = 40_000, channels: int = 64) -> dict
 
 def test_large_targets_are_blocked() -> None:
     kernel = jsparse.explain(TEXT, shape=(40_000, 64), **large()).kernels[-1]
-    assert "store P2 'o[p]/512' 'k[p]' p" in str(kernel.schedule)
+    assert "store P2 'o[p]/1024' 'k[p]' p" in str(kernel.schedule)
     assert "∀ o[p]0 ∈ P2.0\n    ∀ k[p] ∈ P2.1\n      ∀ p ∈ P2.2" in str(kernel.nest)
-    assert "transposed index in blocks of 512 o[p] of Pattern(" in kernel.summary
+    assert "transposed index in blocks of 1,024 o[p] of Pattern(" in kernel.summary
 
 
 def test_small_targets_and_short_segments_are_not_blocked() -> None:

@@ -110,7 +110,7 @@ def test_a_repeated_index_is_walked_as_stored():
 
 
 def test_rows_of_a_large_dense_operand_are_prefetched_where_one_row_belongs_to_an_entry():
-    large = planned("ij,jk->ik", sparse(40, 3000, density=0.01), dense(3000, 64))
+    large = planned("ij,jk->ik", sparse(40, 9000, density=0.01), dense(9000, 64))
     assert large.schedule.found("prefetch") is not None
     assert "prefetch" in str(lower(build_loops(large.problem, large.schedule)))
     assert NAMED["spmm-csr"].plan.schedule.found("prefetch") is None

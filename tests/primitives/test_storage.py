@@ -57,7 +57,8 @@ def test_any_order(order, large, monkeypatch):
     np.testing.assert_array_equal(stored_in(x, order), np.transpose(x, order))
 
 
-def test_xla_transposes_nothing_large():
+def test_xla_transposes_nothing_large(monkeypatch):
+    monkeypatch.setattr(storage, "LARGE", 1 << 16)
     rng = np.random.default_rng(0)
     A = jsparse.asarray(
         np.where(rng.random((300, 400)) < 0.02, rng.integers(1, 5, (300, 400)), 0).astype(np.float32), "csr"

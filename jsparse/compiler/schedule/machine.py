@@ -9,6 +9,7 @@ __all__ = [
     "JAM_TILE_BYTES",
     "LARGEST_COPY",
     "LARGEST_TILE",
+    "LARGE_CACHE_BYTES",
     "LAST_CACHE_BYTES",
     "LINE_BYTES",
     "NEAREST_BYTES",

@@ -19,6 +19,7 @@ from jsparse.compiler.schedule.locality import mostly_read_before
 from jsparse.compiler.schedule.machine import (
     CACHED_BYTES,
     ENTRY_BYTES,
+    LARGE_CACHE_BYTES,
     LAST_CACHE_BYTES,
     LINE_BYTES,
     PREFETCH_AHEAD,
@@ -39,7 +40,7 @@ SHORTEST = LINE_BYTES // 2  # bytes of a row: requesting less takes as long as w
 
 
 class Rows(NamedTuple):
-    """Rows of a dense tensor that entries locate, and that no near cache holds.
+    """Rows of a dense tensor that entries locate, and that no second-level cache holds.
 
     Attributes:
         bytes: the bytes of a row. Where loops around short segments divide rows, all parts of a row are soon requested.
@@ -104,7 +105,10 @@ def rows_from_memory(nest: Summary) -> list[Rows]:
 
 
 def _selected(nest: Summary, access: Access) -> Rows | None:
-    """What stored coordinates select of this tensor, if it is dense and too large for the cache."""
+    """What stored coordinates select of this tensor, if it is dense and too large for the cache.
+
+    Rows in a second-level cache arrive in time without requests, since a core looks a few hundred instructions ahead.
+    """
     type_, variables = nest.problem.type_of[access.tensor], access.variables()
     if type_.positions is not None or nest.entry_vars.isdisjoint(variables):
         return None
@@ -113,7 +117,7 @@ def _selected(nest: Summary, access: Access) -> Rows | None:
     size = extent(nest.problem, tuple(v for v in variables if v not in fixed)) * item
     dense = tuple(v for v in variables if v not in nest.pattern_vars and v not in fixed)
     part, row = _part(nest, dense), extent(nest.problem, dense)
-    if size <= CACHED_BYTES or part * item < (LINE_BYTES if part < row else SHORTEST):
+    if size <= LARGE_CACHE_BYTES or part * item < (LINE_BYTES if part < row else SHORTEST):
         return None
     return Rows(row * item, size)
 

@@ -145,7 +145,7 @@ def paying_blocks(nest: Summary, patterns: Sequence[Stored]) -> RowBlocks | None
     for blocks in _possible(problem, patterns, 1):
         *points, matrix = problem.level_variables[blocks.pattern]
         if blocks.row in problem.target.variables() and nest.walk[: len(points) + 1] == (matrix, *points):
-            sized = replace(blocks, size=_size(nest, matrix))
+            sized = replace(blocks, size=_size(nest, blocks.row))
             if _saved(nest, patterns, sized, matrix) > 0:
                 return sized
     return None
@@ -156,11 +156,9 @@ def _row_bytes(problem: Problem, access: Access, selected: frozenset[IndexVar]) 
     return extent(problem, [v for v in access.variables() if v not in selected]) * itemsize(problem, access)
 
 
-def _size(nest: Summary, matrix: IndexVar) -> int:
-    """The rows of a block: a power of two, so that the rows that it reads and changes fit the second-level cache."""
-    problem, selected = nest.problem, nest.pattern_vars
-    read = [a for a in nest.factors if matrix not in a.variables() and not selected.isdisjoint(a.variables())]
-    row = sum(_row_bytes(problem, a, selected) for a in (problem.target, *read))
+def _size(nest: Summary, row_variable: IndexVar) -> int:
+    """The rows of a block: a power of two, so that the rows that it changes fit the second-level cache."""
+    row = _row_bytes(nest.problem, nest.problem.target, frozenset({row_variable}))
     return 1 << (max(CACHED_BYTES // max(row, 1), 1).bit_length() - 1)
 
 

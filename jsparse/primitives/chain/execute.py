@@ -14,6 +14,7 @@ from jsparse.base.memo import remembered_of
 from jsparse.compiler.problem import Dense, Problem, TensorType
 from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Schedule
+from jsparse.compiler.schedule.innermost import with_lanes_innermost
 from jsparse.compiler.schedule.operands import with_moved_operands
 from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.timing import stage
@@ -22,6 +23,7 @@ from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translated
 from jsparse.primitives.kernel import call_kernels
 from jsparse.primitives.movement import bound_names, index_arrays, static_patterns
+from jsparse.primitives.storage import stored_in
 from jsparse.settings import config
 
 __all__ = ["execute_chain", "planned"]
@@ -30,7 +32,7 @@ __all__ = ["execute_chain", "planned"]
 @remembered_of
 def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
     """The problem with its operands as they are stored for the kernel, and the schedule of each statement."""
-    problem = with_moved_operands(chain.problem)
+    problem = with_moved_operands(with_lanes_innermost(chain.problem, chain.stored))
     return problem, plan_statements(problem, chain.stored)
 
 
@@ -46,13 +48,18 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     chain = translated(closed)
     if isinstance(chain, ChainError):
         raise chain
-    stored = planned(chain)[0].operands
-    given = [_stored(operands[x.number].reshape(x.shape), t) for x, t in zip(chain.operands, stored, strict=True)]
+    problem = planned(chain)[0]
+    pairs = zip(chain.operands, problem.operands, strict=True)
+    given = [stored_in(operands[x.number].reshape(x.shape), _order(t, len(x.shape))) for x, t in pairs]
     index: list[Any] = []
     for walk, order, numbers in zip(chain.walks, chain.stored, chain.index, strict=True):
         arrays, _ = index_arrays(walk, order, [operands[n] for n in numbers])
         index += arrays
-    shapes = [(shape, np.dtype(t.dtype)) for shape, t in zip(chain.buffers, chain.problem.results, strict=True)]
+    orders = [_order(t, len(shape)) for t, shape in zip(problem.results, chain.buffers, strict=True)]
+    shapes = [
+        (tuple(shape[n] for n in order), np.dtype(t.dtype))
+        for shape, order, t in zip(chain.buffers, orders, problem.results, strict=True)
+    ]
     call = _call(chain, config.backend)
     flags = _overflowed(chain, operands)
     origins = [frozenset(flags) & own for own in _origins(chain.problem)]
@@ -61,14 +68,16 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     found = call_kernels(call, (*given, *index), shapes, static_patterns(chain.walks), invalid)
     if not alike:
         found = [_poisoned(x, _any(flags, own)) if own else x for x, own in zip(found, origins, strict=True)]
+    found = [stored_in(x, tuple(map(order.index, range(x.ndim)))) for x, order in zip(found, orders, strict=True)]
     found = [x.reshape(shape) for x, shape in zip(found, chain.shapes, strict=True)]
     return [_placed(result, found, operands) for result in chain.results]
 
 
-def _stored(x: Any, type_: TensorType) -> Any:
-    """A dense operand with its axes in the order of storage. What lies on a pattern is stored as it is given."""
-    order = tuple(axis.dim for axis in type_.axes if isinstance(axis, Dense))
-    return x if type_.positions is not None or order == tuple(range(x.ndim)) else jnp.transpose(x, order)
+def _order(type_: TensorType, ndim: int) -> tuple[int, ...]:
+    """The axes of a tensor in the order of storage. What lies on a pattern is stored as it is given."""
+    if type_.positions is not None:
+        return tuple(range(ndim))
+    return tuple(axis.dim for axis in type_.axes if isinstance(axis, Dense))
 
 
 def _overflowed(chain: Chain, operands: Any) -> dict[int, Any]:

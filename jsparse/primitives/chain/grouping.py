@@ -15,8 +15,8 @@ from typing import Any
 
 from jsparse import _compat
 from jsparse.base.memo import remembered_of
+from jsparse.compiler.schedule.innermost import shares_cheaply, with_lanes_innermost
 from jsparse.compiler.schedule.sharing import shared_loops
-from jsparse.compiler.schedule.statements import cost_of_sharing
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.expand import COMPOSED, flattened, parts_of
@@ -27,10 +27,6 @@ __all__ = ["Step", "groups", "refusal", "run_groups"]
 
 STARTS = ("jsparse_einsum", *COMPOSED)
 """The operations that make a group worth a kernel. It begins with one of them, or with a function of entries."""
-
-MOST_COST = 2.0
-"""What shared loops may cost, relative to loops of each statement by itself. What they save is not in it: arrays that
-are written and read, which cost less than loops do in most products."""
 
 MOST = 4
 """The number of groups that an equation tries to join: each trial looks for the loops that the whole group shares."""
@@ -70,10 +66,10 @@ def refusal(closed: Any) -> str | None:
 def _refusal(chain: Chain, as_stored: bool = False) -> str | None:
     if any(walk.lead for walk in chain.walks):
         return "a batch of dynamic patterns"
-    shared = shared_loops(chain.problem)
-    if (len(chain.problem.statements) > 1 and not shared) or (as_stored and chain.is_reordered):
+    problem = with_lanes_innermost(chain.problem, chain.stored)
+    if (len(problem.statements) > 1 and not shared_loops(problem)) or (as_stored and chain.is_reordered):
         return "its statements share no loops"
-    if shared and cost_of_sharing(chain.problem, chain.stored, shared) > MOST_COST:
+    if not shares_cheaply(problem, chain.stored):
         return "the loops that its statements share would cost more than they save"
     return None
 
