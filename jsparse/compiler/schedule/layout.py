@@ -22,7 +22,8 @@ class Layout:
     """The storage orders that differ from those of the operands.
 
     Attributes:
-        orders: for each operand its name, and the index variables of its pattern's levels as loops walk them.
+        orders: for each operand its name, and the index variables of its pattern's levels as loops walk them. One
+            such as `i/512` stands for blocks of 512 coordinates of another index variable (`row_blocks.py`).
     """
 
     orders: tuple[tuple[str, Names], ...] = ()

@@ -80,7 +80,10 @@ class Schedule:
 
             Schedule().store("A", "j i")
 
-        A static pattern has a transposed index then, which is made once; a dynamic one is sorted in the program.
+        A static pattern has a transposed index then, which is made once; a dynamic one is sorted in the program. The
+        entries of a table k[p] may be stored by blocks of rows first, here of 512 rows o[p] of the target:
+
+            Schedule().store("P2", "o[p]/512 k[p] p").reorder("o[p]0 k[p] p …")
         """
         return Schedule(self.steps, self.layout.with_order(operand, _names(order)))
 
@@ -149,7 +152,8 @@ class Schedule:
         return self.then(Parallelize(loop, race, grain))
 
     def prefetch(self, loop: str, distance: int) -> Schedule:
-        """Request what stored entries select `distance` entries ahead."""
+        """Request what stored entries select `distance` entries ahead; with 1 for a loop over panels of positions, what
+        those of the next panel select."""
         return self.then(Prefetch(loop, distance))
 
     def widen(self) -> Schedule:
