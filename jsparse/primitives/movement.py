@@ -33,14 +33,14 @@ def bound_names(
         blocks: the blocks of rows by which one of them is stored, if any.
     """
     names: list[str] = []
+    of_rows = dict[int, tuple[Pattern, int]]()
+    if blocks is not None:
+        rows = walks[blocks.rows].pattern
+        assert isinstance(rows, Pattern)
+        of_rows[blocks.pattern] = rows, blocks.size
     for n, (walk, order) in enumerate(zip(walks, used, strict=True)):
         if isinstance(walk.pattern, Pattern) and isinstance(order, Pattern):
-            by = None
-            if blocks is not None and blocks.pattern == n:
-                rows = walks[blocks.rows].pattern
-                assert isinstance(rows, Pattern)
-                by = rows, blocks.size
-            names += array_names(order, walk.pattern, by)
+            names += array_names(order, walk.pattern, of_rows.get(n))
         else:
             names += [OPERAND] * len(order.format.arrays)
     return tuple(names)

@@ -130,6 +130,26 @@ def test_the_printed_schedule_gives_the_same_kernel() -> None:
     np.testing.assert_array_equal(found, repeated)
 
 
+def test_derivatives_are_blocked_by_their_own_targets() -> None:
+    """A schedule holds for the statement itself: its derivatives are blocked where that pays."""
+    operands, rng = large(points=50_000, rows=5_000, channels=32), np.random.default_rng(3)
+    o, i, k = (operands.pop(name) for name in "oik")
+    x, w = (rng.integers(-2, 3, operands[name].shape).astype(np.float32) for name in "xw")
+    ct = rng.integers(-2, 3, (5_000, 32)).astype(np.float32)
+
+    def pulled_back(x: Any, w: Any, ct: Any) -> Any:
+        of_both = jax.vjp(lambda x, w: jsparse.evaluate(TEXT, shape=(5_000, 32), o=o, i=i, k=k, x=x, w=w), x, w)[1]
+        return of_both(ct)
+
+    lines = [str(kernel.schedule.layout.lines) for kernel in jsparse.explain(pulled_back)(x, w, ct).kernels]
+    assert sum("i[p]/" in line for line in lines) == 1  # of x; nothing is scattered for w
+    dx, dw = np.zeros((5_000, 32)), np.zeros((5, 32, 32))
+    np.add.at(dx, i, np.einsum("pm,pcm->pc", ct[o], w[k]))
+    np.add.at(dw, k, x[i, :, None] * ct[o, None, :])
+    for found, wanted in zip(pulled_back(x, w, ct), (dx, dw), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize(
     ("operand", "order"),
     [("P2", "q/4 k[p] p"), ("P2", "o[p]/4 i[p]/4 k[p] p"), ("P0", "o[p]/2 o[p] p")],

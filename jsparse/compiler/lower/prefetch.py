@@ -4,8 +4,8 @@ Coordinates determine the addresses of dense rows, and of other patterns' segmen
 Both are prefetched for the next entries of the level, even if these lie in the next segments.
 
 A loop over all coordinates of a level asks for rows of the target that panels add to, and for the entries with which a
-panel continues a segment: neither follows what was read before it. A loop over panels of positions asks for
-the rows of the next panel.
+panel continues a segment: neither follows what was read before it. A loop over panels of positions asks for the rows
+of the next panel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 
 from jsparse.compiler.kernel.algebra import add, block, const, minimum
-from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, For, Let, Prefetch, Stmt
+from jsparse.compiler.kernel.nodes import Binary, Buffer, Expr, For, Let, Prefetch, Stmt, Var
 from jsparse.compiler.levels import PositionRange
 from jsparse.compiler.loops.domain import LevelIteration, PositionPanels, Runs, Tiles
 from jsparse.compiler.loops.nest import Forall, Where, assignments, children
@@ -44,12 +44,21 @@ def prefetches(loop: Forall, domain: LevelIteration, entry: Entry, scope: Scope)
         return []
     last = add(level.capacity(), const(-1))
     ahead, position = scope.fresh("ahead"), minimum(add(entry.position, const(loop.prefetch)), last)
+    derived, there, rows = _located_rows(loop, domain, position, ahead, scope)
+    found = [*rows, *_segments(loop, there, level.type.dynamic), *_continued(loop.body, domain, there)]
+    return [Let(ahead, level.coordinate(position)), *derived, *found] if found else []
+
+
+def _located_rows(
+    loop: Forall, domain: LevelIteration, position: Expr, ahead: Var, scope: Scope
+) -> tuple[list[Stmt], Scope, list[Stmt]]:
+    """The coordinates that follow from the one at a position of a level, the scope with all of them, and prefetches of
+    the rows that they select."""
     there = scope.with_index(loop.var, ahead).with_positions(domain, PositionRange(position))
-    dynamic = level.type.dynamic
+    dynamic = LevelWalk(scope, domain, loop.var).type.dynamic
     derived, there = ([], there) if dynamic else _derived_coordinates(loop.body, there)
     own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
-    found = [*_rows(loop, there, own), *_segments(loop, there, dynamic), *_continued(loop.body, domain, there)]
-    return [Let(ahead, level.coordinate(position)), *derived, *found] if found else []
+    return derived, there, list(_rows(loop, there, own))
 
 
 def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: Expr, scope: Scope) -> list[Stmt]:
@@ -59,14 +68,10 @@ def prefetches_of_panel(loop: Forall, domain: PositionPanels, start: Expr, scope
     level = LevelWalk(scope, walked, loop.var)
     inner = next(x for x in _loops(loop.body) if isinstance(x.domain, LevelIteration) and x.var == loop.var)
     position, ahead = scope.fresh("position"), scope.fresh("ahead")
-    there = scope.with_index(loop.var, ahead).with_positions(walked, PositionRange(position))
-    derived, there = ([], there) if level.type.dynamic else _derived_coordinates(inner.body, there)
-    own = {loop.var, *(there.indices.keys() - scope.indices.keys())}
-    rows = [replace(x, near=False) if isinstance(x, Prefetch) else x for x in _rows(inner, there, own)]
-    if not rows:
-        return []
+    derived, _, rows = _located_rows(inner, walked, position, ahead, scope)
+    far = [replace(x, near=False) if isinstance(x, Prefetch) else x for x in rows]
     stop = minimum(add(start, const(domain.size)), level.capacity())
-    return [For(position, start, stop, block(Let(ahead, level.coordinate(position)), *derived, *rows))]
+    return [For(position, start, stop, block(Let(ahead, level.coordinate(position)), *derived, *far))] if far else []
 
 
 def _ahead_of_all(loop: Forall, domain: LevelIteration, level: LevelWalk, entry: Entry, scope: Scope) -> list[Stmt]:

@@ -7,8 +7,8 @@
 
 `digest` names a pattern, `:digest.size` the same in blocks of that many rows of another one (`formats.row_blocks`), and
 `@d1c0` the same entries in another format (here csc); letters of kinds are `LevelKind.letters`. `gather` and `scatter`
-permute values from the pattern to that format and back. A process that has the patterns can
-make any of these arrays.
+permute values from the pattern to that format and back. A process that has the
+patterns can make any of these arrays.
 """
 
 from __future__ import annotations

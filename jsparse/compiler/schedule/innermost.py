@@ -9,9 +9,9 @@ what is between in the other layout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from jsparse.compiler.problem import Dense, Problem, TensorType
+from jsparse.compiler.problem import Problem
+from jsparse.compiler.schedule.layout import with_innermost
 from jsparse.compiler.schedule.select import plan
 from jsparse.compiler.schedule.sharing import shared_loops
 from jsparse.compiler.schedule.statements import cost_of_sharing
@@ -40,8 +40,9 @@ def with_lanes_innermost(problem: Problem, patterns: Sequence[Stored]) -> Proble
     and do not otherwise; else the given one."""
     if shares_cheaply(problem, patterns):
         return problem
+    dense = [tensor.name for tensor in problem.tensors if tensor.positions is None]
     for var in dict.fromkeys(_preferred(problem, patterns)):
-        moved = _moved(problem, var)
+        moved = with_innermost(problem, dense, var)
         if shared_loops(moved) and _price(moved, patterns) <= MOST_COST_MOVED:
             return moved
     return problem
@@ -59,16 +60,3 @@ def _preferred(problem: Problem, patterns: Sequence[Stored]) -> Iterator[IndexVa
             found = plan(problem.alone(number), [patterns[n] for n in statement.patterns])
             if any(t.axes != problem.type_of[t.name].axes for t in found.problem.tensors if t.positions is None):
                 yield from (s.loop for s in found.schedule.steps if isinstance(s, Vectorize) and not s.lanes)
-
-
-def _moved(problem: Problem, var: IndexVar) -> Problem:
-    """The problem in which dense tensors that have a variable store it innermost."""
-    accesses = {access.tensor: access for access in problem.accesses}
-
-    def stored(tensor: TensorType) -> TensorType:
-        if tensor.positions is not None:
-            return tensor
-        last = [a for a in tensor.axes if isinstance(a, Dense) and accesses[tensor.name].indices[a.dim] == var]
-        return replace(tensor, axes=(*(a for a in tensor.axes if a not in last), *last))
-
-    return replace(problem, tensors=tuple(map(stored, problem.tensors)))

@@ -125,10 +125,10 @@ def _moved(axis: Axis, moves: Sequence[tuple[int, ...]]) -> Axis:
 
 
 def with_innermost(problem: Problem, tensors: Sequence[str], var: IndexVar) -> Problem:
-    """The problem in which these dense tensors are stored with an index variable innermost."""
+    """The problem in which these dense tensors store an index variable innermost, if they have it."""
     if not tensors:
         return problem
-    accesses = {access.tensor: access for access in problem.assignment.accesses}
+    accesses = {access.tensor: access for access in problem.accesses}
 
     def stored(tensor: TensorType) -> TensorType:
         if tensor.name not in tensors:
