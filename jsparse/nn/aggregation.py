@@ -10,11 +10,20 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, represented
 from jsparse.graph.graphs import Graph, one_of
-from jsparse.nn.operands import Features, dense_sums, operands, pattern_of_graph, sides
+from jsparse.nn.operands import (
+    Features,
+    dense_sums,
+    operands,
+    pattern_of_graph,
+    rounded,
+    sides,
+    unrounded_sums,
+    wide,
+)
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
 
-__all__ = ["REDUCTIONS", "aggregate", "reduced"]
+__all__ = ["REDUCTIONS", "aggregate", "counts", "reduced"]
 
 REDUCTIONS = ("sum", "mean", "max", "min", "std")
 
@@ -46,37 +55,39 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         targets = jnp.zeros((graph.shape[0], 0)) if graph.ndim == 2 else source
         graph, source, _ = operands(graph, (source, targets), "aggregate")
     if isinstance(reductions, str):
-        return reduced(graph, source, reductions)
+        return rounded(reduced(graph, source, reductions), graph, source)
     if not isinstance(reductions, tuple | list) or not reductions:
         raise ShapeError(f"Expected names of reductions in aggregate, but got {represented(reductions)}.")
-    return jnp.stack([reduced(graph, source, name) for name in reductions], axis=1)
+    found = (rounded(reduced(graph, source, name), graph, source) for name in reductions)
+    return jnp.stack(list(found), axis=1)
 
 
 def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
-    """One reduction of the messages, (targets, features)."""
+    """One reduction of the messages, (targets, features), in float32 where they are narrow floats."""
     one_of(reduction, REDUCTIONS, "a reduction of messages")
     match reduction:
         case "sum":
-            return _sums(graph, x)
+            return unrounded_sums("ij,jf->if", graph, x)
         case "mean":
-            return _sums(graph, x) * _inverse_counts(graph, x.dtype)
+            sums = unrounded_sums("ij,jf->if", graph, x)
+            return sums * _inverse_counts(graph, sums.dtype)
         case "max":
             return _greatest(graph, x)
         case "min":
             return -_greatest(graph, -x)
-    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    scale = _inverse_counts(graph, wide.dtype)
-    variance = _squared_deviations(graph, wide, _sums(graph, wide) * scale) * scale
+    x = wide(x)
+    mean = reduced(graph, x, "mean")
+    variance = _squared_deviations(graph, x, mean) * _inverse_counts(graph, mean.dtype)
     spread = variance > 0
-    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0).astype(x.dtype)
+    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0)
 
 
 @fuse
 def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
     """The sums over neighbours of (A[i, j] x[j] - mean[i])², without an array of all edges and features."""
-    wide = pattern_of_graph(graph).extended([x.shape[1]])
-    messages = einsum("ij,jf->ijf", graph, x, out_format=wide)
-    both = messages - einsum("if,jf->ijf", mean, jnp.ones_like(x), out_format=wide)
+    pattern = pattern_of_graph(graph).extended([x.shape[1]])
+    messages = einsum("ij,jf->ijf", graph, x, out_format=pattern)
+    both = messages - einsum("if,jf->ijf", mean, jnp.ones_like(x), out_format=pattern)
     return dense_sums("ijf->if", both * both)
 
 
@@ -85,15 +96,11 @@ def counts(graph: Graph) -> jax.Array:
     return dense_sums("ij->i", pattern_of_graph(graph))
 
 
-def _sums(graph: Graph, x: jax.Array) -> jax.Array:
-    return dense_sums("ij,jf->if", graph, x)
-
-
 def _inverse_counts(graph: Graph, dtype: Any) -> jax.Array:
     return (1 / jnp.maximum(counts(graph), 1)).astype(dtype)[:, None]
 
 
 def _greatest(graph: Graph, x: jax.Array) -> jax.Array:
     """Maxima of messages, and 0 where there are none."""
-    found = dense_sums("ij,jf->if", graph, x, semiring="max_times")
+    found = unrounded_sums("ij,jf->if", graph, x, semiring="max_times")
     return jnp.where(counts(graph)[:, None] > 0, found, 0)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
-from jsparse.nn.operands import dense_array
+from jsparse.nn.operands import dense_array, wide
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.planning.bare_pattern import pattern_of
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -75,14 +75,18 @@ def multi_head_attention(
             f"Expected an output kernel (heads, dim, out) in multi_head_attention, for {found.shape[-3]} heads of "
             f"{found.shape[-1]}, but got {jnp.shape(out.kernel)}."
         )
-    result = jnp.einsum("...hnd,hdo->...no", found, out.kernel)
-    return result if out.bias is None else result + out.bias
+    return _plus(jnp.einsum("...hnd,hdo->...no", found, out.kernel), out.bias)
 
 
 def _heads(x: Any, projection: Projection) -> jax.Array:
     """The queries, keys or values, (..., heads, length, dim)."""
     found = jnp.einsum("...nf,fhd->...hnd", x, projection.kernel)
-    return found if projection.bias is None else found + projection.bias[:, None]
+    return _plus(found, None if projection.bias is None else projection.bias[:, None])
+
+
+def _plus(x: jax.Array, bias: Any) -> jax.Array:
+    """x + bias, or x. The bias' cotangent, a sum over positions, is not rounded before it is complete."""
+    return x if bias is None else (wide(x) + wide(jnp.asarray(bias))).astype(jnp.result_type(x, bias))
 
 
 def relative_bias(table: Any, mask: Any) -> jax.Array:
@@ -111,4 +115,5 @@ def relative_bias(table: Any, mask: Any) -> jax.Array:
         raise ShapeError(f"Expected a table (heads, 2 d + 1) in relative_bias, but got {table.shape}.")
     most = table.shape[1] // 2
     rows, columns = SparseTensor(jnp.zeros(pattern.nse, table.dtype), pattern).coords
-    return table[:, jnp.clip(columns - rows, -most, most) + most]
+    found = wide(table)[:, jnp.clip(columns - rows, -most, most) + most]  # its cotangent is a sum over entries
+    return found.astype(table.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array
@@ -50,9 +51,16 @@ def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str =
     given = jnp.ones(ids.shape, table.dtype) if weights is None else jnp.asarray(weights)
     if given.shape != ids.shape:
         raise ShapeError(f"Expected weights {ids.shape} in embedding_bag, but got {shortened(given.shape)}.")
-    found = evaluate("out[b,f] += w[b,k] * table[ids[b,k],f]", w=given, table=table, ids=ids)
+    dtype = jnp.result_type(given, table)
+    found = evaluate(
+        "out[b,f] += w[b,k] * table[ids[b,k],f]",
+        w=given,
+        table=table,
+        ids=ids,
+        preferred_element_type=unrounded(dtype.name),
+    )
     assert not isinstance(found, SparseTensor)
-    if reduction == "sum":
-        return found
-    number = ((ids >= 0) & (ids < table.shape[0])).sum(1)
-    return found / jnp.maximum(number, 1).astype(found.dtype)[:, None]
+    if reduction == "mean":
+        number = ((ids >= 0) & (ids < table.shape[0])).sum(1)
+        found = found / jnp.maximum(number, 1).astype(found.dtype)[:, None]
+    return found.astype(dtype)

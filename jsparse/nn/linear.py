@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jsparse.errors import DTypeError, ShapeError
-from jsparse.nn.operands import dense_array
-from jsparse.ops.einsum import einsum
+from jsparse.nn.operands import dense_array, plus_bias, rounded, unrounded_sums
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["block_linear", "linear"]
@@ -38,11 +36,9 @@ def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
         raise ShapeError(
             f"Expected x (..., in) and a weight (in, out) in linear, but got x {x.shape} and a weight {weight.shape}."
         )
-    if bias is not None and jnp.shape(bias) != weight.shape[1:]:
-        raise ShapeError(f"Expected a bias ({weight.shape[1]},) in linear, but got {jnp.shape(bias)}.")
     rows = x.reshape(-1, x.shape[-1])
-    found = einsum("bi,io->bo", rows, weight, out_format="dense").reshape(*x.shape[:-1], weight.shape[1])
-    return found if bias is None else found + bias
+    found = plus_bias(unrounded_sums("bi,io->bo", rows, weight), bias, "linear")
+    return rounded(found, x, weight, bias).reshape(*x.shape[:-1], weight.shape[1])
 
 
 def block_linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
@@ -71,8 +67,6 @@ def block_linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
             f"weight {weight.shape}."
         )
     out = weight.shape[1] * weight.shape[3]
-    if bias is not None and jnp.shape(bias) != (out,):
-        raise ShapeError(f"Expected a bias ({out},) in block_linear, but got {jnp.shape(bias)}.")
     rows = x.reshape(-1, weight.shape[0], weight.shape[2])
-    found = einsum("nik,ijkl->njl", rows, weight, out_format="dense").reshape(*x.shape[:-1], out)
-    return found if bias is None else found + bias
+    found = plus_bias(unrounded_sums("nik,ijkl->njl", rows, weight).reshape(-1, out), bias, "block_linear")
+    return rounded(found, x, weight, bias).reshape(*x.shape[:-1], out)

@@ -1,4 +1,8 @@
-"""Checks of what graph layers are given."""
+"""Checks of what graph layers are given, and their arithmetic.
+
+What neighbours send has the dtype of the layer. Sums and what follows them are in float32 where that is a narrow float,
+and the result is rounded once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
@@ -27,7 +32,11 @@ __all__ = [
     "own_part",
     "pattern_of_graph",
     "plus_bias",
+    "product",
+    "rounded",
     "sides",
+    "unrounded_sums",
+    "wide",
 ]
 
 Features: TypeAlias = Any
@@ -109,9 +118,9 @@ def check_bias(bias: Any, shape: tuple[int, ...], layer: str, name: str = "bias"
 
 
 def plus_bias(x: jax.Array, bias: Any, layer: str, name: str = "bias") -> jax.Array:
-    """x + bias for a bias of the last axes, or None. Raises ShapeError for one of another shape."""
+    """x + bias for a bias of the last axes, or None, not rounded. Raises ShapeError for one of another shape."""
     found = check_bias(bias, x.shape[1:], layer, name)
-    return x if found is None else x + found
+    return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
 
 
 def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> None:
@@ -128,7 +137,7 @@ def own_part(target: jax.Array, root: Any, out: int, layer: str) -> jax.Array:
     kernel = check_kernel(root, target.shape[1], 2, layer, "root")
     if kernel.shape[1] != out:
         raise ShapeError(f"Expected a root {(target.shape[1], out)} in {layer}, but got {shortened(kernel.shape)}.")
-    return target @ kernel
+    return product(target, kernel)
 
 
 def check_kernel(kernel: Any, inputs: int, ndim: int, layer: str, name: str = "kernel") -> jax.Array:
@@ -145,3 +154,30 @@ def dense_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
     found = einsum(text, *arguments, out_format="dense", **options)
     assert not isinstance(found, SparseTensor)
     return found
+
+
+def unrounded_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
+    """An einsum with a dense result, in float32 where that of `dense_sums` is a narrow float."""
+    kinds = {is_pattern(x) for x in arguments}
+    dtype = None if kinds == {True} else unrounded(_promoted(*arguments).name)  # patterns alone are counted
+    return dense_sums(text, *arguments, preferred_element_type=dtype, **options)
+
+
+def wide(x: jax.Array) -> jax.Array:
+    """Narrow floats in float32."""
+    return x.astype(unrounded(x.dtype.name))
+
+
+def product(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """x W, in float32 where it is a narrow float."""
+    return jnp.matmul(x, kernel, preferred_element_type=unrounded(_promoted(x, kernel).name))
+
+
+def rounded(x: jax.Array, *operands: Any) -> jax.Array:
+    """A layer's result in the dtype of its operands: arrays, tensors, and None or patterns, which have none."""
+    return x.astype(_promoted(*operands))
+
+
+def _promoted(*operands: Any) -> Any:
+    given = (x for x in operands if x is not None and not is_pattern(x))
+    return jnp.result_type(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in given))

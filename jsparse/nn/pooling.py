@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
-from jsparse.nn.operands import dense_array
+from jsparse.nn.operands import dense_array, wide
 
 __all__ = ["attention_pool", "pool"]
 
@@ -38,8 +38,9 @@ def pool(x: Any, graph_of: Any, size: int, reduction: str = "sum") -> jax.Array:
     counts = counts.reshape(size, *(1,) * (x.ndim - 1))
     if reduction == "max":
         return jnp.where(counts > 0, jax.ops.segment_max(x, graph_of, size), 0)
-    sums = jax.ops.segment_sum(x, graph_of, size)
-    return sums if reduction == "sum" else sums / jnp.maximum(counts, 1).astype(x.dtype)
+    sums = jax.ops.segment_sum(wide(x), graph_of, size)
+    found = sums if reduction == "sum" else sums / jnp.maximum(counts, 1).astype(sums.dtype)
+    return found.astype(x.dtype)
 
 
 def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
@@ -62,6 +63,8 @@ def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
     """
     x, graph_of = _checked(x, graph_of, size, "attention_pool")
     scores = dense_array(scores, "attention_pool", "scores (nodes,)")
+    dtype = jnp.result_type(x, scores)
+    x, scores = wide(x), wide(scores)
     if scores.shape != graph_of.shape or x.ndim != 2:
         raise ShapeError(
             f"Expected features (nodes, features) and a score for each node in attention_pool, but got "
@@ -74,7 +77,7 @@ def attention_pool(x: Any, scores: Any, graph_of: Any, size: int) -> jax.Array:
     weights = jnp.where(is_node, jnp.exp(shifted), 0)
     sums = jax.ops.segment_sum(weights, graph_of, size)
     found = jax.ops.segment_sum(weights[:, None] * x, graph_of, size)
-    return found / jnp.where(sums == 0, 1, sums)[:, None]
+    return (found / jnp.where(sums == 0, 1, sums)[:, None]).astype(dtype)
 
 
 def _checked(x: Any, graph_of: Any, size: Any, what: str) -> tuple[jax.Array, jax.Array]:

@@ -112,9 +112,10 @@ def _softmax_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec,
     change, index = tangents[0], primals[1:]
     if type(change) is _compat.Zero:
         return out, _compat.add_tangents((), out)
-    part = out * change
+    weights = _widened(out)
+    part = weights * _widened(change)
     sums = einsum_p.bind(*_compat.same_varying((part, *index)), spec=_reduced(spec, over))
-    return out, part - out * _at_entries(sums, index, spec, over)
+    return out, (part - weights * _at_entries(sums, index, spec, over)).astype(out.dtype)
 
 
 def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
@@ -123,8 +124,8 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
     if type(change) is _compat.Zero:
         return out, _compat.add_tangents((), out)
     on_values = replace(spec, result=spec.factors[0])
-    weights = softmax_p.bind(*primals, spec=on_values, over=over)
-    return out, einsum_p.bind(*_compat.same_varying((weights * change, *index)), spec=spec)
+    weights = _widened(softmax_p.bind(*primals, spec=on_values, over=over)) * _widened(change)
+    return out, einsum_p.bind(*_compat.same_varying((weights, *index)), spec=spec).astype(out.dtype)
 
 
 @dataclass(frozen=True)

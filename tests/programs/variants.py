@@ -21,7 +21,7 @@ from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
-from jsparse.compiler.wide_accumulation import accumulates_wide, unrounded_target
+from jsparse.compiler.wide_accumulation import narrow_sums, with_unrounded
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["batched", "can_split", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
@@ -52,9 +52,10 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
 def planned(chosen: Summary, known: tuple[Pattern, ...]) -> Plan:
     """The plan of a candidate, with an unrounded target where it needs one."""
     plan = plan_as(chosen, estimate(chosen, known), known)
-    if accumulates_wide(plan):
+    narrow = narrow_sums(plan.problem, plan.schedule)
+    if not narrow:
         return plan
-    chosen = chosen.on(unrounded_target(chosen.problem))
+    chosen = chosen.on(with_unrounded(chosen.problem, narrow))
     return plan_as(chosen, estimate(chosen, known), known)
 
 

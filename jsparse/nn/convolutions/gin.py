@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
 from jsparse.nn.aggregation import reduced
-from jsparse.nn.operands import Features, check_same_features, operands
+from jsparse.nn.operands import Features, check_same_features, operands, rounded, wide
 
 __all__ = ["gin_conv"]
 
@@ -39,5 +39,5 @@ def gin_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], e
     check_same_features(source, target, "gin_conv")
     if jnp.ndim(eps):
         raise ShapeError(f"Expected eps as a number in gin_conv, but got shape {shortened(jnp.shape(eps))}.")
-    own = (1 + jnp.asarray(eps, target.dtype)) * target
-    return mlp(own + reduced(graph, source, "sum"))
+    own = (1 + wide(jnp.asarray(eps, target.dtype))) * wide(target)
+    return mlp(rounded(own + reduced(graph, source, "sum"), graph, source, target))

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import is_pattern
-from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, sides
+from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, rounded, sides, unrounded_sums
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_tensor
 
@@ -45,16 +46,16 @@ def rgcn_conv(
     graph = graph if is_pattern(graph) else as_tensor(graph, "nn.rgcn_conv")
     kernel = jnp.asarray(kernel)
     _check(graph, source, target, kernel)
-    if normalize:
-        graph = _means(graph, source.dtype)
+    weights = _means(graph, source.dtype) if normalize else graph
     if kernel.ndim == 3:
-        found = dense_sums("rij,jc,rcf->if", graph, source, kernel)
+        found = unrounded_sums("rij,jc,rcf->if", weights, source, kernel)
     else:
         blocks = source.reshape(source.shape[0], *kernel.shape[1:3])
-        found = dense_sums("rij,jbc,rbcf->ibf", graph, blocks, kernel)
+        found = unrounded_sums("rij,jbc,rbcf->ibf", weights, blocks, kernel)
         found = found.reshape(found.shape[0], -1)
     found = found if root is None else found + own_part(target, root, found.shape[1], "rgcn_conv")
-    return plus_bias(found, bias, "rgcn_conv")
+    found = plus_bias(found, bias, "rgcn_conv")
+    return rounded(found, graph, source, kernel, None if root is None else target, root, bias)
 
 
 def basis_kernel(coefficients: Any, bases: Any) -> jax.Array:
@@ -79,11 +80,15 @@ def basis_kernel(coefficients: Any, bases: Any) -> jax.Array:
 
 
 def _means(graph: Any, dtype: Any) -> Any:
-    """The graph whose rows add up to 1 for each relation, if they have entries."""
+    """The graph whose rows add up to 1 for each relation, if they have entries, in float32 or wider.
+
+    Its cotangents by the weights and by their sums nearly cancel, so weights are widened before both.
+    """
+    graph = graph if is_pattern(graph) else graph.astype(unrounded(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)
     sums = sums.astype(jnp.result_type(sums.dtype, jnp.float32, dtype))
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
-    return einsum("rij,ri->rij", graph, inverse.astype(dtype))
+    return einsum("rij,ri->rij", graph, inverse)
 
 
 def _check(graph: Any, source: jax.Array, target: jax.Array, kernel: jax.Array) -> None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError
 from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.aggregation import reduced
-from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias
+from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, product, rounded
 
 __all__ = ["SAGE_REDUCTIONS", "sage_conv"]
 
@@ -51,21 +51,23 @@ def sage_conv(
     Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
     """
     graph, source, target = operands(graph, x, "sage_conv")
+    given = [graph, source, None if root is None else target, root, bias]
     one_of(reduction, SAGE_REDUCTIONS, "the reduction of sage_conv")
     if reduction == "pool":
         if not isinstance(pool, tuple | list) or len(pool) != 2:
             raise ShapeError("Expected pool=, a kernel (in, pooled) and a bias (pooled,), for the reduction 'pool'.")
         into = check_kernel(pool[0], source.shape[1], 2, "sage_conv", "pool kernel")
-        source = jax.nn.relu(source @ into + pool[1])
+        given += pool
+        source = jax.nn.relu(plus_bias(product(source, into), pool[1], "sage_conv", "pool bias"))
     kernel = check_kernel(kernel, source.shape[1], 2, "sage_conv")
     linear = reduction in ("mean", "sum")
     if linear and kernel.shape[0] > kernel.shape[1]:
-        found = reduced(graph, source @ kernel, reduction)
+        found = reduced(graph, product(source, kernel), reduction)
     else:
-        found = reduced(graph, source, reduction if linear else "max") @ kernel
+        found = product(reduced(graph, source, reduction if linear else "max"), kernel)
     found = found if root is None else found + own_part(target, root, found.shape[1], "sage_conv")
     found = plus_bias(found, bias, "sage_conv")
-    if not normalize:
-        return found
-    squares = (found * found).sum(1, keepdims=True)
-    return found * jnp.where(squares == 0, 0, jax.lax.rsqrt(jnp.where(squares == 0, 1, squares)))
+    if normalize:
+        squares = (found * found).sum(1, keepdims=True)
+        found = found * jnp.where(squares == 0, 0, jax.lax.rsqrt(jnp.where(squares == 0, 1, squares)))
+    return rounded(found, kernel, *given)

@@ -12,7 +12,7 @@ from jsparse.errors import ShapeError, represented, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, of_ones
 from jsparse.graph.loops import add_self_loops
-from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias
+from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias, product, wide
 from jsparse.ops.indexing.points import coords
 from jsparse.ops.patterns.bands import window
 from jsparse.ops.surgery.restrict import restrict
@@ -84,9 +84,9 @@ def _with_means(
     nodes, width = pattern.shape[0], features.shape[1]
     rows, columns = coords(of_ones(pattern))
     target = jnp.where(rows == columns, nodes, rows)  # out of range: neither counted nor added
-    sums = jax.ops.segment_sum(features, target, nodes)
-    number = jax.ops.segment_sum(jnp.ones(len(target), features.dtype), target, nodes)
-    means = sums / jnp.maximum(number, 1)[:, None]
+    sums = jax.ops.segment_sum(wide(features), target, nodes)
+    number = jax.ops.segment_sum(jnp.ones(len(target), jnp.int32), target, nodes)
+    means = (sums / jnp.maximum(number, 1)[:, None]).astype(features.dtype)
     spread = restrict(found, whole.extended([width]))
     rows, columns = coords(of_ones(whole))
     own = means.at[rows].get(mode="clip")
@@ -95,9 +95,12 @@ def _with_means(
 
 
 def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """x W[h] for each head h, (nodes, heads, dim). One product of matrices: XLA transposes operands of others."""
+    """x W[h] for each head h, (nodes, heads, dim), not rounded.
+
+    It is one product of matrices: XLA transposes operands of others.
+    """
     inputs, heads, dim = kernel.shape
-    return (x @ kernel.reshape(inputs, heads * dim)).reshape(len(x), heads, dim)
+    return product(x, kernel.reshape(inputs, heads * dim)).reshape(len(x), heads, dim)
 
 
 def joined(found: jax.Array, concat: bool, bias: Any, layer: str) -> jax.Array:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import Graph
 from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, check_vectors, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, dense_sums, operands
+from jsparse.nn.operands import Features, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
@@ -93,16 +93,22 @@ def gat_conv(
         "gat_conv", heads, attention_source=attention_source, attention_target=attention_target
     )
     pattern, features = attended_edges(graph, None if edges is None else edges.features, self_loops, "gat_conv")
-    sent = per_head(source, kernel)
-    of_source = source @ jnp.einsum("fhd,hd->fh", kernel, attention_source)  # and not s · sent: W s is small
-    of_target = target @ jnp.einsum("fhd,hd->fh", kernel_target, attention_target)
+    sent = rounded(per_head(source, kernel), source, kernel)
+    of_source = product(source, _scored(kernel, attention_source))  # and not s · sent: W s is small
+    of_target = product(target, _scored(kernel_target, attention_target))
     if edges is not None:
         check_edge_kernel(features, edges.kernel, sent, "gat_conv")
         check_vectors("gat_conv", heads, attention=edges.attention)
-    of_edges = None if edges is None else jnp.einsum("ehd,hd->eh", edges.kernel, edges.attention)
+    of_edges = None if edges is None else _scored(jnp.asarray(edges.kernel), jnp.asarray(edges.attention))
     kept = dropout_factors((pattern.nse, kernel.shape[1]), dropout_rate, dropout_key, "gat_conv")
     found = _attended(float(negative_slope))(pattern, of_target, of_source, sent, features, of_edges, kept)
-    return joined(found, concat, bias, "gat_conv")
+    given = source, target, kernel, kernel_target, attention_source, attention_target, *(edges or ()), bias
+    return rounded(joined(found, concat, bias, "gat_conv"), *given)
+
+
+def _scored(kernel: jax.Array, attention: jax.Array) -> jax.Array:
+    """The kernel of scores, W[h] s[h], (in, heads), not rounded."""
+    return jnp.einsum("fhd,hd->fh", wide(kernel), wide(attention))
 
 
 @cache
@@ -119,6 +125,6 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         weights = softmax(leaky_relu(scores, negative_slope), 1)
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-        return dense_sums("ijh,jhd->ihd", weights, sent)
+        return unrounded_sums("ijh,jhd->ihd", weights, sent)
 
     return attended

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.graphs import Graph
 from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, check_vectors, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, dense_sums, operands, plus_bias
+from jsparse.nn.operands import Features, check_kernel, operands, plus_bias, rounded, unrounded_sums
 from jsparse.ops.attention.dropout import dropout_factors
+from jsparse.ops.attention.fused import computed_dtype
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
 from jsparse.ops.fuse import fuse
@@ -72,7 +73,9 @@ def gatv2_conv(
     kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gatv2_conv", "kernel_target")
     pattern, features = attended_edges(graph, edge_features, self_loops, "gatv2_conv")
     sent = plus_bias(per_head(source, kernel_source), bias_source, "gatv2_conv", "bias_source")
+    sent = rounded(sent, source, kernel_source, bias_source)
     received = plus_bias(per_head(target, kernel_target), bias_target, "gatv2_conv", "bias_target")
+    received = rounded(received, target, kernel_target, bias_target)
     (attention,) = check_vectors("gatv2_conv", (sent.shape[1], sent.shape[2]), attention=attention)
     if received.shape[1:] != sent.shape[1:]:
         raise ShapeError(
@@ -82,7 +85,8 @@ def gatv2_conv(
     check_edge_kernel(features, edge_kernel, sent, "gatv2_conv")
     kept = dropout_factors((pattern.nse, sent.shape[1]), dropout_rate, dropout_key, "gatv2_conv")
     found = _attended(float(negative_slope))(pattern, received, sent, attention, features, edge_kernel, kept)
-    return joined(found, concat, bias, "gatv2_conv")
+    given = sent, received, attention, edge_features, edge_kernel, bias
+    return rounded(joined(found, concat, bias, "gatv2_conv"), *given)
 
 
 @cache
@@ -92,15 +96,18 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         pattern: Any, target: jax.Array, source: jax.Array, attention: jax.Array, features: Any, kernel: Any, kept: Any
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
-        wide = pattern.extended(list(target.shape[1:]))
-        both = einsum("ihd,jhd->ijhd", target, jnp.ones_like(source), out_format=wide)
-        both = both + einsum("ihd,jhd->ijhd", jnp.ones_like(target), source, out_format=wide)
+        wide = {
+            "out_format": pattern.extended(list(target.shape[1:])),
+            "preferred_element_type": computed_dtype(source.dtype),
+        }
+        both = einsum("ihd,jhd->ijhd", target, jnp.ones_like(source), **wide)
+        both = both + einsum("ihd,jhd->ijhd", jnp.ones_like(target), source, **wide)
         if features is not None:
-            both = both + einsum("ije,ehd->ijhd", features, kernel, out_format=wide)
+            both = both + einsum("ije,ehd->ijhd", features, kernel, **wide)
         scores = einsum("ijhd,hd->ijh", leaky_relu(both, negative_slope), attention, out_format=heads)
         weights = softmax(scores, 1)
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-        return dense_sums("ijh,jhd->ihd", weights, source)
+        return unrounded_sums("ijh,jhd->ihd", weights, source)
 
     return attended

@@ -11,8 +11,9 @@ from jsparse.errors import DTypeError, ShapeError, represented
 from jsparse.graph.graphs import Graph
 from jsparse.nn.attention import Projection
 from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, dense_sums, operands, own_part, plus_bias
+from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, rounded, unrounded_sums, wide
 from jsparse.ops.attention.dropout import dropout_factors
+from jsparse.ops.attention.fused import computed_dtype
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
 from jsparse.ops.reductions.softmax import softmax
@@ -75,6 +76,12 @@ def transformer_conv(
     if gathered is not None:
         found = found + jnp.einsum("ihe,ehd->ihd", gathered, edge_kernel)
     sums = joined(found, concat, None, "transformer_conv")
+    given = q, k, v, features, edge_kernel
+    return rounded(_beside(sums, target, root, gate), *given, *(() if root is None else (target, *root)), gate)
+
+
+def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: Any) -> jax.Array:
+    """The sums beside what a node itself contributes, not rounded."""
     if root is None:
         if gate is not None:
             raise ShapeError("Expected root= in transformer_conv, since a gate chooses between the sums and x R.")
@@ -85,7 +92,7 @@ def transformer_conv(
         return sums + own
     if jnp.shape(gate) != (3 * sums.shape[1],):
         raise ShapeError(f"Expected a gate ({3 * sums.shape[1]},) in transformer_conv, but got {jnp.shape(gate)}.")
-    share = jax.nn.sigmoid(jnp.concatenate([sums, own, sums - own], axis=1) @ jnp.asarray(gate))[:, None]
+    share = jax.nn.sigmoid(jnp.concatenate([sums, own, sums - own], axis=1) @ wide(jnp.asarray(gate)))[:, None]
     return (1 - share) * sums + share * own
 
 
@@ -95,8 +102,8 @@ def _projected(x: jax.Array, projection: Projection, name: str) -> jax.Array:
             f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {represented(projection)}."
         )
     kernel = check_kernel(projection.kernel, x.shape[1], 3, "transformer_conv", f"{name} kernel")
-    found = per_head(x, kernel)
-    return plus_bias(found, projection.bias, "transformer_conv", f"{name} bias")
+    found = plus_bias(per_head(x, kernel), projection.bias, "transformer_conv", f"{name} bias")
+    return rounded(found, x, kernel, projection.bias)
 
 
 @fuse
@@ -105,13 +112,14 @@ def _attended(
 ) -> tuple[jax.Array, jax.Array | None]:
     """The weighted sums of values, and those of the features of edges."""
     heads = pattern.extended([q.shape[1]])
-    scores = einsum("ihd,jhd->ijh", q, k, out_format=heads)
+    wide = {"out_format": heads, "preferred_element_type": computed_dtype(q.dtype)}
+    scores = einsum("ihd,jhd->ijh", q, k, **wide)
     if features is not None:
-        scores = scores + einsum("ije,ihe->ijh", features, of_edges, out_format=heads)
+        scores = scores + einsum("ije,ihe->ijh", features, of_edges, **wide)
     weights = softmax(scores, 1)
     if kept is not None:
         weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-    found = dense_sums("ijh,jhd->ihd", weights, v)
+    found = unrounded_sums("ijh,jhd->ihd", weights, v)
     if features is None:
         return found, None
-    return found, dense_sums("ijh,ije->ihe", weights, features)
+    return found, unrounded_sums("ijh,ije->ihe", weights, features)

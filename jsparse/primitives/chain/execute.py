@@ -16,8 +16,8 @@ from jsparse.compiler.runtime.kernel_call import KernelCall, call_of
 from jsparse.compiler.schedule import Schedule
 from jsparse.compiler.schedule.innermost import with_lanes_innermost
 from jsparse.compiler.schedule.operands import with_moved_operands
-from jsparse.compiler.schedule.statements import plan_statements
 from jsparse.compiler.timing import stage
+from jsparse.compiler.wide_accumulation import wide_accumulation_schedules
 from jsparse.formats import DynamicType
 from jsparse.primitives.chain.drafts import ChainError
 from jsparse.primitives.chain.translate import Chain, Result, translated
@@ -31,9 +31,9 @@ __all__ = ["execute_chain", "planned"]
 
 @remembered_of
 def planned(chain: Chain) -> tuple[Problem, tuple[Schedule, ...]]:
-    """The problem with its operands as they are stored for the kernel, and the schedule of each statement."""
+    """The problem with its tensors as they are stored for the kernel, and the schedule of each statement."""
     problem = with_moved_operands(with_lanes_innermost(chain.problem, chain.stored))
-    return problem, plan_statements(problem, chain.stored)
+    return wide_accumulation_schedules(problem, chain.stored)
 
 
 @remembered_of
@@ -69,7 +69,8 @@ def execute_chain(*operands: Any, closed: Any) -> list[Any]:
     if not alike:
         found = [_poisoned(x, _any(flags, own)) if own else x for x, own in zip(found, origins, strict=True)]
     found = [stored_in(x, tuple(map(order.index, range(x.ndim)))) for x, order in zip(found, orders, strict=True)]
-    found = [x.reshape(shape) for x, shape in zip(found, chain.shapes, strict=True)]
+    dtypes = (np.dtype(t.dtype) for t in chain.problem.results)
+    found = [x.reshape(shape).astype(d) for x, shape, d in zip(found, chain.shapes, dtypes, strict=True)]
     return [_placed(result, found, operands) for result in chain.results]
 
 
