@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
-from jsparse.nn.operands import dense_array, wide
+    found = wide(table)[:, jnp.clip(columns - rows, -most, most) + most]  # its cotangent is a sum over entries
+    found = found if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], found, 0)
+    return found.astype(table.dtype)
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.planning.bare_pattern import pattern_of
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -104,7 +106,7 @@ def relative_bias(table: Any, mask: Any) -> jax.Array:
         table: an array (heads, 2 d + 1); the middle column is for j = i.
         mask: a Pattern or a SparseTensor (n, m), static or dynamic.
 
-    Returns an array (heads, nse). In the padding of a dynamic mask it has some column of the table.
+    Returns an array (heads, nse), 0 in the padding of a dynamic mask.
 
     Raises ShapeError for another shape of the table or the mask.
     """
@@ -115,5 +117,10 @@ def relative_bias(table: Any, mask: Any) -> jax.Array:
         raise ShapeError(f"Expected a table (heads, 2 d + 1) in relative_bias, but got {table.shape}.")
     most = table.shape[1] // 2
     rows, columns = SparseTensor(jnp.zeros(pattern.nse, table.dtype), pattern).coords
+<<<<<<< HEAD
     found = wide(table)[:, jnp.clip(columns - rows, -most, most) + most]  # its cotangent is a sum over entries
     return found.astype(table.dtype)
+=======
+    bias = table[:, jnp.clip(columns - rows, -most, most) + most]
+    return bias if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], bias, 0)
+>>>>>>> 6ff498d (Padding is no edge: networks of edges see the first edge there, biases by distance and cotangents are 0)

@@ -67,7 +67,8 @@ def conforming(change: Any, x: Any) -> Any:
         check_background(change, None)
         return whole(change).tensor.restrict(whole(x).tensor).values
     tensor = whole(x).tensor
-    return jnp.broadcast_to(values_at(change, x.shape, tensor), (tensor.nse,))
+    repeated = jnp.broadcast_to(values_at(change, x.shape, tensor), (tensor.nse,))
+    return tensor.with_values(repeated).values  # 0 in padding
 
 
 def tangent_tree(x: Any, change: Any) -> Any:

@@ -18,6 +18,7 @@ from jsparse.nn import Projection
 N, F, H, D = 9, 3, 2, 3
 ARRAY = weights(N, N)
 GRAPH = jsparse.asarray(ARRAY)
+LOOPLESS = jsparse.asarray(np.where(np.eye(N), 0, ARRAY).astype(np.float32))
 INTEGERS = np.arange(N * F).reshape(N, F) % 4
 KERNELS = normal(1, F, H, D), normal(2, H, D), normal(3, H, D)
 CALLS = {
@@ -48,6 +49,59 @@ def test_edge_convolutions_of_all_formats(reduction, format, dynamic):
     found = nn.edge_conv(graph.dynamic(graph.nse + 2) if dynamic else graph, x, jnp.tanh, reduction=reduction)
     assert isinstance(found, jax.Array)
     np.testing.assert_allclose(found, formulas.edge_conv(ARRAY != 0, x, x, jnp.tanh, reduction), rtol=1e-5, atol=1e-6)
+
+
+def distances(both, kernel):
+    """Logarithms of distances, infinite at an edge from a node to itself."""
+    return jnp.log(jnp.linalg.norm(both[:, F:] @ kernel, axis=1, keepdims=True))
+
+
+def reducing(reduction):
+    return lambda g, x, w: nn.edge_conv(g, x, lambda both: distances(both, w[:F, :F]), reduction=reduction)
+
+
+def biased(g, x, w):
+    table = w * np.float32([1, 1, 0, 1, 1])  # its logarithm is infinite in the column of an edge from a node to itself
+    return jsparse.sparse_attention(x, x, x, g.pattern, bias=jnp.log(nn.relative_bias(table, g)[0]))
+
+
+FEATURES = normal(6, LOOPLESS.nse, 2)
+OF_EDGES = {
+    **{f"edge_conv, {reduction}": reducing(reduction) for reduction in ("max", "mean", "sum")},
+    "relative_bias": biased,
+    "attention": lambda g, x, w: jsparse.sparse_attention(x, x, x, g.pattern, bias=of_edges(g)[:, 0] + w[0, 0]),
+    "gatv2": lambda g, x, w: nn.gatv2_conv(
+        g, x, *KERNELS[:1] * 2, w[:H, :D], edge_features=of_edges(g), edge_kernel=KERNELS[0][:2]
+    ),
+}
+
+
+def of_edges(graph):
+    """Features of edges, NaN in padding."""
+    return jnp.pad(FEATURES, ((0, graph.nse - len(FEATURES)), (0, 0)), constant_values=jnp.nan)
+
+
+@pytest.mark.parametrize("name", OF_EDGES)
+def test_padding_is_no_edge(name):
+    def found(graph):
+        function = lambda x, w: OF_EDGES[name](graph, x, w)  # noqa: E731
+        out, pull = jax.vjp(function, normal(4, N, F), 1 + abs(normal(5, N, 5)))
+        return out, *pull(jnp.ones_like(out))
+
+    want = jax.jit(found)(LOOPLESS)
+    padded = jax.jit(found)
+    for graph in (LOOPLESS.dynamic(LOOPLESS.nse + 3), LOOPLESS.asformat("coo").dynamic(LOOPLESS.nse + 3)):
+        for got, exact in zip(padded(graph), want, strict=True):
+            assert np.isfinite(exact).all()
+            np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-5)
+
+
+def test_edge_convolutions_of_padding_alone():
+    for size in (0, 3):
+        graph = jsparse.asarray(np.zeros((N, N), np.float32)).dynamic(size)
+        function = lambda x, w: nn.edge_conv(graph, x, lambda both: distances(both, w)).sum()  # noqa: B023, E731
+        slopes = jax.jit(jax.grad(function, (0, 1)))(normal(4, N, F), normal(5, F, F))
+        assert all(np.array_equal(slope, np.zeros_like(slope)) for slope in slopes)
 
 
 def test_padding_of_attention_pooling_has_no_slope():

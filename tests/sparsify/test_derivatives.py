@@ -34,6 +34,14 @@ def pulled_entries(A):
 
 pulled_entries.defvjp(lambda A: (pulled_entries(A), None), lambda _, g: (5 * g,))
 
+
+@jax.custom_vjp
+def pulled_sum(A):
+    return (A * A).sum()
+
+
+pulled_sum.defvjp(lambda A: (pulled_sum(A), A.shape), lambda shape, g: (jnp.broadcast_to(g, shape),))
+
 CASES = {
     "relu": lambda A: (jax.nn.relu(A) ** 2).sum() + jax.nn.relu(A).sum(),
     "gelu": lambda A: (jax.nn.gelu(A) @ W).sum(),
@@ -43,6 +51,7 @@ CASES = {
     "custom_jvp": lambda A: (with_push(A) ** 2).sum(),
     "custom_vjp": lambda A: (with_pull(A, x) ** 2).sum(),
     "custom_vjp of entries": lambda A: (pulled_entries(A) ** 2).sum(),
+    "custom_vjp of a sum": pulled_sum,
     "norm": jnp.linalg.norm,
 }
 
@@ -60,6 +69,13 @@ def test_gradients_on_dynamic_patterns(name):
     expected = jnp.where(DENSE != 0, jax.grad(CASES[name])(DENSE), 0)
     found = jax.jit(jsparse.grad(jsparse.sparsify(CASES[name])))(tensor("csc", is_dynamic=True))
     np.testing.assert_allclose(found.todense(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_cotangents_in_padding_are_0():
+    A = tensor(is_dynamic=True)
+    found = jax.grad(lambda v: jsparse.sparsify(pulled_sum)(jsparse.SparseTensor(v, A.pattern)))(A.values)
+    np.testing.assert_array_equal(found, np.arange(A.nse) < int(A.nnz))
+    assert int(A.nnz) < A.nse
 
 
 @pytest.mark.parametrize("name", ["relu", "custom_jvp"])

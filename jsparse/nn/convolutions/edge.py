@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.errors import ShapeError, shortened
+from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, of_ones, one_of
 from jsparse.nn.aggregation import counts
 from jsparse.nn.operands import Features, check_same_features, dense_sums, operands, pattern_of_graph
 from jsparse.ops.indexing.points import coords
+from jsparse.primitives.map_values import NEUTRAL
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["EDGE_REDUCTIONS", "edge_conv"]
@@ -33,7 +37,8 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     Args:
         graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
         x: features (nodes, features), or a pair (sources, features), (targets, features).
-        mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out).
+        mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out). In the
+            padding of a dynamic pattern it is given the first edge again, and nothing is taken from there.
         reduction: "max", "mean" or "sum".
 
     Returns an array (targets, out), 0 for nodes without neighbours.
@@ -43,18 +48,38 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     graph, source, target = operands(graph, x, "edge_conv")
     one_of(reduction, EDGE_REDUCTIONS, "the reduction of edge_conv")
     pattern = pattern_of_graph(graph)
-    rows, columns = coords(of_ones(pattern))
-    own = target.at[rows].get(mode="clip")
+    ends = coords(of_ones(pattern))
+    own = target.at[ends[0]].get(mode="clip")
     check_same_features(source, target, "edge_conv")
-    messages = mlp(jnp.concatenate([own, source.at[columns].get(mode="clip") - own], axis=1))
+    given = jnp.concatenate([own, source.at[ends[1]].get(mode="clip") - own], axis=1)
+    is_edge = None if isinstance(pattern, Pattern) else _inside(ends, pattern)
+    messages = mlp(given if is_edge is None else _without_padding(given, is_edge))
     if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
         raise ShapeError(
             f"Expected the mlp of edge_conv to give ({pattern.nse}, out), a row for each edge, but got "
             f"{shortened(jnp.shape(messages))}."
         )
+    messages = messages if is_edge is None else jnp.where(is_edge, messages, 0)
     found = SparseTensor(messages.reshape(-1), pattern.extended([messages.shape[1]]))
     number = counts(pattern)[:, None]
     if reduction == "max":
         return jnp.where(number > 0, found.max(1, stored=True), 0)
     sums = dense_sums("ijf->if", found)
     return sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)
+
+
+def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:
+    """Whether each slot is an edge, (nse, 1): the nodes of padding are out of range."""
+    return (ends < np.array(pattern.shape, ends.dtype)[:, None]).all(0)[:, None]
+
+
+def _without_padding(features: jax.Array, is_edge: jax.Array) -> jax.Array:
+    """The features of edges (nse, features), with those of the first edge in padding.
+
+    A network and its derivatives may be infinite at anything that is no edge, such as the distance of a node from
+    itself, and 0 times that is NaN. What is finite at all edges is so at the first one.
+    """
+    if not len(features):
+        return features
+    stand_in = jnp.where(is_edge.any(), features[jnp.argmax(is_edge)], NEUTRAL)
+    return jnp.where(is_edge, features, jax.lax.stop_gradient(stand_in))
