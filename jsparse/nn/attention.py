@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
-    found = wide(table)[:, jnp.clip(columns - rows, -most, most) + most]  # its cotangent is a sum over entries
-    found = found if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], found, 0)
-    return found.astype(table.dtype)
+from jsparse.formats import Pattern
+from jsparse.nn.operands import dense_array, wide
 from jsparse.ops.attention.sparse_attention import sparse_attention
 from jsparse.planning.bare_pattern import pattern_of
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -117,10 +116,6 @@ def relative_bias(table: Any, mask: Any) -> jax.Array:
         raise ShapeError(f"Expected a table (heads, 2 d + 1) in relative_bias, but got {table.shape}.")
     most = table.shape[1] // 2
     rows, columns = SparseTensor(jnp.zeros(pattern.nse, table.dtype), pattern).coords
-<<<<<<< HEAD
     found = wide(table)[:, jnp.clip(columns - rows, -most, most) + most]  # its cotangent is a sum over entries
+    found = found if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], found, 0)
     return found.astype(table.dtype)
-=======
-    bias = table[:, jnp.clip(columns - rows, -most, most) + most]
-    return bias if isinstance(pattern, Pattern) else jnp.where(columns < pattern.shape[1], bias, 0)
->>>>>>> 6ff498d (Padding is no edge: networks of edges see the first edge there, biases by distance and cotangents are 0)

@@ -10,6 +10,9 @@ A spec names the values and their pattern, `over` the index variables that are s
 
 which are products and sums on the same pattern, and linear in dx. The maximum of each row is subtracted before the
 exponential (Blanchard, Higham and Higham, IMA J. Numer. Anal. 41, 2021). Narrow floats are computed in float32.
+
+A maximum of -inf, that of a row without entries as well, counts as 0: y and dL are 0 there. With +inf among its entries
+a row of y is NaN, as exp(inf - inf) is. L is inf there, and its slopes are exp(x_ij) / inf: NaN at +inf, 0 at others.
 """
 
 from __future__ import annotations
@@ -52,15 +55,18 @@ def _at_entries(x: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVa
 
 
 def _exponentials(
-    values: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar], has_padding: bool
+    values: Any, index: Sequence[Any], spec: Spec, over: Sequence[IndexVar], has_padding: bool, of_sums: bool
 ) -> tuple[Any, Any, Any]:
-    """The maximum of each row (0 where it is infinite), exp(x - maximum), and the row sums of these."""
+    """What is subtracted in each row, exp(x - that), and the row sums of these.
+
+    It is the maximum, and 0 where that is -inf; with `of_sums`, for sums and their slopes, where it is inf as well.
+    """
     reduced = _reduced(spec, over)
     maxima = einsum_p.bind(values, *index, spec=replace(reduced, semiring=MAXIMUM))
-    finite = jnp.where(jnp.isfinite(maxima), maxima, 0)
-    powers = jnp.exp(values - _at_entries(finite, index, spec, over))
+    shift = jnp.where(jnp.isfinite(maxima) if of_sums else maxima != -jnp.inf, maxima, 0)
+    powers = jnp.exp(values - _at_entries(shift, index, spec, over))
     powers = _without_padding(powers, index, spec) if has_padding else powers
-    return finite, powers, einsum_p.bind(powers, *index, spec=reduced)
+    return shift, powers, einsum_p.bind(powers, *index, spec=reduced)
 
 
 def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
@@ -83,12 +89,14 @@ def _widened(values: Any) -> Any:
     return values.astype(jnp.float32) if values.dtype.itemsize < 4 else values
 
 
-def compute_softmax(values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], has_padding: bool = True) -> Any:
-    """Compute the softmax by einsums. A row whose entries are all -inf gets 0.
+def compute_softmax(
+    values: Any, *index: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool, has_padding: bool = True
+) -> Any:
+    """Compute the softmax by einsums, or the slopes of logsumexp, which differ beside infinite entries.
 
     Without `has_padding`, the values in padding may be anything: one kernel does all of it, and visits none.
     """
-    _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding)
+    _, powers, sums = _exponentials(_widened(values), index, spec, over, has_padding, are_slopes)
     inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
     return (powers * _at_entries(inverse, index, spec, over)).astype(values.dtype)
 
@@ -98,17 +106,19 @@ def compute_logsumexp(
 ) -> Any:
     """Compute the logarithm of row sums by einsums. It is -inf where nothing is stored. `has_padding` is as above."""
     on_values = replace(spec, result=spec.factors[0])
-    maxima, _, sums = _exponentials(_widened(values), index, on_values, over, has_padding)
+    maxima, _, sums = _exponentials(_widened(values), index, on_values, over, has_padding, of_sums=True)
     return (maxima + jnp.log(sums)).astype(values.dtype)
 
 
-def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
+def _abstract(*operands: Any, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool = False) -> Any:
     spec.check_operands(operands)
     return _compat.output_aval(spec.shape(spec.result), spec.dtype_of(operands), operands)
 
 
-def _softmax_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...]) -> Any:
-    out = softmax_p.bind(*primals, spec=spec, over=over)
+def _softmax_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spec, over: tuple[IndexVar, ...], are_slopes: bool
+) -> Any:
+    out = softmax_p.bind(*primals, spec=spec, over=over, are_slopes=are_slopes)
     change, index = tangents[0], primals[1:]
     if type(change) is _compat.Zero:
         return out, _compat.add_tangents((), out)
@@ -124,25 +134,24 @@ def _logsumexp_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, spec: Spe
     if type(change) is _compat.Zero:
         return out, _compat.add_tangents((), out)
     on_values = replace(spec, result=spec.factors[0])
-    weights = _widened(softmax_p.bind(*primals, spec=on_values, over=over)) * _widened(change)
-    return out, einsum_p.bind(*_compat.same_varying((weights, *index)), spec=spec).astype(out.dtype)
+    weights = softmax_p.bind(*primals, spec=on_values, over=over, are_slopes=True)
+    part = _widened(weights) * _widened(change)
+    return out, einsum_p.bind(*_compat.same_varying((part, *index)), spec=spec).astype(out.dtype)
 
 
 @dataclass(frozen=True)
-class _Over:
-    """A primitive with its parameter `over`, for rules of primitives that have only a spec."""
+class _Given:
+    """A primitive with its parameters but the spec, for rules of primitives that have no others."""
 
     primitive: Any
-    over: tuple[IndexVar, ...]
+    parameters: dict[str, Any]
 
     def bind(self, *operands: Any, spec: Spec) -> Any:
-        return self.primitive.bind(*operands, spec=spec, over=self.over)
+        return self.primitive.bind(*operands, spec=spec, **self.parameters)
 
 
-def _batch(
-    primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec, over: tuple[IndexVar, ...]
-) -> Any:
-    on: Any = _Over(primitive, over)
+def _batch(primitive: Any, operands: Sequence[Any], axes: Sequence[int | None], *, spec: Spec, **others: Any) -> Any:
+    on: Any = _Given(primitive, others)
     return batched(on, operands, axes, spec=spec)
 
 

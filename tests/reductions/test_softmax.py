@@ -17,6 +17,7 @@ CASES = [
     ("csc", True),
 ]
 AXES = [0, 1, None]
+INF, NAN = np.inf, np.nan
 
 
 def example(format, dynamic, dtype=np.float32):
@@ -106,6 +107,62 @@ def test_large_and_infinite_logits():
     A = jsparse.SparseTensor.from_coords(np.array(np.nonzero(x)), x[np.nonzero(x)], x.shape, "csr")
     np.testing.assert_array_equal(jsparse.softmax(A, 1).todense(), [[0.5, 0, 0, 0.5], [0, 0, 0, 0], [1, 0, 0, 0]])
     np.testing.assert_allclose(jsparse.logsumexp(A, 1), [1e4 + np.log(2), -np.inf, 5], rtol=1e-6)
+
+
+SPECIAL = np.array(
+    [
+        [INF, 1, 0, 0, -INF],
+        [INF, INF, 2, 0, 0],
+        [0, 1, NAN, 3, 0],
+        [INF, 0, NAN, -INF, 0],
+        [-INF, 0, -INF, 0, -INF],
+        [1, -INF, 2, 0, 3],
+        [0, 0, 0, 0, 0],
+    ],
+    np.float32,
+)
+
+
+def special(axis):
+    """jax.nn's softmax and logsumexp of the entries in `SPECIAL`, times a matrix; with gradients by the entries."""
+    mask, X = SPECIAL != 0, np.arange(1, 16.0).reshape(5, 3) if axis else np.arange(1, 22.0).reshape(7, 3)
+    parts = np.where(mask, SPECIAL, -INF).max(axis, keepdims=True) != -INF  # the others have no entries above -inf
+
+    def dense(v):
+        x = jnp.full(SPECIAL.shape, -INF).at[np.nonzero(mask)].set(v)
+        weights = jnp.where(mask & parts, jax.nn.softmax(jnp.where(parts, x, 0), axis), 0)
+        logs = jax.nn.logsumexp(jnp.where(parts, x, 0), axis, keepdims=True)
+        return weights[np.nonzero(mask)], jnp.where(parts, logs, -INF), (weights if axis else weights.T) @ X
+
+    def sparse(A):
+        weights = jsparse.softmax(A, axis)
+        return weights.values, jsparse.logsumexp(A, axis, keepdims=True), (weights if axis else weights.T) @ X
+
+    return dense, sparse
+
+
+def gradients(function, v):
+    """Results of a function, and gradients by each of them; the cotangents are 1, 2, 3, …"""
+    found, pull = jax.vjp(function, v)
+    weights = [jnp.arange(1, x.size + 1, dtype=x.dtype).reshape(x.shape) for x in found]
+    return *found, *(pull(tuple(w if n == m else 0 * w for m, w in enumerate(weights)))[0] for n in range(3))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("mode", ["static", "dynamic", "fused", "fused, dynamic"])
+def test_infinite_and_undefined_entries(mode, axis):
+    dense, sparse = special(axis)
+    A = jsparse.SparseTensor.from_coords(np.array(np.nonzero(SPECIAL)), SPECIAL[SPECIAL != 0], SPECIAL.shape)
+    count, A = A.nse, A.dynamic(A.nse + 3) if "dynamic" in mode else A
+    function = jsparse.fuse(sparse) if "fused" in mode else sparse
+    found = jax.jit(lambda v: gradients(lambda v: function(A.with_values(v)), v))(A.values)
+    exact = jax.jit(lambda v: gradients(dense, v))(SPECIAL[SPECIAL != 0])
+    pairs = [*zip(found, exact, strict=True), *(zip(sparse(A), exact, strict=False) if mode == "static" else ())]
+    for got, want in pairs:
+        if got.shape == A.values.shape:
+            np.testing.assert_array_equal(got[count:], 0)
+            got = got[:count]
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int32"])

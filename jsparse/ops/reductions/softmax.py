@@ -40,8 +40,12 @@ def softmax(A: Any, axis: Axis = -1) -> Any:
         axis: one dimension, several, or all (None).
 
     The maximum is subtracted before the exponential (Blanchard, Higham and Higham, "Accurately computing the
-    log-sum-exp and softmax functions", 2021). A row whose entries are all -inf gets 0. float16 and bfloat16 are
-    computed in float32. Raises ShapeError for an axis out of range, DTypeError for complex numbers.
+    log-sum-exp and softmax functions", 2021). float16 and bfloat16 are computed in float32.
+
+    A row with +inf or NaN among its entries is NaN, as with jax.nn.softmax. A row whose entries are all -inf gets 0, as
+    one that stores none.
+
+    Raises ShapeError for an axis out of range, DTypeError for complex numbers.
     """
     A = as_sparse_operand(A, "jsparse.softmax")
     if not isinstance(A, SparseTensor):
@@ -52,7 +56,7 @@ def softmax(A: Any, axis: Axis = -1) -> Any:
     operands, spec = _spec(A)
     if _is_large(spec, over, A):
         return _by_sparse_sums(A, over)
-    values = softmax_p.bind(*same_varying(operands), spec=spec, over=over).reshape(A.values.shape)
+    values = softmax_p.bind(*same_varying(operands), spec=spec, over=over, are_slopes=False).reshape(A.values.shape)
     return SparseTensor._unchecked(with_checkpoint_name(values, CHECKPOINT_NAME), A.pattern)
 
 
@@ -126,8 +130,8 @@ def _by_sparse_sums(tensor: SparseTensor, over: tuple[str, ...]) -> SparseTensor
         return _sparse(einsum(f"{inner},{kept}->{inner}", ones, statistic)).restrict(tensor)
 
     maxima = _sparse(einsum(f"{inner}->{kept}", tensor, semiring="max_plus", out_format=rows, nse=nse))
-    finite = maxima.map(lambda v: jnp.where(jnp.isfinite(v), v, 0))
-    powers = tensor.map(lambda x, m: jnp.exp(x - m), at_entries(finite))
+    shift = maxima.map(lambda v: jnp.where(v != -jnp.inf, v, 0))
+    powers = tensor.map(lambda x, m: jnp.exp(x - m), at_entries(shift))
     sums = einsum(f"{inner}->{kept}", powers, out_format=rows, nse=nse)
     return powers.map(lambda p, s: jnp.where(s == 0, 0, p / jnp.where(s == 0, 1, s)), at_entries(sums))
 
