@@ -26,7 +26,7 @@ from jsparse import _compat
 from jsparse.base.memo import remembered_of
 from jsparse.primitives.chain.equations import VIEWS
 from jsparse.primitives.chain.execute import execute_chain
-from jsparse.primitives.chain.expand import expanded, reduces, with_wide_reductions
+from jsparse.primitives.chain.expand import expanded
 from jsparse.primitives.chain.grouping import refusal, run_groups
 from jsparse.primitives.chain.recomputation import COMPARISONS
 from jsparse.primitives.checkpoint_name import CHECKPOINT_NAME, with_checkpoint_name
@@ -116,7 +116,7 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
         return [*outs, *(slopes[n] for n in results)]
 
     avals = [aval for aval, is_active in zip(closed.in_avals, active, strict=True) if is_active]
-    jaxpr = with_wide_reductions(expanded(jax.make_jaxpr(both)(*closed.in_avals, *avals))).jaxpr
+    jaxpr = expanded(jax.make_jaxpr(both)(*closed.in_avals, *avals)).jaxpr
     unknown, known = set(jaxpr.invars[count:]), list[Any]()
     statistics, compared = list[Any](), _compared(jaxpr)
     for equation in jaxpr.eqns:
@@ -136,7 +136,11 @@ def _linearized(closed: Any, active: tuple[bool, ...]) -> tuple[Any, Any, int]:
 
 
 def _reduces(equation: Any) -> bool:
-    return equation.primitive.name == "jsparse_einsum" and reduces(equation.params["spec"])
+    """Whether an equation sums stored entries up into a dense array."""
+    if equation.primitive.name != "jsparse_einsum":
+        return False
+    spec = equation.params["spec"]
+    return spec.result.on is None and bool(spec.walks)
 
 
 def _compared(jaxpr: Any) -> set[Any]:

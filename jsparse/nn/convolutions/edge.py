@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,8 @@ from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, of_ones, one_of
 from jsparse.nn.aggregation import counts
-from jsparse.nn.operands import Features, check_same_features, dense_sums, operands, pattern_of_graph
+from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, unrounded_sums
+from jsparse.ops.einsum import einsum
 from jsparse.ops.indexing.points import coords
 from jsparse.primitives.map_values import NEUTRAL
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -48,11 +50,10 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     graph, source, target = operands(graph, x, "edge_conv")
     one_of(reduction, EDGE_REDUCTIONS, "the reduction of edge_conv")
     pattern = pattern_of_graph(graph)
-    ends = coords(of_ones(pattern))
-    own = target.at[ends[0]].get(mode="clip")
     check_same_features(source, target, "edge_conv")
-    given = jnp.concatenate([own, source.at[ends[1]].get(mode="clip") - own], axis=1)
-    is_edge = None if isinstance(pattern, Pattern) else _inside(ends, pattern)
+    own, other = (_at_edges(text, pattern, x) for text, x in (("ij,if->ijf", target), ("ij,jf->ijf", source)))
+    given = jnp.concatenate([own, other - own], axis=1)
+    is_edge = None if isinstance(pattern, Pattern) else _inside(coords(of_ones(pattern)), pattern)
     messages = mlp(given if is_edge is None else _without_padding(given, is_edge))
     if jnp.ndim(messages) != 2 or len(messages) != pattern.nse:
         raise ShapeError(
@@ -64,8 +65,15 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     number = counts(pattern)[:, None]
     if reduction == "max":
         return jnp.where(number > 0, found.max(1, stored=True), 0)
-    sums = dense_sums("ijf->if", found)
-    return sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)
+    sums = unrounded_sums("ijf->if", found)
+    sums = sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)
+    return sums.astype(messages.dtype)
+
+
+def _at_edges(text: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
+    """The features of one end of each edge, (nse, features), 0 in padding. Their cotangents are sums in float32."""
+    found: Any = einsum(text, pattern, x)
+    return found.values.reshape(pattern.nse, x.shape[1])
 
 
 def _inside(ends: jax.Array, pattern: DynamicPattern) -> jax.Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,12 +10,9 @@ import jax
 
 from jsparse import _compat
 from jsparse.base.memo import remembered_of
-from jsparse.compiler.dtypes import unrounded
-from jsparse.primitives.einsum import einsum_p
 from jsparse.primitives.softmax import compute_logsumexp, compute_softmax
-from jsparse.primitives.spec import Spec
 
-__all__ = ["COMPOSED", "expanded", "flattened", "parts_of", "reduces", "with_wide_reductions"]
+__all__ = ["COMPOSED", "expanded", "flattened", "parts_of"]
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "jsparse_fused")
 WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat", "remat2")
@@ -41,25 +37,6 @@ def expanded(closed: Any) -> Any:
     """The jaxpr without any calls, and with products and elementwise functions of entries in place of softmax and
     logsumexp. Its derivatives may differ."""
     return _traced(_traced(closed, COMPOSED, EVERY), {}, EVERY)
-
-
-def with_wide_reductions(closed: Any) -> Any:
-    """The jaxpr in which a sum of stored entries that is a narrow float is complete before it is rounded, as an equation
-    of its own. So what a derivative keeps of it is not rounded."""
-    return _traced(closed, {"jsparse_einsum": _wide}, ())
-
-
-def _wide(*operands: Any, spec: Spec) -> Any:
-    dtype = spec.dtype_of(operands[: len(spec.factors)])
-    wide = unrounded(dtype.name)
-    if wide == dtype.name or not reduces(spec):
-        return einsum_p.bind(*operands, spec=spec)
-    return einsum_p.bind(*operands, spec=replace(spec, dtype=wide)).astype(dtype)
-
-
-def reduces(spec: Spec) -> bool:
-    """Whether a product sums stored entries up into a dense array."""
-    return spec.result.on is None and bool(spec.walks)
 
 
 def parts_of(jaxpr: Any, equation: Any) -> Any:
