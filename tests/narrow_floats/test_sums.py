@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from narrow_floats.cases import CASES, numbers
+from programs.amount import LONG
 
 WITHIN = 0.02  # of the norm; most are within 0.005
 
@@ -32,7 +33,8 @@ def test_results_and_gradients(name):
     with jax.enable_x64(True):
         exact = [np.asarray(y) for y in both(case, map(jnp.asarray, given))]
     assert all(y.dtype == np.float64 for y in exact)
-    for dtype in (jnp.bfloat16, jnp.float16):
+    has_large_sums = LONG or case.sizes  # in bfloat16 no sum overflows
+    for dtype in (jnp.bfloat16, *([jnp.float16] if has_large_sums else [])):
         found = both(case, [jnp.asarray(y, dtype) for y in given])
         assert len(found) == len(exact)
         for y, true in zip(found, exact, strict=True):
