@@ -149,7 +149,8 @@ def traced(
         shapes = [jnp.shape(constant) for constant in closed.consts if jnp.shape(constant)]
         raise ShapeError(
             f"Expected an elementwise function that refers to scalars only, but {name} refers to an array of shape "
-            f"{shapes[0]}. Pass tensors on the same pattern as further arguments, or write A.with_values(f(A.values))."
+            f"{shapes[0]}. Pass tensors with the entries of A, and arrays that broadcast to its shape, as further "
+            f"arguments, A.map(f, x), or write A.with_values(f(A.values))."
         )
     if len(closed.out_avals) != 1 or closed.out_avals[0].shape:
         found = [aval.shape for aval in closed.out_avals]

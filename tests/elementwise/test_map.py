@@ -141,7 +141,12 @@ REFUSED = {
     "a shape": (lambda A: A.map(lambda v: jnp.stack([v, v])), ShapeError, "gives 1 results of shapes"),
     "random numbers": (lambda A: A.map(lambda v: v * jax.random.normal(jax.random.key(0))), ShapeError, "elementwise"),
     "an array": (lambda A: A.map(lambda v: v * A.values), ShapeError, "refers to an array of shape"),
-    "an operand of another shape": (lambda A: A.map(jnp.add, A.values[:3]), ShapeError, "Expected values of shape"),
+    "an operand of another shape": (
+        lambda A: A.map(jnp.add, A.values[:3]),
+        ShapeError,
+        r"broadcast to the shape \(5, 6\)",
+    ),
+    "values of slots": (lambda A: A.map(jnp.add, A.values), ShapeError, r"A.with_values\(x\)"),
     "another pattern": (lambda A: A.map(jnp.add, A.asformat("csc")), PatternError, "same stored entries"),
 }
 
@@ -224,7 +229,19 @@ def test_minimum_maximum_clip_where():
     np.testing.assert_array_equal(jsparse.minimum(A, 0.5).todense(), np.minimum(x, 0.5))
     np.testing.assert_array_equal(jsparse.clip(B, -1, 0.5).todense(), np.clip(y, -1, 0.5))
     np.testing.assert_array_equal(jsparse.clip(A, max=0.5).todense(), np.clip(x, None, 0.5))
-    np.testing.assert_array_equal(jsparse.where(A > 0.5, A, -1.0).todense(), np.where(x > 0.5, x, -1) * (x != 0))
+    np.testing.assert_array_equal((A > 0.5).map(jnp.where, A, -1.0).todense(), np.where(x > 0.5, x, -1) * (x != 0))
+    X = jnp.asarray(x.T.reshape(x.shape))
+    for f, own in (
+        (jsparse.maximum, np.maximum),
+        (jsparse.minimum, np.minimum),
+        (jsparse.greater_equal, np.greater_equal),
+    ):
+        for found, want in ((f(A, X), own(x, X)), (f(X, A), own(X, x))):
+            assert isinstance(found, jax.Array)
+            np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(jsparse.clip(A, X, 0.5), np.clip(x, X, 0.5))
+    with pytest.raises(DTypeError, match=r"an array of the shape of A, .* but got shape \(6,\)"):
+        jsparse.maximum(A, np.ones(6))
     for f in (lambda: jsparse.maximum(A, 0.5), lambda: jsparse.minimum(A, -1), lambda: jsparse.clip(A, 0.25, 1)):
         with pytest.raises(DTypeError, match=r"so it would be dense. For stored entries only write A.map"):
             f()
@@ -232,9 +249,102 @@ def test_minimum_maximum_clip_where():
         jax.jit(jsparse.maximum)(A, 0.5)
     with pytest.raises(ShapeError, match="one shape"):
         jsparse.maximum(A, A.T)
-    with pytest.raises(DTypeError, match="as the condition"):
-        jsparse.where(x > 0.5, A, 0)
     np.testing.assert_array_equal(jsparse.where(x > 0.5, x, 0), np.where(x > 0.5, x, 0))
+
+
+SMALL = np.arange(6, dtype=np.float32)
+DENSE = {
+    "number": 0.5,
+    "row": SMALL,
+    "column": SMALL[1:, None],
+    "array": np.arange(30, dtype=np.float32).reshape(5, 6) % 7,
+    "one element": np.full((1, 1), 0.25, np.float32),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_map_of_arrays(dynamic):
+    """Arrays broadcast to the shape of the tensor, and their elements at its entries are taken: also where a row, or a
+    vector, has as many elements as the tensor stores."""
+    A = example(dynamic=dynamic)
+    there, f = stored(A), lambda a, x: a * x + x
+    mapped = lambda v, x: A.with_values(v).map(f, x)  # noqa: E731
+    gradients = jax.grad(lambda v, x: (mapped(v, x).values ** 2).sum(), (0, 1))
+    both = jax.jit(lambda v, xs: [(mapped(v, x), gradients(v, x)) for x in xs])
+    dense = lambda a, x: (jnp.where(there, f(a, x), 0) ** 2).sum()  # noqa: E731
+    for (found, slopes), x in zip(both(A.values, [*DENSE.values()]), DENSE.values(), strict=True):
+        a, x = A.todense(), jnp.asarray(x)
+        exact = jax.grad(dense, (0, 1))(a, x)
+        np.testing.assert_allclose(found.todense(), np.where(there, f(a, x), 0), rtol=1e-6)
+        np.testing.assert_allclose(A.with_values(slopes[0]).todense(), np.where(there, exact[0], 0), rtol=1e-5)
+        np.testing.assert_allclose(slopes[1], exact[1], rtol=1e-5)
+    square = jsparse.asarray([[1.0, 0, 2], [0, 0, 0], [0, 3, 0]])
+    np.testing.assert_array_equal(square.map(jnp.multiply, [2, 3, 4]).todense(), [[2, 0, 8], [0, 0, 0], [0, 9, 0]])
+    vector = jsparse.asarray([0.0, 5, 0])
+    np.testing.assert_array_equal(vector.map(jnp.add, np.float32([1, 2, 3])).todense(), [0, 7, 0])
+
+
+def where_operands(dynamic=False):
+    A = example(dynamic=dynamic)
+    B = jsparse.asarray(np.asarray(A.todense()).T.reshape(5, 6), format="csc")
+    tensors = {"A": A, "B": B.dynamic(B.nse + 2) if dynamic else B, "same": 3 * A}
+    return tensors | {"0": 0, "5": 5.0} | {name: jnp.asarray(DENSE[name]) for name in ("row", "column", "array")}
+
+
+def as_array(x):
+    return np.asarray(x.todense()) if isinstance(x, jsparse.SparseTensor) else np.asarray(x)
+
+
+@pytest.mark.parametrize("condition", ["A", "array", "row"])
+def test_where_has_numpys_meaning(condition):
+    given = where_operands()
+    c = given[condition] > 0.5
+    for x in given:
+        for y in given:
+            zeros = [name for name in (x, y) if name in ("A", "B", "same", "0")]
+            is_sparse = (condition == "A" and y in zeros) or (len(zeros) == 2 and {x, y} != {"0"})
+            operands = c, given[x], given[y]
+            want = np.where(*map(as_array, operands))
+            if not is_sparse and "array" not in (condition, x, y):
+                if any(isinstance(one, jsparse.SparseTensor) for one in operands):
+                    with pytest.raises(ShapeError, match=r"y of jsparse.where.*condition.map\(jnp.where, x, y\)"):
+                        jsparse.where(*operands)
+                continue
+            found = jsparse.where(*operands)
+            assert isinstance(found, jsparse.SparseTensor) == is_sparse, (x, y)
+            np.testing.assert_array_equal(as_array(found), want)
+            assert found.dtype == jnp.result_type(*(one if np.ndim(one) == 0 else one.dtype for one in operands[1:]))
+
+
+def test_where_on_dynamic_patterns():
+    given = where_operands(dynamic=True)
+    cases = [("A", x, y) for x in ("same", "B", "row", "array") for y in ("0", "B")]
+    cases += [("array", "A", "0"), ("column", "B", "A"), ("A", "A", "array")]
+
+    def every(given):
+        return [jsparse.where(given[c] > 0.5, given[x], 0 if y == "0" else given[y]) for c, x, y in cases]
+
+    for found, (c, x, y) in zip(jax.jit(every)(given), cases, strict=True):
+        np.testing.assert_array_equal(as_array(found), np.where(*map(as_array, (given[c] > 0.5, given[x], given[y]))))
+    A, row = given["A"], given["row"]
+    slope = jax.jit(jax.grad(lambda row: (jsparse.where(A > 0.5, row, 0).values ** 2).sum()))(row)
+    np.testing.assert_allclose(slope, 2 * row * (as_array(A) > 0.5).sum(0), rtol=1e-6)
+
+
+def test_where_refuses_what_is_not_known_or_repeats_a_tensor():
+    A, row = example(), jsparse.asarray(np.float32([[0, 1, 0, 2, 0, 0]]))
+    with pytest.raises(ShapeError, match=r"known 0.*JitTracer"):
+        jax.jit(lambda y: jsparse.where(A > 0.5, A, y))(0.0)
+    with pytest.raises(ShapeError, match=r"tensors of the shape \(5, 6\)"):
+        jsparse.where(row > 0, A, 0)
+    with pytest.raises(ShapeError, match=r"broadcast, but got \(5, 6\) and \(4,\) and \(\)"):
+        jsparse.where(A > 0.5, np.ones(4), 0)
+    with pytest.raises(DTypeError, match="operands of jsparse.where"):
+        jsparse.where(A > 0.5, None, 0)
+    cube = np.arange(60, dtype=np.float32).reshape(2, 5, 6)
+    found = jsparse.where(A > 0.5, cube, 0)  # a new dimension repeats no index array
+    assert isinstance(found, jsparse.SparseTensor)
+    np.testing.assert_array_equal(found.todense(), np.where(np.asarray(A.todense()) > 0.5, cube, 0))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from operator import truediv
 from typing import Any
+
+import jax
+import numpy as np
 
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError, ShapeError, shortened
@@ -16,7 +19,18 @@ from jsparse.planning.planned import plan_statement
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["broadcast_shape", "check_size", "divided", "is_sparse", "multiplied", "summed"]
+__all__ = [
+    "broadcast_shape",
+    "check_size",
+    "common_shape",
+    "divided",
+    "is_sparse",
+    "keeps",
+    "multiplied",
+    "sampled",
+    "summed",
+    "with_array",
+]
 
 
 def multiplied(
@@ -64,23 +78,43 @@ def divided(tensor: SparseTensor, divisor: Any, by_tensor: bool = False) -> Spar
             "A / B divides by zero wherever the SparseTensor B stores nothing. Write A * B.with_values(1 / B.values), "
             "which is 0 there, or A.todense() / B.todense()."
         )
-    target, (_, access), tensors = _aligned("/", tensor, divisor)
-    if len(target.indices) != tensor.ndim or broadcast_shape("/", tensor, divisor) != tensor.shape:
+    if len(divisor.shape) > tensor.ndim or broadcast_shape("/", tensor, divisor) != tensor.shape:
         raise ShapeError(
             f"Expected the divisor of a sparse tensor of shape {tensor.shape} to broadcast to that shape, but got "
             f"{divisor.shape}. Divide A.todense() for a larger result."
         )
-    statement = Statement(target, (Product(1, (access,)),))
-    sampled = plan_statement("A / B", statement, {"B": tensors["B"]}, tensor, None).run()
-    values = (sampled.values, tensor.values) if by_tensor else (tensor.values, sampled.values)
-    quotients = compiled(truediv, tensor.pattern, *values)
+    found = sampled("A / B", tensor, divisor)
+    quotients = compiled(truediv, tensor.pattern, *((found, tensor.values) if by_tensor else (tensor.values, found)))
     return SparseTensor._unchecked(quotients, tensor.pattern)
+
+
+def sampled(what: str, tensor: SparseTensor, array: jax.Array) -> jax.Array:
+    """The elements of an array at the slots of a tensor, to whose shape it broadcasts."""
+    target, (_, access), tensors = _aligned("/", tensor, array)
+    statement = Statement(target, (Product(1, (access,)),))
+    found: jax.Array = plan_statement(what, statement, {"B": tensors["B"]}, tensor, None).run().values
+    return found
+
+
+def with_array(what: str, function: Callable[..., Any], *operands: Any) -> Any:
+    """`function` of the operands as arrays, if one of them is an array of the result's shape; else None.
+
+    Raises ShapeError if they do not broadcast.
+    """
+    shape = common_shape(what, *map(np.shape, operands))
+    if all(isinstance(x, SparseTensor) or prod(np.shape(x)) < prod(shape) for x in operands):
+        return None
+    return function(*(x.todense() if isinstance(x, SparseTensor) else x for x in operands))
 
 
 def is_sparse(symbol: str, x: Any, lhs: Any, rhs: Any) -> bool:
     """Whether `x` is sparse and broadcasting repeats no dimension that it has. New dimensions become dense levels."""
-    shape = broadcast_shape(symbol, lhs, rhs)
-    return isinstance(x, SparseTensor) and shape[len(shape) - x.ndim :] == tuple(x.shape)
+    return isinstance(x, SparseTensor) and keeps(x, broadcast_shape(symbol, lhs, rhs))
+
+
+def keeps(x: Any, shape: Sequence[int]) -> bool:
+    """Whether broadcasting to `shape` repeats no dimension of `x`."""
+    return tuple(shape[len(shape) - x.ndim :]) == tuple(x.shape)
 
 
 def check_size(symbol: str, lhs: Any, rhs: Any) -> None:
@@ -90,24 +124,32 @@ def check_size(symbol: str, lhs: Any, rhs: Any) -> None:
     if any(prod(shape) <= prod(other) for other in given):
         return
     dense = " and ".join(f"a dense array of shape {shortened(other)}" for other in given) or "tensors that it repeats"
-    for_arrays = f', or jsparse.evaluate("C[i,j] = A[i,j] {symbol} x[i]", A=A, x=x, out_format=A) for an array'
     raise ShapeError(
         f"A {symbol} x would be a dense array of shape {shortened(shape)}, since broadcasting combines {dense} with a "
-        f"SparseTensor. On stored entries only write A.map(lambda v: v {symbol} x) for a scalar x"
-        f"{for_arrays if symbol in '+-*' else ''}. For the dense array write A.todense() {symbol} x."
+        f"SparseTensor. On stored entries only write A.map(lambda a, b: a {symbol} b, x) for an x that broadcasts to "
+        f"the shape of A. For the dense array write A.todense() {symbol} x."
     )
 
 
 def broadcast_shape(symbol: str, lhs: Any, rhs: Any) -> tuple[int, ...]:
-    ndim = max(lhs.ndim, rhs.ndim)
+    return common_shape(f"A {symbol} B", lhs.shape, rhs.shape)
+
+
+def common_shape(what: str, first: Sequence[int], *shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which shapes broadcast. Raises ShapeError if they do not."""
     # np.broadcast_shapes would refuse shapes with more elements than an int64 counts, which sparse tensors may have.
-    left, right = ((1,) * (ndim - x.ndim) + tuple(x.shape) for x in (lhs, rhs))
-    if any(m != n and 1 not in (m, n) for m, n in zip(left, right, strict=True)):
-        raise ShapeError(
-            f"Expected the shapes of A {symbol} B to broadcast, but got {shortened(lhs.shape)} and "
-            f"{shortened(rhs.shape)}. Sizes have to agree from the right, or be 1."
-        )
-    return tuple(n if m == 1 else m for m, n in zip(left, right, strict=True))
+    found = tuple(first)
+    for shape in shapes:
+        ndim = max(len(found), len(shape))
+        left, right = ((1,) * (ndim - len(sizes)) + tuple(sizes) for sizes in (found, shape))
+        if any(m != n and 1 not in (m, n) for m, n in zip(left, right, strict=True)):
+            given = " and ".join(map(shortened, (first, *shapes)))
+            raise ShapeError(
+                f"Expected the shapes of {what} to broadcast, but got {given}. Sizes have to agree from the right, or "
+                f"be 1."
+            )
+        found = tuple(n if m == 1 else m for m, n in zip(left, right, strict=True))
+    return found
 
 
 def _aligned(symbol: str, lhs: Any, rhs: Any) -> tuple[Access, tuple[Access, Access], dict[str, Any]]:

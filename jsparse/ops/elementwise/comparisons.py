@@ -1,4 +1,7 @@
-"""Comparisons of a sparse tensor with a number: a bool SparseTensor, False where nothing is stored."""
+"""Comparisons of a sparse tensor with a number: a bool SparseTensor, False where nothing is stored.
+
+Compared with an array of its shape, it gives an array.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import numpy as np
 
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
+from jsparse.ops.elementwise.broadcast import with_array
 from jsparse.ops.elementwise.map import on_both_patterns, value_operands
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -45,8 +49,8 @@ def equal(A: Any, x: Any) -> Any:
 
         >>> jsparse.equal(A, 2.0)
 
-    The result has the shape of A. Raises DTypeError if the result would be True where A stores nothing, or if that is
-    not known.
+    The result has the shape of A. It is an array if x is one of that shape. Raises DTypeError if the result would be
+    True where A stores nothing, or if that is not known.
     """
     return _compared("equal", A, x)
 
@@ -65,8 +69,8 @@ def less(A: Any, x: Any) -> Any:
 
         >>> A < -1
 
-    The result has the shape of A. Raises DTypeError if the result would be True where A stores nothing, or if that is
-    not known.
+    The result has the shape of A. It is an array if x is one of that shape. Raises DTypeError if the result would be
+    True where A stores nothing, or if that is not known.
     """
     return _compared("less", A, x)
 
@@ -104,8 +108,11 @@ def _compared(name: str, lhs: Any, rhs: Any) -> Any:
         return getattr(jnp, name)(lhs, rhs)
     if isinstance(rhs, SparseTensor):
         return _of_tensors(name, lhs, rhs)
+    number = jnp.asarray(rhs)
+    if number.size != 1 and (found := with_array(text, COMPARE[name], lhs, number)) is not None:
+        return found
     _check_unstored(name, rhs)
-    values = value_operands(text, lhs, jnp.reshape(jnp.asarray(rhs), ()))
+    values = value_operands(text, lhs, number.reshape(()))
     return SparseTensor._unchecked(compiled(COMPARE[name], lhs.pattern, *values), lhs.pattern)
 
 
@@ -133,8 +140,7 @@ def _check_unstored(name: str, x: Any) -> None:
     if np.size(x) != 1:
         raise DTypeError(
             f"Expected a number or a SparseTensor in A {symbol} x, but got shape {np.shape(x)}: the result would be "
-            f"dense. For stored entries only write A.map(lambda v: v {symbol} t) with a scalar t, or compare "
-            f"A.todense()."
+            f"dense. For stored entries only write A.map(jnp.{name}, x), or compare A.todense()."
         )
     if bool(COMPARE[name](0, np.asarray(x).item())):
         complement = COMPLEMENTS[name]

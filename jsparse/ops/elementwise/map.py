@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import numpy as np
+
+from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
-from jsparse.errors import PatternError
+from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.ops.elementwise.broadcast import sampled
 from jsparse.tensor.dynamic_pattern import same_entries
 from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.leaves import check_leaves
@@ -24,13 +29,17 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: Any) -> Spar
         >>> A.map(jnp.exp)
         >>> A.map(lambda a, b: a * jax.nn.sigmoid(b), B.restrict(A))  # tensors on one pattern
 
+        >>> A.map(lambda a, m: jnp.exp(a - m), A.max(1, keepdims=True))  # an array that broadcasts to the shape of A
+
     Args:
-        f: a function of one number for each tensor that gives one number, of any dtype.
-        others: SparseTensors with the entries of A, and scalars.
+        f: a function of one number for each operand that gives one number, of any dtype.
+        others: SparseTensors with the entries of A, numbers, and arrays that broadcast to the shape of A, of which the
+            elements at these entries are taken. Numbers for the stored entries are a tensor, `A.with_values(x)`.
 
     Derivatives, batches and dynamic patterns work. The padding of dynamic patterns contributes nothing.
 
-    Raises ShapeError if the function is not elementwise, PatternError if the tensors have different entries.
+    Raises ShapeError if the function is not elementwise or an array has another shape, PatternError if the tensors have
+    different entries.
     """
     operands = [as_sparse_operand(x, "A.map") for x in others]
     values = value_operands("A.map", self, *operands)
@@ -38,12 +47,15 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: Any) -> Spar
 
 
 def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
-    """The values of tensors on one pattern; scalars stay as they are. Raises PatternError for other entries."""
+    """The values of tensors on one pattern, and elements of arrays at its entries; scalars stay as they are.
+
+    Raises PatternError for tensors with other entries, ShapeError for arrays that do not broadcast to the shape.
+    """
     check_leaves(first, f"A in {what}")
     values = [first.values]
     for x in others:
         if not isinstance(x, SparseTensor):
-            values.append(x)
+            values.append(_at_entries(what, first, x) if np.ndim(x) else x)
             continue
         check_leaves(x, f"an operand of {what}")
         if not on_one_pattern(first, x):
@@ -53,6 +65,20 @@ def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
             )
         values.append(x.values)
     return values
+
+
+def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
+    """The elements of an array that broadcasts to the shape of a tensor, at its slots; a scalar for one element."""
+    array = jax_array(x, f"the arrays of {what} to hold numbers")
+    if array.size == 1 and array.ndim <= tensor.ndim:
+        return array.reshape(())
+    sizes = zip(reversed(array.shape), reversed(tensor.shape), strict=False)
+    if array.ndim > tensor.ndim or any(size not in (1, whole) for size, whole in sizes):
+        raise ShapeError(
+            f"Expected the arrays of {what} to broadcast to the shape {shortened(tensor.shape)} of the tensor, but got "
+            f"{shortened(array.shape)}. Numbers for the stored entries are a tensor, A.with_values(x)."
+        )
+    return sampled(what, tensor, array)
 
 
 def on_one_pattern(a: SparseTensor, b: SparseTensor) -> bool:
