@@ -90,7 +90,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     would be dense and larger than any array among them: for stored entries only write `condition.map(jnp.where, x, y)`.
     """
     what = "jsparse.where(condition, x, y)"
-    operands = [one if isinstance(one, SparseTensor) else _operand(one, what) for one in (condition, x, y)]
+    operands: list[Any] = [x if isinstance(x, SparseTensor) else _operand(x, what) for x in (condition, x, y)]
     first = operands[0]
     if isinstance(first, SparseTensor) and _is_zero(operands[2]) and all(_is_on(one, first) for one in operands[1:]):
         return _where(map(_values, operands), first)
