@@ -15,7 +15,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 
-__all__ = ["FORMAT", "HEADER", "Key", "StoredKernel", "environment_of", "read_entry", "write_entry"]
+__all__ = ["FORMAT", "HEADER", "MAGIC", "Key", "StoredKernel", "environment_of", "read_entry", "write_entry"]
 
 MAGIC = b"jsparse\n"
 FORMAT = 1

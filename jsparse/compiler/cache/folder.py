@@ -4,7 +4,7 @@ A rename publishes an entry as a whole, and an entry never changes. A process th
 removes it gets all of it or nothing. So the worst outcome of any order of events is that a kernel is compiled again.
 
 All files are opened relative to a descriptor of the folder whose owner and mode were checked, so nobody can exchange
-the folder after the check.
+the folder after the check. A file is removed or appended to only if its name and its first bytes say that it is ours.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from jsparse.compiler.cache.entry import HEADER
+from jsparse.compiler.cache.entry import HEADER, MAGIC
 
-__all__ = ["Folder", "RefusedError"]
+__all__ = ["Folder", "RefusedError", "UnsafeFileError"]
 
 SUFFIX, PART = ".kernel", ".part"
-OURS = re.compile(r"[0-9a-f]{64}\.kernel(\.[0-9a-f]+\.part)?")  # no other file is ever removed
-WRITTEN = "written"  # a file that grows by one byte for every UNIT bytes that were written since the last sweep
-UNIT = 256
+OURS = re.compile(r"[0-9a-f]{64}\.kernel(\.[0-9a-f]+\.part)?")
+WRITTEN = f"{0:064x}.written"  # a file that grows by MAGIC for every UNIT bytes that were written since the last sweep
+UNIT = 2048
 TOUCHED = 6 * 3600.0  # the resolution, in seconds, of an entry's time of last use
 ABANDONED = 3600.0  # the age, in seconds, from which on a partial file is taken for a killed process's
 
@@ -36,11 +36,17 @@ SWEPT = 1 / 16  # the part of `most_bytes` after whose writing a sweep is due; i
 # process is killed during a sweep, the next sweep is due after another 1/16.
 
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # nonblocking, because the file may be a pipe
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class RefusedError(OSError):
     """The folder is not safe, because others can write machine code to it, or its path is unknown."""
+
+
+class UnsafeFileError(OSError):
+    """A kernel's file is not safe to load, because others can write machine code to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,17 @@ class Folder:
     most_bytes: int
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, or None if there is none that can be trusted and read."""
+        """The content of a file, or None if there is none that can be trusted and read.
+
+        Raises UnsafeFileError if it is a file of ours that others may write to.
+        """
         with suppress(FileNotFoundError), self._opened() as folder, _opened_file(folder, name + SUFFIX) as file:
             if file is None or (found := os.fstat(file.fileno())).st_size > self.most_bytes:
                 return None
+            if found.st_mode & OTHERS:
+                raise UnsafeFileError(f"a file that others may write to ({name}{SUFFIX}, {_mode(found)})")
             data = file.read()
-            if abs(time.time() - found.st_mtime) > TOUCHED:
+            if data.startswith(MAGIC) and abs(time.time() - found.st_mtime) > TOUCHED:
                 with suppress(OSError):  # the folder may be read-only
                     os.utime(file.fileno())
             return data
@@ -68,9 +79,10 @@ class Folder:
             return
         self._make()
         with suppress(FileNotFoundError), self._opened() as folder:  # another process may empty or remove the folder
+            is_due = self._is_due(folder, len(data))
             part = f"{name}{SUFFIX}.{os.urandom(8).hex()}{PART}"
             try:
-                with os.fdopen(os.open(part, CREATE | os.O_EXCL, 0o600, dir_fd=folder), "wb") as file:
+                with os.fdopen(os.open(part, CREATE, 0o600, dir_fd=folder), "wb") as file:
                     file.write(data)
                 # No fsync: it takes longer than compiling. After a power failure the file may be torn, which the
                 # checksum detects.
@@ -79,7 +91,7 @@ class Folder:
                 with suppress(OSError):
                     os.unlink(part, dir_fd=folder)
                 raise
-            if self._is_due(folder, len(data)):
+            if is_due:
                 self._sweep(folder)
 
     def clear(self) -> int:
@@ -87,9 +99,7 @@ class Folder:
         removed = 0
         with suppress(FileNotFoundError), self._opened() as folder:
             for name in [WRITTEN, *(file.name for file in _files(folder))]:
-                with suppress(FileNotFoundError, IsADirectoryError):
-                    os.unlink(name, dir_fd=folder)
-                    removed += name.endswith(SUFFIX)
+                removed += _remove(folder, name) and name.endswith(SUFFIX)
         return removed
 
     def summary(self) -> tuple[int, list[bytes]]:
@@ -98,9 +108,9 @@ class Folder:
         with suppress(FileNotFoundError), self._opened() as folder:
             for file in _files(folder):
                 with _opened_file(folder, file.name) as opened:
-                    if opened is not None:
+                    if opened is not None and _is_ours(header := opened.read(HEADER.size)):
                         sizes.append(os.fstat(opened.fileno()).st_size)
-                        headers += [opened.read(HEADER.size)] * file.name.endswith(SUFFIX)
+                        headers += [header] * file.name.endswith(SUFFIX)
         return sum(sizes), headers
 
     @contextmanager
@@ -112,8 +122,8 @@ class Folder:
             found = os.fstat(descriptor)
             if found.st_uid != os.geteuid():
                 raise RefusedError(f"a folder of the user with number {found.st_uid}")
-            if found.st_mode & 0o022:
-                raise RefusedError(f"a folder that others may write to (its mode is {stat.S_IMODE(found.st_mode):o})")
+            if found.st_mode & OTHERS:
+                raise RefusedError(f"a folder that others may write to ({_mode(found)})")
             yield descriptor
         finally:
             os.close(descriptor)
@@ -131,20 +141,16 @@ class Folder:
             raise RefusedError("no home directory of this user to find it in")
 
     def _is_due(self, folder: int, written: int) -> bool:
-        """Whether this process has to sweep, now that it has written more bytes.
+        """Whether this process has to sweep, once it has written these bytes. Raises RefusedError if it cannot count.
 
         All processes append to one file. The one that succeeds in removing it has to sweep.
         """
-        with os.fdopen(os.open(WRITTEN, CREATE | os.O_APPEND | os.O_NONBLOCK, 0o600, dir_fd=folder), "ab", 0) as file:
-            file.write(bytes(-(-written // UNIT)))
-            units = os.fstat(file.fileno()).st_size
-        if units * UNIT <= self.most_bytes * SWEPT:
-            return False
-        try:
-            os.unlink(WRITTEN, dir_fd=folder)
-        except FileNotFoundError:
-            return False
-        return True
+        with os.fdopen(os.open(WRITTEN, APPEND, 0o600, dir_fd=folder), "r+b", 0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or not _is_ours(file.read(len(MAGIC))):
+                raise RefusedError(f"a file {WRITTEN} that jsparse did not write")
+            file.write(MAGIC * -(-written // UNIT))
+            units = os.fstat(file.fileno()).st_size // len(MAGIC)
+        return units * UNIT > self.most_bytes * SWEPT and _remove(folder, WRITTEN)
 
     def _sweep(self, folder: int) -> None:
         """Remove the least recently used entries until few enough bytes are left, and abandoned partial files."""
@@ -153,7 +159,7 @@ class Folder:
             with suppress(FileNotFoundError):
                 found = file.stat(follow_symlinks=False)
                 if file.name.endswith(PART) and abs(now - found.st_mtime) > ABANDONED:
-                    os.unlink(file.name, dir_fd=folder)
+                    _remove(folder, file.name)
                 elif not stat.S_ISDIR(found.st_mode):
                     entries.append((found.st_mtime, found.st_size, file.name))
         total = sum(size for _, size, _ in entries)
@@ -161,8 +167,7 @@ class Folder:
             if total <= self.most_bytes * KEPT:
                 break
             if name.endswith(SUFFIX):
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder)
+                _remove(folder, name)
                 total -= size
 
 
@@ -183,6 +188,26 @@ def _opened_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
             yield None
     finally:
         os.close(descriptor)
+
+
+def _is_ours(first: bytes) -> bool:
+    """Whether a file that begins with these bytes, which may be all of it, is ours."""
+    return first[: len(MAGIC)] == MAGIC[: len(first)]
+
+
+def _remove(folder: int, name: str) -> bool:
+    """Remove a file of ours. The result is False if there is none, or if another process was faster."""
+    with _opened_file(folder, name) as file:
+        if file is None or not _is_ours(file.read(len(MAGIC))):
+            return False
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+        return True
+    return False
+
+
+def _mode(found: os.stat_result) -> str:
+    return f"its mode is {stat.S_IMODE(found.st_mode):o}"
 
 
 def _files(folder: int) -> Iterator[os.DirEntry[str]]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jsparse.compiler.backends.backend import Linker
 from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel, environment_of, read_entry, write_entry
-from jsparse.compiler.cache.folder import Folder
+from jsparse.compiler.cache.folder import Folder, UnsafeFileError
 from jsparse.compiler.cache.key import environment, key_of
 from jsparse.compiler.cache.location import location
 from jsparse.errors import CacheError, CacheWarning, represented
@@ -17,6 +17,14 @@ from jsparse.errors import CacheError, CacheWarning, represented
 __all__ = ["Report", "clear", "load", "report", "save"]
 
 _warned: list[str] = []  # the one warning that this process has given
+_IN_MEMORY = (
+    "What this process compiles is kept in its memory only. Set jsparse.config.cache_dir, or the environment variable "
+    "JSPARSE_CACHE_DIR, to a folder of your own that nobody else can write to, or to '' for none."
+)
+_REPLACED = (
+    "It was not loaded; the kernel is compiled again and replaces it. If the files were copied here, empty the folder: "
+    "python -m jsparse cache --clear."
+)
 
 
 def load(recipe: str, linker: Linker) -> StoredKernel | None:
@@ -26,6 +34,9 @@ def load(recipe: str, linker: Linker) -> StoredKernel | None:
         return None
     try:
         data = folder.read(key.name)
+    except UnsafeFileError as error:
+        _warn(folder, error, _REPLACED)
+        return None
     except OSError as error:
         _warn(folder, error)
         return None
@@ -94,13 +105,11 @@ def _described(error: OSError) -> str:
     return f"the error {error.strerror!r}" if error.strerror else str(error)
 
 
-def _warn(folder: Folder, error: OSError) -> None:
-    """Warn once in a process that kernels are not kept. If warnings are errors, it raises once."""
+def _warn(folder: Folder, error: OSError, consequence: str = _IN_MEMORY) -> None:
+    """Warn once in a process that kernels are not kept, or not loaded. If warnings are errors, it raises once."""
     if _warned:
         return
     _warned.append(
-        f"Expected to keep compiled kernels in {represented(folder.path)}, but got {_described(error)}. "
-        "What this process compiles is kept in its memory only. Set jsparse.config.cache_dir, or the environment "
-        "variable JSPARSE_CACHE_DIR, to a folder of your own that nobody else can write to, or to '' for none."
+        f"Expected to keep compiled kernels in {represented(folder.path)}, but got {_described(error)}. {consequence}"
     )
     warnings.warn(_warned[0], CacheWarning, stacklevel=2)

@@ -148,17 +148,15 @@ def test_a_symlinked_folder(folder, tmp_path):
 
 def test_clearing(folder, capsys):
     assert compiled()
-    own = folder / "notes.kernel"
-    own.write_text("no kernel of ours")
     jsparse.clear_cache()
     assert not compiled()
-    (folder / f"{'0' * 64}.kernel").write_bytes(b"of an older version")
+    (folder / f"{'0' * 64}.kernel").write_bytes(b"jsparse\nof an older version")
     assert command.main(["cache"]) == 0
     shown = capsys.readouterr().out
     assert f"folder   {folder}\nkernels  2, 1 of them" in shown
     assert f"jsparse {jsparse.__version__}\n" in shown
     jsparse.clear_cache(disk=True)
-    assert list(folder.iterdir()) == [own]
+    assert list(folder.iterdir()) == []
     assert compiled()
     assert command.main(["cache", "--clear"]) == 0
     assert f"Removed 1 kernels from {folder}." in capsys.readouterr().out
@@ -192,3 +190,53 @@ def test_an_entry_that_is_too_large_is_not_kept(folder):
     assert compiled()
     assert compiled()
     assert Folder(str(folder), 1000).summary()[0] == 0
+
+
+def test_files_of_others_stay_as_they_are(folder):
+    """Neither a sweep nor clearing touches a file that is not ours by its name and by its first bytes."""
+    folder.mkdir(mode=0o700, parents=True)
+    names = ("written", "notes.kernel", f"{'1' * 64}.kernel", f"{'2' * 64}.kernel.ab.part", f"{'3' * 64}.kernel")
+    for name in names[:-1]:
+        (folder / name).write_text("my own notes\n")
+        os.utime(folder / name, (1, 1))  # older than anything that a sweep would remove
+    (folder / names[-1]).symlink_to(folder / "written")
+
+    def found():
+        stats = {file.name: file.lstat() for file in folder.iterdir()}
+        return {name: (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_mode) for name, stat in stats.items()}
+
+    before = found()
+    bounded = Folder(str(folder), 20_000)
+    for n in range(60):  # several sweeps
+        bounded.write(f"{n:064x}", b"jsparse\n" + bytes(1000))
+    assert len(files(folder)) < 30
+    assert bounded.clear() > 5
+    assert found() == before
+    assert bounded.summary() == (0, [])
+
+
+def test_a_counter_that_is_not_ours(folder):
+    folder.mkdir(mode=0o700, parents=True)
+    counter = folder / f"{'0' * 64}.written"
+    for make in (lambda: counter.write_text("my own notes"), lambda: os.mkfifo(counter)):
+        make()
+        with pytest.raises(OSError, match="that jsparse did not write"):
+            Folder(str(folder), 20_000).write("0" * 64, bytes(9))
+        assert Folder(str(folder), 20_000).clear() == 0
+        counter.unlink()  # it is there, and nothing else
+        assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_kernel_that_others_may_write_to_is_not_loaded(folder, mode):
+    assert compiled()
+    (file,) = files(folder)
+    file.chmod(mode)
+    with pytest.warns(jsparse.CacheWarning, match=f"others may write to .*mode is {mode:o}.*compiled again"):
+        assert compiled()
+    assert file.stat().st_mode & 0o777 == 0o600  # it was replaced
+    assert not compiled()
+    file.chmod(mode)
+    assert compiled()  # a process warns once
+    file.chmod(0o644)  # others may read it
+    assert not compiled()
