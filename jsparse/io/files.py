@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from jsparse.base.arrays import given_dtype
-from jsparse.convert.coordinate_creation import from_coords
-from jsparse.errors import DTypeError, FileFormatError, ShapeError, represented
+from jsparse.errors import FileFormatError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
 from jsparse.formats.shape import sizes_of
 from jsparse.io.frostt import read_frostt, write_frostt
+from jsparse.io.limit import Limit
 from jsparse.io.matrix_market import read_matrix_market, write_matrix_market
 from jsparse.io.npz import read_npz, write_npz
+from jsparse.io.values import converted, summed, target_dtype
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -53,6 +53,7 @@ def load(
     *,
     dtype: Any = None,
     shape: Sequence[int] | None = None,
+    max_bytes: int | None = None,
 ) -> SparseTensor:
     """Read a tensor from a file, as its suffix says: .npz, .mtx, .mtx.gz, .tns or .tns.gz.
 
@@ -61,39 +62,71 @@ def load(
         >>> jsparse.save("reviews.tns.gz", T)
         >>> T = jsparse.load("reviews.tns.gz", dtype="float32")
 
-    Entries with equal coordinates are summed, and explicit zeros are kept. The other triangle of a symmetric, skew or
-    hermitian matrix is filled in. Entries of a pattern matrix are 1.
+    Entries with equal coordinates are summed in 64 bits, and explicit zeros are kept. The other triangle of a
+    symmetric, skew or hermitian matrix is filled in. Entries of a pattern matrix are 1.
 
     Args:
         path: the file.
         format: a format, or its name or notation. The default is the saved one for .npz, csr for matrices, and all
             levels compressed for other ranks.
-        dtype: the dtype of the values, by default that of the file. Numbers in text are float64, int64 or complex128,
-            which become 32 bits wide if JAX has 64 bits switched off.
+        dtype: the dtype of the values, by default that of the file, which becomes 32 bits wide if JAX has 64 bits
+            switched off. Numbers in text are float64, int64, uint64 or complex128.
         shape: the shape. A .tns file has none; by default it is the largest coordinate of each dimension.
+        max_bytes: the most bytes that reading may take, for what the file unpacks to and for the tensor. The default
+            is 256 MiB, and 256 bytes for each byte of the file.
 
-    Raises FileFormatError if the file is damaged, with the line of text files, or has another suffix; ShapeError if
-    `shape` is not that of the file, DTypeError if integers do not fit, FormatError for the format, OSError if the file
-    cannot be read.
+    Raises FileFormatError if the file is damaged, with the line of text files, has another suffix, or takes more than
+    `max_bytes`; ShapeError if `shape` is not that of the file, DTypeError if numbers are out of the dtype's range,
+    FormatError for the format, OSError if the file cannot be read.
     """
     file, suffix = _file(path)
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of load to be a dtype of numbers")
     sizes = None if shape is None else sizes_of(shape)
-    if suffix == ".npz":
-        tensor = read_npz(file)
-        _check_shape(file, tensor.shape, sizes)
-        tensor = tensor if format is None else tensor.asformat(format)
-        return tensor if dtype in (None, tensor.dtype) else tensor.astype(dtype)
-    coords, values, found = read_frostt(file, sizes) if suffix == ".tns" else read_matrix_market(file)
-    _check_shape(file, found, sizes)
-    layout = default_format(len(found)) if format is None else Format.of(format, len(found))
-    return from_coords(coords, _as(values, dtype), found, layout)
+    limit = Limit.of(file, max_bytes)
+    try:
+        if suffix == ".npz":
+            return _from_archive(limit, format, dtype, sizes)
+        return _from_text(limit, suffix, format, dtype, sizes)
+    except MemoryError as error:
+        raise FileFormatError(
+            f"Expected enough memory for {shortened(str(file), 200)}, but there is too little: {shortened(error)}. "
+            f"Pass a smaller max_bytes= to find out what takes it."
+        ) from error
+
+
+def _from_archive(limit: Limit, format: Format | str | None, dtype: Any, sizes: tuple[int, ...] | None) -> SparseTensor:
+    tensor = read_npz(limit, dtype)
+    _check_shape(limit.path, tensor.shape, sizes)
+    if format is None:
+        return tensor
+    layout = Format.of(format, tensor.ndim)
+    if layout == tensor.format:
+        return tensor
+    rows = lambda: list(np.asarray(tensor.to_coords()[0]))  # noqa: E731
+    limit.check_tensor(tensor.shape, layout, tensor.dtype, tensor.nse, rows)
+    return tensor.asformat(layout)
+
+
+def _from_text(
+    limit: Limit, suffix: str, format: Format | str | None, dtype: Any, sizes: tuple[int, ...] | None
+) -> SparseTensor:
+    coords, values, shape = read_frostt(limit, sizes) if suffix == ".tns" else read_matrix_market(limit)
+    _check_shape(limit.path, shape, sizes)
+    layout = default_format(len(shape)) if format is None else Format.of(format, len(shape))
+    target = target_dtype(values.dtype, dtype)
+    rows, held = list(coords), coords.nbytes + values.nbytes
+    limit.check_tensor(shape, layout, values.dtype, len(values), lambda: rows, held)
+    pattern, sums = summed(limit.path, rows, values, shape, layout, target)
+    return SparseTensor(converted(limit.path, sums, target), pattern)
 
 
 def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:
     """The file, and its suffix without .gz."""
-    file = Path(path)
-    if not file.name.endswith(SUFFIXES):
+    try:
+        file = Path(os.fsdecode(path))
+    except TypeError as error:
+        raise FileFormatError(f"Expected the path of a file, but got {represented(path)}.") from error
+    if not file.name.endswith(SUFFIXES) or "\0" in str(file):
         raise FileFormatError(f"Expected a file that ends in {', '.join(SUFFIXES)}, but got {represented(file.name)}.")
     return file, file.name.removesuffix(".gz")[-4:]
 
@@ -101,16 +134,3 @@ def _file(path: str | os.PathLike[str]) -> tuple[Path, str]:
 def _check_shape(file: Path, found: tuple[int, ...], wanted: tuple[int, ...] | None) -> None:
     if wanted not in (None, found):
         raise ShapeError(f"Expected {file} to hold a tensor of shape {wanted}, but it has {found}. Leave shape= out.")
-
-
-def _as(values: np.ndarray, dtype: Any) -> np.ndarray:
-    """Values in a dtype, by default in theirs as JAX has it. Raises DTypeError if integers would wrap."""
-    target = np.dtype(jax.dtypes.canonicalize_dtype(values.dtype) if dtype is None else dtype)
-    if values.dtype.kind in "iu" and target.kind in "iu" and values.size:
-        limits = np.iinfo(target)
-        if int(values.min()) < limits.min or int(values.max()) > limits.max:
-            raise DTypeError(
-                f"Expected integers that fit {target}, but they range from {values.min()} to {values.max()}. Pass "
-                f"dtype=, such as 'float32', or set jax.config.update('jax_enable_x64', True)."
-            )
-    return values.astype(target, copy=False)

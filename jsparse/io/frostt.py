@@ -8,24 +8,28 @@ from pathlib import Path
 import numpy as np
 
 from jsparse.errors import DTypeError, ShapeError
+from jsparse.formats.level import MOST_DIMENSIONS
 from jsparse.formats.shape import LARGEST_SIZE
-from jsparse.io.text import read_text, write_table
+from jsparse.io.limit import Limit
+from jsparse.io.text import Text, write_table
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["read_frostt", "write_frostt"]
 
 
-def read_frostt(path: Path, shape: Sequence[int] | None) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+def read_frostt(limit: Limit, shape: Sequence[int] | None) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """The coordinates (ndim, n), the values (n,) and the shape, by default the largest coordinates of the file.
 
     Raises FileFormatError with the line of a fault, or if a file without entries has no shape.
     """
-    text = read_text(path, "#")
+    text = Text(limit, "#")
     first = next(text.lines(), None)
     ndim = len(shape) if shape is not None else 0 if first is None else len(first[1].split()) - 1
     if ndim < 1:
         number = None if first is None else first[0]
         text.fail(number, "expected coordinates and a value in each line, or shape= for a file without entries")
+    if first is not None and ndim > MOST_DIMENSIONS:
+        text.fail(first[0], f"expected at most {MOST_DIMENSIONS} coordinates and a value, but got {ndim + 1:,} numbers")
     *rows, values = text.table([*[int] * ndim, float])
     coords = np.stack([row.astype(np.int64, copy=False) for row in rows])
     largest = np.full(ndim, LARGEST_SIZE) if shape is None else np.array(shape)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats.shape import LARGEST_SIZE
-from jsparse.io.text import Text, read_text, write_table
+from jsparse.io.limit import Limit
+from jsparse.io.text import Text, write_table
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["read_matrix_market", "write_matrix_market"]
 
 BANNER = "%%matrixmarket"
 FIELDS: dict[str, list[type]] = {"real": [float], "integer": [int], "complex": [float, float], "pattern": []}
+FIELDS["unsigned-integer"] = [int]  # which scipy writes
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
 
 
@@ -31,26 +33,21 @@ class _Header:
     line: int
 
 
-def read_matrix_market(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+def read_matrix_market(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """The coordinates (2, n), the values (n,) and the shape of a matrix, with the other triangle of a symmetric one.
 
     Raises FileFormatError with the line of a fault.
     """
-    text = read_text(path, "%")
+    text = Text(limit, "%")
     header = _header(text)
-    body = text.behind(header.line)
-    if header.entries * 2 > len(body.content) + 1:  # before an array of that size is allocated
-        body.fail(header.line, f"expected {header.entries:,} rows, but the file is too short for them")
+    body = replace(text, behind=header.line)
     kinds = [*([int, int] if header.layout == "coordinate" else []), *FIELDS[header.field]]
-    columns = body.table(kinds)
-    if len(columns[0]) != header.entries:
-        at = body.line_of(min(len(columns[0]), header.entries))
-        body.fail(at, f"expected {header.entries:,} rows, but got {len(columns[0]):,}")
+    columns = body.table(kinds, header.entries)
     if header.layout == "coordinate":
         coords = _checked(body, header, columns[:2])
     else:
         coords = _dense_coordinates(header)
-    values = _values(header, columns[len(kinds) - len(FIELDS[header.field]) :])
+    values = _values(body, header, columns[len(kinds) - len(FIELDS[header.field]) :])
     coords, values = _mirrored(body, header, coords, values)
     return coords, values, header.shape
 
@@ -72,7 +69,7 @@ def write_matrix_market(path: Path, tensor: SparseTensor) -> None:
 
 
 def _header(text: Text) -> _Header:
-    first = text.content.partition("\n")[0]
+    first = next(text.all_lines(), (1, ""))[1]
     words = first.lower().split()
     if len(words) != 5 or words[:2] != [BANNER, "matrix"]:
         text.fail(
@@ -84,8 +81,8 @@ def _header(text: Text) -> _Header:
     for word, known in ((layout, ("coordinate", "array")), (field, tuple(FIELDS)), (symmetry, SYMMETRIES)):
         if word not in known:
             text.fail(1, f"expected one of {', '.join(known)}, but got {shortened(word)!r}")
-    pairs = {("array", "pattern"), ("pattern", "skew-symmetric"), ("pattern", "hermitian")}
-    pairs |= {("real", "hermitian"), ("integer", "hermitian")}
+    pairs = {("array", "pattern"), ("pattern", "skew-symmetric"), ("unsigned-integer", "skew-symmetric")}
+    pairs |= {(other, "hermitian") for other in FIELDS if other != "complex"}
     for pair in ((layout, field), (field, symmetry)):
         if pair in pairs:
             text.fail(1, f"expected a header that the format defines, but it has no {' '.join(pair)} matrices")
@@ -95,7 +92,10 @@ def _header(text: Text) -> _Header:
 
 def _sizes(text: Text, layout: str, symmetry: str) -> tuple[int, tuple[int, int], int]:
     """The number of the line of sizes, the shape, and the number of rows of the table."""
-    number, line = next(text.lines(), (max(text.content.count("\n"), 1), ""))
+    number, line = 1, ""
+    for number, found in text.all_lines():  # noqa: B007  the last line, if none has sizes
+        if line := text.content(found):
+            break
     count = 3 if layout == "coordinate" else 2
     words = line.split()
     if len(words) != count or not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
@@ -143,13 +143,20 @@ def _given_twice(coords: np.ndarray) -> np.ndarray:
 def _dense_coordinates(header: _Header) -> np.ndarray:
     """The coordinates of the elements of a dense matrix, column by column; of a symmetric one, the lower triangle."""
     m, n = header.shape
+    if not header.entries:  # the other dimension may have any size
+        return np.zeros((2, 0), np.int64)
     if header.symmetry == "general":
         return np.stack([np.tile(np.arange(m), n), np.repeat(np.arange(n), m)])
     columns, rows = np.triu_indices(n, int(header.symmetry == "skew-symmetric"))
     return np.stack([rows, columns])
 
 
-def _values(header: _Header, columns: list[np.ndarray]) -> np.ndarray:
+def _values(body: Text, header: _Header, columns: list[np.ndarray]) -> np.ndarray:
+    if header.field == "unsigned-integer":
+        if (negative := columns[0] < 0).any():
+            row = int(np.argmax(negative))
+            body.fail(body.line_of(row), f"expected an integer without a sign, but got {columns[0][row]}")
+        return columns[0].astype(np.uint64, copy=False)
     if header.field != "complex":
         return columns[0] if columns else np.ones(header.entries)
     values = np.empty(len(columns[0]), np.complex128)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import zipfile
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +14,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import is_number, raw_bytes
+from jsparse.base.arrays import is_number, native, raw_bytes
+from jsparse.convert.dynamic_creation import derived_type
 from jsparse.errors import DTypeError, FileFormatError, JsparseError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import hash_arrays
 from jsparse.formats.shape import sizes_of
+from jsparse.io.limit import Limit
+from jsparse.io.values import converted, target_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
-from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["read_npz", "write_npz"]
 
 VERSION = 1
-TEXTS = ("format", "dtype", "pattern", "digest")
+KINDS = ("static", "dynamic", "transposed")
+WORK = 3  # the bytes in use at the peak of reading for each byte of the arrays
 
 
 def write_npz(path: Path, tensor: SparseTensor) -> None:
@@ -44,7 +50,7 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
         "nse": np.array(tensor.nse, np.int64),
         "pattern": np.array(kind),
         "dtype": np.array(values.dtype.name),
-        "values": values if values.dtype.kind in "biufc" else values.view(f"uint{8 * values.dtype.itemsize}"),
+        "values": values.view(_stored_dtype(values.dtype)),
         **{f"index_{n}": array for n, array in enumerate(arrays)},
     }
     entries["digest"] = np.array(_digest(entries))
@@ -52,51 +58,113 @@ def write_npz(path: Path, tensor: SparseTensor) -> None:
         np.savez_compressed(file, **entries)  # type: ignore[arg-type]  # its stub has another keyword argument
 
 
-def read_npz(path: Path) -> SparseTensor:
-    """Read a tensor. Raises FileFormatError if the archive is damaged, or holds no valid tensor."""
-    with path.open("rb") as file:
-        try:
-            return _tensor(_entries(file))
-        except DTypeError:  # the file is sound, but JAX does not have the dtype without x64
+def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
+    """Read a tensor, in its dtype or another one.
+
+    Raises FileFormatError if the archive is damaged, holds no valid tensor or takes too many bytes, DTypeError if
+    numbers do not fit the dtype, or if JAX lacks 64 bits for the index arrays.
+    """
+    path = shortened(str(limit.path), 200)
+    try:
+        return _tensor(limit, _entries(limit), dtype)
+    except (DTypeError, MemoryError):  # the file is sound, but JAX does not have the dtype without x64
+        raise
+    except JsparseError as error:
+        if path in str(error):
             raise
-        except JsparseError as error:
-            raise FileFormatError(f"Expected {shortened(str(path), 200)} to hold a tensor. {error}") from error
-        except Exception as error:  # zipfile and numpy raise many classes for damaged bytes
-            raise FileFormatError(
-                f"Expected an archive that jsparse.save wrote, but {shortened(str(path), 200)} is damaged or has "
-                f"another origin: {shortened(error)}."
-            ) from error
+        raise FileFormatError(f"Expected {path} to hold a tensor. {error}") from error
+    except Exception as error:  # zipfile and numpy raise many classes for damaged bytes
+        raise FileFormatError(
+            f"Expected an archive that jsparse.save wrote, but {path} is damaged or has another origin: "
+            f"{shortened(error)}."
+        ) from error
 
 
-def _entries(file: Any) -> dict[str, np.ndarray]:
-    with np.load(file, allow_pickle=False) as archive:
-        entries = {name: archive[name] for name in archive.files}
-    texts = {name: str(entries[name]) for name in TEXTS}
-    if int(entries["version"]) != VERSION:
-        raise FileFormatError(f"Its version is {int(entries['version'])}, but this jsparse reads version {VERSION}.")
-    if texts["digest"] != _digest({name: x for name, x in entries.items() if name != "digest"}):
+def _entries(limit: Limit) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(limit.path) as archive:
+        files = archive.infolist()
+        limit.check(WORK * sum(file.file_size for file in files), "its arrays take")
+        entries = {}
+        for file in files:
+            if file.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise FileFormatError(f"Its {shortened(file.filename)} is packed by another method than numpy's.")
+            with archive.open(file) as opened:  # no more than this is unpacked, whatever follows
+                entries[file.filename.removesuffix(".npy")] = _array(opened.read(file.file_size))
+    if len(entries) < len(files):
+        raise FileFormatError("It holds several arrays of one name.")
+    version = _item(entries, "version", "iu")
+    if version != VERSION:
+        raise FileFormatError(f"Its version is {version}, but this jsparse reads version {VERSION}.")
+    digest = _item(entries, "digest", "U")
+    if digest != _digest({name: x for name, x in entries.items() if name != "digest"}):
         raise FileFormatError("Its digest is that of other contents: the file was changed or damaged.")
-    return entries
+    return {name: native(array) for name, array in entries.items()}
 
 
-def _tensor(entries: Mapping[str, np.ndarray]) -> SparseTensor:
+def _array(data: bytes) -> np.ndarray:
+    """The array of an .npy file, which shares the memory of `data`. What its header claims is not allocated."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    shape, columns_first, dtype = read(file)
+    if dtype.kind not in "biufcU":
+        raise FileFormatError(f"It holds an array of {shortened(dtype)}, and no numbers.")
+    if prod(shape) * dtype.itemsize != len(data) - file.tell():
+        raise FileFormatError(f"It holds an array of another length than its shape {shortened(shape)}.")
+    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if columns_first else "C")
+
+
+def _item(entries: Mapping[str, np.ndarray], name: str, kinds: str) -> Any:
+    """The only element of an entry, whose dtype is of one of these kinds."""
+    array = entries[name]
+    if array.shape or array.dtype.kind not in kinds:
+        raise FileFormatError(f"Its {name} is {array.dtype} of shape {shortened(array.shape)}, not one item.")
+    return array.item()
+
+
+def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | None) -> SparseTensor:
+    if entries["shape"].dtype.kind not in "iu":
+        raise FileFormatError(f"Its shape is {entries['shape'].dtype}, but no integers.")
     shape = sizes_of(entries["shape"].tolist())
-    layout = Format.of(str(entries["format"]), len(shape))
+    layout = Format.of(_item(entries, "format", "U"), len(shape))
+    nse, kind = _item(entries, "nse", "iu"), _item(entries, "pattern", "U")
+    if kind not in KINDS:
+        raise FileFormatError(f"Its pattern is {shortened(kind)!r}, but this jsparse reads {', '.join(KINDS)}.")
     arrays = [entries[f"index_{n}"] for n in range(len(layout.arrays))]
-    dtype = jnp.dtype(str(entries["dtype"]))
-    values = entries["values"]
-    if not is_number(dtype) or values.dtype.itemsize != dtype.itemsize:
-        raise FileFormatError(f"Its values are {values.dtype}, which cannot be {dtype}.")
-    values = values.view(dtype)
-    kind = str(entries["pattern"])
-    if kind == "static":
-        return SparseTensor(values, Pattern(shape, layout, arrays))
-    pattern = DynamicPattern(dynamic_type(shape, layout, int(entries["nse"])), tuple(map(jnp.asarray, arrays)))
+    values = _values(entries)
+    type_ = None if kind == "static" else dynamic_type(shape, layout, nse)
+    pattern = Pattern.of_arrays(shape, layout, arrays) if type_ is None else DynamicPattern(type_, tuple(arrays))
+    if pattern.nse != nse or any(array.dtype != pattern.index_dtype for array in arrays):
+        found = ", ".join(str(array.dtype) for array in arrays)
+        raise FileFormatError(
+            f"Its {pattern!r} takes nse={pattern.nse} and index arrays of {pattern.index_dtype}, but it has nse={nse} "
+            f"and {found or 'none'}."
+        )
+    values = converted(limit.path, values, target_dtype(values.dtype, wanted))
+    if isinstance(pattern, Pattern):
+        return SparseTensor(values, pattern)
+    pattern = DynamicPattern(pattern.type, tuple(map(jnp.asarray, arrays)))
     tensor = SparseTensor(values, pattern)
-    check_leaves(tensor, "the tensor")
     if not bool(pattern.overflowed):
         pattern.validate()
-    return tensor.with_transpose() if kind == "transposed" else tensor
+    if kind == "transposed" and (derived := derived_type(pattern.type)) is not None:
+        numbers = 2 * derived.nse + sum(derived.array_lengths)
+        limit.check(WORK * numbers * derived.index_dtype.itemsize, "its transposed index takes")
+        return tensor.with_transpose()
+    return tensor
+
+
+def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The values in their dtype. NumPy has files of its own dtypes only, so those of others are stored as bits."""
+    values, name = entries["values"], _item(entries, "dtype", "U")
+    dtype = jnp.dtype(name)
+    if not is_number(dtype) or dtype.name != name or values.dtype != _stored_dtype(dtype):
+        raise FileFormatError(f"Its values are {values.dtype}, which cannot be {shortened(name)}.")
+    return values.view(dtype)
+
+
+def _stored_dtype(dtype: np.dtype) -> np.dtype:
+    return dtype if dtype.kind in "biufc" else np.dtype(f"uint{8 * dtype.itemsize}")
 
 
 def _digest(entries: Mapping[str, np.ndarray]) -> str:

@@ -3,59 +3,64 @@
 from __future__ import annotations
 
 import gzip
-import io
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Never
+from typing import IO, Any, Never
 
 import jax.numpy as jnp
 import numpy as np
 
 from jsparse.errors import FileFormatError, shortened
+from jsparse.io.limit import Limit
 
-__all__ = ["Text", "read_text", "write_table"]
+__all__ = ["Text", "write_table"]
 
+BLOCK = 1 << 20  # the bytes that are read, and parsed, together
+LONGEST = 1 << 20  # the most characters of a line
 ROWS = 1 << 16  # the rows that are formatted together
 LEVEL = 5  # of compression; the highest takes four times as long, for files that are 1% smaller
+WORK = 4  # the bytes in use at the peak of reading for each byte of a table
+
+
+class _FaultError(Exception):
+    """The line with this number is none of the table."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text file, or the rest of one.
+    """A text file, which is decompressed if its name ends in .gz, or the rest of one. It is read in blocks of lines.
+
+    Bytes that are no ASCII stay as they are, as characters of Latin-1.
 
     Attributes:
-        path: the file.
-        content: its text from line `first` on.
+        limit: the file, and what reading it may take.
         comment: the character that a comment begins with, up to the end of its line.
-        first: the number of the first line, from 1.
+        behind: the number of the last line, from 1, that is no part of this rest.
     """
 
-    path: Path
-    content: str
+    limit: Limit
     comment: str
-    first: int = 1
+    behind: int = 0
+
+    def all_lines(self) -> Iterator[tuple[int, str]]:
+        """The number and the text of each line."""
+        for first, block in self._blocks():
+            yield from enumerate(block.split("\n"), first)
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """The number and the text of each line with more than a comment."""
-        for number, line in enumerate(io.StringIO(self.content), self.first):
-            stripped = line.partition(self.comment)[0].strip()
-            if stripped:
-                yield number, stripped
+        return ((number, stripped) for number, line in self.all_lines() if (stripped := self.content(line)))
 
-    def behind(self, number: int) -> Text:
-        """The rest of the file after that line."""
-        at = -1
-        for _ in range(self.first, number + 1):
-            at = self.content.find("\n", at + 1)
-            if at < 0:
-                return Text(self.path, "", self.comment, number + 1)
-        return Text(self.path, self.content[at + 1 :], self.comment, number + 1)
+    def content(self, line: str) -> str:
+        """A line without its comment."""
+        return line.partition(self.comment)[0].strip()
 
     def line_of(self, row: int) -> int:
         """The number of the line with row `row` of the table, from 0. Behind the last row it is the last line."""
-        last = self.first - 1
+        last = self.behind
         for n, (number, _) in enumerate(self.lines()):
             last = number
             if n == row:
@@ -64,30 +69,70 @@ class Text:
 
     def fail(self, number: int | None, what: str) -> Never:
         """Raise FileFormatError for a line, or for the whole file."""
-        where = f"{self.path}" if number is None else f"line {number:,} of {self.path}"
+        path = self.limit.path
+        where = f"{path}" if number is None else f"line {number:,} of {path}"
         raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shortened(where, 200)}.")
 
-    def table(self, kinds: Sequence[type]) -> list[np.ndarray]:
+    def table(self, kinds: Sequence[type], count: int | None = None) -> list[np.ndarray]:
         """The columns of all rows: int64 (uint64 if one is too large for that) where `kinds` has int, else float64.
 
-        Raises FileFormatError, with the line, unless each row has that many numbers of these kinds.
+        Raises FileFormatError, with the line, unless each row has that many numbers of these kinds, and there are
+        `count` rows.
         """
+        faults = []
         for integer in ("i8", "u8"):
             dtype = np.dtype([(f"c{n}", integer if kind is int else "f8") for n, kind in enumerate(kinds)])
             try:
-                rows = self._parsed(dtype)
-            except (ValueError, OverflowError) as error:
-                fault = error
-            else:
-                return [np.ascontiguousarray(rows[name]) for name in dtype.names or ()]
-        for number, line in self.lines():
-            self._check_row(number, line.split(), kinds)
-        return self.fail(None, f"expected rows of {_numbers(len(kinds))}, but got {shortened(fault)}")
+                return self._columns(dtype, count)
+            except _FaultError as fault:
+                faults.append(fault.args[0])
+        number = max(faults)  # the lines before it are right for one of the dtypes
+        line = next(line for at, line in self.lines() if at == number)
+        self._check_row(number, line.split(), kinds)
+        rows = f"rows of {_numbers(len(kinds))}, with integers that all fit int64 or all fit uint64"
+        return self.fail(number, f"expected {rows}, but got {shortened(line)!r}")
 
-    def _parsed(self, dtype: np.dtype) -> np.ndarray:
-        if not any(True for _ in self.lines()):  # np.loadtxt would warn
+    def _columns(self, dtype: np.dtype, count: int | None) -> list[np.ndarray]:
+        """The columns of the table in a structured dtype. Raises _FaultError for the first line that numpy refuses."""
+        parts, found = [np.zeros(0, dtype)], 0
+        for first, block in self._blocks():
+            rows = self._parsed(first, block, dtype)
+            found += len(rows)
+            if count is not None and found > count:
+                self.fail(self.line_of(count), f"expected {count:,} rows, but got more")
+            self.limit.check(WORK * found * dtype.itemsize, f"{found:,} rows and more take")
+            parts.append(rows)
+        if count is not None and found < count:
+            self.fail(self.line_of(count), f"expected {count:,} rows, but got {found:,}")
+        return [np.concatenate([part[name] for part in parts]) for name in dtype.names or ()]
+
+    def _parsed(self, first: int, block: str, dtype: np.dtype) -> np.ndarray:
+        lines = block.split("\n")
+        if not any(map(self.content, lines)):  # np.loadtxt would warn
             return np.zeros(0, dtype)
-        return np.loadtxt(io.StringIO(self.content), dtype, comments=self.comment, ndmin=1)
+        try:
+            rows = np.loadtxt(lines, dtype, comments=self.comment, ndmin=1)
+        except (ValueError, OverflowError) as error:
+            if len(lines) == 1:
+                raise _FaultError(first) from error
+            half = len(lines) // 2  # the fault is in one of the halves
+            parts = (first, lines[:half]), (first + half, lines[half:])
+            for number, part in parts:
+                self._parsed(number, "\n".join(part), dtype)
+            raise _FaultError(first) from error
+        self._check_range(first, lines, rows)
+        return rows
+
+    def _check_range(self, first: int, lines: Sequence[str], rows: np.ndarray) -> None:
+        """Raise FileFormatError if a number of the text is finite, but too large for float64."""
+        infinite = [np.isinf(rows[name]) for name in rows.dtype.names or () if rows.dtype[name].kind == "f"]
+        if not infinite or not (marked := np.logical_or.reduce(infinite)).any():
+            return
+        full = [(number, words) for number, line in enumerate(lines, first) if (words := self.content(line).split())]
+        for at in np.flatnonzero(marked):
+            number, words = full[at]
+            if any(word.strip("+-")[:1].isdigit() and np.isinf(float(word)) for word in words):
+                self.fail(number, f"expected numbers that float64 holds, but got {shortened(' '.join(words))!r}")
 
     def _check_row(self, number: int, words: Sequence[str], kinds: Sequence[type]) -> None:
         if len(words) != len(kinds):
@@ -101,6 +146,46 @@ class Text:
                 kept = "an integer of 64 bits" if kind is int else "a number"
                 self.fail(number, f"expected {kept}, but got {shortened(word)!r}")
 
+    def _blocks(self) -> Iterator[tuple[int, str]]:
+        """Whole lines, each time with the number of the first one."""
+        number, rest = 1, ""
+        for more in self._read():
+            whole, newline, rest = (rest + more).rpartition("\n")
+            if newline:
+                yield from self._cut(number, whole)
+                number += whole.count("\n") + 1
+            if len(rest) > LONGEST:
+                self.fail(number, f"expected lines of at most {LONGEST:,} characters")
+        if rest:
+            yield from self._cut(number, rest)
+
+    def _cut(self, number: int, text: str) -> Iterator[tuple[int, str]]:
+        """The lines behind line `behind`, of lines from `number` on."""
+        dropped = max(self.behind + 1 - number, 0)
+        lines = text.split("\n", dropped)
+        if len(lines) > dropped:
+            yield number + dropped, lines[dropped]
+
+    def _read(self) -> Iterator[str]:
+        """The text in pieces. Raises FileFormatError if it is longer than the limit, or if the gzip file is damaged."""
+        path, total = self.limit.path, 0
+        with path.open("rb") as raw:
+            packed = path.suffix == ".gz"
+            opened: Any = gzip.GzipFile(fileobj=raw) if packed else nullcontext(raw)
+            with opened as file:
+                while more := _piece(file, path):
+                    total += len(more)
+                    self.limit.check(total, "its text takes at least")
+                    yield more.decode("latin-1")
+
+
+def _piece(file: IO[bytes], path: Path) -> bytes:
+    try:
+        return file.read(BLOCK)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        damaged = f"{shortened(str(path), 200)} is damaged: {shortened(error)}"
+        raise FileFormatError(f"Expected a gzip file, but {damaged}.") from error
+
 
 def _numbers(count: int) -> str:
     return "one number" if count == 1 else f"{count} numbers"
@@ -110,17 +195,6 @@ def _parse(word: str, kind: Callable[[str], Any]) -> bool:
     """Whether a word is a number of that kind. Raises ValueError if Python does not read it."""
     number = kind(word)
     return word.isascii() and "_" not in word and (kind is not int or -(2**63) <= number < 2**64)
-
-
-def read_text(path: Path, comment: str) -> Text:
-    """The text of a file, which is decompressed if its name ends in .gz. Bytes that are no ASCII stay as they are."""
-    content = path.read_bytes()
-    if path.suffix == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise FileFormatError(f"Expected a gzip file, but {path} is damaged: {shortened(error)}.") from error
-    return Text(path, content.decode("latin-1"), comment)
 
 
 def write_table(path: Path, header: str, coords: np.ndarray, columns: Sequence[np.ndarray]) -> None:

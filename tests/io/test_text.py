@@ -105,7 +105,7 @@ FAULTS = {
     "banner": ("%%Matrix matrix coordinate real general\n", 1, "'%%MatrixMarket matrix', coordinate or array"),
     "object": ("%%MatrixMarket vector coordinate real general\n", 1, "'%%MatrixMarket matrix', coordinate or array"),
     "layout": (MATRIX + "mangled real general\n", 1, "one of coordinate, array, but got 'mangled'"),
-    "field": (MATRIX + "array double general\n", 1, "one of real, integer, complex, pattern, but got"),
+    "field": (MATRIX + "array double general\n", 1, "one of .*, unsigned-integer, but got"),
     "symmetry": (MATRIX + "array real diagonal\n", 1, "one of general, symmetric"),
     "pair": (MATRIX + "array pattern general\n", 1, "it has no array pattern matrices"),
     "no sizes": (MATRIX + "array real general\n% nothing\n", 2, "numbers of rows and columns, but got ''"),
@@ -113,10 +113,10 @@ FAULTS = {
     "negative": (MATRIX + "coordinate real general\n3 -4 1\n", 2, "but got '3 -4 1'"),
     "large": (MATRIX + "coordinate real general\n3 9999999999999999999 1\n1 1 1\n", 2, "at most 2\\*\\*62"),
     "not square": (MATRIX + "coordinate real symmetric\n3 4 1\n1 1 1\n", 2, "to be square, but got 3 rows"),
-    "entries": (MATRIX + "coordinate real general\n3 4 99999999999999\n1 1 1\n", 2, "the file is too short"),
-    "array": (MATRIX + "array real general\n999999999 999999999\n1\n", 2, "the file is too short"),
+    "entries": (MATRIX + "coordinate real general\n3 4 99999999999999\n1 1 1\n", 3, "99,999,999,999,999 rows, but"),
+    "array": (MATRIX + "array real general\n999999999 999999999\n1\n", 3, "rows, but got 1"),
     "too few": (COORDINATE + "1 1 1\n", 3, "expected 2 rows, but got 1"),
-    "too many": (COORDINATE + "1 1 1\n2 2 1\n\n3 3 1\n", 6, "expected 2 rows, but got 3"),
+    "too many": (COORDINATE + "1 1 1\n2 2 1\n\n3 3 1\n", 6, "expected 2 rows, but got more"),
     "short row": (COORDINATE + "1 1 1\n2 2\n", 4, "a row of 3 numbers, but got '2 2'"),
     "long row": (COORDINATE + "1 1 1 1\n2 2 1\n", 3, "a row of 3 numbers, but got '1 1 1 1'"),
     "no number": (COORDINATE + "1 1 1\n%\n2 2 x\n", 5, "a number, but got 'x'"),
@@ -170,7 +170,9 @@ def test_faults_of_tensors(tmp_path, text, line, message, shape):
 def test_integers(tmp_path):
     text = HEADER.format("integer", "general", 2) + "1 1 9223372036854775807\n2 2 {}\n"
     for last in (0, 18446744073709551615):
-        with pytest.raises(jsparse.DTypeError, match="Expected integers that fit u?int32, but they range from .* Pass"):
+        with pytest.raises(
+            jsparse.DTypeError, match="numbers that fit u?int32, but those of .* are u?int64 from .* Pass"
+        ):
             load(tmp_path, text.format(last))
         with jax.enable_x64(True):
             assert load(tmp_path, text.format(last)).to_coords()[1].tolist() == [9223372036854775807, last]

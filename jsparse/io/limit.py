@@ -1,0 +1,123 @@
+"""What reading a file may take in memory: a limit in bytes, and the bytes of a tensor in a format."""
+
+from __future__ import annotations
+
+import operator
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jsparse.errors import FileFormatError, ShapeError, represented, shortened
+from jsparse.formats import Format
+from jsparse.formats.build import build, index_dtype
+from jsparse.formats.level import Level
+from jsparse.formats.levels import array_length
+
+__all__ = ["Limit"]
+
+LEAST = 1 << 28  # the limit for an empty file, 256 MiB
+RATIO = 256  # the further bytes for each byte of the file; a thousand is the most that deflate can reach
+
+Rows = Callable[[], Sequence[np.ndarray]]
+"""A function that gives the coordinates (n,) of all entries, for each dimension."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most bytes that reading a file may allocate.
+
+    Attributes:
+        path: the file.
+        most: the bytes.
+    """
+
+    path: Path
+    most: int
+
+    @staticmethod
+    def of(path: Path, max_bytes: int | None) -> Limit:
+        """The limit that a caller has set; None is `LEAST` and `RATIO` times the file's size.
+
+        Raises ShapeError unless it is a number of bytes, FileFormatError for a folder, a pipe or a device, and OSError
+        if there is no file.
+        """
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # reading a pipe may never end
+            raise FileFormatError(f"Expected a regular file, but {shortened(str(path), 200)} is none. Copy it to one.")
+        if max_bytes is None:
+            return Limit(path, LEAST + RATIO * found.st_size)
+        try:
+            most = -1 if isinstance(max_bytes, bool | np.bool_) else operator.index(max_bytes)
+        except TypeError:
+            most = -1
+        if most < 0:
+            raise ShapeError(f"Expected max_bytes= of load to be a number of bytes, but got {represented(max_bytes)}.")
+        return Limit(path, most)
+
+    def check(self, count: int, what: str, advice: str = "") -> None:
+        """Raise FileFormatError if `count` bytes are too many. The message calls them `what`."""
+        if count > self.most:
+            raise FileFormatError(
+                f"Expected reading {shortened(str(self.path), 200)} to take at most {self.most:,} bytes, but {what} "
+                f"{shortened(f'{count:,}', 40)}. {advice}Pass a larger max_bytes= if you trust the file."
+            )
+
+    def check_tensor(
+        self, shape: Sequence[int], layout: Format, dtype: Any, count: int, rows: Rows, held: int = 0
+    ) -> None:
+        """Raise FileFormatError if a tensor of `count` entries in that format takes too many bytes.
+
+        `held` bytes are allocated already. The message names a format that takes fewer, if there is one.
+        """
+        size = np.dtype(dtype).itemsize
+        if held + _most_bytes(shape, layout, size, count) <= self.most:
+            return
+        advice = ""
+        if shape:
+            smaller = Format.of("dcsr" if len(shape) == 2 else "csf", len(shape))
+            if held + _most_bytes(shape, smaller, size, count) <= self.most:
+                advice = f'Pass format="{smaller.name}", which takes memory for entries only. '
+        taken = held + _bytes(shape, layout, size, rows(), self.most)
+        tensor = f"a tensor of shape {shortened(tuple(shape))} with {count:,} entries in {shortened(layout)}"
+        self.check(taken, f"{tensor} takes", advice)
+
+
+def _most_bytes(shape: Sequence[int], layout: Format, itemsize: int, count: int) -> int:
+    """An upper bound of the bytes of a tensor of `count` entries, wherever they are."""
+    positions, lengths = 1, [0]
+    for level in layout.levels:
+        parents = positions
+        positions = level.kind.capacity(parents, shape[level.dim], count, last=False)
+        lengths += [array_length(role, parents, positions) for role in level.kind.arrays]
+    return sum(lengths) * index_dtype(shape, lengths).itemsize + positions * itemsize
+
+
+def _bytes(shape: Sequence[int], layout: Format, itemsize: int, rows: Sequence[np.ndarray], most: int) -> int:
+    """The bytes of a tensor with these entries, or fewer if these are more than `most` already.
+
+    The number of positions of a sparse level depends on the entries. The levels down to it are built to count them,
+    after a check of their index arrays. Only tensors whose upper bound is too large come here.
+    """
+    parents, lengths = 1, [0]
+    for chain in layout.chains:
+        kind = layout.levels[chain[0]].kind
+        lengths += [array_length(role, parents, 0) for role in kind.arrays]
+        if sum(lengths) * index_dtype(shape, lengths).itemsize > most:
+            return sum(lengths) * index_dtype(shape, lengths).itemsize
+        parents = (
+            parents * shape[layout.levels[chain[0]].dim] if kind.is_full else _positions(shape, layout, rows, chain)
+        )
+        lengths += [parents for level in chain if layout.levels[level].kind.has_coordinates]
+    return sum(lengths) * index_dtype(shape, lengths).itemsize + parents * itemsize
+
+
+def _positions(shape: Sequence[int], layout: Format, rows: Sequence[np.ndarray], chain: range) -> int:
+    """The number of positions of a chain of levels, below the levels above it."""
+    levels = layout.levels[: chain.stop]
+    sizes = tuple(shape[level.dim] for level in levels)
+    format = Format(tuple(Level(level.kind, n, level.unique) for n, level in enumerate(levels)))
+    return build([np.ascontiguousarray(rows[level.dim]) for level in levels], sizes, format).nse

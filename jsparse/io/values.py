@@ -1,0 +1,92 @@
+"""Numbers of files as values of tensors. None changes in silence beyond the rounding of its dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse.errors import DTypeError, shortened
+from jsparse.formats import Format, Pattern
+
+__all__ = ["converted", "summed", "target_dtype"]
+
+
+def target_dtype(found: Any, wanted: Any) -> np.dtype:
+    """The dtype of a tensor: the one that is wanted, by default that of the file, in the width that JAX has."""
+    return np.dtype(jax.dtypes.canonicalize_dtype(found if wanted is None else wanted))
+
+
+def summed(
+    path: Path, rows: Sequence[np.ndarray], values: np.ndarray, shape: Sequence[int], layout: Format, target: np.dtype
+) -> tuple[Pattern, np.ndarray]:
+    """The pattern and the values of entries, whose values are summed where coordinates are equal.
+
+    Sums have 64 bits, whatever the dtype of the tensor, and are rounded once. Raises DTypeError if a sum of integers
+    overflows.
+    """
+    if values.dtype.kind in "iu" and jnp.issubdtype(target, jnp.inexact):
+        values = values.astype(np.float64)
+    pattern, sums = Pattern.of_entries(rows, values, shape, layout)
+    if values.dtype.kind in "iu" and _may_overflow(values):
+        # v = 2**32 high + low. The sums of both parts fit int64 for any number of entries that memory has room for, and
+        # the sum overflows if that of the high parts, with the carry, does not fit 32 bits.
+        high, low = ((values >> 32).astype(np.int64), (values & 0xFFFFFFFF).astype(np.int64))
+        high, low = (Pattern.of_entries(rows, part, shape, layout)[1] for part in (high, low))
+        high += low >> 32
+        limits = np.iinfo(np.uint32 if values.dtype.kind == "u" else np.int32)
+        if ((high < limits.min) | (high > limits.max)).any():
+            raise DTypeError(
+                f"Expected entries of {shortened(str(path), 200)} with equal coordinates to have sums that fit "
+                f"{values.dtype}, but one is out of its range. Pass dtype='float32' or another float."
+            )
+    return pattern, sums
+
+
+def _may_overflow(values: np.ndarray) -> bool:
+    """Whether the sum of all absolute values is out of the range of their dtype."""
+    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+    return largest * len(values) > np.iinfo(values.dtype).max
+
+
+def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
+    """Values in another dtype: rounded, or of complex numbers without imaginary parts the real parts.
+
+    Raises DTypeError if a number is out of the dtype's range, or if an imaginary part is not 0.
+    """
+    if values.dtype == target:
+        return values
+    if values.dtype.kind == "c" and target.kind != "c":
+        if values.imag.any():
+            raise DTypeError(
+                f"Expected real numbers for {target}, but those of {shortened(str(path), 200)} have imaginary parts. "
+                f"Pass dtype='complex64', and take A.map(jnp.real) if that is meant."
+            )
+        values = values.real
+    with np.errstate(all="ignore"):
+        found = values.astype(target)
+    if not _kept(values, found):
+        other = "" if target == np.float32 else "Pass dtype='float32'. "
+        raise DTypeError(
+            f"Expected numbers that fit {target}, but those of {shortened(str(path), 200)} are {values.dtype} from "
+            f"{shortened(values.min())} to {shortened(values.max())}. {other}For 64 bits, set "
+            f"jax.config.update('jax_enable_x64', True)."
+        )
+    return found
+
+
+def _kept(values: np.ndarray, found: np.ndarray) -> bool:
+    """Whether the numbers are in the range of the dtype that they were converted to."""
+    if jnp.issubdtype(found.dtype, jnp.inexact):
+        return not values.size or bool((np.isfinite(found) | ~np.isfinite(values)).all())
+    if found.dtype == np.bool_ or not values.size:
+        return True
+    least, most = jnp.iinfo(found.dtype).min, jnp.iinfo(found.dtype).max
+    if jnp.issubdtype(values.dtype, jnp.inexact):  # most + 1 is a power of two, which floats have
+        whole = np.trunc(values.astype(np.float64))
+        return bool(((whole >= least) & (whole < float(most + 1))).all())
+    return least <= int(values.min()) and int(values.max()) <= most
