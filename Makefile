@@ -58,6 +58,7 @@ test-hostile bench bench-models fuzz: export JSPARSE_CACHE_DIR :=
 
 test-hostile: $(VENV)/installed-test,lint
 	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)
+	$(BIN)/python tests/io/test_hostile_files.py $(or $(N),3000) 1
 
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(CASE),--case $(CASE))

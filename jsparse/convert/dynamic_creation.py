@@ -30,7 +30,6 @@ __all__ = [
     "assembled",
     "converted",
     "converted_pattern",
-    "derived_type",
     "from_coordinate_blocks",
     "from_traced_coords",
     "from_traced_dense",
@@ -224,20 +223,15 @@ def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPat
 
 def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     """The pattern with a transposed index, which stores the entries of its core in the reverse order of levels."""
-    type_ = derived_type(pattern.type)
-    if pattern.derived or type_ is None:
+    if pattern.derived:
         return pattern
-    made = assemble(expand(pattern.arrays, core_type(pattern.type)), type_)
-    return DynamicPattern(pattern.type, pattern.arrays, (Derived(type_, made.arrays, made.order, made.slots),))
-
-
-def derived_type(type_: DynamicType) -> DynamicType | None:
-    """The type of the transposed index of patterns; None if they need none."""
-    core = core_type(type_)
+    core = core_type(pattern.type)
     order = tuple(reversed(core.format.order))
     if order == core.format.order:
-        return None
-    return DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
+        return pattern
+    type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
+    made = assemble(expand(pattern.arrays, core), type_)
+    return DynamicPattern(pattern.type, pattern.arrays, (Derived(type_, made.arrays, made.order, made.slots),))
 
 
 def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:

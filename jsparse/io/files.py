@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jsparse.base.arrays import given_dtype
-from jsparse.errors import FileFormatError, ShapeError, represented, shortened
+from jsparse.errors import FileFormatError, PatternError, ShapeError, represented, shortened
 from jsparse.formats import Format, default_format
 from jsparse.formats.shape import sizes_of
 from jsparse.io.frostt import read_frostt, write_frostt
@@ -87,10 +87,10 @@ def load(
         if suffix == ".npz":
             return _from_archive(limit, format, dtype, sizes)
         return _from_text(limit, suffix, format, dtype, sizes)
-    except MemoryError as error:
+    except (MemoryError, PatternError) as error:  # the second names the levels that take it
         raise FileFormatError(
-            f"Expected enough memory for {shortened(str(file), 200)}, but there is too little: {shortened(error)}. "
-            f"Pass a smaller max_bytes= to find out what takes it."
+            f"Expected enough memory for the tensor of {shortened(str(file), 200)}, but there is too little: "
+            f"{shortened(error, 200)} Pass another format=, or a max_bytes= that is refused before."
         ) from error
 
 
@@ -104,7 +104,13 @@ def _from_archive(limit: Limit, format: Format | str | None, dtype: Any, sizes: 
         return tensor
     rows = lambda: list(np.asarray(tensor.to_coords()[0]))  # noqa: E731
     limit.check_tensor(tensor.shape, layout, tensor.dtype, tensor.nse, rows)
-    return tensor.asformat(layout)
+    try:
+        return tensor.asformat(layout)
+    except PatternError as error:  # gaps that the format stores are more than the capacity
+        raise FileFormatError(
+            f"Expected the entries of {shortened(str(limit.path), 200)} to fit {shortened(layout)} in the capacity "
+            f"nse={tensor.nse:,}, but they do not. Load it without format=, and use A.asformat(format, nse=)."
+        ) from error
 
 
 def _from_text(

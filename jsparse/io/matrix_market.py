@@ -42,7 +42,7 @@ def read_matrix_market(limit: Limit) -> tuple[np.ndarray, np.ndarray, tuple[int,
     header = _header(text)
     body = replace(text, behind=header.line)
     kinds = [*([int, int] if header.layout == "coordinate" else []), *FIELDS[header.field]]
-    columns = body.table(kinds, header.entries)
+    columns = body.table(kinds, header.entries, copies=1 if header.symmetry == "general" else 2)
     if header.layout == "coordinate":
         coords = _checked(body, header, columns[:2])
     else:

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import is_number, native, raw_bytes
-from jsparse.convert.dynamic_creation import derived_type
 from jsparse.errors import DTypeError, FileFormatError, JsparseError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.formats.pattern import hash_arrays
@@ -70,7 +69,7 @@ def read_npz(limit: Limit, dtype: np.dtype | None) -> SparseTensor:
     except (DTypeError, MemoryError):  # the file is sound, but JAX does not have the dtype without x64
         raise
     except JsparseError as error:
-        if path in str(error):
+        if isinstance(error, FileFormatError) and path in str(error):
             raise
         raise FileFormatError(f"Expected {path} to hold a tensor. {error}") from error
     except Exception as error:  # zipfile and numpy raise many classes for damaged bytes
@@ -147,11 +146,7 @@ def _tensor(limit: Limit, entries: Mapping[str, np.ndarray], wanted: np.dtype | 
     tensor = SparseTensor(values, pattern)
     if not bool(pattern.overflowed):
         pattern.validate()
-    if kind == "transposed" and (derived := derived_type(pattern.type)) is not None:
-        numbers = 2 * derived.nse + sum(derived.array_lengths)
-        limit.check(WORK * numbers * derived.index_dtype.itemsize, "its transposed index takes")
-        return tensor.with_transpose()
-    return tensor
+    return tensor.with_transpose() if kind == "transposed" else tensor
 
 
 def _values(entries: Mapping[str, np.ndarray]) -> np.ndarray:

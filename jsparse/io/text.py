@@ -73,17 +73,17 @@ class Text:
         where = f"{path}" if number is None else f"line {number:,} of {path}"
         raise FileFormatError(f"{what[0].upper()}{what[1:]}, in {shortened(where, 200)}.")
 
-    def table(self, kinds: Sequence[type], count: int | None = None) -> list[np.ndarray]:
+    def table(self, kinds: Sequence[type], count: int | None = None, copies: int = 1) -> list[np.ndarray]:
         """The columns of all rows: int64 (uint64 if one is too large for that) where `kinds` has int, else float64.
 
         Raises FileFormatError, with the line, unless each row has that many numbers of these kinds, and there are
-        `count` rows.
+        `count` rows, or if `copies` of the table take too many bytes.
         """
         faults = []
         for integer in ("i8", "u8"):
             dtype = np.dtype([(f"c{n}", integer if kind is int else "f8") for n, kind in enumerate(kinds)])
             try:
-                return self._columns(dtype, count)
+                return self._columns(dtype, count, copies)
             except _FaultError as fault:
                 faults.append(fault.args[0])
         number = max(faults)  # the lines before it are right for one of the dtypes
@@ -92,7 +92,7 @@ class Text:
         rows = f"rows of {_numbers(len(kinds))}, with integers that all fit int64 or all fit uint64"
         return self.fail(number, f"expected {rows}, but got {shortened(line)!r}")
 
-    def _columns(self, dtype: np.dtype, count: int | None) -> list[np.ndarray]:
+    def _columns(self, dtype: np.dtype, count: int | None, copies: int) -> list[np.ndarray]:
         """The columns of the table in a structured dtype. Raises _FaultError for the first line that numpy refuses."""
         parts, found = [np.zeros(0, dtype)], 0
         for first, block in self._blocks():
@@ -100,7 +100,7 @@ class Text:
             found += len(rows)
             if count is not None and found > count:
                 self.fail(self.line_of(count), f"expected {count:,} rows, but got more")
-            self.limit.check(WORK * found * dtype.itemsize, f"{found:,} rows and more take")
+            self.limit.check(copies * WORK * found * dtype.itemsize, f"{found:,} rows of it take")
             parts.append(rows)
         if count is not None and found < count:
             self.fail(self.line_of(count), f"expected {count:,} rows, but got {found:,}")
@@ -108,6 +108,8 @@ class Text:
 
     def _parsed(self, first: int, block: str, dtype: np.dtype) -> np.ndarray:
         lines = block.split("\n")
+        if "\r" in block:  # numpy takes each for the end of a line
+            lines = [line.strip() for line in lines]
         if not any(map(self.content, lines)):  # np.loadtxt would warn
             return np.zeros(0, dtype)
         try:

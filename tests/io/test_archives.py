@@ -1,6 +1,7 @@
 """`jsparse.save` and `jsparse.load` with NumPy archives: every tensor comes back as it was, and damage is named."""
 
 import io
+import os
 import zipfile
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import jsparse
+from jsparse.io.npz import _digest
 
 DENSE = np.arange(30, dtype=np.float32).reshape(5, 6) % 4
 CUBE = (np.arange(24) % 3).reshape(2, 3, 4)
@@ -131,30 +133,118 @@ def test_changed_entries(tmp_path, change, message):
         jsparse.load(tmp_path / "B.npz")
 
 
+def save_entries(path, entries, write=np.savez):
+    """An archive with a right digest, whatever the entries are."""
+    given = {name: x for name, x in entries.items() if x is not None and name != "digest"}
+    write(path, **given, digest=np.array(_digest(given)))
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
         ({"index_1": np.full(22, 9, np.int32)}, "coordinates"),
         ({"shape": np.array([2, 6])}, "pointers"),
         ({"shape": np.array([-1, 6])}, "to hold a tensor"),
+        ({"shape": np.array([5.0, 6.0])}, "Its shape is float64, but no integers"),
         ({"format": np.array("(i, j) -> (i : what, j : dense)")}, "what"),
+        ({"format": np.array(["csr", "csr"])}, r"Its format is <U3 of shape \(2,\), not one item"),
         ({"dtype": np.array("float64")}, "Its values are float32, which cannot be float64"),
-        ({"dtype": np.array("object")}, "Its values are float32, which cannot be object|has another origin"),
+        ({"dtype": np.array("int32")}, "Its values are float32, which cannot be int32"),
+        ({"dtype": np.array("bfloat16"), "values": np.ones(22, np.float16)}, "Its values are float16, which cannot be"),
+        ({"dtype": np.array("object")}, "Its values are float32, which cannot be object"),
+        ({"dtype": np.array("nothing")}, "has another origin"),
+        ({"values": np.ones(22, np.int32)}, "Its values are int32, which cannot be float32"),
+        ({"values": np.ones(22, np.float64)}, "Its values are float64, which cannot be float32"),
         ({"values": np.ones(3, np.float32)}, r"values of shape \(22,\)"),
+        ({"values": np.ones((22, 1), np.float32)}, r"values of shape \(22,\)"),
+        ({"index_1": np.arange(22.0)}, "index arrays|array of integers"),
+        ({"index_1": None}, "has another origin: 'index_1'"),
+        ({"nse": np.array(21)}, "but it has nse=21"),
+        ({"nse": np.array(22.5)}, "Its nse is float64"),
+        ({"version": np.array(2)}, "Its version is 2"),
+        ({"pattern": np.array("fixed")}, "Its pattern is 'fixed', but this jsparse reads static, dynamic, transposed"),
         ({"pattern": np.array("dynamic"), "nse": np.array(30)}, r"values of shape \(30,\)"),
         ({"pattern": np.array("dynamic"), "index_0": np.zeros(9, np.int32)}, "to be int32 of shape"),
         ({"pattern": np.array("dynamic"), "index_1": np.arange(22, dtype=np.int32)[::-1].copy()}, "Expected"),
+        (
+            {"pattern": np.array("dynamic"), "index_1": np.arange(22) + 2**32},
+            "takes .* index arrays of int32, but .*int64",
+        ),
+        ({"pattern": np.array("dynamic"), "index_1": np.arange(22, dtype=np.uint32)}, "takes .* index arrays of int32"),
     ],
 )
 def test_a_right_digest_of_no_tensor(tmp_path, change, message):
-    from jsparse.io.npz import _digest
-
-    entries = {**entries_of(TENSORS["csr"], tmp_path / "A.npz"), **change}
-    entries["digest"] = np.array(_digest({name: x for name, x in entries.items() if name != "digest"}))
-    np.savez(tmp_path / "B.npz", **entries)
+    save_entries(tmp_path / "B.npz", {**entries_of(TENSORS["csr"], tmp_path / "A.npz"), **change})
     with pytest.raises(jsparse.FileFormatError, match=message) as caught:
         jsparse.load(tmp_path / "B.npz")
     assert "B.npz" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["csr", "transposed", "vector"])
+def test_the_other_byte_order(tmp_path, name):
+    A = TENSORS[name]
+    entries = entries_of(A, tmp_path / "A.npz")
+    swapped = {name: x.astype(x.dtype.newbyteorder()) for name, x in entries.items()}
+    assert swapped["values"].dtype != entries["values"].dtype
+    save_entries(tmp_path / "B.npz", swapped)
+    found = jsparse.load(tmp_path / "B.npz")
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(A), strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+
+
+def test_numbers_of_64_bits(tmp_path):
+    with jax.enable_x64(True):
+        A = jsparse.asarray(np.array([[2**40 + 1, 0], [0, 3]]))
+        jsparse.save(tmp_path / "A.npz", A)
+        assert jsparse.load(tmp_path / "A.npz").values.tolist() == [2**40 + 1, 3]
+    with pytest.raises(
+        jsparse.DTypeError, match="that fit int32, but those of .*A.npz are int64 from 3 to 1099511627777"
+    ):
+        jsparse.load(tmp_path / "A.npz")
+    assert jsparse.load(tmp_path / "A.npz", dtype="float32").values.tolist() == [2.0**40, 3]
+
+
+def test_archives_that_take_too_many_bytes(tmp_path):
+    """Nothing that an archive unpacks to, or claims to, is allocated before it is compared with the limit."""
+    size = 10**9
+    huge = jsparse.SparseTensor.from_coords([[5, size - 1]] * 2, np.ones(2, np.float32), (size, size), "dcsr")
+    jsparse.save(tmp_path / "A.npz", huge)
+    for format in ("csr", "csc", "(i, j) -> (j : dense, i : dense)"):
+        with pytest.raises(jsparse.FileFormatError, match='Pass format="dcsr"'):
+            jsparse.load(tmp_path / "A.npz", format)
+    assert jsparse.load(tmp_path / "A.npz", "coo").nse == 2
+    with pytest.raises(jsparse.FileFormatError, match="at most 100 bytes, but its arrays take"):
+        jsparse.load(tmp_path / "A.npz", max_bytes=100)
+
+    entries = entries_of(TENSORS["csr"], tmp_path / "A.npz")
+    save_entries(tmp_path / "B.npz", {**entries, "values": np.zeros(10**6, np.float32)}, np.savez_compressed)
+    with pytest.raises(
+        jsparse.FileFormatError, match=r"B.npz to take at most 9,999,999 bytes, but its arrays take 12,"
+    ):
+        jsparse.load(tmp_path / "B.npz", max_bytes=9_999_999)
+
+
+def test_a_header_that_claims_more_than_the_file_has(tmp_path):
+    entries_of(TENSORS["csr"], tmp_path / "A.npz")
+    for size, claimed in ((22, 2**40), (22, 21)):
+        with zipfile.ZipFile(tmp_path / "A.npz") as given, zipfile.ZipFile(tmp_path / "B.npz", "w") as made:
+            for info in given.infolist():
+                head = b"'shape': (%d,), }" % size
+                there = b"'shape': (%d,), }" % claimed
+                made.writestr(info, given.read(info).replace(head + b" " * (len(there) - len(head)), there))
+        with pytest.raises(jsparse.FileFormatError, match=f"of another length than its shape .{claimed},.*"):
+            jsparse.load(tmp_path / "B.npz")
+
+
+def test_what_is_no_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "A.npz")  # reading it would never end
+    (tmp_path / "B.mtx").mkdir()
+    for name in ("A.npz", "B.mtx"):
+        with pytest.raises(jsparse.FileFormatError, match=f"Expected a regular file, but .*{name} is none"):
+            jsparse.load(tmp_path / name)
+    for path in (3, None, "nul\0.npz", b"A.txt"):
+        with pytest.raises(jsparse.FileFormatError, match="Expected the path of a file|Expected a file that ends in"):
+            jsparse.load(path)
 
 
 def test_other_archives(tmp_path):

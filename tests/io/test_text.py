@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse
 
 import jsparse
 
@@ -129,6 +130,12 @@ FAULTS = {
     "2**64 - 1": (COORDINATE + "1 1 1\n18446744073709551615 1 1\n", 4, r"coordinates from 1 to \(3, 4\)"),
     "twice": (SYMMETRIC + "2 1 1\n1 2 1\n", 4, r"of one triangle of a symmetric matrix, but got \(1, 2\)"),
     "diagonal": (SYMMETRIC.replace("sym", "skew-sym") + "2 1 1\n2 2 1\n", 4, "off the diagonal of a skew-symmetric"),
+    "no sign": (MATRIX + "coordinate unsigned-integer general\n3 3 2\n1 1 5\n2 2 -1\n", 4, "a sign, but got -1"),
+    "no pair": (MATRIX + "coordinate unsigned-integer skew-symmetric\n3 3 0\n", 1, "no unsigned-integer skew-symm"),
+    "both signs": (MATRIX + "coordinate integer general\n3 3 2\n1 1 -1\n2 2 18446744073709551615\n", 4, "fit int64"),
+    "carriage return": (COORDINATE + "1 1 1\r2 2 1\n", 3, "a row of 3 numbers, but got"),
+    "carriage returns": (MATRIX + "array real general\n1 3\n1\n2\r\r\n\r3\r4\n", 5, "a row of one number"),
+    "float64": (COORDINATE + "1 1 inf\n2 2 -1e400\n", 4, "numbers that float64 holds, but got '2 2 -1e400'"),
     "imaginary": (
         MATRIX + "coordinate complex hermitian\n3 3 1\n2 2 1 1\n", 3, "a real diagonal of a hermitian",
     ),
@@ -159,6 +166,8 @@ def test_faults_of_matrices(tmp_path, fault):
         ("1 1 2\n1 5 2\n", 2, r"from 1 to \(3, 4\), as shape= says, but got \(1, 5\)", (3, 4)),
         ("1 1 two\n", 1, "a number, but got 'two'", None),
         ("1 1 2\n", 1, "a row of 4 numbers, but got '1 1 2'", (3, 4, 5)),
+        (f"#\n{'1 ' * 66}\n", 2, "at most 64 coordinates and a value, but got 66 numbers", None),
+        (f"1 1 2\n#\n1 1 {'2' * 2**21}\n", 3, "lines of at most 1,048,576 characters", None),
     ],
 )
 def test_faults_of_tensors(tmp_path, text, line, message, shape):
@@ -181,6 +190,119 @@ def test_integers(tmp_path):
     np.testing.assert_allclose(load(tmp_path, text.format(0), dtype="float32").values, [2.0**63, 0])
     with pytest.raises(jsparse.ShapeError, match="Leave shape= out"):
         load(tmp_path, text.format(0), shape=(3, 4))
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_unsigned_integers_of_scipy(tmp_path, dtype):
+    dense = np.array([[0, 7], [np.iinfo(dtype).max, 0]], dtype)
+    scipy.io.mmwrite(tmp_path / "A.mtx", scipy.sparse.coo_array(dense))
+    assert "unsigned-integer" in (tmp_path / "A.mtx").read_text()
+    with jax.enable_x64(True):
+        found = jsparse.load(tmp_path / "A.mtx")
+    np.testing.assert_array_equal(found.to_scipy().toarray(), dense)
+    assert found.dtype == jnp.uint64
+
+
+@pytest.mark.parametrize(
+    "field, numbers, dtype, want",
+    [
+        ("integer", [2**31 - 1, 1], None, None),
+        ("integer", [2**31 - 1, 1, -1], None, 2**31 - 1),  # only the sum counts
+        ("integer", [100, 28], "int8", None),
+        ("integer", [200, -100], "int8", 100),
+        ("integer", [2**62, 2**62], "int64", None),
+        ("integer", [-(2**62), -(2**62), -1], "int64", None),
+        ("integer", [-(2**62), -(2**62)], "int64", -(2**63)),
+        ("integer", [2**62, 2**62, -(2**62)], "int64", 2**62),
+        ("integer", [2**63, 2**63 - 1], "uint64", 2**64 - 1),
+        ("unsigned-integer", [2**63, 2**63], "uint64", None),
+        ("integer", [2**62, 2**62], "float32", 2.0**63),
+        ("real", [3e38, 3e38], None, None),
+        ("real", [3e38, 3e38, -3e38], None, np.float32(3e38)),
+        ("real", [6e4, 6e4], "float16", None),
+        ("real", [np.inf, 1], "float16", np.inf),
+        ("real", [1e39], "bfloat16", None),
+        ("real", [128.5], "int8", None),
+        ("real", [127.5, -0.25], "int8", 127),
+        ("real", [np.nan], "int32", None),
+        ("real", [1e10], "uint8", None),
+    ],
+)
+def test_sums_of_duplicates(tmp_path, field, numbers, dtype, want):
+    """A number that the dtype cannot hold is refused, in a sum and alone."""
+    rows = "".join(f"2 1 {number}\n" for number in numbers)
+    text = MATRIX + f"coordinate {field} general\n2 2 {len(numbers) + 1}\n1 1 1\n{rows}"
+    with jax.enable_x64("64" in str(dtype)):
+        if want is None:
+            with pytest.raises(jsparse.DTypeError, match=r"A\.mtx"):
+                load(tmp_path, text, dtype=dtype)
+        else:
+            np.testing.assert_array_equal(load(tmp_path, text, dtype=dtype).to_coords()[1], [1, want])
+
+
+def test_many_duplicates_in_half_precision(tmp_path):
+    text = HEADER.format("real", "general", 10_000) + "1 1 1.001\n" * 10_000
+    for dtype in ("bfloat16", "float16"):
+        np.testing.assert_allclose(float(load(tmp_path, text, dtype=dtype).values[0]), 10_010, rtol=4e-3)
+
+
+def test_imaginary_parts(tmp_path):
+    text = HEADER.format("complex", "general", 2) + "1 1 7 {}\n3 1 1 0\n"
+    assert load(tmp_path, text.format(0), dtype="float32").values.tolist() == [7, 1]
+    with pytest.raises(jsparse.DTypeError, match="real numbers for float32, but those of .* have imaginary parts"):
+        load(tmp_path, text.format(1), dtype="float32")
+
+
+WIDE = "(i, j) -> (i : compressed, j : dense)"
+RUNS = "(i, j) -> (i : dense, j : range)"
+DENSE_CUBE = "(i, j, k) -> (i : dense, j : dense, k : compressed)"
+
+
+@pytest.mark.parametrize(
+    "suffix, text, format, message",
+    [
+        (".mtx", MATRIX + "array real general\n300000000 0\n", None, 'format="dcsr"'),
+        (".mtx", COORDINATE.replace("3 4 2", "300000000 1 1") + "1 1 1\n", None, 'format="dcsr"'),
+        (".tns", "268435456 1 1\n", None, 'takes 1,073,741,8.* Pass format="dcsr"'),
+        (".tns", "4611686018427387904 1 1\n", None, 'format="dcsr"'),
+        (".tns", "1 268435456 1\n", "csc", 'format="dcsr"'),
+        (".tns", "1 1 1\n9 4611686018427387904 1\n", "(i, j) -> (i : dense, j : dense)", 'format="dcsr"'),
+        (".tns", "1 1 1\n1 1000000000 1\n", RUNS, 'format="dcsr"'),
+        (".tns", "1 1 1\n1 1000000000 1\n", WIDE, 'format="dcsr"'),
+        (".tns", "50000 50000 1 1\n", DENSE_CUBE, 'format="csf"'),
+    ],
+)
+def test_dimensions_of_a_small_file(tmp_path, suffix, text, format, message):
+    """They cost nothing in formats without dense levels."""
+    with pytest.raises(jsparse.FileFormatError, match=message) as caught:
+        load(tmp_path, text, suffix, format=format)
+    assert f"A{suffix} to take at most" in str(caught.value)
+    assert load(tmp_path, text, suffix, format=message.rpartition("format=")[2].strip('"')).nse < 3
+
+
+def test_empty_dense_matrices(tmp_path):
+    assert load(tmp_path, MATRIX + "array real general\n0 300000000\n").shape == (0, 300_000_000)
+
+
+def test_a_format_whose_size_depends_on_the_entries(tmp_path):
+    """Many entries in three rows need few positions, though as many rows would need too many."""
+    text = "".join(f"{1 + n % 2} {2 * n + 1} 1\n" for n in range(20_000)) + "90000 90000 1\n"
+    assert load(tmp_path, text, ".tns", format=WIDE).nse == 3 * 90_000
+    with pytest.raises(jsparse.FileFormatError, match='format="dcsr"'):
+        load(tmp_path, text, ".tns", format=WIDE, max_bytes=2_200_000)
+
+
+def test_max_bytes(tmp_path):
+    text = COORDINATE.replace("3 4 2", "3 4 200000") + "2 3 1\n" * 200_000
+    assert load(tmp_path, text, ".mtx.gz").values.tolist() == [200_000]  # sums of duplicates
+    for suffix in (".mtx", ".mtx.gz"):
+        with pytest.raises(jsparse.FileFormatError, match=r"take at most 1,000,000 bytes, but its text takes at least"):
+            load(tmp_path, text, suffix, max_bytes=10**6)
+        with pytest.raises(jsparse.FileFormatError, match=r"take at most 3,000,000 bytes, but [\d,]+ rows of it take"):
+            load(tmp_path, text, suffix, max_bytes=3 * 10**6)
+    for wrong in (-1, 1.5, "9", True):
+        with pytest.raises(jsparse.ShapeError, match="Expected max_bytes= of load to be a number of bytes, but got"):
+            load(tmp_path, text, max_bytes=wrong)
 
 
 def test_a_damaged_gzip_file(tmp_path):
