@@ -90,7 +90,7 @@ def load(
     except (MemoryError, PatternError) as error:  # the second names the levels that take it
         raise FileFormatError(
             f"Expected enough memory for the tensor of {shortened(str(file), 200)}, but there is too little: "
-            f"{shortened(error, 200)} Pass another format=, or a max_bytes= that is refused before."
+            f"{shortened(str(error).rstrip('.'), 200)}. Pass another format=, or a max_bytes= that is refused before."
         ) from error
 
 
@@ -102,7 +102,7 @@ def _from_archive(limit: Limit, format: Format | str | None, dtype: Any, sizes: 
     layout = Format.of(format, tensor.ndim)
     if layout == tensor.format:
         return tensor
-    rows = lambda: list(np.asarray(tensor.to_coords()[0]))  # noqa: E731
+    rows = None if tensor.is_dynamic else lambda: list(np.asarray(tensor.to_coords()[0]))
     limit.check_tensor(tensor.shape, layout, tensor.dtype, tensor.nse, rows)
     try:
         return tensor.asformat(layout)

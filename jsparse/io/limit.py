@@ -67,21 +67,24 @@ class Limit:
             )
 
     def check_tensor(
-        self, shape: Sequence[int], layout: Format, dtype: Any, count: int, rows: Rows, held: int = 0
+        self, shape: Sequence[int], layout: Format, dtype: Any, count: int, rows: Rows | None, held: int = 0
     ) -> None:
         """Raise FileFormatError if a tensor of `count` entries in that format takes too many bytes.
 
-        `held` bytes are allocated already. The message names a format that takes fewer, if there is one.
+        Without `rows` all entries may be anywhere: a dynamic tensor has room for that. `held` bytes are allocated
+        already. The message names a format that takes fewer, if there is one.
         """
         size = np.dtype(dtype).itemsize
-        if held + _most_bytes(shape, layout, size, count) <= self.most:
+        taken = held + _most_bytes(shape, layout, size, count)
+        if taken <= self.most:
             return
         advice = ""
         if shape:
             smaller = Format.of("dcsr" if len(shape) == 2 else "csf", len(shape))
             if held + _most_bytes(shape, smaller, size, count) <= self.most:
                 advice = f'Pass format="{smaller.name}", which takes memory for entries only. '
-        taken = held + _bytes(shape, layout, size, rows(), self.most)
+        if rows is not None:
+            taken = held + _bytes(shape, layout, size, rows(), self.most)
         tensor = f"a tensor of shape {shortened(tuple(shape))} with {count:,} entries in {shortened(layout)}"
         self.check(taken, f"{tensor} takes", advice)
 

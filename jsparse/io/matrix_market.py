@@ -171,12 +171,15 @@ def _mirrored(body: Text, header: _Header, coords: np.ndarray, values: np.ndarra
         if fault.any():
             row = int(np.argmax(fault))
             body.fail(body.line_of(row), f"expected a real diagonal of a hermitian matrix, but got {values[row]}")
+    if header.symmetry == "skew-symmetric" and values.dtype.kind in "iu":
+        fault = values == -(2**63) if values.dtype.kind == "i" else values >= 2**63  # all have a negative
+        if fault.any():
+            row = int(np.argmax(fault))
+            body.fail(body.line_of(row), f"expected an integer whose negative fits int64, but got {values[row]}")
     if header.layout == "array":
         coords, values = coords[:, values != 0], values[values != 0]
     if header.symmetry == "general":
         return coords, values
-    if header.symmetry == "skew-symmetric" and values.dtype.kind == "u":
-        body.fail(None, "expected integers of 64 bits with a sign in a skew-symmetric matrix, but got larger ones")
     off = coords[0] != coords[1]
     other = values[off]
     other = {"hermitian": np.conj, "skew-symmetric": np.negative}.get(header.symmetry, np.asarray)(other)

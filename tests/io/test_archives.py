@@ -216,6 +216,11 @@ def test_archives_that_take_too_many_bytes(tmp_path):
     with pytest.raises(jsparse.FileFormatError, match="at most 100 bytes, but its arrays take"):
         jsparse.load(tmp_path / "A.npz", max_bytes=100)
 
+    few = jsparse.SparseTensor.from_coords([[5, 9]] * 2, np.ones(2, np.float32), (size, 10**6), "coo").dynamic(10**4)
+    jsparse.save(tmp_path / "A.npz", few)  # each slot that is free may come to have a block of its own
+    with pytest.raises(jsparse.FileFormatError, match=r'takes 40,000,[\d,]+. Pass format="dcsr"'):
+        jsparse.load(tmp_path / "A.npz", "(i, j) -> (i : compressed, j : dense)")
+
     entries = entries_of(TENSORS["csr"], tmp_path / "A.npz")
     save_entries(tmp_path / "B.npz", {**entries, "values": np.zeros(10**6, np.float32)}, np.savez_compressed)
     with pytest.raises(

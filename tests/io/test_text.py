@@ -140,7 +140,10 @@ FAULTS = {
         MATRIX + "coordinate complex hermitian\n3 3 1\n2 2 1 1\n", 3, "a real diagonal of a hermitian",
     ),
     "unsigned": (
-        MATRIX + "coordinate integer skew-symmetric\n3 3 1\n2 1 18446744073709551615\n", None, "with a sign",
+        MATRIX + "coordinate integer skew-symmetric\n3 3 1\n2 1 18446744073709551615\n", 3, "whose negative fits int64",
+    ),
+    "negated": (
+        MATRIX + "array integer skew-symmetric\n3 3\n0\n1\n-9223372036854775808\n", 5, "whose negative fits int64",
     ),
 }  # fmt: skip
 
