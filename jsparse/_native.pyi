@@ -52,14 +52,16 @@ def bind_call(
     owner: object,
     pin: bool = False,
     signature: Sequence[int] | None = None,
+    results: int = -1,
 ) -> Call:
     """Makes `key` known as the kernel at `address`.
 
     The kernel's buffer `b` is operand `slots[b]` of (arguments, then results) of the custom call, or, where
     `slots[b] < 0`, the array `bound[-1 - slots[b]]`, which must be contiguous and aligned. `signature` says what these
     buffers have to be (`csrc/kernel/signature.h`): bound arrays are compared with it now, operands at each call, which
-    then fails with the XLA error INVALID_ARGUMENT; without it nothing is compared. `owner`, which keeps the machine
-    code mapped, and the bound arrays live as long as the call. With `pin` the call is never retired.
+    then fails with the XLA error INVALID_ARGUMENT; without it nothing is compared. With `results` a call has to have
+    exactly that many results behind its arguments. `owner`, which keeps the machine code mapped, and the bound arrays
+    live as long as the call. With `pin` the call is never retired.
 
     Binding a key again gives a further handle on the same call; the other arguments then play no part (but `pin`
     sticks), since a key is a digest of everything that defines its call.

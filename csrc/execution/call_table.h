@@ -34,6 +34,7 @@ struct Entry {
   Kernel kernel = nullptr;
   std::vector<int64_t> slots;
   int64_t operands = 0;  // minimum number of arguments and results of the call
+  int64_t results = -1;  // how many of exactly `operands` are results; -1 if only their minimum is known
   std::vector<BoundArray> bound;
   Signature signature;  // of the kernel's buffers, in the order of `slots`
 

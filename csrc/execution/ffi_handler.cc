@@ -177,6 +177,12 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool vali
                    "jsparse: expected at least " + std::to_string(entry.operands) +
                        " arguments and results for the call " + entry.key + ", but it has " + std::to_string(operands));
   }
+  if (entry.results >= 0 && (frame->rets.size != entry.results || operands != entry.operands)) {
+    return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                   "jsparse: expected " + std::to_string(entry.operands - entry.results) + " arguments and " +
+                       std::to_string(entry.results) + " results of the call " + entry.key + ", but it has " +
+                       std::to_string(args) + " and " + std::to_string(frame->rets.size));
+  }
   constexpr size_t kInline = 32;
   std::array<void*, kInline> inline_buffers;
   std::array<const int64_t*, kInline> inline_dims;

@@ -110,11 +110,12 @@ void Call::check_operands(const std::vector<Described>& operands) const {
 
 std::unique_ptr<Call> bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
                                 const std::vector<py::array>& bound, py::object owner, bool pin,
-                                const py::object& signature) {
+                                const py::object& signature, int64_t results) {
   auto entry = std::make_unique<Entry>();
   entry->key = std::move(key);
   entry->kernel = kernel_at(address);
   entry->slots = std::move(slots);
+  entry->results = results;
   for (const int64_t slot : entry->slots) {
     entry->operands = std::max(entry->operands, slot + 1);
     if (slot < -static_cast<int64_t>(bound.size())) {
@@ -217,7 +218,7 @@ PYBIND11_MODULE(_native, m) {
       .def("check_operands", &Call::check_operands, py::arg("operands"));
   m.def("handlers", &handlers);
   m.def("bind_call", &bind_call, py::arg("key"), py::arg("address"), py::arg("slots"), py::arg("bound"),
-        py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none());
+        py::arg("owner"), py::arg("pin") = false, py::arg("signature") = py::none(), py::arg("results") = -1);
   m.def("check_buffers", &check_buffers, py::arg("signature"), py::arg("buffers"));
   m.def("find_call", &find_call, py::arg("key"));
   m.def("set_guard", &set_guard, py::arg("on"));

@@ -20,6 +20,7 @@ __all__ = [
     "build_summed",
     "check_nse",
     "compare_neighbours",
+    "frozen",
     "index_dtype",
     "level_tuples",
 ]
@@ -113,6 +114,14 @@ def _summed_in(dtype: np.dtype) -> np.dtype:
 def index_dtype(shape: Sequence[int], lengths: Sequence[int]) -> np.dtype:
     """int32, or int64 if a dimension or one of the `lengths` does not fit int32."""
     return np.dtype(np.int32 if max(*shape, *lengths, 0, 0) <= _INT32_MAX else np.int64)
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The array, read-only for good: `setflags` cannot make a view of a read-only buffer writeable."""
+    if isinstance(array.base, memoryview) and array.base.readonly:
+        return array
+    array.flags.writeable = False
+    return np.asarray(memoryview(array))
 
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:

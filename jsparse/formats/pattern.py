@@ -13,7 +13,7 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.memo import Owned
 from jsparse.errors import PatternError, ShapeError
-from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, index_dtype
+from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, frozen, index_dtype
 from jsparse.formats.coordinates import check_bounds, checked_rows, split_coordinates
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
@@ -38,8 +38,8 @@ class Pattern(Owned, SetOperators):
                [2, 0, 1]], dtype=int32)
 
     Patterns are immutable, interned and picklable, and compared and hashed by content. `arrays` is the flat tuple of
-    the levels' index arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only, all int32, or all
-    int64 if a dimension or `nse` does not fit int32.
+    the levels' index arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only for good, all int32,
+    or all int64 if a dimension or `nse` does not fit int32.
 
     `Pattern(shape, format, arrays)` copies and checks everything, and raises PatternError for the first fault.
 
@@ -112,8 +112,7 @@ class Pattern(Owned, SetOperators):
     def _new(
         cls, shape: tuple[int, ...], format: Format, arrays: tuple[np.ndarray, ...], hashed: bytes, digest: str
     ) -> Self:
-        for array in arrays:
-            array.flags.writeable = False
+        arrays = tuple(map(frozen, arrays))
         pattern = object.__new__(cls)
         sizes = level_sizes(shape, format, arrays)
         fields = {"shape": shape, "format": format, "arrays": arrays, "level_sizes": sizes, "digest": digest}

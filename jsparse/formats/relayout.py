@@ -10,7 +10,7 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
-from jsparse.formats.build import build, index_dtype
+from jsparse.formats.build import build, frozen, index_dtype
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
 from jsparse.formats.levels import COMPRESSED, DENSE
@@ -61,7 +61,7 @@ class Relayout(Owning):
         """(target.nse,) int32 or int64, read-only: the source slot of each target slot, or -1 if it has none."""
         gather = self._gather
         if gather is None:
-            gather = _frozen(_native.invert(self.scatter, self.target.nse))
+            gather = frozen(_native.invert(self.scatter, self.target.nse))
             object.__setattr__(self, "_gather", gather)
         return gather
 
@@ -85,10 +85,10 @@ class Relayout(Owning):
 
     def _made_scatter(self) -> np.ndarray:
         if self._identity:
-            return _frozen(np.arange(self.source.nse, dtype=self._dtype()))
+            return frozen(np.arange(self.source.nse, dtype=self._dtype()))
         if self._gather is None:
-            return _frozen(self._merged_slots().astype(self._dtype(), copy=False))
-        return _frozen(_native.invert(self._gather, self.source.nse))
+            return frozen(self._merged_slots().astype(self._dtype(), copy=False))
+        return frozen(_native.invert(self._gather, self.source.nse))
 
     def _merged_slots(self) -> np.ndarray:
         """The target slot of each entry of the source, found by merging the entries of both."""
@@ -147,7 +147,7 @@ def _made(source: Pattern, format: Format) -> Relayout:
     if _is_transposition(source.format, format):
         *arrays, gather = _transposed(source, format.order[0])
         relayout._set(
-            source, source._trusted(source.shape, format, tuple(arrays)), gather=_frozen(gather), identity=None
+            source, source._trusted(source.shape, format, tuple(arrays)), gather=frozen(gather), identity=None
         )
         return relayout
     built = build(source.rows(), source.shape, format, sorted_by=source.format.order)
@@ -155,7 +155,7 @@ def _made(source: Pattern, format: Format) -> Relayout:
     if built.is_identity:
         relayout._set(source, target, gather=None, identity=True)
     else:
-        relayout._set(source, target, gather=_frozen(built.gather()), identity=None)
+        relayout._set(source, target, gather=frozen(built.gather()), identity=None)
     return relayout
 
 
@@ -196,8 +196,3 @@ def _nonrepeating(format: Format) -> Format:
     """A format with the same slots that can store any entries: all levels that are not dense become compressed."""
     levels = (level if level.kind.is_full else Level(COMPRESSED, level.dim) for level in format.levels)
     return Format(tuple(levels))
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array

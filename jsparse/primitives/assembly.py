@@ -13,7 +13,7 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem, TensorType
 from jsparse.compiler.runtime.assembly_call import AssemblyCall, assembly_term
-from jsparse.compiler.runtime.kernel_call import OPERAND
+from jsparse.compiler.runtime.bound_arrays import OPERAND
 from jsparse.compiler.runtime.routine import parameters
 from jsparse.compiler.runtime.symbolic import assembled_columns
 from jsparse.compiler.schedule import Plan, plan

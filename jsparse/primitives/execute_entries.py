@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jsparse.compiler.runtime.kernel_call import OPERAND, call_of
-from jsparse.compiler.runtime.symbolic import chunk_counts
+from jsparse.compiler.runtime.kernel_call import call_of
 from jsparse.compiler.schedule import Plan
 from jsparse.formats import Pattern
 from jsparse.primitives.assembly import assemble_with, ordered_assembly
@@ -40,9 +38,7 @@ def execute_entries(*operands: Any, work: Entries) -> list[Any]:
 
 
 def _values_on(result: Pattern, work: Entries, chosen: Plan, factors: Sequence[Any], dtype: np.dtype) -> jax.Array:
-    """The values on a static pattern. The offset of each chunk's values is known, too, and is passed as an operand."""
-    walks, counts = work.reached.walks, chunk_counts(chosen, config.backend)
-    starts = jnp.asarray(np.cumsum(counts) - counts, np.int32)
-    call = call_of(chosen.problem, (chosen.schedule,), (*bound_names(walks, chosen.patterns), OPERAND), config.backend)
-    keepalive = (*static_patterns(walks), result)
-    return call_kernel(call, (*factors, starts), (result.nse,), dtype, keepalive)
+    """The values on a static pattern."""
+    walks = work.reached.walks
+    call = call_of(chosen.problem, (chosen.schedule,), bound_names(walks, chosen.patterns), config.backend)
+    return call_kernel(call, factors, (result.nse,), dtype, (*static_patterns(walks), result))

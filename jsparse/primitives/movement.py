@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jsparse.compiler.runtime.bound_arrays import array_names
-from jsparse.compiler.runtime.kernel_call import OPERAND
+from jsparse.compiler.runtime.bound_arrays import OPERAND, array_names
 from jsparse.compiler.schedule.row_blocks import RowBlocks
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import DynamicType, Pattern, Relayout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hostile import chains, corruptions
+from hostile import attacks, chains, corruptions, recipes
 from hostile.corruptions import Case
 
 KINDS = (
@@ -21,9 +21,13 @@ CHAINS = (chains.garbled, chains.garbled, chains.padded, chains.batches, chains.
 SHARED = 90  # neighbouring cases with the same programs, which are compiled once
 
 
-def case(seed: int, number: int) -> Case:
-    """The hostile case with these numbers, which determine it."""
+def corrupted(seed: int, number: int) -> Case:
+    """The case of corrupt input with these numbers, which determine it."""
     rng, kind = np.random.default_rng((seed, number)), number % (len(KINDS) + len(CHAINS))
     if kind < len(KINDS):
         return KINDS[kind](rng)
     return CHAINS[kind - len(KINDS)](rng, (1000 * seed + number) // SHARED)
+
+
+CASES = {"corrupt": corrupted, "attacks": attacks.attack, "recipes": recipes.edited}
+ATTACKS = len(attacks.ATTACKS)

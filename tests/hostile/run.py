@@ -18,9 +18,9 @@ BLOCK = 90  # cases in one process
 LONGEST = 300  # seconds for one case: no case takes more than a few
 
 
-def run_block(seed: int, first: int, stop: int, results: Any) -> None:
+def run_block(kind: str, seed: int, first: int, stop: int, results: Any) -> None:
     """Run cases with guarded memory. Sends the number of each case before it runs, and a description if it fails."""
-    from hostile.kinds import case
+    from hostile.kinds import CASES
 
     from jsparse import _native
 
@@ -29,21 +29,23 @@ def run_block(seed: int, first: int, stop: int, results: Any) -> None:
         results.send((number, None))
         text = "making the case"
         try:
-            drawn = case(seed, number)
+            drawn = CASES[kind](seed, number)
             text = drawn.text
             drawn.check()
         except Exception as error:
             detail = "".join(traceback.format_exception(error)[-3:])
-            results.send((number, f"case {number} of seed {seed} ({text}): {type(error).__name__}: {error}\n{detail}"))
+            results.send(
+                (number, f"{kind} case {number} of seed {seed} ({text}): {type(error).__name__}: {error}\n{detail}")
+            )
     results.send((stop, None))
 
 
-def failures(seed: int, first: int, stop: int) -> list[str]:
+def failures(kind: str, seed: int, first: int, stop: int) -> list[str]:
     """Descriptions of the failures of these cases. If a case ends its process, a new process runs the next ones."""
     context, found = multiprocessing.get_context("spawn"), list[str]()
     while first < stop:
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=run_block, args=(seed, first, stop, sender))
+        process = context.Process(target=run_block, args=(kind, seed, first, stop, sender))
         process.start()
         sender.close()
         begun = None
@@ -60,7 +62,7 @@ def failures(seed: int, first: int, stop: int) -> list[str]:
             raise RuntimeError("A process ended before it ran its first case.")
         if begun >= stop:
             break
-        found.append(f"case {begun} of seed {seed} {end}")
+        found.append(f"{kind} case {begun} of seed {seed} {end}")
         first = begun + 1
     return found
 
@@ -68,15 +70,18 @@ def failures(seed: int, first: int, stop: int) -> list[str]:
 def main() -> int:
     """Run the cases and print the failures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--count", type=int, default=3000, help="cases of corrupt input")
+    parser.add_argument("--recipes", type=int, default=2000, help="programs with edited recipes")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     wrong = 0
-    for first in range(0, options.count, BLOCK):
-        for text in failures(options.seed, first, min(first + BLOCK, options.count)):
-            print(text)
-            wrong += 1
-        print(f"{min(first + BLOCK, options.count):,} cases, {wrong} wrong", file=sys.stderr)
+    for kind, count in (("corrupt", options.count), ("recipes", options.recipes)):
+        for first in range(0, count, BLOCK):
+            stop = min(first + BLOCK, count)
+            for text in failures(kind, options.seed, first, stop):
+                print(text)
+                wrong += 1
+            print(f"{stop:,} of {kind}, {wrong} wrong", file=sys.stderr)
     return min(wrong, 1)
 
 

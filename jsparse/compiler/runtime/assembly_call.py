@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.lower.buffer_types import buffer_types
 from jsparse.compiler.output import Coordinates, Count, Write
 from jsparse.compiler.problem import Problem, TensorType
-from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
+from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns
+from jsparse.compiler.runtime.recipe import backend_of, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import Parameters, has_batch, with_batch
 from jsparse.compiler.schedule import Plan
 from jsparse.compiler.signature import BufferType, Length, fixed
@@ -46,14 +48,32 @@ class AssemblyTerm:
     """The kernels of one term.
 
     Attributes:
-        counts: the recipe of the kernel that counts entries, or bounds their number.
-        columns: the recipe of the kernel that writes them.
-        widths: the bytes of an element of each index array that they walk.
+        columns: the recipe of the kernel that writes entries.
     """
 
-    counts: str
     columns: str
-    widths: tuple[int, ...]
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the kernel that writes entries."""
+        return read_recipe(self.columns)[0]
+
+    @property
+    def counts(self) -> str:
+        """The recipe of the kernel that counts entries. If they are written in order, it bounds their number.
+
+        It has the same loops, so the entries have room. An exact count in order would fill every workspace. A bound
+        takes little more than a pass over pointers.
+        """
+        problem, schedules = read_recipe(self.columns)
+        counted = replace(counting_problem(problem), output=Count(exact=not problem.ordered))
+        return write_recipe(counted, schedules, backend_of(self.columns))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The bytes of an element of each index array that the kernels walk."""
+        types = self.problem.patterns
+        return tuple(np.dtype(t.index_dtype).itemsize for t in types for level in t.levels for _ in level.kind.arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,29 +136,57 @@ class AssemblyCall:
     def buffer_types(self) -> list[BufferType]:
         """The types of the buffers: parameters, table of terms, factors, index arrays and results.
 
-        Raises JsparseError if the recipe's numbers of buffers contradict its terms.
+        Raises JsparseError if the recipe contradicts its terms.
         """
         given, flags = Parameters.read(self.params), iter(self.operands)
         factors: list[BufferType] = []
         arrays: list[BufferType] = []
         for number, term in enumerate(self.terms):
-            problem, _ = read_recipe(term.columns)
-            types = [type_.within(f"t{number} ") for type_ in buffer_types(problem)]
-            own = len(problem.operands)
+            types = [type_.within(f"t{number} ") for type_ in buffer_types(term.problem)]
+            own = len(term.problem.operands)
             factors += types[:own]
             arrays += [
-                type_.batched(given.batch) if next(flags) and self.is_batched else type_
+                type_.batched(given.batch) if next(flags, None) and self.is_batched else type_
                 for type_ in types[own : own + len(term.widths)]
             ]
         values = [BufferType(self.value_bytes, (Length(given.type.nse),))] if self.value_bytes else []
         found = [type_.batched(given.batch) if self.is_batched else type_ for type_ in (*given.arrays(), *values)]
-        if len(factors) != self.factors or len(arrays) != len(self.operands) or len(found) != self.results:
+        counted = len(factors), len(arrays), len(found)
+        fits = all(map(self._fits, self.terms)) and (len(self.terms) == 1 or not self.is_ordered)
+        if counted != (self.factors, len(self.operands), self.results) or not fits:
             raise JsparseError(
-                f"Expected an assembly recipe whose numbers of buffers fit its terms, but got {self.recipe[:80]!r}. "
-                f"Compile the program again with this version of jsparse."
+                f"Expected an assembly recipe that fits its terms, but got {self.recipe[:80]!r}. Compile the program "
+                f"again with this version of jsparse."
             )
         table = 3 + sum(3 + len(term.widths) for term in self.terms)
         return [fixed("int64", len(self.params)), fixed("int64", table), *factors, *arrays, *found]
+
+    def _fits(self, term: AssemblyTerm) -> bool:
+        """Whether the kernels of a term read and write what the routine gives them (`csrc/routines/terms.h`)."""
+        problem, given = term.problem, Parameters.read(self.params)
+        wanted = (Coordinates.LEVELS, bool(self.value_bytes)) if self.is_ordered else (Coordinates.COLUMNS, False)
+        target = problem.type_of[problem.target.tensor]
+        widths = target.dtype, problem.column_dtype if self.value_bytes else target.dtype
+        sizes = [problem.size[str(var)] for var in problem.target.indices]
+        return (
+            problem.output == Write(*wanted)
+            and problem.ordered == self.is_ordered
+            and sizes == list(given.type.shape)
+            and widths[1] == given.index_dtype
+            and self.value_bytes in (0, np.dtype(widths[0]).itemsize)
+            and not any(type_.batch_axes for type_ in problem.patterns)
+        )
+
+    def bound_arrays(self) -> list[np.ndarray]:
+        """The bound index arrays of all terms. Raises PatternError as `bound_patterns` does, and for other names."""
+        bound, numbers = iter(self.bound.split()), iter(self.operands)
+        found: list[np.ndarray] = []
+        for term in self.terms:
+            names = [OPERAND if flag else next(bound, "") for flag in islice(numbers, len(term.widths))]
+            found += [array for arrays in bound_patterns(term.problem, names) for array in arrays]
+        if next(bound, None) is not None:
+            raise JsparseError(f"Expected {len(found)} names of index arrays for an assembly, but there are more.")
+        return found
 
     @property
     def is_batched(self) -> bool:
@@ -169,17 +217,8 @@ def assembly_term(plan: Plan, index_dtype: str, backend: str) -> AssemblyTerm:
     An ordered plan gets a kernel that bounds the entries of each chunk, and one that writes levels. Any other plan
     gets a kernel that counts columns, and one that writes them.
     """
-    dtypes = (pattern.index_dtype for pattern in plan.problem.patterns)
-    widths = (
-        np.dtype(dtype).itemsize for dtype, used in zip(dtypes, plan.patterns, strict=True) for _ in used.format.arrays
-    )
-    counted, written = counting_problem(plan.problem), column_problem(plan.problem, index_dtype)
-    if plan.problem.ordered:
-        # An exact count would fill every workspace. A bound takes little more than a pass over pointers.
-        counted = replace(counted, output=Count(exact=False))
-        written = _levels(plan.problem, index_dtype)
-    counts, columns = (write_recipe(problem, (plan.schedule,), backend) for problem in (counted, written))
-    return AssemblyTerm(counts, columns, tuple(widths))
+    problem = (_levels if plan.problem.ordered else column_problem)(plan.problem, index_dtype)
+    return AssemblyTerm(write_recipe(problem, (plan.schedule,), backend))
 
 
 def counting_problem(problem: Problem) -> Problem:
@@ -216,9 +255,10 @@ def read_assembly(recipe: str) -> AssemblyCall:
                 f"Expected an assembly recipe of version {VERSION}, but got version {version}. Compile the program "
                 f"again with this version of jsparse."
             )
-        read = tuple(
-            AssemblyTerm(str(counts), str(columns), tuple(map(int, widths))) for counts, columns, widths in terms
-        )
+        read = tuple(AssemblyTerm(str(columns)) for _, columns, _ in terms)
+        stated = [[counts, tuple(widths)] for counts, _, widths in terms]
+        if stated != [[term.counts, term.widths] for term in read]:
+            raise ValueError("its kernels do not count what they write")
         flags, (factors, value_bytes) = tuple(map(bool, operands)), map(int, values)
         return AssemblyCall(tuple(map(int, params)), read, flags, int(results), bool(ordered), "", factors, value_bytes)
     except (TypeError, ValueError) as error:

@@ -9,22 +9,32 @@
 `@d1c0` the same entries in another format (here csc); letters of kinds are `LevelKind.letters`. `gather` and `scatter`
 permute values from the pattern to that format and back. A process that has the
 patterns can make any of these arrays.
+
+Names come with a program, as its recipes do, and anybody can edit both. So a pattern is bound whole, and only if it is
+what the recipe says it is: kernels trust the index arrays of static patterns.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
-from jsparse.errors import PatternError
+from jsparse.compiler.problem import PatternType, Problem
+from jsparse.compiler.schedule.stored import pattern_type
+from jsparse.errors import PatternError, represented
 from jsparse.formats import Format, Level, Pattern
 from jsparse.formats.levels import KINDS
 from jsparse.formats.pattern import find_pattern
-from jsparse.formats.relayout import relayout_to
+from jsparse.formats.relayout import Relayout, relayout_to
 from jsparse.formats.row_blocks import in_row_blocks
 
-__all__ = ["array_names", "find_array", "permutation_name"]
+__all__ = ["OPERAND", "array_names", "bound_patterns", "find_array", "permutation_name"]
+
+OPERAND = "-"  # stands in the place of a name for an index array that is an operand
 
 _KINDS = {letter: (kind, not at) for kind in KINDS.values() for at, letter in enumerate(kind.letters)}
 _LEVEL = rf"([{''.join(_KINDS)}])(\d+)"
@@ -60,16 +70,60 @@ def _stem(pattern: Pattern, source: Pattern, blocks: str = "") -> str:
 
 def find_array(name: str) -> np.ndarray:
     """Find or make the array of that name. Raises PatternError if this process does not have its pattern."""
+    relayout, role = _find(name)
+    if role.isdigit() and int(role) >= len(relayout.target.arrays):
+        raise PatternError(f"Expected one of the index arrays of {relayout.target!r}, but got number {role}.")
+    if role.isdigit():
+        return relayout.target.arrays[int(role)]
+    return relayout.gather if role == "gather" else relayout.scatter
+
+
+def bound_patterns(problem: Problem, names: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield the bound index arrays of each pattern of a problem; none where they are operands.
+
+    Args:
+        names: the name of each index array of all patterns, or `OPERAND`.
+
+    Raises PatternError unless exactly the index arrays of dynamic patterns are operands, and bound patterns have the
+    levels, the dtype, the sizes and the entries that the problem states.
+    """
+    left = iter(names)
+    for n, stated in enumerate(problem.patterns):
+        own = list(islice(left, sum(len(level.kind.arrays) for level in stated.levels)))
+        if own == [OPERAND] * len(own) and (stated.dynamic or not own):
+            yield ()
+            continue
+        stems = {name.rpartition("/")[0] for name in own}
+        if len(stems) != 1 or OPERAND in own or own != [f"{min(stems)}/{m}" for m in range(len(own))]:
+            wanted = "are operands" if stated.dynamic else "are bound"
+            raise PatternError(f"Expected all index arrays of pattern {n}, {stated}, which {wanted}, but got {own}.")
+        found = _find(own[0])[0].target
+        sizes = tuple(problem.size[var] for var in problem.level_variables[n])
+        if not _is_stated(found, stated, sizes):
+            raise PatternError(f"Expected a pattern {stated} of sizes {sizes}, but {own[0]} is of {found!r}.")
+        yield found.arrays
+
+
+def _is_stated(found: Pattern, stated: PatternType, sizes: tuple[int | None, ...]) -> bool:
+    """Whether a pattern's core has the type and the sizes of its levels that a recipe states."""
+    constants = stated.constant_indices
+    return (
+        pattern_type(found) == replace(stated, constant_indices=())
+        and tuple(found.shape[level.dim] for level in found.format.levels[: len(sizes)]) == sizes
+        and (not constants or constants == tuple(tuple(array.tolist()) for array in found.arrays))
+    )
+
+
+def _find(name: str) -> tuple[Relayout, str]:
+    """The relayout from the named pattern to the one that has the array, and the array's role."""
     parts = _NAME.fullmatch(name)
     if parts is None:
-        raise PatternError(f"Expected the name of an index array, but got {name!r}.")
+        raise PatternError(f"Expected the name of an index array, but got {represented(name)}.")
     pattern = _found(parts["digest"])
     if parts["rows"] is not None:
         pattern = in_row_blocks(pattern, _found(parts["rows"]), int(parts["size"]))
-    relayout = relayout_to(pattern, pattern.format if parts["format"] is None else _read_format(parts["format"]))
-    if parts["role"].isdigit():
-        return relayout.target.arrays[int(parts["role"])]
-    return relayout.gather if parts["role"] == "gather" else relayout.scatter
+    format = pattern.format if parts["format"] is None else _read_format(parts["format"])
+    return relayout_to(pattern, format), parts["role"]
 
 
 def _found(digest: str) -> Pattern:

@@ -17,23 +17,26 @@ from jsparse.compiler.backends.table import BACKENDS
 from jsparse.compiler.cache.entry import StoredKernel
 from jsparse.compiler.lower import lower
 from jsparse.compiler.lower.buffer_types import buffer_types
+from jsparse.compiler.lower.chunks import MAX_CHUNKS
+from jsparse.compiler.output import Compute, Coordinates, Write
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.runtime.assembly_call import is_assembly, read_assembly
-from jsparse.compiler.runtime.bound_arrays import find_array
+from jsparse.compiler.runtime.assembly_call import counting_problem, is_assembly, read_assembly
+from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array
 from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
 from jsparse.compiler.schedule import build_loops
 from jsparse.compiler.schedule.schedule import Schedule
-from jsparse.compiler.signature import encoded
+from jsparse.compiler.signature import encoded, fixed
 from jsparse.compiler.timing import stage
+from jsparse.errors import JsparseError
 
 __all__ = [
-    "OPERAND",
     "TARGET",
     "KernelCall",
     "RunnableKernel",
     "bind",
     "call_of",
+    "chunk_counts",
     "clear_cache",
     "kernel_of",
     "resolve",
@@ -42,7 +45,7 @@ __all__ = [
 ]
 
 TARGET = "jsparse_kernel"  # the name of the custom call
-OPERAND = "-"  # stands in `KernelCall.bound` for an index array that is an operand
+STARTS = "starts"  # stands for the array of the offsets at which chunks write values, which is made here
 INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, the validity flag
 KEPT_KERNELS = 1024  # the most compiled kernels that are kept without a program that uses them
 
@@ -143,44 +146,99 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
 
 
 def bind(call: KernelCall, pin: bool = False) -> _native.Call:
-    """Bind a call in the run time for as long as the returned handle lives, or forever with `pin`."""
+    """Bind a call in the run time for as long as the returned handle lives, or forever with `pin`.
+
+    Raises JsparseError if the call states anything that is not so: see `recipe_checks` and `bound_arrays`.
+    """
     known = None if pin else _native.find_call(call.key)
     if known is not None:
         return known
     if is_routine(call.recipe):
         routine = read_routine(call.recipe)
         signature = encoded(routine.buffer_types)
-        return _native.bind_call(call.key, routine.address, routine.slots, [routine.table()], None, pin, signature)
+        arrays, results = [routine.table()], routine.results
+        return _native.bind_call(call.key, routine.address, routine.slots, arrays, None, pin, signature, results)
     if is_assembly(call.recipe):
-        assembly = read_assembly(call.recipe)
+        assembly = replace(read_assembly(call.recipe), bound=call.bound)
+        bound, signature = assembly.bound_arrays(), encoded(assembly.buffer_types)
         tables, alive = assembly.tables(lambda recipe: kernel_of(recipe).code)
-        arrays = [*tables, *(find_array(name) for name in call.bound.split())]
-        signature = encoded(assembly.buffer_types)
-        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, alive, pin, signature)
-    kernel = kernel_of(call.recipe)
-    arrays = [find_array(name) for name in call.names if name != OPERAND]
-    slots = _slots(call, kernel.buffer_count, len(read_recipe(call.recipe)[0].results))
-    return _native.bind_call(call.key, kernel.code.address, slots, arrays, kernel, pin, kernel.signature)
+        arrays, results = [*tables, *bound], assembly.results
+        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, alive, pin, signature, results)
+    return _bind_kernel(call, pin)
 
 
-def _slots(call: KernelCall, count: int, results: int) -> list[int]:
-    """The slots of a kernel's buffers, which are operands, index arrays and results (see `lower.storage`)."""
-    names = call.names
+def _bind_kernel(call: KernelCall, pin: bool) -> _native.Call:
+    problem, schedules = read_recipe(call.recipe)
+    names, results = call.names, len(problem.results)
+    count = sum(len(level.kind.arrays) for type_ in problem.patterns for level in type_.levels)
+    if not problem.patterns:
+        arrays = [find_array(name) for name in names if name != OPERAND]
+    else:
+        arrays = [array for found in bound_patterns(problem, names[:count]) for array in found]
+    kernel, rest = kernel_of(call.recipe), names[count:]
+    signature = kernel.signature
+    match problem.output:
+        case Write(coordinates=Coordinates.NONE) if rest in ([], [OPERAND]) and OPERAND not in names[:count]:
+            counts = chunk_counts(problem, schedules, arrays, backend_of(call.recipe))
+            arrays.append((np.cumsum(counts) - counts).astype(np.int32))
+            *before, values = buffer_types(problem)
+            signature = encoded([*before, fixed(values.dtype, int(counts.sum()))])
+            slots = _slots(call, [*names[:count], STARTS], kernel.buffer_count, results, unused=len(rest))
+        case Compute() if not rest or not problem.patterns:
+            slots = _slots(call, names, kernel.buffer_count, results)
+        case _:
+            raise JsparseError(
+                f"Expected a kernel that computes values from {count} index arrays, but the recipe states "
+                f"{problem.output} from {len(names)}. Export the program again."
+            )
+    return _native.bind_call(call.key, kernel.code.address, slots, arrays, kernel, pin, signature, results)
+
+
+def chunk_counts(
+    problem: Problem, schedules: tuple[Schedule, ...], index: Sequence[np.ndarray], backend: str
+) -> np.ndarray:
+    """The number of columns that each chunk of the outermost loop reaches, an int64 array of shape (MAX_CHUNKS,).
+
+    All patterns are static; `index` are their index arrays.
+    """
+    counts = np.zeros(MAX_CHUNKS, np.int64)
+    run_recipe(write_recipe(counting_problem(problem), schedules, backend), [*index, counts])
+    return counts
+
+
+def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unused: int = 0) -> list[int]:
+    """The slots of a kernel's buffers, which are operands, index arrays and results (see `lower.storage`).
+
+    Behind the operands that are buffers, there are `unused` ones and the validity flag.
+    """
+    others = count - results - len(names)
+    if others < 0:
+        raise JsparseError(f"Expected at most {count - results} names of index arrays, but got {len(names)}.")
     operands = itertools.count()
     bound = itertools.count(-1, -1)
-    slots = [next(operands) for _ in range(count - results - len(names))]
+    slots = list(itertools.islice(operands, others))
     slots += [next(operands) if name == OPERAND else next(bound) for name in names]
-    if INVALID in call.bound.split():
-        next(operands)
-    return [*slots, *itertools.islice(operands, results)]
+    first = next(operands) + unused + (INVALID in call.bound.split())
+    return [*slots, *range(first, first + results)]
 
 
 def resolve(key: str, recipe: str, bound: str) -> None:
-    """Rebuild a call that a loaded program needs. It is never retired, because the program's end is not observable."""
+    """Rebuild a call that a loaded program needs. It is never retired, because the program's end is not observable.
+
+    Raises JsparseError if nothing can be bound that is what the recipe states.
+    """
     call = KernelCall(recipe, bound)
-    if call.key != key:
-        raise ValueError(f"the recipe of call {key} has digest {call.key}")
-    bind(call, pin=True)
+    try:
+        if call.key != key:
+            raise JsparseError(f"Expected a recipe with the digest {key}, but it has {call.key}.")
+        bind(call, pin=True)
+    except JsparseError:
+        raise
+    except Exception as error:  # the recipe may state anything
+        raise JsparseError(
+            f"Expected the recipe of a call that was compiled, but a part of it was changed: {type(error).__name__}: "
+            f"{error}. Export the program again."
+        ) from error
 
 
 def run_on_host(call: KernelCall, operands: list[np.ndarray], result: np.ndarray, threads: int = 0) -> None:

@@ -16,6 +16,7 @@ from jsparse.compiler.backends.table import BACKENDS, DEFAULT
 from jsparse.compiler.dtypes import DTYPES
 from jsparse.compiler.output import read_output, write_output
 from jsparse.compiler.problem import Axis, Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.runtime.recipe_checks import check_problem
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, Scalar
 from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.semiring import Add
@@ -51,7 +52,10 @@ def write_recipe(problem: Problem, schedules: tuple[Schedule, ...], backend: str
 
 
 def read_recipe(text: str) -> tuple[Problem, tuple[Schedule, ...]]:
-    """Read the problem and the schedules of a recipe. Raises JsparseError for other text, or another version."""
+    """Read the problem and the schedules of a recipe.
+
+    Raises JsparseError for other text, another version, and a problem whose parts do not fit each other.
+    """
     return _read(text)[:2]
 
 
@@ -81,9 +85,10 @@ def _read(text: str) -> tuple[Problem, tuple[Schedule, ...], str]:
             tuple(DerivedVar(str(v), tuple((int(n), str(part)) for n, part in parts)) for v, parts in value["derived"]),
             tuple(map(str, value["temporaries"])),
         )
+        check_problem(problem)
         schedules = tuple(Schedule.parse("\n".join(map(str, lines))) for lines in value["schedules"])
         return problem, schedules, _read_backend(value.get("backend", DEFAULT))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a kernel, but got {text[:80]!r}…: {error}") from error

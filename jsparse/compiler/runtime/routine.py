@@ -37,6 +37,7 @@ NAMES = get_args(RoutineName)
 VERSION = 1
 WIDE_INDEX, WIDE_SLOTS, WIDE_COORDINATES, BATCHED = 1, 2, 4, 8
 FLAGS_AT, BATCH_AT = 1, 2
+MOST = 2**62  # the largest parameter
 HEAD = 8  # the number of parameters before those of the levels
 
 
@@ -71,12 +72,13 @@ class Routine:
         Raises JsparseError if there are other numbers of them.
         """
         given = Parameters.read(self.params)
-        types = [*given.buffers(self.name)]
-        if len(types) != self.operands + self.results:
+        read, made = given.buffers(self.name)
+        if (len(read), len(made)) != (self.operands, self.results):
             raise JsparseError(
-                f"Expected {len(types)} buffers for the routine {self.name}, but its recipe has "
-                f"{self.operands + self.results}. Compile the program again with this version of jsparse."
+                f"Expected {len(read)} operands and {len(made)} results of the routine {self.name}, but its recipe has "
+                f"{self.operands} and {self.results}. Compile the program again with this version of jsparse."
             )
+        types = [*read, *made]
         batch = [buffer.batched(given.batch) for buffer in types] if self.is_batched else types
         return [fixed("int64", len(self.params)), *batch]
 
@@ -150,7 +152,10 @@ class Parameters:
         """Decode parameters. Raises JsparseError for numbers that are no parameters."""
         if len(params) < HEAD or len(params) != HEAD + 4 * params[7]:
             raise JsparseError(f"Expected {HEAD} parameters and four for each level, but got {len(params)}.")
-        _, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
+        version, flags, batch, inputs, nse, width, kind, _ = params[:HEAD]
+        known = version == VERSION and 0 <= flags < 2 * BATCHED and (flags & BATCHED or batch == 1)
+        if not known or max(params) > MOST:
+            raise JsparseError(f"Expected parameters of version {VERSION}, but got {tuple(params)}.")
         rows = [params[n : n + 4] for n in range(HEAD, len(params), 4)]
         kinds = [kind for kind in (kind_of_code(row[0]) for row in rows) if kind is not None]
         if min((batch, inputs, nse, *(size for *_, size in rows))) < 0 or len(kinds) < len(rows):
@@ -162,32 +167,36 @@ class Parameters:
         type_ = DynamicType(tuple(sizes[dim] for dim in range(len(rows))), format, nse)
         return Parameters(flags, batch, inputs, type_, width * (2 if kind == 2 else 1))
 
+    @property
+    def index_dtype(self) -> str:
+        """The name of the dtype of the index arrays."""
+        return "int64" if self.flags & WIDE_INDEX else "int32"
+
     def arrays(self) -> list[BufferType]:
         """The types of the index arrays."""
-        dtype = "int64" if self.flags & WIDE_INDEX else "int32"
-        return [fixed(dtype, length) for length in self.type.array_lengths]
+        return [fixed(self.index_dtype, length) for length in self.type.array_lengths]
 
-    def buffers(self, name: RoutineName) -> list[BufferType]:
-        """The types of operands, then results, without the batch axis."""
-        index = "int64" if self.flags & WIDE_INDEX else "int32"
+    def buffers(self, name: RoutineName) -> tuple[list[BufferType], list[BufferType]]:
+        """The types of the operands, and those of the results, without the batch axis."""
         slots = "int64" if self.flags & WIDE_SLOTS else "int32"
         given = "int64" if self.flags & WIDE_COORDINATES else "int32"
-        ndim, nse, faults = len(self.type.shape), self.type.nse, fixed("int32")
+        arrays, ndim, nse, faults = self.arrays(), len(self.type.shape), self.type.nse, fixed("int32")
         match name:
             case "assemble":
                 found = [fixed(slots, self.inputs), fixed(slots, nse + 1), fixed(slots, self.inputs)]
-                return [fixed(given, ndim, self.inputs), *self.arrays(), *found]
+                return [fixed(given, ndim, self.inputs)], [*arrays, *found]
             case "expand":
-                return [*self.arrays(), fixed(index, ndim, nse)]
+                return arrays, [fixed(self.index_dtype, ndim, nse)]
             case "nonzero":
-                return [fixed(self.element_bytes, *self.type.shape), *self.arrays(), fixed(slots, nse)]
+                return [fixed(self.element_bytes, *self.type.shape)], [*arrays, fixed(slots, nse)]
             case "swap":
                 *outer, rows, columns = self.type.shape
-                return [fixed(self.element_bytes, *outer, *pair) for pair in ((rows, columns), (columns, rows))]
+                before, behind = (fixed(self.element_bytes, *outer, *x) for x in ((rows, columns), (columns, rows)))
+                return [before], [behind]
             case "validate":
-                return [*self.arrays(), faults]
+                return arrays, [faults]
             case "check":
-                return [*self.arrays(), faults, *self.arrays()]
+                return arrays, [faults, *arrays]
 
 
 def _element(dtype: np.dtype) -> tuple[int, int]:
@@ -224,7 +233,7 @@ def read_routine(recipe: str) -> Routine:
         if name not in NAMES:
             raise JsparseError(f"Expected one of the routines {', '.join(NAMES)}, but got {name!r}.")
         return Routine(name, tuple(map(int, params)), int(operands), int(results))
-    except (TypeError, ValueError) as error:
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, JsparseError):
             raise
         raise JsparseError(f"Expected the recipe of a routine, but got {recipe[:80]!r}: {error}") from error
