@@ -38,8 +38,8 @@ class Pattern(Owned, SetOperators):
                [2, 0, 1]], dtype=int32)
 
     Patterns are immutable, interned and picklable, and compared and hashed by content. `arrays` is the flat tuple of
-    the levels' index arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only for good, all int32,
-    or all int64 if a dimension or `nse` does not fit int32.
+    the levels' index arrays as `format.arrays` lists them: one-dimensional, contiguous and read-only for good, all
+    int32, or all int64 if a dimension or `nse` does not fit int32.
 
     `Pattern(shape, format, arrays)` copies and checks everything, and raises PatternError for the first fault.
 

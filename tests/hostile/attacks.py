@@ -46,7 +46,7 @@ def _static(calls: Calls) -> None:
 
 
 def _wider(calls: Calls) -> None:
-    """Another pattern is bound, with as many rows and entries, but with more columns than the dense operand has rows."""
+    """Another pattern is bound, with as many rows and entries, but more columns than the dense operand has rows."""
     wide = WIDE.pattern
     for call in calls:
         call["bound"] = " ".join(f"{wide.digest}/{n}" for n in range(len(wide.arrays)))

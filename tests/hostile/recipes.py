@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from hostile import kernels
 from hostile.corruptions import Case, Rng, garbage, pick
-from hostile.kernels import COLUMNS, DEPTH, ROWS, TABLE, X, Y
+from hostile.kernels import DEPTH, ROWS, TABLE, X, Y
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 

@@ -1,6 +1,6 @@
 """What a recipe states, checked before a kernel is made of it.
 
-Problems that the planner makes are right by construction. A recipe comes with a program, from a file or from a cache, and
+Problems that the planner makes are right by construction. A recipe comes with a program, from a file or a cache, and
 anybody can edit it. The code generator relies on what is checked here: then every address that it computes lies in
 the buffers, whose types and extents follow from the problem (`compiler.lower.buffer_types`).
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from jsparse.compiler.dtypes import DTYPES, is_complex
 from jsparse.compiler.lower import kernel_buffers
-from jsparse.compiler.output import Compute, Coordinates, Count, Write
+from jsparse.compiler.output import Compute, Coordinates, Count
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
 from jsparse.formats import Format
 
