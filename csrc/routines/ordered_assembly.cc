@@ -19,6 +19,7 @@ namespace jsparse {
 namespace {
 
 constexpr int64_t kSlabsPerThread = 4;
+constexpr int64_t kMost = int64_t{1} << 48;  // entries of a chunk; their bytes in all levels are counted by 64 bits
 
 // The context of the kernel that writes. It finds a slab before each chunk, and moves the items afterwards.
 class Chunks : public Context {
@@ -34,6 +35,7 @@ class Chunks : public Context {
   void run() {
     term_.run_count(outer_, call_, member_, bounds_.data());
     const int64_t largest = *std::max_element(bounds_.begin(), bounds_.end());
+    if (largest > kMost) throw std::bad_alloc();
     slab_ = std::max<int64_t>(largest, 1);
     slabs_ = std::clamp<int64_t>(kRoom / slab_, 1, std::min(kChunks, kSlabsPerThread * std::max<int64_t>(num_threads, 1)));
     const int64_t room = slab_ * slabs_;

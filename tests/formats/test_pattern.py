@@ -85,6 +85,18 @@ def test_immutable_and_independent_of_the_arrays_given():
         pattern.shape = (1, 2)
 
 
+def test_index_arrays_stay_read_only():
+    pattern = Pattern((2, 3), "csr", ([0, 1, 3], [2, 0, 1]))
+    given = [np.array([0, 2], np.int32), np.array([0, 1], np.int32)]
+    csc = relayout_to(pattern, "csc")
+    patterns = (pattern, pattern.T, pattern.extended((2,)), csc.target, Pattern((2, 0), "csr", ([0, 0, 0], [])))
+    owned = [array for p in (*patterns, Pattern.of_arrays((1, 2), Format.of("csr", 2), given)) for array in p.arrays]
+    for array in (*owned, csc.gather, csc.scatter):
+        for view in (array, array[1:], array.view()):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                view.setflags(write=True)
+
+
 def test_repr():
     text = repr(csr([0, 1, 1, 2], [3, 0]))
     assert text == f"Pattern(csr, 3\N{MULTIPLICATION SIGN}4, nse=2, {csr([0, 1, 1, 2], [3, 0]).digest[:6]})"

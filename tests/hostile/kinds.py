@@ -30,4 +30,3 @@ def corrupted(seed: int, number: int) -> Case:
 
 
 CASES = {"corrupt": corrupted, "attacks": attacks.attack, "recipes": recipes.edited}
-ATTACKS = len(attacks.ATTACKS)

@@ -244,6 +244,8 @@ def _edited(rng: Rng, recipe: str, others: list[str]) -> str:
         at = int(rng.integers(len(recipe)))
         return recipe[:at] + chr(32 + int(rng.integers(95))) + recipe[at + 1 :]
     value = [_nested(json.loads(recipe))]
+    if rng.random() < 0.03 and isinstance(value[0], dict):
+        value[0]["backend"] = "interpret"
     paths = list(_places(value))
     words = [x for x in (_at(value, path) for path in paths) if isinstance(x, str)]
     depth = pick(rng, sorted({len(path) for path in paths}))  # most values are deep inside

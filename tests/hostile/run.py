@@ -1,4 +1,4 @@
-"""Runs thousands of hostile cases with guarded memory: `python tests/hostile/run.py --count 3000`.
+"""Runs thousands of hostile cases with guarded memory: `python tests/hostile/run.py --count 3000 --recipes 2000`.
 
 Cases run in other processes, so that a crash is detected and its case is named.
 """
@@ -74,8 +74,10 @@ def main() -> int:
     parser.add_argument("--recipes", type=int, default=2000, help="programs with edited recipes")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    from hostile.attacks import ATTACKS
+
     wrong = 0
-    for kind, count in (("corrupt", options.count), ("recipes", options.recipes)):
+    for kind, count in (("corrupt", options.count), ("attacks", len(ATTACKS)), ("recipes", options.recipes)):
         for first in range(0, count, BLOCK):
             stop = min(first + BLOCK, count)
             for text in failures(kind, options.seed, first, stop):

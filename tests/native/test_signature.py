@@ -124,6 +124,8 @@ def test_programs_compare_at_each_call() -> None:
     for values, x in ((A.values[:-1], X), (A.values, X[:-1]), (A.values.astype(jnp.int32), X)):
         with pytest.raises(jax.errors.JaxRuntimeError, match="jsparse: expected buffer"):
             jax.block_until_ready(call(values, x, key=key, recipe="", bound=""))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="jsparse: expected 2 arguments and 1 results of the call"):
+        jax.block_until_ready(call(A.values, X, jnp.zeros((5, 3)), key=key, recipe="", bound=""))
 
 
 def test_lowering_compares() -> None:

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["append", "append_edges", "listing", "reserve"]
 
+SMALL = 2**20  # sums of smaller sizes do not exceed 64 bits before loops end
+UNBOUNDED = 2**61  # more entries than there is memory for
+
 
 class Lowering(Protocol):
     """The lowering of loop nests, as this module needs it."""
@@ -149,7 +152,10 @@ def reserve(stmt: ReserveUpperBound, scope: Scope) -> Stmt:
             before += prelude
             lengths.append(length)
         every.append(reduce(minimum, lengths) if lengths else scope.storage.size(stmt.var))
-    return block(*before, Set(cursor, add(cursor, reduce(add, every))))
+    size = scope.storage.problem.size[stmt.var]
+    if size is not None and size <= SMALL:
+        return block(*before, Set(cursor, add(cursor, reduce(add, every))))
+    return block(*before, *(Set(cursor, minimum(add(cursor, length), const(UNBOUNDED))) for length in every))
 
 
 def append_edges(stmt: AppendEdges, scope: Scope, body: Stmt) -> Stmt:

@@ -49,7 +49,7 @@ def chunked(
 ) -> Stmt:
     """Run `body(chunk, chunks)` for each of min(MAX_CHUNKS, ⌈work / grain⌉) chunks, at least one."""
     chunks, chunk = scope.fresh("chunks"), scope.fresh("chunk")
-    wanted = Binary("max", minimum(ceil_div(work, grain), const(MAX_CHUNKS)), const(1))
+    wanted = Binary("max", minimum(ceil_div(work, max(grain, 1)), const(MAX_CHUNKS)), const(1))
     inner = body(chunk, chunks)
     if partials is None:
         return block(Let(chunks, wanted), Parallel(chunk, chunks, inner))

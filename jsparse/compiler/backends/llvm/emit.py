@@ -45,6 +45,7 @@ __all__ = ["ENTRY", "emit_module"]
 
 ENTRY = "kernel"
 CACHE_LINE = 64
+LONGEST = 2**56  # elements of borrowed memory: no machine has as many
 JAMMED_BYTES = 768  # of sums that stay in registers, where there are 2,048 bytes of these
 
 
@@ -223,8 +224,14 @@ class _Body:
 
     def borrow(self, stmt: Borrow) -> None:
         """data = context->borrow(context, bytes, zeros); unless it is null: the body, then
-        context->give_back(context, data, bytes, zeros)"""
-        bytes_ = self.builder.mul(self.expr.value(stmt.length), ir.Constant(I64, bytes_of(stmt.buffer.type)))
+        context->give_back(context, data, bytes, zeros)
+
+        There is no memory for a length whose bytes may not fit 64 bits: these are -1 then.
+        """
+        length = self.expr.value(stmt.length)
+        bytes_ = self.builder.mul(length, ir.Constant(I64, bytes_of(stmt.buffer.type)))
+        long = self.builder.icmp_unsigned(">", length, ir.Constant(I64, LONGEST))
+        bytes_ = self.builder.select(long, ir.Constant(I64, -1), bytes_)
         data = self.call_context(4, [self.context, bytes_, ir.Constant(I64, int(stmt.zeros))])
         with self.builder.if_then(self.builder.icmp_unsigned("!=", data, ir.Constant(POINTER, None))):
             self.expr.buffers[stmt.buffer.name] = data

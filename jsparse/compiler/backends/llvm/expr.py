@@ -151,6 +151,8 @@ class ExprEmitter:
 
     def constant(self, expr: Const) -> ir.Constant:
         number = float(expr.value) if expr.type.is_float else int(expr.value)
+        if not -(2**63) <= number < 2**63 and not expr.type.is_float:
+            raise ValueError(f"expected integers of 64 bits, but sizes and strides lead to {number}")
         scalar = ir.Constant(llvm_type(expr.type.scalar), number)
         return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar
 
