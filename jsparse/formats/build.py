@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -118,10 +119,11 @@ def index_dtype(shape: Sequence[int], lengths: Sequence[int]) -> np.dtype:
 
 def frozen(array: np.ndarray) -> np.ndarray:
     """The array, read-only for good: `setflags` cannot make a view of a read-only buffer writeable."""
-    if isinstance(array.base, memoryview) and array.base.readonly:
+    base: Any = array.base
+    if isinstance(base, memoryview) and base.readonly:
         return array
     array.flags.writeable = False
-    return np.asarray(memoryview(array))
+    return np.asarray(array.data)
 
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:

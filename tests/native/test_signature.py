@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +12,9 @@ import pytest
 from jsparse import _native, asarray
 from jsparse.compiler.lower import kernel_buffers
 from jsparse.compiler.lower.buffer_types import buffer_types
+from jsparse.compiler.runtime.bound_arrays import OPERAND
 from jsparse.compiler.runtime.kernel_call import kernel_of, run_recipe
-from jsparse.compiler.runtime.recipe import read_recipe
+from jsparse.compiler.runtime.recipe import digest, read_recipe
 from jsparse.compiler.signature import BufferType, Length, element_code, encoded, fixed
 from jsparse.primitives.execute import make_plan
 from jsparse.primitives.kernel import kernel_p
@@ -126,6 +129,22 @@ def test_programs_compare_at_each_call() -> None:
             jax.block_until_ready(call(values, x, key=key, recipe="", bound=""))
     with pytest.raises(jax.errors.JaxRuntimeError, match="jsparse: expected 2 arguments and 1 results of the call"):
         jax.block_until_ready(call(A.values, X, jnp.zeros((5, 3)), key=key, recipe="", bound=""))
+
+
+def test_offsets_of_values_are_counted_where_they_are_bound() -> None:
+    """Earlier programs have an operand with the offsets at which chunks write. It is not read: anybody can edit it."""
+    A, B = asarray(np.eye(5, 7, dtype=np.float32)), asarray(np.ones((5, 7), np.float32))
+    text = jax.jit(lambda v, w: (A.with_values(v) + B.with_values(w)).values).lower(A.values, B.values).as_text()
+    found = {name: value.replace("\\22", '"') for name, value in re.findall(r'(recipe|bound) = "([^"]*)"', text)}
+    assert '"write","none",true' in found["recipe"]
+    bound = f"{found['bound']} {OPERAND}"
+    given = {"recipe": found["recipe"], "bound": bound, "key": digest(found["recipe"], bound)}
+    call = jax.ffi.ffi_call("jsparse_kernel", jax.ShapeDtypeStruct((35,), jnp.float32))
+    values = call(A.values, B.values, jnp.full(64, 2**30, jnp.int32), **given)
+    np.testing.assert_array_equal(values, 1 + np.eye(5, 7).ravel())
+    short = jax.ffi.ffi_call("jsparse_kernel", jax.ShapeDtypeStruct((34,), jnp.float32))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="jsparse: expected buffer"):
+        jax.block_until_ready(short(A.values, B.values, jnp.zeros(64, jnp.int32), **given))
 
 
 def test_lowering_compares() -> None:
