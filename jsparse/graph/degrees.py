@@ -12,7 +12,7 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_axis
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["degree", "normalize"]
+__all__ = ["degree", "inverse", "normalize"]
 
 KINDS = {"symmetric": "ij,i,j->ij", "row": "ij,i->ij", "column": "ij,j->ij"}
 
@@ -50,7 +50,7 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
         kind: what is computed, with the diagonal matrix D of the sums of rows.
             "symmetric": D^-1/2 A D^-1/2. Degrees count the edges that end at a node, on both sides, so the messages of
             a node at which none ends vanish if the graph is directed. Self-loops avoid it.
-            "row": D^-1 A, a mean over the neighbours; the rows add up to 1.
+            "row": D^-1 A, so that products are means over the neighbours, weighted by A; the rows add up to 1.
             "column": A C^-1, with the sums C of columns, as a random walk has it; the columns add up to 1.
 
     Degrees of 0 have the inverse 0, so there is no NaN at nodes without edges, nor in gradients. Symmetric kinds of
@@ -65,7 +65,7 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     weights = graph.astype(jnp.promote_types(dtype, jnp.float32))
     operand = A if is_pattern(A) else weights
     sums = degree(operand, 0 if kind == "column" else 1).astype(weights.dtype)
-    scale = _inverse(sums, root=kind == "symmetric")
+    scale = inverse(sums, root=kind == "symmetric")
     factors = (scale, scale) if kind == "symmetric" else (scale,)
     scaled: Any = einsum(KINDS[kind], operand, *factors)
     return scaled.astype(dtype)
@@ -75,7 +75,7 @@ def _is_exact(dtype: Any) -> bool:
     return not jnp.issubdtype(dtype, jnp.inexact)
 
 
-def _inverse(degrees: jax.Array, root: bool) -> jax.Array:
+def inverse(degrees: jax.Array, *, root: bool = False) -> jax.Array:
     """1 / d, or its square root, and 0 for 0. The derivative there is 0 as well: the division never sees a 0."""
     empty = degrees == 0
     safe = jnp.where(empty, 1, degrees)

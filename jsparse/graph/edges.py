@@ -13,11 +13,13 @@ from jsparse.base.arrays import host_array, is_integer
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Format
-from jsparse.graph.graphs import Graph, as_graph
+from jsparse.graph.graphs import Graph, as_graph, one_of
 from jsparse.ops.indexing.points import coords
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Edges", "from_edge_index", "from_edges", "to_edges"]
+
+KEPT = "(i, j, k) -> (i : dense, j : compressed(nonunique), k : singleton)"  # csr, with the number of each edge
 
 
 class Edges(NamedTuple):
@@ -39,10 +41,11 @@ def from_edges(
     *,
     nodes: int | None = None,
     shape: Sequence[int] | None = None,
-    format: Format | str = "csr",
+    format: Format | str | None = None,
     nse: int | None = None,
+    duplicates: str = "sum",
 ) -> SparseTensor:
-    """Make a graph from edges: `A[target[e], source[e]]` is the weight of edge e. Weights of repeated edges are added.
+    """Make a graph from edges: `A[target[e], source[e]]` is the weight of edge e.
 
         >>> A = jsparse.graph.from_edges([0, 0, 1], [1, 2, 2], [0.5, 1.0, 2.0], nodes=3)
         >>> A.todense()
@@ -50,17 +53,29 @@ def from_edges(
                [0.5, 0. , 0. ],
                [1. , 2. , 0. ]], dtype=float32)
 
+    Weights of repeated edges are added, so that three edges of weight one are one entry of weight 3. Where each has
+    features of its own, keep them apart: the graph has a third index, the number of the edge in the list.
+
+        >>> A = jsparse.graph.from_edges([0, 0], [1, 1], nodes=3, duplicates="keep")
+        >>> A.shape, A.nse
+        ((3, 3, 2), 2)
+        >>> features = jnp.array([[1.0], [5.0]])[A.coords[2]]  # in the order of stored entries, as layers take them
+
     Args:
         source, target: the nodes at the start and at the end of each edge, integers of shape (edges,).
         weights: numbers of shape (edges,), or one for all edges; by default 1.0. The graph is differentiable in them.
         nodes: the number of nodes, for a graph of shape (nodes, nodes).
         shape: in place of `nodes`, the numbers of targets and of sources of a bipartite graph.
-        format: the format of the graph.
+        format: the format of the graph; by default csr, in which several entries may have the same source if repeated
+            edges are kept.
         nse: the capacity in edges, which makes the pattern dynamic. Traced edges make it dynamic, too, with room for
             all of them. Edges of a dynamic pattern whose nodes are out of range are padding.
+        duplicates: "sum" to add the weights of repeated edges, "keep" for a graph (targets, sources, edges) in which
+            `A[target[e], source[e], e]` is the weight of edge e. Graph layers take it, and `A.sum(2)` is the sum.
 
     Returns a tensor of the dtype of the weights. Raises ShapeError (shapes of the arguments; both or none of `nodes`
-    and `shape`), PatternError (nodes that are no integers, or out of range; more edges than `nse`), FormatError.
+    and `shape`; other `duplicates`), PatternError (nodes that are no integers, or out of range; more edges than `nse`),
+    FormatError.
     """
     sizes = _sizes(nodes, shape, "from_edges")
     ends = [_nodes(given, name) for given, name in ((source, "source"), (target, "target"))]
@@ -76,7 +91,12 @@ def from_edges(
             f"{shortened(np.shape(given))}. Keep features of edges in an array beside the graph."
         )
     xnp = np if all(isinstance(end, np.ndarray) for end in ends) else jnp
-    return from_coords(xnp.stack(ends[::-1]), given, sizes, format, nse=nse)
+    if one_of(duplicates, ("sum", "keep"), "duplicates= of jsparse.graph") == "sum":
+        return from_coords(xnp.stack(ends[::-1]), given, sizes, format or "csr", nse=nse)
+    count, dtype = len(ends[0]), ends[0].dtype
+    least = np.min_scalar_type(count if dtype.kind == "u" else ~count)
+    numbers = xnp.arange(count, dtype=np.promote_types(dtype, least))
+    return from_coords(xnp.stack([*ends[::-1], numbers]), given, (*sizes, max(count, 1)), format or KEPT, nse=nse)
 
 
 def from_edge_index(
@@ -85,15 +105,17 @@ def from_edge_index(
     *,
     nodes: int | None = None,
     shape: Sequence[int] | None = None,
-    format: Format | str = "csr",
+    format: Format | str | None = None,
     nse: int | None = None,
+    duplicates: str = "sum",
 ) -> SparseTensor:
     """Make a graph from PyTorch Geometric's `edge_index`, of shape (2, edges): sources, and below them targets.
 
         >>> jsparse.graph.from_edge_index(np.array([[0, 0, 1], [1, 2, 2]]), nodes=3).nse
         3
 
-    Further arguments and the result are those of `from_edges`. For features `x` the number of nodes is `len(x)`.
+    Further arguments and the result are those of `from_edges`. For features `x` the number of nodes is `len(x)`, and
+    with `edge_attr` in which repeated edges differ, `duplicates="keep"` keeps these apart.
 
     Raises ShapeError if `edge_index` has another shape, and as `from_edges` does.
     """
@@ -104,7 +126,8 @@ def from_edge_index(
             f"Expected edge_index of jsparse.graph.from_edge_index to have shape (2, edges), sources in row 0 and "
             f"targets in row 1, but got {given.shape}."
         )
-    return from_edges(given[0], given[1], weights, nodes=nodes, shape=shape, format=format, nse=nse)
+    options: dict[str, Any] = {"shape": shape, "format": format, "nse": nse, "duplicates": duplicates}
+    return from_edges(given[0], given[1], weights, nodes=nodes, **options)
 
 
 def to_edges(A: Graph) -> Edges:

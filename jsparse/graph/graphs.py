@@ -13,7 +13,7 @@ from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["Graph", "as_graph", "is_pattern", "like", "of_ones", "one_of", "tracing"]
+__all__ = ["Graph", "as_graph", "indices_of", "is_pattern", "like", "of_ones", "one_of", "tracing"]
 
 Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern
 """A matrix of weights, or a pattern, whose weights are one."""
@@ -22,6 +22,11 @@ Graph: TypeAlias = SparseTensor | Pattern | DynamicPattern
 def is_pattern(x: Any) -> bool:
     """Whether a graph has no weights."""
     return isinstance(x, Pattern | DynamicPattern)
+
+
+def indices_of(graph: Graph) -> str:
+    """The indices of a graph: target i and source j, and the number k of an edge if repeated edges are kept."""
+    return "ijk"[: len(graph.shape)]
 
 
 def of_ones(pattern: Pattern | DynamicPattern) -> SparseTensor:
@@ -39,8 +44,9 @@ def as_graph(x: Any, what: str, *, square: bool = True) -> SparseTensor:
     rows, *others = tensor.shape or (0,)
     if len(others) != 1 or (square and rows != others[0]):
         expected = "a square matrix, a row and a column for each node," if square else "a matrix"
+        hint = " A.sum(2) adds up repeated edges that a graph keeps." if len(others) == 2 else ""
         raise ShapeError(
-            f"Expected {expected} as the graph of jsparse.graph.{what}, but got shape {shortened(tensor.shape)}."
+            f"Expected {expected} as the graph of jsparse.graph.{what}, but got shape {shortened(tensor.shape)}.{hint}"
         )
     return tensor
 

@@ -16,20 +16,26 @@ __all__ = ["from_jraph", "from_networkx"]
 
 
 def from_networkx(
-    G: Any, weight: str | None = "weight", *, dtype: Any = np.float32, format: Format | str = "csr"
+    G: Any,
+    weight: str | None = "weight",
+    *,
+    dtype: Any = np.float32,
+    format: Format | str | None = None,
+    duplicates: str = "sum",
 ) -> SparseTensor:
     """Make a graph from one of networkx. An edge u → v is `A[v, u]`, and undirected edges have both directions.
 
         >>> import networkx
         >>> A = jsparse.graph.from_networkx(networkx.karate_club_graph(), weight=None)
 
-    Node number i is `list(G)[i]`. The weights of parallel edges of a multigraph are added.
+    Node number i is `list(G)[i]`. The weights of parallel edges of a multigraph are added, unless they are kept.
 
     Args:
         G: a graph of any class of networkx.
         weight: the attribute of edges that is their weight, 1 where an edge lacks it. With None all are 1.
         dtype: the dtype of the weights.
-        format: the format of the graph.
+        format, duplicates: as in `from_edges`. Kept edges have the number n for `list(G.edges)[n]`, and the other
+            directions of undirected edges follow, in the same order.
 
     Returns a tensor of shape (nodes, nodes). Raises DTypeError if `G` is no graph of networkx, or for weights that are
     no numbers; FormatError for the format.
@@ -47,7 +53,7 @@ def from_networkx(
     if not G.is_directed():
         back = ends[:, 0] != ends[:, 1]  # an undirected self-loop is one entry
         ends, weights = np.concatenate([ends, ends[back, ::-1]]), np.concatenate([weights, weights[back]])
-    return from_edges(ends[:, 0], ends[:, 1], weights, nodes=len(number), format=format)
+    return from_edges(ends[:, 0], ends[:, 1], weights, nodes=len(number), format=format, duplicates=duplicates)
 
 
 class _Nothing:
@@ -68,7 +74,12 @@ def _weights(given: list[Any], dtype: Any) -> np.ndarray:
 
 
 def from_jraph(
-    graphs: Any, *, nodes: int | None = None, format: Format | str = "csr", nse: int | None = None
+    graphs: Any,
+    *,
+    nodes: int | None = None,
+    format: Format | str | None = None,
+    nse: int | None = None,
+    duplicates: str = "sum",
 ) -> SparseTensor:
     """Make a graph from a `jraph.GraphsTuple`, or from any object with `senders`, `receivers` and `n_node`.
 
@@ -83,8 +94,7 @@ def from_jraph(
         graphs: the tuple. Its `edges` are the weights if they are an array with one number for each edge, of shape
             (edges,) or (edges, 1). Otherwise they are features of edges, and all weights are 1.0.
         nodes: the number of nodes, by default the length of the features `graphs.nodes`, or the sum of `n_node`.
-        format: the format of the graph.
-        nse: the capacity of a dynamic graph, as in `from_edges`.
+        format, nse, duplicates: as in `from_edges`.
 
     Returns a tensor of shape (nodes, nodes). Raises DTypeError if an attribute is missing, PatternError if `nodes` is
     needed because `n_node` is traced, and as `from_edges` does.
@@ -95,8 +105,8 @@ def from_jraph(
             f"Expected a jraph.GraphsTuple for jsparse.graph.from_jraph, but {represented(graphs)} has no {missing[0]}."
         )
     count = _node_count(graphs) if nodes is None else nodes
-    senders = graphs.senders
-    return from_edges(senders, graphs.receivers, _edge_weights(graphs), nodes=count, format=format, nse=nse)
+    options: dict[str, Any] = {"nodes": count, "format": format, "nse": nse, "duplicates": duplicates}
+    return from_edges(graphs.senders, graphs.receivers, _edge_weights(graphs), **options)
 
 
 def _edge_weights(graphs: Any) -> Any:

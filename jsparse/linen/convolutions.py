@@ -98,7 +98,7 @@ class GINConv(GraphLayer):
         (6, 2)
 
     Attributes:
-        hidden_features: between the layers.
+        hidden_features: between the layers. It may be left out, and is out_features then.
         out_features: of the result.
         eps: ε.
         train_eps: whether ε is a parameter.
@@ -107,8 +107,8 @@ class GINConv(GraphLayer):
     Calls raise ShapeError for shapes that do not fit, and DTypeError for a dense graph.
     """
 
-    hidden_features: int
-    out_features: int
+    hidden_features: int | None = None
+    out_features: int | None = None
     eps: float = 0.0
     train_eps: bool = False
 
@@ -131,7 +131,7 @@ class EdgeConv(GraphLayer):
         (6, 2)
 
     Attributes:
-        hidden_features: between the layers.
+        hidden_features: between the layers. It may be left out, and is out_features then.
         out_features: of the result.
         reduction: "max", "mean" or "sum".
         dtype, param_dtype, kernel_init, attention_init, bias_init: as layers of Flax have them.
@@ -139,8 +139,8 @@ class EdgeConv(GraphLayer):
     Calls raise ShapeError for shapes that do not fit, and DTypeError for a dense graph.
     """
 
-    hidden_features: int
-    out_features: int
+    hidden_features: int | None = None
+    out_features: int | None = None
     reduction: str = "max"
 
     def definition(self, inputs: Any, edge_inputs: int | None) -> Definition:

@@ -51,21 +51,18 @@ class SparseLinear(linen.Module, kw_only=True):
 
     @linen.compact
     def __call__(self, x: Any) -> jax.Array:
-        """Compute x W + b of x (..., in)."""
+        """Compute x W + b of x (..., in), an array or a sparse tensor."""
         pattern = self.pattern
         if not isinstance(pattern, Pattern) or pattern.ndim not in (2, 4):
             raise ShapeError(f"Expected a Pattern (in, out), or one of blocks, in SparseLinear, but got {pattern!r}.")
         out = pattern.shape[1] * (pattern.shape[3] if pattern.ndim == 4 else 1)
         init = self._scaled if self.kernel_init is None else self.kernel_init
-        values = self._cast(self.param("kernel", init, (pattern.nse,), self.param_dtype))
-        bias = self._cast(self.param("bias", self.bias_init, (out,), self.param_dtype)) if self.use_bias else None
+        values = self.param("kernel", init, (pattern.nse,), self.param_dtype)
+        bias = self.param("bias", self.bias_init, (out,), self.param_dtype) if self.use_bias else None
         product = linear if pattern.ndim == 2 else block_linear
-        return product(self._cast(x), SparseTensor(values, pattern), bias)
+        return product(x, SparseTensor(values, pattern), bias, dtype=self.dtype)
 
     def _scaled(self, key: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:
         outputs = self.pattern.shape[1] * (self.pattern.shape[3] if self.pattern.ndim == 4 else 1)
         inputs = max(self.pattern.nse / max(outputs, 1), 1.0)
         return jax.random.normal(key, shape, dtype) / jnp.sqrt(jnp.asarray(inputs, dtype))
-
-    def _cast(self, x: Any) -> jax.Array:
-        return jnp.asarray(x) if self.dtype is None else jnp.asarray(x, self.dtype)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, represented
-from jsparse.graph.graphs import Graph, one_of
+from jsparse.graph.degrees import inverse
+from jsparse.graph.graphs import Graph, indices_of, is_pattern, one_of
 from jsparse.nn.operands import (
     Features,
+    at_edges,
     dense_sums,
     operands,
     pattern_of_graph,
@@ -29,22 +30,31 @@ REDUCTIONS = ("sum", "mean", "max", "min", "std")
 
 
 def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum") -> jax.Array:
-    """Reduce the messages A[i, j] · x[j] that reach each node i.
+    """Reduce what the neighbours j of each node i send.
+
+        "sum"           Σ A[i, j] x[j]
+        "mean"          μ = Σ A[i, j] x[j] / Σ A[i, j]
+        "std"           the root of Σ A[i, j] (x[j] - μ)² / Σ A[i, j]
+        "max", "min"    the greatest and the least A[i, j] x[j]
 
         >>> P = jsparse.random(jax.random.key(0), (6, 6), density=0.5).pattern
         >>> jsparse.nn.aggregate(P, jnp.ones((6, 4)), ("mean", "max", "std")).shape
         (6, 3, 4)
 
     Several reductions at a time are those of Corso et al., "Principal neighbourhood aggregation for graph nets", 2020.
+    A weight of n counts as n edges in a sum, a mean and a standard deviation, as repeated edges do; for a pattern these
+    divide by the number of neighbours.
 
     Args:
-        graph: a SparseTensor, or a pattern, whose weights are one; (targets, sources).
+        graph: a SparseTensor, or a pattern, whose weights are one; (targets, sources), or (targets, sources, edges) if
+            repeated edges are kept.
         x: features (sources, features), or a pair whose first part they are.
-        reductions: one or several of "sum", "mean", "max", "min" and "std", over the stored entries of a row. The
-            derivative of a maximum is divided among equal messages, and that of a standard deviation of 0 is 0.
+        reductions: one or several of the names, over the stored entries of a row. The derivative of a maximum is
+            divided among equal messages, and that of a standard deviation of 0 is 0.
 
     Returns an array (targets, features) for one name, and (targets, number of names, features) for several. It is 0
-    where a node has no neighbours.
+    where a node has no neighbours; a mean is 0 where its weights add up to 0, and a standard deviation is NaN where
+    weights of both signs give a negative variance.
 
     Raises ShapeError for other names and shapes, DTypeError for a dense graph.
     """
@@ -52,7 +62,7 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
         graph, source, _ = operands(graph, x, "aggregate")
     else:
         source, _ = sides(x, "aggregate")
-        targets = jnp.zeros((graph.shape[0], 0)) if graph.ndim == 2 else source
+        targets = jnp.zeros((graph.shape[0], 0)) if graph.ndim in (2, 3) else source
         graph, source, _ = operands(graph, (source, targets), "aggregate")
     if isinstance(reductions, str):
         return rounded(reduced(graph, source, reductions), graph, source)
@@ -63,44 +73,43 @@ def aggregate(graph: Graph, x: Features, reductions: str | Sequence[str] = "sum"
 
 
 def reduced(graph: Graph, x: jax.Array, reduction: str) -> jax.Array:
-    """One reduction of the messages, (targets, features), in float32 where they are narrow floats."""
+    """One reduction over neighbours, (targets, features), in float32 where they are narrow floats."""
     one_of(reduction, REDUCTIONS, "a reduction of messages")
     match reduction:
         case "sum":
-            return unrounded_sums("ij,jf->if", graph, x)
-        case "mean":
-            sums = unrounded_sums("ij,jf->if", graph, x)
-            return sums * _inverse_counts(graph, sums.dtype)
+            return unrounded_sums(f"{indices_of(graph)},jf->if", graph, x)
         case "max":
             return _greatest(graph, x)
         case "min":
             return -_greatest(graph, -x)
-    x = wide(x)
-    mean = reduced(graph, x, "mean")
-    variance = _squared_deviations(graph, x, mean) * _inverse_counts(graph, mean.dtype)
-    spread = variance > 0
-    return jnp.where(spread, jnp.sqrt(jnp.where(spread, variance, 1)), 0)
+    # The cotangents of weights by both sums nearly cancel, so weights are widened before.
+    graph, x = graph if is_pattern(graph) else wide(graph), wide(x) if reduction == "std" else x
+    sums = unrounded_sums(f"{indices_of(graph)},jf->if", graph, x)
+    scale = inverse(unrounded_sums(f"{indices_of(graph)}->i", graph).astype(sums.dtype))[:, None]
+    mean = sums * scale
+    if reduction == "mean":
+        return mean
+    variance = _squared_deviations(graph, x, mean) * scale
+    none = variance == 0
+    return jnp.where(none, 0, jnp.sqrt(jnp.where(none, 1, variance)))
 
 
 @fuse
 def _squared_deviations(graph: Graph, x: jax.Array, mean: jax.Array) -> jax.Array:
-    """The sums over neighbours of (A[i, j] x[j] - mean[i])², without an array of all edges and features."""
-    pattern = pattern_of_graph(graph).extended([x.shape[1]])
-    messages = einsum("ij,jf->ijf", graph, x, out_format=pattern)
-    both = messages - einsum("if,jf->ijf", mean, jnp.ones_like(x), out_format=pattern)
-    return dense_sums("ijf->if", both * both)
+    """The sums over neighbours of A[i, j] (x[j] - mean[i])², without an array of all edges and features."""
+    pattern, at = pattern_of_graph(graph), indices_of(graph)
+    features = pattern.extended([x.shape[1]])
+    deviations = einsum(f"{at},jf->{at}f", pattern, x, out_format=features)
+    deviations = deviations - at_edges("if,jf->ijf", mean, jnp.ones_like(x), like=features)
+    return dense_sums(f"{at}f->if", einsum(f"{at},{at}f->{at}f", graph, deviations * deviations, out_format=features))
 
 
 def counts(graph: Graph) -> jax.Array:
-    """The number of neighbours of each target, int32 (targets,)."""
-    return dense_sums("ij->i", pattern_of_graph(graph))
-
-
-def _inverse_counts(graph: Graph, dtype: Any) -> jax.Array:
-    return (1 / jnp.maximum(counts(graph), 1)).astype(dtype)[:, None]
+    """The number of edges that end at each target, int32 (targets,)."""
+    return dense_sums(f"{indices_of(graph)}->i", pattern_of_graph(graph))
 
 
 def _greatest(graph: Graph, x: jax.Array) -> jax.Array:
     """Maxima of messages, and 0 where there are none."""
-    found = unrounded_sums("ij,jf->if", graph, x, semiring="max_times")
+    found = unrounded_sums(f"{indices_of(graph)},jf->if", graph, x, semiring="max_times")
     return jnp.where(counts(graph)[:, None] > 0, found, 0)

@@ -1,4 +1,4 @@
-"""Sums of rows of a table."""
+"""Sums, means and maxima of rows of a table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
+from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import one_of
-from jsparse.nn.operands import dense_array
+from jsparse.nn.operands import dense_array, wide
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -18,7 +19,7 @@ __all__ = ["embedding_bag"]
 
 
 def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str = "sum") -> jax.Array:
-    """Add up the rows of a table that each bag names.
+    """Add up the rows of a table that each bag names, or take their mean or their maxima.
 
         out[b] = Σ over k of weights[b, k] · table[ids[b, k]]
 
@@ -34,15 +35,16 @@ def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str =
         table: (rows, features).
         ids: integers (bags, size). Those out of range, such as -1, are padding.
         weights: (bags, size), or None for ones.
-        reduction: "sum", or "mean" for the sum divided by the number of ids that are no padding.
+        reduction: "sum", "mean" for the sum divided by the weights of the ids that are no padding, or "max" for the
+            greatest weights[b, k] · table[ids[b, k]], whose derivative is divided among equal ones.
 
-    Returns an array (bags, features), 0 for empty bags.
+    Returns an array (bags, features), 0 for empty bags, and for a mean whose weights add up to 0.
 
     Raises ShapeError for other shapes, dtypes of ids and reductions.
     """
     table = dense_array(table, "embedding_bag", "a table (rows, features)")
     ids = dense_array(ids, "embedding_bag", "ids (bags, size)")
-    one_of(reduction, ("sum", "mean"), "the reduction of jsparse.nn.embedding_bag")
+    one_of(reduction, ("sum", "mean", "max"), "the reduction of jsparse.nn.embedding_bag")
     if table.ndim != 2 or ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer):
         raise ShapeError(
             f"Expected a table (rows, features) and integers (bags, size) in embedding_bag, but got "
@@ -52,15 +54,18 @@ def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str =
     if given.shape != ids.shape:
         raise ShapeError(f"Expected weights {ids.shape} in embedding_bag, but got {shortened(given.shape)}.")
     dtype = jnp.result_type(given, table)
+    given = wide(given) if reduction == "mean" else given  # it divides as well
     found = evaluate(
-        "out[b,f] += w[b,k] * table[ids[b,k],f]",
+        f"out[b,f] {'max' if reduction == 'max' else '+'}= w[b,k] * table[ids[b,k],f]",
         w=given,
         table=table,
         ids=ids,
         preferred_element_type=unrounded(dtype.name),
     )
     assert not isinstance(found, SparseTensor)
+    is_id = (ids >= 0) & (ids < table.shape[0])
     if reduction == "mean":
-        number = ((ids >= 0) & (ids < table.shape[0])).sum(1)
-        found = found / jnp.maximum(number, 1).astype(found.dtype)[:, None]
+        found = found * inverse(jnp.where(is_id, given, 0).sum(1, dtype=found.dtype))[:, None]
+    elif reduction == "max":
+        found = jnp.where(is_id.any(1)[:, None], found, 0)
     return found.astype(dtype)

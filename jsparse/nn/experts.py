@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
+from jsparse.graph.graphs import one_of
 from jsparse.nn.operands import dense_array
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -24,19 +25,21 @@ class Routing(NamedTuple):
     weights: Any
 
 
-def route(logits: Any, k: int) -> Routing:
-    """Choose the k experts with the largest logits for each token. Their weights are a softmax of these.
+def route(logits: Any, k: int, *, softmax_over: str | None = None) -> Routing:
+    """Choose the k experts with the largest logits for each token. Their weights are a softmax of logits.
 
         >>> jsparse.nn.route(jnp.array([[1.0, 3.0, 2.0, 0.0]]), 2).experts
         Array([[1, 2]], dtype=int32)
 
-    Shazeer et al., "Outrageously large neural networks: the sparsely-gated mixture-of-experts layer", 2017.
-
     Args:
         logits: (tokens, experts).
         k: how many.
+        softmax_over: "chosen" for a softmax of the chosen logits, whose weights add up to 1 (Shazeer et al.,
+            "Outrageously large neural networks: the sparsely-gated mixture-of-experts layer", 2017), or "all" for one
+            of all logits, before the choice (Fedus et al., "Switch transformers", 2022). By default that is "chosen",
+            but "all" for k = 1: a softmax of one logit is 1 whatever it is, so that nothing would be learned.
 
-    Raises ShapeError for other shapes, and for another k than 1 to the number of experts.
+    Raises ShapeError for other shapes and names, and for another k than 1 to the number of experts.
     """
     logits = dense_array(logits, "route", "logits (tokens, experts)")
     if logits.ndim != 2 or not isinstance(k, int) or not 0 < k <= logits.shape[1]:
@@ -44,8 +47,12 @@ def route(logits: Any, k: int) -> Routing:
             f"Expected logits (tokens, experts) and at most so many experts in route, but got "
             f"{shortened(logits.shape)} and k={k}."
         )
+    over = ("all" if k == 1 else "chosen") if softmax_over is None else softmax_over
+    one_of(over, ("chosen", "all"), "softmax_over= of route")
     chosen, experts = jax.lax.top_k(logits, k)
-    return Routing(experts, jax.nn.softmax(chosen, axis=1))
+    if over == "chosen":
+        return Routing(experts, jax.nn.softmax(chosen, axis=1))
+    return Routing(experts, jnp.take_along_axis(jax.nn.softmax(logits, axis=1), experts, axis=1))
 
 
 def mixture_of_experts(

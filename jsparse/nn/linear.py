@@ -7,13 +7,13 @@ from typing import Any
 import jax
 
 from jsparse.errors import DTypeError, ShapeError
-from jsparse.nn.operands import dense_array, plus_bias, rounded, unrounded_sums
+from jsparse.nn.operands import dense_array, plus_bias, rounded, sparse_or_dense, unrounded_sums
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["block_linear", "linear"]
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
+def linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> jax.Array:
     """Compute x W + b for a sparse matrix W.
 
         >>> W = jsparse.random(jax.random.key(0), (64, 32), density=0.1)
@@ -21,17 +21,16 @@ def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
         (8, 32)
 
     Args:
-        x: an array (..., in).
+        x: (..., in), an array or a sparse tensor, such as bags of words.
         weight: a SparseTensor (in, out), static or dynamic.
         bias: an array (out,), or None.
+        dtype: of the computation; None for that of the operands.
 
     Returns an array (..., out).
 
     Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
     """
-    x = dense_array(x, "linear", "x (..., in)")
-    if not isinstance(weight, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor as the weight of linear, but got a {type(weight).__name__}.")
+    x, weight, bias = _cast(x, weight, bias, dtype, "linear")
     if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[0]:
         raise ShapeError(
             f"Expected x (..., in) and a weight (in, out) in linear, but got x {x.shape} and a weight {weight.shape}."
@@ -41,7 +40,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
     return rounded(found, x, weight, bias).reshape(*x.shape[:-1], weight.shape[1])
 
 
-def block_linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
+def block_linear(x: Any, weight: Any, bias: Any = None, *, dtype: Any = None) -> jax.Array:
     """Compute x W + b for a matrix W of blocks, of which some are stored.
 
         >>> blocks = jsparse.random(jax.random.key(0), (4, 2), density=0.5).pattern.extended([16, 16])
@@ -50,17 +49,16 @@ def block_linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
         (8, 32)
 
     Args:
-        x: an array (..., in).
+        x: (..., in), an array or a sparse tensor, such as bags of words.
         weight: a SparseTensor (in / b, out / c, b, c) whose last two levels are dense, static or dynamic.
         bias: an array (out,), or None.
+        dtype: of the computation; None for that of the operands.
 
     Returns an array (..., out).
 
     Raises DTypeError if the weight is no SparseTensor, ShapeError for shapes that do not fit.
     """
-    x = dense_array(x, "block_linear", "x (..., in)")
-    if not isinstance(weight, SparseTensor):
-        raise DTypeError(f"Expected a SparseTensor as the weight of block_linear, but got a {type(weight).__name__}.")
+    x, weight, bias = _cast(x, weight, bias, dtype, "block_linear")
     if weight.ndim != 4 or not x.ndim or x.shape[-1] != weight.shape[0] * weight.shape[2]:
         raise ShapeError(
             f"Expected x (..., in) and a weight (in / b, out / c, b, c) in block_linear, but got x {x.shape} and a "
@@ -70,3 +68,14 @@ def block_linear(x: Any, weight: Any, bias: Any = None) -> jax.Array:
     rows = x.reshape(-1, weight.shape[0], weight.shape[2])
     found = plus_bias(unrounded_sums("nik,ijkl->njl", rows, weight).reshape(-1, out), bias, "block_linear")
     return rounded(found, x, weight, bias).reshape(*x.shape[:-1], out)
+
+
+def _cast(x: Any, weight: Any, bias: Any, dtype: Any, layer: str) -> tuple[Any, SparseTensor, jax.Array | None]:
+    """The operands in a dtype. Raises DTypeError if the weight is no SparseTensor."""
+    x = sparse_or_dense(x, layer, "x (..., in)", dtype=dtype)
+    if not isinstance(weight, SparseTensor):
+        raise DTypeError(f"Expected a SparseTensor as the weight of {layer}, but got a {type(weight).__name__}.")
+    bias = None if bias is None else dense_array(bias, layer, "a bias (out,)")
+    if dtype is None:
+        return x, weight, bias
+    return x, weight.astype(dtype), None if bias is None else bias.astype(dtype)

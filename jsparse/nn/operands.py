@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.compiler.dtypes import unrounded
+from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
@@ -22,6 +24,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = [
     "Features",
+    "at_edges",
     "check_bias",
     "check_kernel",
     "check_same_features",
@@ -35,24 +38,28 @@ __all__ = [
     "product",
     "rounded",
     "sides",
+    "sparse_graph",
+    "sparse_or_dense",
     "unrounded_sums",
     "wide",
 ]
 
 Features: TypeAlias = Any
-"""An array (nodes, features), or a pair of those of sources and of targets."""
+"""An array or a sparse matrix (nodes, features), or a pair of those of sources and of targets."""
 
 
-def operands(graph: Any, x: Features, layer: str, *, square: bool = False) -> tuple[Graph, jax.Array, jax.Array]:
+def operands(
+    graph: Any, x: Features, layer: str, *, square: bool = False, sparse: bool = False
+) -> tuple[Graph, Any, Any]:
     """The graph, the features of its sources (sources, in), and those of its targets (targets, target_in).
 
-    Raises DTypeError for a dense graph and for sparse features, ShapeError for features of another number of nodes, and
-    for a graph that is no square matrix if `square`, or if there is one array of features.
+    Raises DTypeError for a dense graph, and for sparse features unless `sparse`, ShapeError for features of another
+    number of nodes, and for a graph that is no square matrix if `square`, or if there is one array of features.
     """
-    source, target = sides(x, layer)
-    found = graph if is_pattern(graph) else as_tensor(graph, f"nn.{layer}")
+    source, target = sides(x, layer, sparse=sparse)
+    found = sparse_graph(graph, source, layer)
     square = square or source is target
-    if len(found.shape) != 2 or (square and found.shape[0] != found.shape[1]):
+    if len(found.shape) not in (2, 3) or (square and found.shape[0] != found.shape[1]):
         expected = "a square matrix, a row and a column for each node," if square else "a matrix (targets, sources)"
         raise ShapeError(f"Expected {expected} as the graph of {layer}, but got shape {shortened(found.shape)}.")
     for name, given, size in (("sources", source, found.shape[1]), ("targets", target, found.shape[0])):
@@ -64,15 +71,37 @@ def operands(graph: Any, x: Features, layer: str, *, square: bool = False) -> tu
     return found, source, target
 
 
-def sides(x: Features, layer: str) -> tuple[jax.Array, jax.Array]:
+def sparse_graph(graph: Any, x: Any, layer: str) -> Graph:
+    """The graph as a tensor or a pattern. Raises DTypeError for a dense one, also if it was given as the features x."""
+    if isinstance(x, SparseTensor) and isinstance(graph, jax.Array | np.ndarray):
+        raise DTypeError(
+            f"Expected a sparse graph as the first argument of {layer}(graph, x), but got an array of shape "
+            f"{shortened(graph.shape)}, and sparse features {shortened(x.shape)}. Exchange them, or convert the graph "
+            "by jsparse.asarray."
+        )
+    return graph if is_pattern(graph) else as_tensor(graph, f"nn.{layer}")
+
+
+def sides(x: Features, layer: str, *, sparse: bool = False) -> tuple[Any, Any]:
     """The features of sources and of targets, as floats. Raises ShapeError for a tuple of another length, and
-    DTypeError for a sparse tensor."""
+    DTypeError for a sparse tensor unless `sparse`."""
     if not isinstance(x, tuple | list):
-        array = _features(x, layer)
+        array = _features(x, layer, sparse)
         return array, array
     if len(x) != 2:
         raise ShapeError(f"Expected an array, or a pair (x_source, x_target), in {layer}, but got {len(x)} of them.")
-    return _features(x[0], layer), _features(x[1], layer)
+    return _features(x[0], layer, sparse), _features(x[1], layer, sparse)
+
+
+def sparse_or_dense(x: Any, layer: str, expected: str, hint: str = "", dtype: Any = None) -> Any:
+    """What a layer multiplies by a kernel, in a dtype (None for its own): a SparseTensor, or an array.
+
+    Sparse arrays of scipy and of JAX become SparseTensors. Raises DTypeError for what is no array of numbers.
+    """
+    found = as_sparse_operand(x, f"jsparse.nn.{layer}")
+    is_sparse = isinstance(found, SparseTensor)
+    found = as_tensor(found, f"nn.{layer}") if is_sparse else dense_array(x, layer, expected, hint)
+    return found if dtype is None else found.astype(dtype)
 
 
 def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
@@ -90,10 +119,9 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
         raise DTypeError(f"Expected {expected} of {layer} as an array of numbers, but got {given}.") from None
 
 
-def _features(x: Any, layer: str) -> jax.Array:
-    return floating(
-        dense_array(x, layer, "features (nodes, in)", f" The graph is the first argument, {layer}(graph, x).")
-    )
+def _features(x: Any, layer: str, sparse: bool) -> Any:
+    take = sparse_or_dense if sparse else dense_array
+    return floating(take(x, layer, "features (nodes, in)", f" The graph is the first argument, {layer}(graph, x)."))
 
 
 def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
@@ -102,7 +130,7 @@ def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
     return found
 
 
-def floating(x: jax.Array) -> jax.Array:
+def floating(x: Any) -> Any:
     """Features as floats: integers and bools in JAX's default float."""
     return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.promote_types(x.dtype, jnp.zeros(()).dtype))
 
@@ -123,7 +151,7 @@ def plus_bias(x: jax.Array, bias: Any, layer: str, name: str = "bias") -> jax.Ar
     return x if found is None else x + wide(found)  # so the bias' cotangent, the sum of all rows, is not rounded either
 
 
-def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> None:
+def check_same_features(source: Any, target: Any, layer: str) -> None:
     """Raise ShapeError unless sources and targets have as many features as each other."""
     if source.shape[1] != target.shape[1]:
         raise ShapeError(
@@ -132,7 +160,7 @@ def check_same_features(source: jax.Array, target: jax.Array, layer: str) -> Non
         )
 
 
-def own_part(target: jax.Array, root: Any, out: int, layer: str) -> jax.Array:
+def own_part(target: Any, root: Any, out: int, layer: str) -> jax.Array:
     """x R of the targets. Raises ShapeError unless R is (target_in, out)."""
     kernel = check_kernel(root, target.shape[1], 2, layer, "root")
     if kernel.shape[1] != out:
@@ -146,6 +174,20 @@ def check_kernel(kernel: Any, inputs: int, ndim: int, layer: str, name: str = "k
     if found.ndim != ndim or found.shape[0] != inputs:
         expected = {2: f"({inputs}, out)", 3: f"({inputs}, heads, dim)"}[ndim]
         raise ShapeError(f"Expected a {name} {expected} in {layer}, but got {shortened(found.shape)}.")
+    return found
+
+
+def at_edges(text: str, *arrays: jax.Array, like: Pattern | DynamicPattern, dtype: Any = None) -> SparseTensor:
+    """An einsum of arrays over targets i and sources j, such as "ih,jh->ijh", at the edges of a graph.
+
+    `like` is the graph's pattern, extended. If it keeps repeated edges, each of them has the element of its ends.
+    """
+    inputs, output = text.split("->")
+    if len(output) < like.ndim:
+        arrays = *arrays, jnp.ones(like.shape[2], arrays[0].dtype)
+        text = f"{inputs},k->ijk{output[2:]}"
+    found = einsum(text, *arrays, out_format=like, preferred_element_type=dtype)
+    assert isinstance(found, SparseTensor)
     return found
 
 
@@ -163,13 +205,15 @@ def unrounded_sums(text: str, *arguments: Any, **options: Any) -> jax.Array:
     return dense_sums(text, *arguments, preferred_element_type=dtype, **options)
 
 
-def wide(x: jax.Array) -> jax.Array:
-    """Narrow floats in float32."""
+def wide(x: Any) -> Any:
+    """An array or a tensor of narrow floats in float32, any other as it is."""
     return x.astype(unrounded(x.dtype.name))
 
 
-def product(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """x W, in float32 where it is a narrow float."""
+def product(x: Any, kernel: jax.Array) -> jax.Array:
+    """x W of an array or a sparse x, in float32 where it is a narrow float."""
+    if isinstance(x, SparseTensor):
+        return unrounded_sums("ij,jk->ik", x, kernel)
     return jnp.matmul(x, kernel, preferred_element_type=unrounded(_promoted(x, kernel).name))
 
 

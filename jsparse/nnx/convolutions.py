@@ -104,13 +104,13 @@ class GINConv(GraphLayer):
     The function has two linear layers, and relu between them.
 
         >>> from flax import nnx
-        >>> layer = jsparse.nnx.GINConv(4, 8, 2, rngs=nnx.Rngs(0))
+        >>> layer = jsparse.nnx.GINConv(4, 2, rngs=nnx.Rngs(0))  # or GINConv(4, 8, 2), with 8 in between
         >>> layer(jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))).shape
         (6, 2)
 
     Args:
         in_features: of x.
-        hidden_features: between the layers.
+        hidden_features: between the layers. It may be left out, and is out_features then.
         out_features: of the result.
         eps: ε.
         train_eps: whether ε is a parameter.
@@ -124,8 +124,8 @@ class GINConv(GraphLayer):
     def __init__(
         self,
         in_features: int,
-        hidden_features: int,
-        out_features: int,
+        hidden_features: int | None = None,
+        out_features: int | None = None,
         *,
         eps: float = 0.0,
         train_eps: bool = False,
@@ -142,13 +142,13 @@ class EdgeConv(GraphLayer):
     Wang et al., 2019. The function has two linear layers, and relu between them.
 
         >>> from flax import nnx
-        >>> layer = jsparse.nnx.EdgeConv(4, 8, 2, rngs=nnx.Rngs(0))
+        >>> layer = jsparse.nnx.EdgeConv(4, 2, rngs=nnx.Rngs(0))  # or EdgeConv(4, 8, 2), with 8 in between
         >>> layer(jsparse.random(jax.random.key(0), (6, 6), density=0.5), jnp.ones((6, 4))).shape
         (6, 2)
 
     Args:
         in_features: of x.
-        hidden_features: between the layers.
+        hidden_features: between the layers. It may be left out, and is out_features then.
         out_features: of the result.
         reduction: "max", "mean" or "sum".
         rngs: streams of random numbers; "params" is used.
@@ -161,8 +161,8 @@ class EdgeConv(GraphLayer):
     def __init__(
         self,
         in_features: int,
-        hidden_features: int,
-        out_features: int,
+        hidden_features: int | None = None,
+        out_features: int | None = None,
         *,
         reduction: str = "max",
         rngs: nnx.Rngs,

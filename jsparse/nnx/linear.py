@@ -12,7 +12,6 @@ from flax import nnx
 from jsparse.errors import DTypeError, ShapeError
 from jsparse.nn.definitions import check_sizes
 from jsparse.nn.linear import block_linear, linear
-from jsparse.nn.operands import dense_array
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -105,12 +104,9 @@ class SparseLinear(nnx.Module):
         self.bias = nnx.data(None if bias is None else nnx.Param(jnp.asarray(bias)))
 
     def __call__(self, x: Any) -> jax.Array:
-        """Compute x W + b of x (..., in_features)."""
-        kernel, bias = self.kernel.tensor, None if self.bias is None else self.bias[...]
-        if self.dtype is not None:
-            x, kernel = dense_array(x, type(self).__name__, "x (..., in)").astype(self.dtype), kernel.astype(self.dtype)
-            bias = None if bias is None else bias.astype(self.dtype)
-        return linear(x, kernel, bias)
+        """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
+        bias = None if self.bias is None else self.bias[...]
+        return linear(x, self.kernel.tensor, bias, dtype=self.dtype)
 
     def rewire(self, scores: Any, count: int) -> None:
         """Drop the `count` smallest entries, and store 0 at as many places of largest score: a step of RigL.
@@ -193,12 +189,9 @@ class BlockSparseLinear(nnx.Module):
         self.bias = nnx.data(None if bias is None else nnx.Param(bias))
 
     def __call__(self, x: Any) -> jax.Array:
-        """Compute x W + b of x (..., in_features)."""
-        kernel, bias = self.kernel.tensor, None if self.bias is None else self.bias[...]
-        if self.dtype is not None:
-            x, kernel = dense_array(x, type(self).__name__, "x (..., in)").astype(self.dtype), kernel.astype(self.dtype)
-            bias = None if bias is None else bias.astype(self.dtype)
-        return block_linear(x, kernel, bias)
+        """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
+        bias = None if self.bias is None else self.bias[...]
+        return block_linear(x, self.kernel.tensor, bias, dtype=self.dtype)
 
 
 def _scaled(inputs: float) -> Initializer:

@@ -12,7 +12,7 @@ from flax import nnx
 from jsparse.convert.creation import asarray
 from jsparse.errors import ShapeError, represented
 from jsparse.nn.definitions import check_sizes
-from jsparse.nn.operands import dense_array
+from jsparse.nn.operands import sparse_or_dense
 from jsparse.nn.sparsity import n_of_m
 from jsparse.nnx.linear import SparseLinear
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -50,13 +50,13 @@ class PrunedLinear(nnx.Module):
         self.mask = Mask(jnp.ones((in_features, out_features), bool))
 
     def __call__(self, x: Any) -> jax.Array:
-        """Compute x (W ∘ M) + b of x (..., in_features)."""
-        x = dense_array(x, "PrunedLinear", "x (..., in)")
+        """Compute x (W ∘ M) + b of x (..., in_features), an array or a sparse tensor."""
+        dtype = self.linear.dtype
+        x = sparse_or_dense(x, "PrunedLinear", "x (..., in)", dtype=dtype)
         if not x.ndim or x.shape[-1] != self.mask.shape[0]:
             raise ShapeError(f"Expected x (..., {self.mask.shape[0]}) in PrunedLinear, but got {x.shape}.")
         kernel = jnp.where(self.mask[...], self.linear.kernel[...], 0)
-        dtype = self.linear.dtype
-        found: jax.Array = jnp.asarray(x, dtype) @ kernel.astype(dtype or kernel.dtype)
+        found: jax.Array = x @ kernel.astype(dtype or kernel.dtype)
         return found if self.linear.bias is None else found + self.linear.bias[...].astype(found.dtype)
 
     def prune(self, zeros: Any) -> None:

@@ -131,3 +131,35 @@ def test_errors(call, error, words):
     with pytest.raises(error) as raised:
         call()
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize("kind", ["static", "traced", "capacity"])
+def test_repeated_edges_are_kept_with_their_numbers(kind, dtype):
+    source, target = (np.tile(end, 30).astype(dtype) for end in (SOURCE, TARGET))  # numbers that int8 does not hold
+    weights = np.arange(len(source), dtype=np.float32)
+
+    def made(*ends, nse=None):
+        return graph.from_edges(*ends, weights, nodes=4, nse=nse, duplicates="keep")
+
+    A = (
+        jax.jit(made)(source, target)
+        if kind == "traced"
+        else made(source, target, nse=200 if kind == "capacity" else None)
+    )
+    assert (A.shape, A.is_dynamic) == ((4, 4, 180), kind != "static")
+    coords, values = A.to_coords()
+    order = np.lexsort((np.arange(180), source, target))
+    np.testing.assert_array_equal(coords, [target[order], source[order], order])
+    np.testing.assert_array_equal(values, weights[order])
+    np.testing.assert_array_equal(dense(A.sum(2)), 30 * summed(weights=weights.reshape(30, 6).mean(0)))
+    with pytest.raises(ShapeError, match="duplicates= of jsparse.graph to be 'sum' or 'keep'"):
+        graph.from_edges(source, target, nodes=4, duplicates="first")
+
+
+def test_parallel_edges_of_other_libraries_are_kept():
+    networkx = pytest.importorskip("networkx")
+    G = networkx.MultiDiGraph([("a", "b", {"weight": 2}), ("a", "b", {"weight": 3}), ("b", "a", {"weight": 5})])
+    coords, values = graph.from_networkx(G, duplicates="keep").to_coords()
+    np.testing.assert_array_equal(coords, [[0, 1, 1], [1, 0, 0], [2, 0, 1]])
+    np.testing.assert_array_equal(values, [5, 2, 3])

@@ -15,23 +15,24 @@ def gcn(a, x, w, b):
 
 
 def messages(a, p, x, reduction):
-    """The reduction over stored j of a[i, j] x[j]."""
+    """The reduction over stored j of a[i, j] x[j]; means and standard deviations are those of x[j], weighted by a."""
     sent = a[:, :, None] * x[None]
     there = p[:, :, None]
-    count = jnp.maximum(p.sum(1), 1)[:, None]
+    total = a.sum(1)[:, None]
+    total = jnp.where(total == 0, 1, total)
     some = p.any(1)[:, None]
     match reduction:
         case "sum":
             return jnp.where(there, sent, 0).sum(1)
         case "mean":
-            return jnp.where(there, sent, 0).sum(1) / count
+            return jnp.where(there, sent, 0).sum(1) / total
         case "max":
             return jnp.where(some, jnp.where(there, sent, -jnp.inf).max(1, initial=-1e30), 0)
         case "min":
             return jnp.where(some, jnp.where(there, sent, jnp.inf).min(1, initial=1e30), 0)
         case "std":
-            mean = jnp.where(there, sent, 0).sum(1) / count
-            variance = jnp.where(there, (sent - mean[:, None]) ** 2, 0).sum(1) / count
+            mean = jnp.where(there, sent, 0).sum(1) / total
+            variance = (a[:, :, None] * (x[None] - mean[:, None]) ** 2).sum(1) / total
             return jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1)), 0)
     raise ValueError(reduction)
 

@@ -183,25 +183,27 @@ def test_dense_graphs_are_refused():
             layer(weights(N, N), normal(1, N, F), normal(2, F, G))
 
 
-def test_sparse_features_are_refused():
+def test_sparse_features_are_refused_where_a_function_needs_arrays():
     """The graph and the features in the wrong order, or sparse features: the error names the layer and the argument."""
     graph, x, w = jsparse.asarray(weights(N, N)), normal(1, N, F), normal(2, F, G)
     nn = jsparse.nn
     for name, call in {
         "gcn_conv": lambda: nn.gcn_conv(x, graph, w),
-        "sage_conv": lambda: nn.sage_conv(graph, (x, graph), w),
-        "aggregate": lambda: nn.aggregate(graph, graph),
         "rgcn_conv": lambda: nn.rgcn_conv(x, graph, w),
+    }.items():
+        with pytest.raises(DTypeError, match=rf"Expected a sparse graph as the first argument of {name}\(graph, x\)"):
+            call()
+    for name, call in {
+        "aggregate": lambda: nn.aggregate(graph, graph),
+        "edge_conv": lambda: nn.edge_conv(graph, graph, jnp.tanh),
+        "gin_conv": lambda: nn.gin_conv(graph, graph, jnp.tanh),
         "pool": lambda: nn.pool(graph, np.zeros(N, int), 1),
     }.items():
         with pytest.raises(
             DTypeError, match=rf"Expected features \(nodes.* of {name} as an array, but got a SparseTensor"
         ):
             call()
-    for name, call in {
-        "linear": nn.linear,
-        "block_linear": nn.block_linear,
-        "top_k_activations": nn.top_k_activations,
-    }.items():
-        with pytest.raises(DTypeError, match=rf"Expected x .* of {name} as an array, but got a SparseTensor"):
-            call(graph, graph)
+    with pytest.raises(DTypeError, match="reduction 'max' of sage_conv"):
+        nn.sage_conv(graph, graph, normal(2, N, G), reduction="max")
+    with pytest.raises(DTypeError, match=r"Expected x .* of top_k_activations as an array, but got a SparseTensor"):
+        nn.top_k_activations(graph, graph)

@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from nn import formulas
 from nn.graphs import check, graph_of, normal, weights
 
 import jsparse
+import jsparse.nnx
 from jsparse.errors import ShapeError
 from jsparse.nn import EdgeAttention, Projection
 
@@ -53,6 +55,37 @@ def test_gat_between_two_sets(kind):
 
     kernels = normal(3, F, H, D), normal(4, 3, H, D), normal(5, H, D), normal(6, H, D), normal(7, H * D)
     check(layer, formula, a, kind, normal(1, M, F), normal(2, N, 3), *kernels, weighted=False)
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+@pytest.mark.parametrize("name", ["gat", "gatv2"])
+def test_targets_of_samples_are_their_first_sources(name, kind):
+    a = weights(M, N)  # M targets of N sources
+    whole = jnp.asarray((a != 0) | np.eye(M, N, dtype=bool))
+
+    def layer(graph, x, w, s, t):
+        both = (x, x[:M])
+        if name == "gat":
+            return jsparse.nn.gat_conv(graph, both, w, s, t)
+        return jsparse.nn.gatv2_conv(graph, both, w, w, s)
+
+    def formula(_, x, w, s, t):
+        if name == "gat":
+            return formulas.gat(whole, x, x[:M], w, w, s, t, 0)
+        return formulas.gatv2(whole, x, x[:M], w, w, s, 0)
+
+    check(
+        layer, formula, a, kind, normal(1, N, F), normal(2, F, H, D), normal(3, H, D), normal(4, H, D), weighted=False
+    )
+
+
+def test_sampled_neighbors():
+    graph, x = graph_of(weights(N, N), "static"), normal(1, N, F)
+    layer = jsparse.nnx.GATv2Conv(F, D, heads=H, share_weights=True, rngs=nnx.Rngs(0))
+    seeds = jnp.array([3, 0])
+    sample = jsparse.graph.sample_neighbors(jax.random.key(0), graph, seeds, N)  # all of them
+    h = x.at[sample.nodes].get(mode="fill", fill_value=0)
+    np.testing.assert_allclose(layer(sample.graph, (h, h[:2])), layer(graph, x)[seeds], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("loops", [True, False])
@@ -192,7 +225,7 @@ def test_errors():
         jsparse.nn.gat_conv(P, x, normal(2, F, H), normal(3, H, D), normal(4, H, D))
     with pytest.raises(ShapeError, match="features of edges"):
         LAYERS["gatv2"](P, x, edge_features=normal(5, 3, E), edge_kernel=normal(6, E, H, D))
-    with pytest.raises(ShapeError, match="square"):
+    with pytest.raises(ShapeError, match="square graph(.|\n)*self_loops=False"):
         LAYERS["gat"](graph_of(weights(N, M), "pattern"), (normal(1, M, F), x))
     with pytest.raises(ShapeError, match="root="):
         LAYERS["transformer"](P, x, gate=normal(5, 3 * H * D))

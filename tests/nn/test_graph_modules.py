@@ -75,6 +75,56 @@ def test_training(name, kind):
     assert last < 0.9 * first
 
 
+WORDS = 97
+BAGS = weights(N, WORDS, density=0.1, seed=5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sparse_features_are_multiplied_as_they_are(name):
+    sizes, own = TABLE[name]
+    graph, x = graph_for(name), jsparse.asarray(BAGS)
+    layer = getattr(jsparse.nnx, name)(WORDS, *sizes, **own, rngs=nnx.Rngs(0))
+    definition, state = nnx.split(layer)
+
+    def loss(state, x):
+        return (nnx.merge(definition, state)(graph, x) ** 2).sum()
+
+    step = jax.jit(jax.value_and_grad(loss, (0, 1))).lower(state, x).compile()
+    assert not [shape for shape in (f"[{N},{WORDS}]", f"[{WORDS},{N}]") if shape in step.as_text()]
+    found, (slopes, of_x) = step(state, x)
+    expected, (exact, of_dense) = jax.value_and_grad(loss, (0, 1))(state, jnp.asarray(BAGS))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3, atol=1e-4), slopes, exact)
+    np.testing.assert_allclose(of_x.values, of_dense[tuple(x.coords)], rtol=2e-3, atol=1e-4)
+    np.testing.assert_allclose(layer(graph, x.dynamic(x.nse + 4)), layer(graph, BAGS), rtol=1e-4, atol=1e-5)
+
+
+def test_sparse_features_of_one_side_and_of_other_libraries():
+    sample = graph_of(weights(4, N, density=0.5), "dynamic")
+    layer = jsparse.nnx.SAGEConv((WORDS, F), 3, dtype=jnp.float32, rngs=nnx.Rngs(0))
+    for x in (jsparse.asarray(BAGS).to_scipy(), jsparse.asarray(BAGS).to_bcoo()):
+        targets = normal(1, 4, F)
+        np.testing.assert_allclose(layer(sample, (x, targets)), layer(sample, (BAGS, targets)), rtol=1e-4, atol=1e-5)
+        other = jsparse.linen.GCNConv(3)
+        variables = other.init(jax.random.key(0), graph_for("GCNConv"), x)
+        found, expected = (other.apply(variables, graph_for("GCNConv"), given) for given in (x, BAGS))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["GINConv", "EdgeConv"])
+def test_two_numbers_are_the_features_in_and_out(name):
+    graph, x = graph_for(name), normal(1, N, F)
+    layers = [getattr(jsparse.nnx, name)(F, *sizes, rngs=nnx.Rngs(0)) for sizes in ((3,), (3, 3))]
+    layers.append(getattr(jsparse.nnx, name)(F, out_features=3, rngs=nnx.Rngs(0)))
+    assert [layer.definition.parameters() for layer in layers[1:]] == [layers[0].definition.parameters()] * 2
+    assert layers[0](graph, x).shape == (N, 3)
+    parameters = {key: getattr(layers[0], key)[...] for key in layers[0].names}
+    for other in (getattr(jsparse.linen, name)(3), getattr(jsparse.linen, name)(out_features=3)):
+        np.testing.assert_array_equal(other.apply({"params": parameters}, graph, x), layers[0](graph, x))
+    with pytest.raises(ShapeError, match=f"out_features .* {name}"):
+        getattr(jsparse.nnx, name)(F, rngs=nnx.Rngs(0))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_state_is_restored(name):
     graph, x, layer = graph_for(name), normal(1, N, F), layer_of(name)

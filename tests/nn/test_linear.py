@@ -4,8 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 import jsparse
+import jsparse.linen
+import jsparse.nnx
 from jsparse import SparseTensor
 
 X = jnp.asarray(np.random.default_rng(0).standard_normal((2, 5, 12)), jnp.float32)
@@ -35,6 +38,34 @@ def test_results_and_gradients(dynamic: bool) -> None:
     rows, columns = np.asarray(weight().coords)
     np.testing.assert_allclose(found[1][: len(rows)], wanted[1][rows, columns], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found[2], wanted[2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [None, jnp.bfloat16])
+def test_sparse_inputs(dtype) -> None:
+    bags = np.where(np.random.default_rng(4).random((6, 12)) < 0.3, np.float32(1.5), 0)
+    x, exact = jsparse.asarray(bags), bags.astype(np.float64)
+    blocks = jsparse.random(jax.random.key(2), (4, 2), density=0.5).pattern.extended([3, 2])
+    W, wide = weight(), jsparse.SparseTensor(jnp.arange(blocks.nse) % 7 + 1.0, blocks)
+    layers = {
+        "linear": (lambda x: jsparse.nn.linear(x, W, BIAS, dtype=dtype), exact @ np.asarray(W.todense()) + BIAS),
+        "block_linear": (
+            lambda x: jsparse.nn.block_linear(x, wide, dtype=dtype),
+            exact @ np.asarray(wide.todense().transpose(0, 2, 1, 3).reshape(12, 4)),
+        ),
+        "nnx": (jsparse.nnx.SparseLinear.of(W, BIAS, dtype=dtype), exact @ np.asarray(W.todense()) + BIAS),
+    }
+    pruned = jsparse.nnx.PrunedLinear(12, 7, dtype=dtype, rngs=nnx.Rngs(0))
+    layers["pruned"] = (pruned, exact @ np.asarray(pruned.linear.kernel[...]))
+    other = jsparse.linen.SparseLinear(pattern=W.pattern, dtype=dtype)
+    variables = {"params": {"kernel": W.values, "bias": BIAS}}
+    layers["linen"] = (lambda x: other.apply(variables, x), layers["nnx"][1])
+    for name, (layer, expected) in layers.items():
+        found = [layer(given) for given in (x, x.dynamic(x.nse + 2), x.to_scipy())]
+        for one in found:
+            assert isinstance(one, jax.Array)
+            assert one.dtype == (dtype or jnp.float32)
+            tolerance = 1e-5 if dtype is None else 2e-2
+            np.testing.assert_allclose(np.asarray(one, float), expected, tolerance, tolerance, err_msg=name)
 
 
 @pytest.mark.parametrize(

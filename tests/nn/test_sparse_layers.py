@@ -23,7 +23,8 @@ def test_embedding_bag(reduction):
         first = (weights[0, 0] + weights[0, 1]) * table[1]
         second = weights[1, 0] * table[5] + weights[1, 2] * table[3]
         found = jnp.stack([first, second, 0 * table[0]])
-        return found / jnp.array([[2.0], [2.0], [1.0]]) if reduction == "mean" else found
+        totals = weights[0, 0] + weights[0, 1], weights[1, 0] + weights[1, 2], 1.0
+        return found / jnp.stack(totals)[:, None] if reduction == "mean" else found
 
     def layer(table, weights):
         return jsparse.nn.embedding_bag(table, IDS, weights, reduction=reduction)
@@ -34,6 +35,44 @@ def test_embedding_bag(reduction):
     )
     for mine, exact in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_maxima_of_bags(weighted):
+    table, weights = normal(1, 20, 4), normal(2, 3, 3) if weighted else jnp.ones((3, 3))
+
+    def formula(table, weights):
+        sent = weights[:, :, None] * table.at[jnp.where(IDS < 0, 20, IDS)].get(mode="fill", fill_value=0)
+        most = jnp.where(((IDS >= 0) & (IDS < 20))[:, :, None], sent, -jnp.inf).max(1)
+        return jnp.where(jnp.isfinite(most), most, 0)
+
+    def layer(table, weights):
+        return jsparse.nn.embedding_bag(table, IDS, weights if weighted else None, reduction="max")
+
+    np.testing.assert_allclose(jax.jit(layer)(table, weights), formula(table, weights), rtol=1e-6)
+    both = [jax.grad(lambda *x, of=of: (of(*x) ** 2).sum(), (0, 1))(table, weights) for of in (layer, formula)]
+    for mine, exact in list(zip(*both, strict=True))[: 1 + weighted]:
+        np.testing.assert_allclose(mine, exact, rtol=1e-4, atol=1e-6)
+    narrow = layer(jnp.full((20, 4), 3, jnp.float16), weights.astype(jnp.float16))
+    assert narrow.dtype == jnp.float16
+
+
+def test_a_single_expert_is_trained():
+    logits = normal(1, 9, 3)
+    probabilities = jax.nn.softmax(logits, axis=1)
+    experts, weights = jsparse.nn.route(logits, 1)
+    np.testing.assert_array_equal(experts[:, 0], logits.argmax(1))
+    np.testing.assert_allclose(weights[:, 0], probabilities.max(1), rtol=1e-6)
+    two = jsparse.nn.route(logits, 2, softmax_over="all")
+    np.testing.assert_allclose(two.weights, -jnp.sort(-probabilities, axis=1)[:, :2], rtol=1e-6)
+    x, up, down = normal(2, 9, 4), normal(3, 3, 4, 6), normal(4, 3, 6, 5)
+
+    def loss(logits, over):
+        routing = jsparse.nn.route(logits, 1, softmax_over=over)
+        return (jsparse.nn.mixture_of_experts(x, routing, up, down) ** 2).sum()
+
+    assert np.abs(jax.grad(loss)(logits, None)).min() > 1e-6
+    assert not np.any(jax.grad(loss)(logits, "chosen"))
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -48,7 +87,8 @@ def test_mixture_of_experts(k):
         return (weights[..., None] * jnp.take_along_axis(of_all, order[..., None], 1)).sum(1)
 
     def layer(x, logits, up, down):
-        return jsparse.nn.mixture_of_experts(x, jsparse.nn.route(logits, k), up, down, jnp.tanh)
+        routing = jsparse.nn.route(logits, k, softmax_over="chosen")
+        return jsparse.nn.mixture_of_experts(x, routing, up, down, jnp.tanh)
 
     given = (x, logits, up, down)
     np.testing.assert_allclose(jax.jit(layer)(*given), formula(*given), rtol=1e-4, atol=1e-5)
@@ -136,6 +176,7 @@ WRONG = {
     "ids": lambda: jsparse.nn.embedding_bag(normal(1, 20, 4), jnp.ones((2, 3))),
     "weights": lambda: jsparse.nn.embedding_bag(normal(1, 20, 4), IDS, jnp.ones(3)),
     "experts": lambda: jsparse.nn.route(normal(1, 4, 3), 4),
+    "softmax_over": lambda: jsparse.nn.route(normal(1, 4, 3), 2, softmax_over="some"),
     "kernels": lambda: jsparse.nn.mixture_of_experts(
         normal(1, 4, 3), jsparse.nn.route(normal(1, 4, 3), 1), normal(1, 3, 5, 6), normal(1, 3, 6, 5)
     ),

@@ -53,7 +53,7 @@ CALLS = {
     "words": (lambda name: (graph_of(name), X.astype(str)), DTypeError, "features"),
     "objects": (lambda name: (graph_of(name), X.astype(object)), DTypeError, "features"),
     "nothing": (lambda name: (graph_of(name), None), DTypeError, "features"),
-    "sparse features": (lambda name: (graph_of(name), GRAPH), DTypeError, "features"),
+    "exchanged": (lambda name: (jnp.asarray(X), GRAPH[:, :F]), DTypeError, "graph"),
     "a dense graph": (lambda name: (graph_of(name).todense(), X), DTypeError, "jsparse.asarray"),
     "no graph": (lambda name: (None, X), DTypeError, "jsparse.asarray"),
     "three arrays": (lambda name: (graph_of(name), (X, X, X)), ShapeError, "pair"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import Pattern
-from jsparse.graph.graphs import Graph, of_ones, one_of
+from jsparse.graph.graphs import Graph, indices_of, of_ones, one_of
 from jsparse.nn.aggregation import counts
 from jsparse.nn.operands import Features, check_same_features, operands, pattern_of_graph, unrounded_sums
 from jsparse.ops.einsum import einsum
@@ -37,7 +37,8 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     with an array of all edges, (nse, 2 · features): this layer takes memory for each entry and feature.
 
     Args:
-        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
+        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
+            edges whose weights were added count once, and those that are kept as often as they occur.
         x: features (nodes, features), or a pair (sources, features), (targets, features).
         mlp: a function of an array (edges, 2 · features) that treats edges alike and gives (edges, out). In the
             padding of a dynamic pattern it is given the first edge again, and nothing is taken from there.
@@ -51,7 +52,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     one_of(reduction, EDGE_REDUCTIONS, "the reduction of edge_conv")
     pattern = pattern_of_graph(graph)
     check_same_features(source, target, "edge_conv")
-    own, other = (_at_edges(text, pattern, x) for text, x in (("ij,if->ijf", target), ("ij,jf->ijf", source)))
+    own, other = _at_edges("i", pattern, target), _at_edges("j", pattern, source)
     given = jnp.concatenate([own, other - own], axis=1)
     is_edge = None if isinstance(pattern, Pattern) else _inside(coords(of_ones(pattern)), pattern)
     messages = mlp(given if is_edge is None else _without_padding(given, is_edge))
@@ -64,15 +65,16 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     found = SparseTensor(messages.reshape(-1), pattern.extended([messages.shape[1]]))
     number = counts(pattern)[:, None]
     if reduction == "max":
-        return jnp.where(number > 0, found.max(1, stored=True), 0)
-    sums = unrounded_sums("ijf->if", found)
+        return jnp.where(number > 0, found.max(tuple(range(1, pattern.ndim)), stored=True), 0)
+    sums = unrounded_sums(f"{indices_of(pattern)}f->if", found)
     sums = sums if reduction == "sum" else sums / jnp.maximum(number, 1).astype(sums.dtype)
     return sums.astype(messages.dtype)
 
 
-def _at_edges(text: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
+def _at_edges(side: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
     """The features of one end of each edge, (nse, features), 0 in padding. Their cotangents are sums in float32."""
-    found: Any = einsum(text, pattern, x)
+    at = indices_of(pattern)
+    found: Any = einsum(f"{at},{side}f->{at}f", pattern, x)
     return found.values.reshape(pattern.nse, x.shape[1])
 
 

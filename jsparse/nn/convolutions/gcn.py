@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
-from jsparse.graph.graphs import Graph
+from jsparse.graph.degrees import inverse
+from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.operands import check_bias, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.fuse import fuse
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["gcn_conv"]
 
@@ -27,11 +29,12 @@ def gcn_conv(
         (6, 2)
 
     Kipf and Welling, "Semi-supervised classification with graph convolutional networks", 2017. A + I is not built: with
-    s = D^-1/2 each row is s[i] (Σ A[i, j] s[j] x[j] + s[i] x[i]). The sums are over the narrower one of x and x W.
+    s = D^-1/2 each row is s[i] (Σ A[i, j] s[j] x[j] + s[i] x[i]). The sums are over the narrower one of x and x W, and
+    over x W if x is sparse.
 
     Args:
         graph: a SparseTensor or a pattern (nodes, nodes), static or dynamic. It is differentiable in its weights.
-        x: features (nodes, in).
+        x: features (nodes, in), sparse or dense.
         kernel: (in, out).
         bias: (out,), or None.
         self_loops: whether I is added. An existing self-loop adds to it.
@@ -45,11 +48,11 @@ def gcn_conv(
         raise ShapeError(
             "Expected one array of features, of sources that are the targets, in gcn_conv, but got a pair."
         )
-    graph, x, _ = operands(graph, x, "gcn_conv", square=True)
+    graph, x, _ = operands(graph, x, "gcn_conv", square=True, sparse=True)
     kernel = check_kernel(kernel, x.shape[1], 2, "gcn_conv")
     scale = _scale(graph, self_loops, x.dtype) if normalize else None
     bias = check_bias(bias, kernel.shape[1:], "gcn_conv")
-    narrow = kernel.shape[0] <= kernel.shape[1]
+    narrow = kernel.shape[0] <= kernel.shape[1] and not isinstance(x, SparseTensor)
     sent = x if narrow else product(x, kernel)
     found = _propagated(self_loops)(graph, sent, scale, kernel if narrow else None, bias)
     return rounded(found, graph, x, kernel, bias)
@@ -57,21 +60,20 @@ def gcn_conv(
 
 def _scale(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
     """D^-1/2, and 0 for 0, (nodes, 1) in float32 or wider."""
-    degrees = unrounded_sums("ij->i", graph)
+    degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
     degrees = degrees.astype(jnp.result_type(degrees.dtype, jnp.float32, dtype)) + (1 if self_loops else 0)
-    empty = degrees == 0
-    return jnp.where(empty, 0, jax.lax.rsqrt(jnp.where(empty, 1, degrees)))[:, None]
+    return inverse(degrees, root=True)[:, None]
 
 
 @cache
 def _propagated(self_loops: bool) -> Callable[..., jax.Array]:
     @fuse
     def propagated(graph: Any, x: jax.Array, scale: Any, kernel: Any, bias: Any) -> jax.Array:
-        own = x if scale is None else x * scale
+        at, own = indices_of(graph), x if scale is None else x * scale
         if own.dtype == x.dtype:
-            found = unrounded_sums("ij,jf->if", graph, own)
+            found = unrounded_sums(f"{at},jf->if", graph, own)
         else:  # narrow features are scaled where they are read, which takes half the bytes
-            found = unrounded_sums("ij,j,jf->if", graph, scale[:, 0], x)
+            found = unrounded_sums(f"{at},j,jf->if", graph, scale[:, 0], x)
         found = found + own if self_loops else found
         found = found if scale is None else found * scale
         found = found if kernel is None else product(found, kernel)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
+from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import is_pattern
-from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, rounded, sides, unrounded_sums
+from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, rounded, sides, sparse_graph, unrounded_sums
 from jsparse.ops.einsum import einsum
-from jsparse.ops.relocation.operands import as_tensor
 
 __all__ = ["basis_kernel", "rgcn_conv"]
 
@@ -31,19 +31,20 @@ def rgcn_conv(
 
     Args:
         graph: a SparseTensor or a pattern (relations, targets, sources), static or dynamic.
-        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: (relations, in, out), such as `basis_kernel` gives; for block-diagonal kernels (relations, blocks,
             in / blocks, out / blocks).
         root: (target_in, out), or None.
         bias: (out,), or None.
-        normalize: whether the weights of each row and relation are divided by their sum: a mean over neighbours.
+        normalize: whether the weights of each row and relation are divided by their sum: a mean over neighbours, as
+            in `aggregate`.
 
     Returns an array (targets, out).
 
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
-    source, target = sides(x, "rgcn_conv")
-    graph = graph if is_pattern(graph) else as_tensor(graph, "nn.rgcn_conv")
+    source, target = sides(x, "rgcn_conv", sparse=True)
+    graph = sparse_graph(graph, source, "rgcn_conv")
     kernel = jnp.asarray(kernel)
     _check(graph, source, target, kernel)
     weights = _means(graph, source.dtype) if normalize else graph
@@ -87,11 +88,10 @@ def _means(graph: Any, dtype: Any) -> Any:
     graph = graph if is_pattern(graph) else graph.astype(unrounded(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)
     sums = sums.astype(jnp.result_type(sums.dtype, jnp.float32, dtype))
-    inverse = jnp.where(sums == 0, 0, 1 / jnp.where(sums == 0, 1, sums))
-    return einsum("rij,ri->rij", graph, inverse)
+    return einsum("rij,ri->rij", graph, inverse(sums))
 
 
-def _check(graph: Any, source: jax.Array, target: jax.Array, kernel: jax.Array) -> None:
+def _check(graph: Any, source: Any, target: Any, kernel: jax.Array) -> None:
     blocks = kernel.shape[1] if kernel.ndim == 4 else 1
     inputs = kernel.shape[-2] * blocks if kernel.ndim in (3, 4) else -1
     nodes = (*target.shape[:1], *source.shape[:1])

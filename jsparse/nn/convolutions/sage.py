@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsparse.errors import ShapeError
+from jsparse.errors import DTypeError, ShapeError
 from jsparse.graph.graphs import Graph, one_of
 from jsparse.nn.aggregation import reduced
 from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, product, rounded
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["SAGE_REDUCTIONS", "sage_conv"]
 
@@ -38,7 +39,7 @@ def sage_conv(
 
     Args:
         graph: a SparseTensor or a pattern (targets, sources), static or dynamic.
-        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: (in, out), or (pooled, out) for "pool".
         root: (target_in, out), or None.
         bias: (out,), or None.
@@ -50,9 +51,14 @@ def sage_conv(
 
     Raises ShapeError for shapes that do not fit and other reductions, DTypeError for a dense graph.
     """
-    graph, source, target = operands(graph, x, "sage_conv")
+    graph, source, target = operands(graph, x, "sage_conv", sparse=True)
     given = [graph, source, None if root is None else target, root, bias]
     one_of(reduction, SAGE_REDUCTIONS, "the reduction of sage_conv")
+    if reduction == "max" and isinstance(source, SparseTensor):
+        raise DTypeError(
+            "Expected dense features for the reduction 'max' of sage_conv, whose maxima count what is not stored, but "
+            "got a SparseTensor. Pass x.todense(), or use the reduction 'pool'."
+        )
     if reduction == "pool":
         if not isinstance(pool, tuple | list) or len(pool) != 2:
             raise ShapeError("Expected pool=, a kernel (in, pooled) and a bias (pooled,), for the reduction 'pool'.")
@@ -61,7 +67,7 @@ def sage_conv(
         source = jax.nn.relu(plus_bias(product(source, into), pool[1], "sage_conv", "pool bias"))
     kernel = check_kernel(kernel, source.shape[1], 2, "sage_conv")
     linear = reduction in ("mean", "sum")
-    if linear and kernel.shape[0] > kernel.shape[1]:
+    if linear and (kernel.shape[0] > kernel.shape[1] or isinstance(source, SparseTensor)):
         found = reduced(graph, product(source, kernel), reduction)
     else:
         found = product(reduced(graph, source, reduction if linear else "max"), kernel)

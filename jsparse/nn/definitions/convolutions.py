@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
 from jsparse.graph.graphs import one_of
@@ -14,6 +15,7 @@ from jsparse.nn.convolutions.edge import EDGE_REDUCTIONS
 from jsparse.nn.convolutions.sage import SAGE_REDUCTIONS
 from jsparse.nn.definitions.parameters import Arrays, Parameter, bias_of, check_sizes, chosen, pair
 from jsparse.nn.operands import check_kernel
+from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["GCN", "GIN", "RGCN", "SAGE", "Edge"]
 
@@ -85,52 +87,50 @@ class SAGE:
 
 @dataclass(frozen=True, slots=True)
 class GIN:
-    """`gin_conv` with two linear layers, and relu between them."""
+    """`gin_conv` with two linear layers, and relu between them; both of one width where one is given."""
 
     inputs: int | tuple[int, int]
-    hidden: int
-    out: int
+    hidden: int | None
+    out: int | None = None
     eps: float = 0.0
     train_eps: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes(
-            "GINConv",
-            pairs=["in_features"],
-            in_features=self.inputs,
-            hidden_features=self.hidden,
-            out_features=self.out,
-        )
+        hidden, out = _widths(self.hidden, self.out)
+        check_sizes("GINConv", pairs=["in_features"], in_features=self.inputs, out_features=out, hidden_features=hidden)
 
     def parameters(self) -> dict[str, Parameter]:
+        hidden, out = _widths(self.hidden, self.out)
         return chosen(
-            up=Parameter((pair(self.inputs)[0], self.hidden)),
-            up_bias=bias_of(self.hidden, True),
-            down=Parameter((self.hidden, self.out)),
-            down_bias=bias_of(self.out, True),
+            up=Parameter((pair(self.inputs)[0], hidden)),
+            up_bias=bias_of(hidden, True),
+            down=Parameter((hidden, out)),
+            down_bias=bias_of(out, True),
             eps=Parameter((), float(self.eps)) if self.train_eps else None,
         )
 
     def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
-        return gin_conv(graph, x, lambda x: _mlp(p, x, "GINConv"), p.get("eps", self.eps))
+        eps, sides = p.get("eps", self.eps), x if isinstance(x, tuple) else (x,)
+        if not any(isinstance(one, SparseTensor) for one in sides):
+            return gin_conv(graph, x, lambda x: _rest(p, _first(p, x, "GINConv")), eps)
+        # The sums are linear, so they may follow the first layer, whose results are dense and narrow.
+        first = tuple(_first(p, one, "GINConv") for one in sides)
+        return gin_conv(graph, first if isinstance(x, tuple) else first[0], lambda x: _rest(p, x), eps)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`edge_conv` with two linear layers, and relu between them."""
+    """`edge_conv` with two linear layers, and relu between them; both of one width where one is given."""
 
     inputs: int | tuple[int, int]
-    hidden: int
-    out: int
+    hidden: int | None
+    out: int | None = None
     reduction: str = "max"
 
     def __post_init__(self) -> None:
+        hidden, out = _widths(self.hidden, self.out)
         check_sizes(
-            "EdgeConv",
-            pairs=["in_features"],
-            in_features=self.inputs,
-            hidden_features=self.hidden,
-            out_features=self.out,
+            "EdgeConv", pairs=["in_features"], in_features=self.inputs, out_features=out, hidden_features=hidden
         )
         one_of(self.reduction, EDGE_REDUCTIONS, "the reduction of EdgeConv")
 
@@ -138,12 +138,35 @@ class Edge:
         return GIN(2 * pair(self.inputs)[0], self.hidden, self.out).parameters()
 
     def apply(self, p: Arrays, graph: Any, x: Any) -> jax.Array:
-        return edge_conv(graph, x, lambda both: _mlp(p, both, "EdgeConv"), reduction=self.reduction)
+        sides = x if isinstance(x, tuple) else (x, x)
+        if not any(isinstance(one, SparseTensor) for one in sides):
+            return edge_conv(graph, x, lambda both: _rest(p, _first(p, both, "EdgeConv")), reduction=self.reduction)
+        # [x[i], x[j] - x[i]] [U, V] = x[i] (U - V) + x[j] V, whose products are dense and narrow.
+        of_target, of_source = jnp.split(p["up"], 2)
+        source, target = (
+            _first({"up": kernel}, one, "EdgeConv")
+            for kernel, one in zip((of_source, of_target - of_source), sides, strict=True)
+        )
+
+        def mlp(both: jax.Array) -> jax.Array:
+            own, difference = jnp.split(both, 2, axis=1)
+            return _rest(p, 2 * own + difference)
+
+        return edge_conv(graph, (source, target), mlp, reduction=self.reduction)
 
 
-def _mlp(p: Arrays, x: jax.Array, layer: str) -> jax.Array:
-    up = check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
-    found: jax.Array = jax.nn.relu(x @ up + p["up_bias"]) @ p["down"] + p["down_bias"]
+def _widths(hidden: int | None, out: int | None) -> tuple[Any, Any]:
+    """The widths of two linear layers; where one is given, both have it."""
+    return out if hidden is None else hidden, hidden if out is None else out
+
+
+def _first(p: Arrays, x: Any, layer: str) -> jax.Array:
+    found: jax.Array = x @ check_kernel(p["up"], x.shape[1], 2, layer, "kernel 'up'")
+    return found
+
+
+def _rest(p: Arrays, x: jax.Array) -> jax.Array:
+    found: jax.Array = jax.nn.relu(x + p["up_bias"]) @ p["down"] + p["down_bias"]
     return found
 
 

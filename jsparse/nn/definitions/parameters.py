@@ -13,7 +13,7 @@ import numpy as np
 
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import is_pattern
-from jsparse.nn.operands import dense_array
+from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.ops.relocation.operands import as_tensor
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -114,7 +114,7 @@ def _is_size(x: Any) -> bool:
 
 
 def features(x: Any, layer: str, dtype: Any) -> Any:
-    """The features of nodes, or the pair of those of sources and targets, as arrays of a dtype; None for their own.
+    """The features of nodes, or the pair of those of sources and targets, in a dtype; None for their own.
 
     Raises DTypeError for what is no array of numbers, ShapeError for another rank than two.
     """
@@ -122,10 +122,10 @@ def features(x: Any, layer: str, dtype: Any) -> Any:
         if len(x) != 2:
             raise ShapeError(f"Expected an array, or a pair (x_source, x_target), in {layer}, but got {len(x)} arrays.")
         return tuple(features(each, layer, dtype) for each in x)
-    found = dense_array(x, layer, "features (nodes, in)", " The graph is the first argument.")
+    found = sparse_or_dense(x, layer, "features (nodes, in)", " The graph is the first argument.", dtype)
     if found.ndim != 2:
         raise ShapeError(f"Expected features (nodes, in) of {layer}, but got shape {shortened(found.shape)}.")
-    return found if dtype is None else found.astype(dtype)
+    return found
 
 
 def edge_array(x: Any, layer: str, dtype: Any) -> Any:

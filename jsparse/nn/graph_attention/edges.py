@@ -6,20 +6,23 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.errors import ShapeError, represented, shortened
-from jsparse.formats import Pattern
+from jsparse.formats import Format, Pattern
 from jsparse.graph.graphs import Graph, of_ones
-from jsparse.graph.loops import add_self_loops
 from jsparse.nn.operands import dense_array, floating, pattern_of_graph, plus_bias, product, wide
+from jsparse.ops.elementwise.bounded import add
 from jsparse.ops.indexing.points import coords
 from jsparse.ops.patterns.bands import window
+from jsparse.ops.reductions.softmax import softmax
+from jsparse.ops.surgery.prune import prune
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["attended_edges", "check_edge_kernel", "check_vectors", "joined", "per_head"]
+__all__ = ["attended_edges", "check_edge_kernel", "check_vectors", "joined", "over_neighbors", "per_head"]
 
 
 def attended_edges(
@@ -28,14 +31,20 @@ def attended_edges(
     """The pattern of the edges that are attended to, and their features on that pattern, extended by an axis.
 
     Added self-loops, and those that exist, have the mean of the features of the other edges that end at the node.
+    Target i is source i, also where there are more sources than targets, as in samples of neighbours.
 
     Args:
         edge_features: (nse, features) in the order of the graph's stored entries, a SparseTensor on the graph's pattern
             extended by an axis, or None.
 
-    Raises ShapeError for features of another number of edges.
+    Raises ShapeError for features of another number of edges, and for self-loops of more targets than sources.
     """
     pattern = pattern_of_graph(graph)
+    if self_loops and pattern.shape[0] > pattern.shape[1]:
+        raise ShapeError(
+            f"Expected a square graph for the self-loops of {layer}, or one whose sources begin with its targets, such "
+            f"as a sample of neighbours, but got shape {shortened(pattern.shape)}. Pass self_loops=False."
+        )
     whole = _with_loops(pattern) if self_loops else pattern
     if edge_features is None:
         return whole, None
@@ -55,9 +64,9 @@ def attended_edges(
 
 def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: str) -> jax.Array:
     """The features (nse, features) of a tensor whose pattern is that of the edges, extended by an axis."""
-    width = features.shape[-1] if features.ndim == 3 else 0
+    width = features.shape[-1] if features.ndim == pattern.ndim + 1 else 0
     expected = pattern.extended([width])
-    fits = width > 0 and features.shape[:2] == pattern.shape and features.pattern.digest == expected.digest
+    fits = width > 0 and features.shape[:-1] == pattern.shape and features.pattern.digest == expected.digest
     if not fits:
         raise ShapeError(
             f"Expected edge_features on the graph's pattern, extended by an axis of features, in {layer}, but got "
@@ -67,14 +76,34 @@ def _on_edges(features: SparseTensor, pattern: Pattern | DynamicPattern, layer: 
 
 
 def _with_loops(pattern: Pattern | DynamicPattern) -> Pattern | DynamicPattern:
-    return _joint(pattern) if isinstance(pattern, Pattern) else add_self_loops(pattern).pattern
+    """The pattern in which each target has one self-loop. Targets are the first sources."""
+    if isinstance(pattern, Pattern):
+        return _joint(pattern)
+    others = of_ones(pattern)
+    if pattern.ndim == 3:
+        rows, columns, _ = coords(others)
+        others = prune(others, mask=rows != columns)
+    return add(others, of_ones(_loops(pattern))).pattern
 
 
 @remembered(maxsize=64)
 def _joint(pattern: Pattern) -> Pattern:
     """A static pattern with self-loops, found before the program runs."""
-    found: Pattern = pattern | window(pattern.shape[0], 0)
+    others = pattern
+    if pattern.ndim == 3:
+        rows = pattern.to_coords()
+        others, _ = Pattern.from_rows(list(rows[:, rows[0] != rows[1]]), pattern.shape, pattern.format)
+    found: Pattern = others | _loops(pattern)
     return found
+
+
+def _loops(pattern: Pattern | DynamicPattern) -> Pattern:
+    """A self-loop for each target; where repeated edges are kept, the one with number 0."""
+    targets, sources, *more = pattern.shape
+    if not more:
+        return window(targets, 0, m=sources)
+    own = np.arange(targets)
+    return Pattern.from_rows([own, own, np.zeros_like(own)], pattern.shape, Format.of("coo", 3))[0]
 
 
 def _with_means(
@@ -82,25 +111,31 @@ def _with_means(
 ) -> SparseTensor:
     """The features on the pattern with self-loops, which have means."""
     nodes, width = pattern.shape[0], features.shape[1]
-    rows, columns = coords(of_ones(pattern))
+    rows, columns, *_ = coords(of_ones(pattern))
     target = jnp.where(rows == columns, nodes, rows)  # out of range: neither counted nor added
     sums = jax.ops.segment_sum(wide(features), target, nodes)
     number = jax.ops.segment_sum(jnp.ones(len(target), jnp.int32), target, nodes)
     means = (sums / jnp.maximum(number, 1)[:, None]).astype(features.dtype)
     spread = restrict(found, whole.extended([width]))
-    rows, columns = coords(of_ones(whole))
+    rows, columns, *_ = coords(of_ones(whole))
     own = means.at[rows].get(mode="clip")
     joint = jnp.where((rows == columns)[:, None], own, spread.values.reshape(-1, width))
     return SparseTensor(joint.reshape(-1), whole.extended([width]))
 
 
-def per_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
+def over_neighbors(scores: SparseTensor) -> SparseTensor:
+    """The softmax over all edges that end at a target, for each head, the last index."""
+    found: SparseTensor = softmax(scores, tuple(range(1, scores.ndim - 1)))
+    return found
+
+
+def per_head(x: Any, kernel: jax.Array) -> jax.Array:
     """x W[h] for each head h, (nodes, heads, dim), not rounded.
 
     It is one product of matrices: XLA transposes operands of others.
     """
     inputs, heads, dim = kernel.shape
-    return product(x, kernel.reshape(inputs, heads * dim)).reshape(len(x), heads, dim)
+    return product(x, kernel.reshape(inputs, heads * dim)).reshape(x.shape[0], heads, dim)
 
 
 def joined(found: jax.Array, concat: bool, bias: Any, layer: str) -> jax.Array:

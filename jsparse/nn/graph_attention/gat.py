@@ -10,14 +10,20 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
-from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, check_vectors, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, operands, product, rounded, unrounded_sums, wide
+from jsparse.graph.graphs import Graph, indices_of
+from jsparse.nn.graph_attention.edges import (
+    attended_edges,
+    check_edge_kernel,
+    check_vectors,
+    joined,
+    over_neighbors,
+    per_head,
+)
+from jsparse.nn.operands import Features, at_edges, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
 from jsparse.ops.fuse import fuse
-from jsparse.ops.reductions.softmax import softmax
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["EdgeAttention", "gat_conv"]
@@ -60,8 +66,9 @@ def gat_conv(
     backward: no array has an element for each entry and feature.
 
     Args:
-        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
-        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic. Repeated
+            edges whose weights were added count once, and those that are kept have a score each.
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel: W, (in, heads, dim).
         attention_source, attention_target: s and t, (heads, dim).
         bias: (heads · dim,), or (dim,) without `concat`; or None.
@@ -70,7 +77,8 @@ def gat_conv(
             features of the edges that end at the node.
         concat: whether the heads are side by side; otherwise their mean is the result.
         negative_slope: of leaky_relu.
-        self_loops: whether each node is its own neighbour; for square graphs only.
+        self_loops: whether each node is its own neighbour. Of a graph with more sources than targets the first sources
+            are the targets, as in samples of neighbours.
         dropout_rate, dropout_key: dropout of the weights.
 
     Returns an array (targets, heads · dim), or (targets, dim). Nodes without neighbours have the bias.
@@ -79,7 +87,7 @@ def gat_conv(
     """
     if edges is not None and not isinstance(edges, EdgeAttention):
         raise DTypeError(f"Expected an EdgeAttention as edges= of gat_conv, but got {represented(edges)}.")
-    graph, source, target = operands(graph, x, "gat_conv", square=self_loops)
+    graph, source, target = operands(graph, x, "gat_conv", sparse=True)
     kernel = check_kernel(kernel, source.shape[1], 3, "gat_conv")
     kernel_target = kernel if kernel_target is None else kernel_target
     kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gat_conv", "kernel_target")
@@ -118,13 +126,14 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         pattern: Any, target: jax.Array, source: jax.Array, sent: jax.Array, features: Any, of_edges: Any, kept: Any
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
-        scores = einsum("ih,jh->ijh", target, jnp.ones_like(source), out_format=heads)
-        scores = scores + einsum("ih,jh->ijh", jnp.ones_like(target), source, out_format=heads)
+        at = indices_of(pattern)
+        scores = at_edges("ih,jh->ijh", target, jnp.ones_like(source), like=heads)
+        scores = scores + at_edges("ih,jh->ijh", jnp.ones_like(target), source, like=heads)
         if features is not None:
-            scores = scores + einsum("ije,eh->ijh", features, of_edges, out_format=heads)
-        weights = softmax(leaky_relu(scores, negative_slope), 1)
+            scores = scores + einsum(f"{at}e,eh->{at}h", features, of_edges, out_format=heads)
+        weights = over_neighbors(leaky_relu(scores, negative_slope))
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-        return unrounded_sums("ijh,jhd->ihd", weights, sent)
+        return unrounded_sums(f"{at}h,jhd->ihd", weights, sent)
 
     return attended

@@ -10,15 +10,21 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, shortened
-from jsparse.graph.graphs import Graph
-from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, check_vectors, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, operands, plus_bias, rounded, unrounded_sums
+from jsparse.graph.graphs import Graph, indices_of
+from jsparse.nn.graph_attention.edges import (
+    attended_edges,
+    check_edge_kernel,
+    check_vectors,
+    joined,
+    over_neighbors,
+    per_head,
+)
+from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, rounded, unrounded_sums
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import computed_dtype
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
 from jsparse.ops.fuse import fuse
-from jsparse.ops.reductions.softmax import softmax
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["gatv2_conv"]
@@ -54,8 +60,8 @@ def gatv2_conv(
     Brody et al., "How attentive are graph attention networks?", 2022. It is one fused chain.
 
     Args:
-        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
-        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        graph: as in `gat_conv`.
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         kernel_source, kernel_target: S (in, heads, dim) and T (target_in, heads, dim). Both may be one array.
         attention: a, (heads, dim).
         bias: (heads · dim,), or (dim,) without `concat`; or None.
@@ -68,7 +74,7 @@ def gatv2_conv(
 
     Raises ShapeError for shapes that do not fit, DTypeError for a dense graph.
     """
-    graph, source, target = operands(graph, x, "gatv2_conv", square=self_loops)
+    graph, source, target = operands(graph, x, "gatv2_conv", sparse=True)
     kernel_source = check_kernel(kernel_source, source.shape[1], 3, "gatv2_conv", "kernel_source")
     kernel_target = check_kernel(kernel_target, target.shape[1], 3, "gatv2_conv", "kernel_target")
     pattern, features = attended_edges(graph, edge_features, self_loops, "gatv2_conv")
@@ -96,18 +102,17 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         pattern: Any, target: jax.Array, source: jax.Array, attention: jax.Array, features: Any, kernel: Any, kept: Any
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
-        wide = {
-            "out_format": pattern.extended(list(target.shape[1:])),
-            "preferred_element_type": computed_dtype(source.dtype),
-        }
-        both = einsum("ihd,jhd->ijhd", target, jnp.ones_like(source), **wide)
-        both = both + einsum("ihd,jhd->ijhd", jnp.ones_like(target), source, **wide)
+        wide, dtype = pattern.extended(list(target.shape[1:])), computed_dtype(source.dtype)
+        at = indices_of(pattern)
+        both = at_edges("ihd,jhd->ijhd", target, jnp.ones_like(source), like=wide, dtype=dtype)
+        both = both + at_edges("ihd,jhd->ijhd", jnp.ones_like(target), source, like=wide, dtype=dtype)
         if features is not None:
-            both = both + einsum("ije,ehd->ijhd", features, kernel, **wide)
-        scores = einsum("ijhd,hd->ijh", leaky_relu(both, negative_slope), attention, out_format=heads)
-        weights = softmax(scores, 1)
+            of_edges = einsum(f"{at}e,ehd->{at}hd", features, kernel, out_format=wide, preferred_element_type=dtype)
+            both = both + of_edges
+        scores = einsum(f"{at}hd,hd->{at}h", leaky_relu(both, negative_slope), attention, out_format=heads)
+        weights = over_neighbors(scores)
         if kept is not None:
             weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-        return unrounded_sums("ijh,jhd->ihd", weights, source)
+        return unrounded_sums(f"{at}h,jhd->ihd", weights, source)
 
     return attended

@@ -8,15 +8,24 @@ import jax
 import jax.numpy as jnp
 
 from jsparse.errors import DTypeError, ShapeError, represented
-from jsparse.graph.graphs import Graph
+from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.attention import Projection
-from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, joined, per_head
-from jsparse.nn.operands import Features, check_kernel, operands, own_part, plus_bias, rounded, unrounded_sums, wide
+from jsparse.nn.graph_attention.edges import attended_edges, check_edge_kernel, joined, over_neighbors, per_head
+from jsparse.nn.operands import (
+    Features,
+    at_edges,
+    check_kernel,
+    operands,
+    own_part,
+    plus_bias,
+    rounded,
+    unrounded_sums,
+    wide,
+)
 from jsparse.ops.attention.dropout import dropout_factors
 from jsparse.ops.attention.fused import computed_dtype
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
-from jsparse.ops.reductions.softmax import softmax
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["transformer_conv"]
@@ -50,8 +59,8 @@ def transformer_conv(
     is one fused chain.
 
     Args:
-        graph: a SparseTensor, whose weights play no part, or a pattern (targets, sources), static or dynamic.
-        x: features (nodes, in), or a pair (sources, in), (targets, target_in).
+        graph: as in `gat_conv`.
+        x: features (nodes, in), or a pair (sources, in), (targets, target_in), sparse or dense.
         query, key, value: kernels (in, heads, dim) with biases (heads, dim) or None; the query's is of the targets.
         root: a kernel (target_in, out) with a bias (out,) or None; out is heads · dim, or dim without `concat`.
         gate: (3 · out,), for (1 - β) m + β r in place of m + r, with β = sigmoid([m, r, m - r] · gate), where m is the
@@ -64,7 +73,7 @@ def transformer_conv(
 
     Raises ShapeError for shapes that do not fit and a gate without a root, DTypeError for a dense graph.
     """
-    graph, source, target = operands(graph, x, "transformer_conv")
+    graph, source, target = operands(graph, x, "transformer_conv", sparse=True)
     q = _projected(target, query, "query")
     k, v = _projected(source, key, "key"), _projected(source, value, "value")
     pattern, features = attended_edges(graph, edge_features, False, "transformer_conv")
@@ -96,7 +105,7 @@ def _beside(sums: jax.Array, target: jax.Array, root: Projection | None, gate: A
     return (1 - share) * sums + share * own
 
 
-def _projected(x: jax.Array, projection: Projection, name: str) -> jax.Array:
+def _projected(x: Any, projection: Projection, name: str) -> jax.Array:
     if not isinstance(projection, Projection):
         raise DTypeError(
             f"Expected a Projection(kernel, bias) as the {name} of transformer_conv, but got {represented(projection)}."
@@ -112,14 +121,15 @@ def _attended(
 ) -> tuple[jax.Array, jax.Array | None]:
     """The weighted sums of values, and those of the features of edges."""
     heads = pattern.extended([q.shape[1]])
-    wide = {"out_format": heads, "preferred_element_type": computed_dtype(q.dtype)}
-    scores = einsum("ihd,jhd->ijh", q, k, **wide)
+    at, dtype = indices_of(pattern), computed_dtype(q.dtype)
+    scores = at_edges("ihd,jhd->ijh", q, k, like=heads, dtype=dtype)
     if features is not None:
-        scores = scores + einsum("ije,ihe->ijh", features, of_edges, **wide)
-    weights = softmax(scores, 1)
+        of_features = einsum(f"{at}e,ihe->{at}h", features, of_edges, out_format=heads, preferred_element_type=dtype)
+        scores = scores + of_features
+    weights = over_neighbors(scores)
     if kept is not None:
         weights = SparseTensor(weights.values * kept.reshape(-1).astype(weights.dtype), heads)
-    found = unrounded_sums("ijh,jhd->ihd", weights, v)
+    found = unrounded_sums(f"{at}h,jhd->ihd", weights, v)
     if features is None:
         return found, None
-    return found, unrounded_sums("ijh,ije->ihe", weights, features)
+    return found, unrounded_sums(f"{at}h,{at}e->ihe", weights, features)
