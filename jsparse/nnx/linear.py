@@ -9,11 +9,13 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from jsparse.errors import DTypeError, ShapeError
+from jsparse.errors import DTypeError, ShapeError, represented
 from jsparse.nn.definitions import check_sizes
 from jsparse.nn.linear import block_linear, linear
+from jsparse.nn.operands import dense_array
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
+from jsparse.ops.surgery.selection import known_count
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["BlockSparseLinear", "SparseLinear"]
@@ -108,7 +110,7 @@ class SparseLinear(nnx.Module):
         bias = None if self.bias is None else self.bias[...]
         return linear(x, self.kernel.tensor, bias, dtype=self.dtype)
 
-    def rewire(self, scores: Any, count: int) -> None:
+    def rewire(self, scores: Any, count: Any) -> None:
         """Drop the `count` smallest entries, and store 0 at as many places of largest score: a step of RigL.
 
             >>> from flax import nnx
@@ -120,14 +122,27 @@ class SparseLinear(nnx.Module):
 
         Args:
             scores: an array (in_features, out_features), or a SparseTensor on candidates.
-            count: a Python integer.
+            count: an integer, at most the capacity of the kernel. It may be traced: so one program serves a schedule.
 
-        Raises PatternError if the pattern is static (`dynamic=True` makes one that is not).
+        Raises PatternError if the pattern is static (`dynamic=True` makes one that is not), ShapeError for a count that
+        is no integer >= 0.
         """
-        if not isinstance(count, int) or count < 0:
-            raise ShapeError(f"Expected the number of entries as count in SparseLinear.rewire, but got {count!r}.")
-        kernel = self.kernel.tensor
-        self.kernel.replace(kernel.prune(keep=kernel.nse - count).regrow(scores, count))
+        kernel, (number, known) = self.kernel.tensor, known_count(count)
+        if number is None or (known or 0) > kernel.nse:
+            raise ShapeError(
+                f"Expected the number of entries as count in SparseLinear.rewire, from 0 to {kernel.nse:,}, but got "
+                f"{represented(count)}."
+            )
+        if not isinstance(scores, SparseTensor):
+            scores = dense_array(scores, "SparseLinear.rewire", "scores (in, out)")
+        self.kernel.replace(_rewired(kernel, scores, number))
+
+
+@jax.jit
+def _rewired(kernel: SparseTensor, scores: Any, count: Any) -> SparseTensor:
+    """RigL's step by a number that is data."""
+    nse = kernel.nse
+    return kernel.prune(keep=nse - count, nse=nse).regrow(scores, count, nse=nse)
 
 
 class BlockSparseLinear(nnx.Module):

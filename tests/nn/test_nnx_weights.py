@@ -1,5 +1,6 @@
 """NNX layers with sparse kernels and sparse attention: training, other patterns, states."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -76,6 +77,40 @@ def test_rewiring_keeps_the_number_of_entries_and_compiles_nothing() -> None:
     assert traces == 1
     with pytest.raises(jsparse.PatternError):
         SparseLinear(20, 6, density=0.3, rngs=nnx.Rngs(0)).rewire(jnp.ones((20, 6)), 5)
+
+
+COMPILED = []  # grows with each program that XLA compiles
+
+
+def _listen(name, *_, **__):
+    if name == "/jax/core/compile/backend_compile_duration":
+        COMPILED.append(name)
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_schedule_of_rewiring_compiles_once(jitted: bool) -> None:
+    layer = SparseLinear(20, 6, density=0.3, dynamic=True, rngs=nnx.Rngs(0))
+    total, scores = layer.kernel.tensor.nse, jnp.asarray(RNG.random((20, 6)), jnp.float32)
+    step = nnx.jit(SparseLinear.rewire) if jitted else SparseLinear.rewire
+    counts = [round(0.15 * total * (1 + np.cos(np.pi * t / 9))) for t in range(10)]  # all numbers of a cosine schedule
+    assert len(set(counts)) > 6
+    for number, count in enumerate(counts):
+        layer.kernel.replace(layer.kernel.tensor.with_values(jnp.arange(1.0, total + 1)))
+        before, stored = np.asarray(layer.kernel.tensor.todense()), places(layer)
+        step(layer, scores, count)
+        kept = stored & (before > count)
+        np.testing.assert_array_equal(np.asarray(layer.kernel.tensor.todense()), np.where(kept, before, 0))
+        candidates = np.sort(np.where(kept, -1, scores).ravel())[::-1]
+        expected = kept | (np.where(kept, -1, scores) >= candidates[max(count - 1, 0)]) if count else kept
+        np.testing.assert_array_equal(places(layer), expected)
+        if number == 1:
+            compiled = len(COMPILED)
+    assert len(COMPILED) == compiled
+    with pytest.raises(jsparse.ShapeError, match="count in SparseLinear.rewire"):
+        layer.rewire(scores, total + 1)
 
 
 def test_a_pruned_dense_layer() -> None:

@@ -44,6 +44,23 @@ def test_top_k_of_blocks_counts_their_zeros():
     )
 
 
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dense"])
+def test_top_k_of_a_traced_number(format):
+    x = integers(7, 9, seed=5)
+    A = jsparse.asarray(x, format)
+    kept = jax.jit(lambda A, k: jsparse.top_k(A, k, nse=40))
+    for k in (0, 1, 3, 100, -2):
+        for tensor in (A, A.dynamic(A.nse + 3)) if format != "dense" else (A,):
+            found = kept(tensor, k)
+            assert (found.is_dynamic, found.nse) == (True, 40)
+            np.testing.assert_array_equal(as_dense(found), largest(x, max(k, 0), -1))
+    assert kept._cache_size() == (1 if format == "dense" else 2)
+    assert jax.jit(jsparse.top_k)(A, 2).nse == (63 if format == "dense" else A.nse)
+    slopes = jax.jit(jax.grad(lambda v, k: (jsparse.top_k(A.with_values(v), k).todense() ** 2).sum()))(A.values, 2)
+    expected = 2 * largest(x, 2, -1)
+    np.testing.assert_array_equal(slopes, expected.ravel() if format == "dense" else expected[tuple(A.coords)])
+
+
 def test_top_k_orders_ties_and_nan():
     x = np.array([[3, np.nan, 3, 1, 3]], np.float32)
     for call in (jsparse.top_k, jax.jit(jsparse.top_k, static_argnums=1)):

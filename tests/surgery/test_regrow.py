@@ -136,6 +136,28 @@ def test_overflow_and_capacity():
             tensor.regrow(scores, 2, nse=A.nse)
 
 
+@pytest.mark.parametrize("format", ["csr", "coo", RUNS, BLOCKS, "csf"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_traced_number_of_entries(format, sparse):
+    A = made(format, "dynamic")
+    scores, most = distinct(A.shape), int(np.prod(A.shape))
+    candidates = made(format, seed=1)
+    given = candidates.with_values(scores[tuple(np.asarray(candidates.coords))]) if sparse else scores
+    regrown = jax.jit(lambda A, scores, k: A.regrow(scores, k, nse=most))
+    for k in (0, 1, 4, 7, 1000, -3):
+        found = regrown(A, given, np.int32(k))
+        assert (found.nse, found.is_dynamic) == (most, True)
+        expected = A.regrow(given, max(k, 0), nse=most)
+        np.testing.assert_array_equal(dense(found), dense(A))
+        np.testing.assert_array_equal(stored(found), stored(expected))
+        assert k != 4 or sparse or format in (RUNS, BLOCKS) or (stored(found) == grown(A, scores, 4)).all()
+    assert regrown._cache_size() == 1
+    with pytest.raises(jsparse.ShapeError, match="nse= of A.regrow"):
+        jax.jit(lambda A, k: A.regrow(scores, k))(A, 3)
+    with pytest.raises(jsparse.ShapeError, match="k of A.regrow to be a number of entries"):
+        jax.jit(lambda A, k: A.regrow(scores, k, nse=most))(A, 3.5)
+
+
 def test_dense_formats_store_everything():
     A = jsparse.asarray(np.eye(2, dtype=np.float32), "(i, j) -> (i : dense, j : dense)")
     assert A.regrow(np.ones((2, 2)), 3) is A

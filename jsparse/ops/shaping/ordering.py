@@ -3,46 +3,61 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import DTypeError, PatternError, ShapeError
-from jsparse.formats import Format
+from jsparse.base.limits import checked_nse
+from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.formats import Format, Pattern
 from jsparse.ops.relocation.coordinate_map import CoordinateMap, Rows
 from jsparse.ops.relocation.formats import default_in, relaxed
-from jsparse.ops.relocation.operands import as_axis, as_integer, as_tensor
+from jsparse.ops.relocation.operands import as_axis, as_tensor
 from jsparse.ops.relocation.relocate import Relocation, relocated
 from jsparse.ops.relocation.values import is_known
+from jsparse.ops.surgery.selection import coordinates, known_count, selected
 from jsparse.tensor.dense import dense_array, dense_levels
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["nonzero", "sort", "top_k"]
 
 
-def top_k(a: Any, k: int, axis: int = -1) -> SparseTensor:
+def top_k(a: Any, k: Any, axis: int = -1, *, nse: int | None = None) -> SparseTensor:
     """Keep the k largest stored entries of each row along `axis`; rows with fewer keep all.
 
     Of equal entries the first ones are kept, and NaN is the largest number, as in jax.lax.top_k. The result has the
-    tensor's format. It is static if the pattern and the values are known; else its capacity is k entries for each row,
-    or the tensor's nse if that is less. It is differentiable in the values.
+    tensor's format. It is static if the pattern, the values and k are known, else dynamic. It is differentiable in the
+    values.
 
         >>> jsparse.top_k(A, 8)  # at most 8 entries in each row
 
-    Raises ShapeError for a negative k or an axis out of range, DTypeError for complex numbers.
+    Args:
+        k: an integer, which may be traced: one program serves all numbers.
+        nse: the capacity of a dynamic result, by default k entries for each row, or the tensor's nse if that is less or
+            k is traced. For a static result it is an upper bound that is checked.
+
+    Raises ShapeError for a negative k or an axis out of range, DTypeError for complex numbers, PatternError if the
+    entries exceed `nse`.
     """
     tensor = as_tensor(a, "top_k")
-    at, count = _ordered(tensor, axis, "top_k"), as_integer(k, "the k of jsparse.top_k")
-    if count < 0:
-        raise ShapeError(f"Expected k >= 0 for jsparse.top_k, but got {count}.")
-    if tensor.format.is_dense and not is_known(tensor.values):
+    at, (count, known) = _ordered(tensor, axis, "top_k"), known_count(k)
+    if count is None:
+        raise ShapeError(f"Expected k >= 0 for jsparse.top_k, an integer, but got {represented(k)}.")
+    if tensor.format.is_dense and not (is_known(tensor.values) and known is not None):
         tensor = tensor.asformat(default_in(tensor.shape, tensor.nse))
-    block = _trailing(tensor.format, tensor.shape)
-    rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
-    capacity = min(tensor.nse, rows * count * block)
-    return relocated([tensor], Relocation((_Largest(at, count),), tensor.shape, tensor.format, (), capacity))
+    capacity = tensor.nse
+    if known is not None:
+        rows = prod(size for dim, size in enumerate(tensor.shape) if dim != at)
+        capacity = min(capacity, rows * known * _trailing(tensor.format, tensor.shape))
+    if isinstance(tensor.pattern, Pattern) and is_known(tensor.values) and known is not None:
+        kept: Any = _largest(tensor.pattern.rows(), np.asarray(tensor.values), known, at, np)
+    else:
+        kept = _traced_largest(tensor, count, at)
+    return selected(tensor, kept, checked_nse(nse, "top_k"), capacity)
 
 
 def sort(a: Any, axis: int = -1) -> SparseTensor:
@@ -99,18 +114,16 @@ def _trailing(format: Format, shape: tuple[int, ...]) -> int:
     return prod(shape[level.dim] for level in format.levels[format.ndim - format.trailing_dense :])
 
 
-@dataclass(frozen=True)
-class _Largest(CoordinateMap):
-    """Drops all but the `count` largest entries of each row along `axis`."""
+@partial(jax.jit, static_argnames="axis", inline=True)
+def _traced_largest(tensor: SparseTensor, count: Any, axis: int) -> Any:
+    rows = jnp.asarray(coordinates(tensor.pattern))
+    return _largest(rows, jax.lax.stop_gradient(tensor.values), count, axis, jnp)
 
-    drops: ClassVar[bool] = True
-    reads_values: ClassVar[bool] = True
-    axis: int
-    count: int
 
-    def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
-        rank, size, _ = _ranks(rows, -rows[self.axis], values, self.axis, xnp)
-        return [xnp.where(size - rank <= self.count, row, -1) for row in rows]
+def _largest(rows: Rows, values: Any, count: Any, axis: int, xnp: Any) -> Any:
+    """The mask of the `count` largest entries of each row along `axis`."""
+    rank, size, _ = _ranks(rows, -rows[axis], values, axis, xnp)
+    return size - rank <= count
 
 
 @dataclass(frozen=True)

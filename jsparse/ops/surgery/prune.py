@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
 from jsparse.ops.surgery.largest import largest, magnitudes
 from jsparse.ops.surgery.restrict import restrict
-from jsparse.ops.surgery.selection import capacity_for, is_traced, selected, used_slots
+from jsparse.ops.surgery.selection import capacity_for, is_traced, known_count, selected, used_slots
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -101,24 +100,15 @@ def _compiled_largest(values: Any, used: Any, count: Any) -> Any:
 
 def _count(keep: Any, nse: int) -> tuple[Any, int]:
     """The number of entries that stay, at most `nse`, and a bound of it that is known."""
-    if isinstance(keep, jax.core.Tracer):
-        if keep.shape or not jnp.issubdtype(keep.dtype, jnp.integer):
-            raise _no_count(keep)
-        return jnp.clip(keep, 0, nse), nse
-    try:
-        count = -1 if isinstance(keep, bool | np.bool_) else operator.index(keep)
-    except TypeError:
-        count = -1
-    if count < 0:
-        raise _no_count(keep)
-    return np.int64(min(count, nse)), min(count, nse)
-
-
-def _no_count(keep: Any) -> ShapeError:
-    return ShapeError(
-        f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {represented(keep)}. For a "
-        f"part of the entries write keep=int(0.9 * A.nse)."
-    )
+    count, known = known_count(keep)
+    if count is None:
+        raise ShapeError(
+            f"Expected keep= of A.prune to be a number of entries, an integer >= 0, but got {represented(keep)}. For a "
+            f"part of the entries write keep=int(0.9 * A.nse)."
+        )
+    if known is None:
+        return jnp.minimum(count, nse), nse
+    return np.int64(min(known, nse)), min(known, nse)
 
 
 def _of_mask(tensor: SparseTensor, mask: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from jsparse.formats import Format, Pattern
 from jsparse.formats.build import index_dtype
 from jsparse.ops.surgery.largest import largest, ordered
 from jsparse.ops.surgery.restrict import restrict
-from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, used_slots
+from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, known_count, used_slots
 from jsparse.primitives.routine import nonzero
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.leaves import check_leaves
@@ -27,7 +26,7 @@ from jsparse.tensor.sparse_tensor import SparseTensor
 __all__ = ["regrow"]
 
 
-def regrow(self: SparseTensor, scores: Any, k: int, *, nse: int | None = None) -> SparseTensor:
+def regrow(self: SparseTensor, scores: Any, k: Any, *, nse: int | None = None) -> SparseTensor:
     """Add the `k` coordinates of largest score that are not stored yet, with value 0.
 
         >>> W = W.prune(keep=W.nse - k).regrow(abs(gradient), k)  # RigL's step inside jit, at a constant W.nse
@@ -41,26 +40,29 @@ def regrow(self: SparseTensor, scores: Any, k: int, *, nse: int | None = None) -
 
     Args:
         scores: real numbers for all coordinates, an array of this tensor's shape; or for some of them, a SparseTensor.
-        k: how many entries to add, a Python integer.
+        k: how many entries to add. It may be traced if there is an `nse`: one program serves all numbers, such as those
+            of a schedule. More than `nse` count as so many.
         nse: the capacity of a dynamic result, by default enough for `k` further entries. For a static result it is an
             upper bound that is checked.
 
-    Raises ShapeError for scores of another shape and for a k that is no integer >= 0, DTypeError for complex scores,
-    PatternError if the entries exceed `nse`, or if a dynamic result in a format with runs has no `nse`.
+    Raises ShapeError for scores of another shape, for a k that is no integer >= 0, and for a traced one without `nse`,
+    DTypeError for complex scores, PatternError if the entries exceed `nse`, or if a dynamic result in a format with
+    runs has no `nse`.
     """
     check_leaves(self, "A in A.regrow")
     scores = _as_scores(scores, self.shape)
-    nse, k = checked_nse(nse, "A.regrow"), _count(k)
+    nse = checked_nse(nse, "A.regrow")
+    k, most = _count(k, nse, scores.nse if isinstance(scores, SparseTensor) else scores.size)
     if self.format.is_dense:  # everything is stored
         return self
     patterns = [x.pattern for x in (self, scores) if isinstance(x, SparseTensor)]
     values = scores.values if isinstance(scores, SparseTensor) else scores
-    if all(isinstance(pattern, Pattern) for pattern in patterns) and not is_traced(self.values, values):
+    if all(isinstance(pattern, Pattern) for pattern in patterns) and not is_traced(self.values, values, k):
         return in_capacity(_of_static(self, scores, k), nse)
     base = self.dynamic()
     assert isinstance(base.pattern, DynamicPattern)
-    type_ = dynamic_type(base.shape, base.format, _capacity(base, k) if nse is None else nse)
-    coords, entries = _with_new(base, scores, k)
+    type_ = dynamic_type(base.shape, base.format, _capacity(base, most) if nse is None else nse)
+    coords, entries = _with_new(base, scores, k, most)
     made = assembled(coords, entries, type_, base.pattern)
     if isinstance(scores, SparseTensor) and isinstance(scores.pattern, DynamicPattern):
         assert isinstance(made.pattern, DynamicPattern)
@@ -79,16 +81,19 @@ def _capacity(base: SparseTensor, k: int) -> int:
     return base.nse + more
 
 
-@partial(jax.jit, static_argnames="k", inline=True)
-def _with_new(base: SparseTensor, scores: Any, k: int) -> tuple[Any, Any]:
-    """The coordinates and values of the tensor's entries and of the new ones. Unused columns are out of range."""
+@partial(jax.jit, static_argnames="most", inline=True)
+def _with_new(base: SparseTensor, scores: Any, k: Any, most: int) -> tuple[Any, Any]:
+    """The coordinates and values of the tensor's entries and of k new ones, which are at most `most`.
+
+    Unused columns are out of range.
+    """
     coords = coordinates(base.pattern)
-    new = _new_entries(base, scores, k).astype(coords.dtype)
+    new = _new_entries(base, scores, k, most).astype(coords.dtype)
     values = jnp.concatenate([base.values, jnp.zeros(new.shape[1], base.dtype)])
     return jnp.concatenate([coords, new], axis=1), values
 
 
-def _new_entries(base: SparseTensor, scores: Any, k: int) -> Any:
+def _new_entries(base: SparseTensor, scores: Any, k: Any, most: int) -> Any:
     """The coordinates of the new entries, shape (ndim, n)."""
     assert isinstance(base.pattern, DynamicPattern)
     ones = SparseTensor._unchecked(base.pattern.in_use(jnp.ones(base.nse, np.bool_)), base.pattern)
@@ -98,18 +103,18 @@ def _new_entries(base: SparseTensor, scores: Any, k: int) -> Any:
         outside = np.array(scores.shape, coords.dtype)[:, None]
         return jnp.where(_chosen(scores.values, free, k), coords, outside)
     free = ~ones.todense()
-    type_ = dynamic_type(scores.shape, Format.of("coo", scores.ndim), k)
+    type_ = dynamic_type(scores.shape, Format.of("coo", scores.ndim), most)
     mask = _chosen(scores.reshape(-1), free.reshape(-1), k).reshape(scores.shape)
     return coordinates(DynamicPattern(type_, nonzero(mask, type_)))
 
 
-def _chosen(scores: Any, free: Any, k: int) -> Any:
+def _chosen(scores: Any, free: Any, k: Any) -> Any:
     """The mask of the k largest scores of free coordinates."""
     if not isinstance(scores, np.ndarray):
         scores = jax.lax.stop_gradient(scores)
     if scores.dtype.kind not in "iub":
         free = free & (scores > -np.inf)  # false for NaN, too
-    return largest(ordered(scores), free, np.int64(min(k, scores.size)))
+    return largest(ordered(scores), free, k)
 
 
 def _of_static(tensor: SparseTensor, scores: Any, k: int) -> SparseTensor:
@@ -161,14 +166,18 @@ def _as_scores(scores: Any, shape: tuple[int, ...]) -> Any:
     return scores
 
 
-def _count(k: Any) -> int:
-    try:
-        count = -1 if isinstance(k, bool | np.bool_) else operator.index(k)
-    except TypeError:
-        count = -1
-    if count < 0:
+def _count(k: Any, nse: int | None, size: int) -> tuple[Any, int]:
+    """The number of new entries, of so many scores, and a bound that is known: the capacity, for a traced number."""
+    count, known = known_count(k)
+    if count is None:
         raise ShapeError(
-            f"Expected k of A.regrow to be a number of entries, a Python integer >= 0, but got {represented(k)}. The "
-            f"capacity of the result follows from it."
+            f"Expected k of A.regrow to be a number of entries, an integer >= 0, but got {represented(k)}."
         )
-    return count
+    if known is not None:
+        return np.int64(min(known, size)), known
+    if nse is None:
+        raise ShapeError(
+            f"Expected nse= of A.regrow, the capacity of the result, since the number of new entries is traced: "
+            f"{represented(k)}. Pass nse=, or k as a Python integer, from which the capacity follows."
+        )
+    return jnp.minimum(count, nse), nse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import Any
 
@@ -18,12 +19,27 @@ from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["capacity_for", "coordinates", "in_capacity", "is_traced", "selected", "used_slots"]
+__all__ = ["capacity_for", "coordinates", "in_capacity", "is_traced", "known_count", "selected", "used_slots"]
 
 
 def is_traced(*arrays: Any) -> bool:
     """Whether an array is traced, so that its content is known at run time only."""
     return any(isinstance(array, jax.core.Tracer) for array in arrays)
+
+
+def known_count(x: Any) -> tuple[Any, int | None]:
+    """A number of entries, and the same as an int; None for that of a traced one, whose negative numbers become 0.
+
+    The first result is None for anything but an integer >= 0.
+    """
+    if isinstance(x, jax.core.Tracer):
+        is_integer = not x.shape and jnp.issubdtype(x.dtype, jnp.integer)
+        return (jnp.maximum(x, 0) if is_integer else None), None
+    try:
+        count = -1 if isinstance(x, bool | np.bool_) else operator.index(x)
+    except TypeError:
+        count = -1
+    return (count, count) if count >= 0 else (None, None)
 
 
 def coordinates(pattern: Pattern | DynamicPattern) -> Any:
