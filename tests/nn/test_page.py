@@ -27,6 +27,9 @@ def test_page():
     assert given["mixed"].shape == (16, 8)
     assert given["bags"].shape == (2, 8)
     assert given["few"].shape == (16, 3)
+    assert given["of_counts"].shape == (8, 32)
+    assert given["of_words"].shape == (5, 3)
+    assert given["of_multi"].shape == (5, 4)
     assert given["pruned"].kernel.tensor.nse == 200
     assert any(jax.numpy.any(leaf) for leaf in jax.tree.leaves(given["slopes"]))
 

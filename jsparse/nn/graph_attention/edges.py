@@ -123,7 +123,7 @@ def _with_means(
     return SparseTensor(joint.reshape(-1), whole.extended([width]))
 
 
-def over_neighbors(scores: SparseTensor) -> SparseTensor:
+def over_neighbors(scores: Any) -> SparseTensor:
     """The softmax over all edges that end at a target, for each head, the last index."""
     found: SparseTensor = softmax(scores, tuple(range(1, scores.ndim - 1)))
     return found

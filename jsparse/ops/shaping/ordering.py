@@ -116,7 +116,7 @@ def _trailing(format: Format, shape: tuple[int, ...]) -> int:
 
 @partial(jax.jit, static_argnames="axis", inline=True)
 def _traced_largest(tensor: SparseTensor, count: Any, axis: int) -> Any:
-    rows = jnp.asarray(coordinates(tensor.pattern))
+    rows: Any = jnp.asarray(coordinates(tensor.pattern))
     return _largest(rows, jax.lax.stop_gradient(tensor.values), count, axis, jnp)
 
 
