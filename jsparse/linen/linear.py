@@ -12,6 +12,7 @@ from flax import linen
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.nn.linear import block_linear, linear
+from jsparse.nn.operands import sparse_or_dense
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["SparseLinear"]
@@ -60,6 +61,7 @@ class SparseLinear(linen.Module, kw_only=True):
         values = self.param("kernel", init, (pattern.nse,), self.param_dtype)
         bias = self.param("bias", self.bias_init, (out,), self.param_dtype) if self.use_bias else None
         product = linear if pattern.ndim == 2 else block_linear
+        x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         return product(x, SparseTensor(values, pattern), bias, dtype=self.dtype)
 
     def _scaled(self, key: Any, shape: tuple[int, ...], dtype: Any) -> jax.Array:

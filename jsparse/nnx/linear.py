@@ -12,7 +12,7 @@ from flax import nnx
 from jsparse.errors import DTypeError, ShapeError, represented
 from jsparse.nn.definitions import check_sizes
 from jsparse.nn.linear import block_linear, linear
-from jsparse.nn.operands import dense_array
+from jsparse.nn.operands import dense_array, sparse_or_dense
 from jsparse.nnx.param import SparseParam
 from jsparse.ops.building.random import random
 from jsparse.ops.surgery.selection import known_count
@@ -108,6 +108,7 @@ class SparseLinear(nnx.Module):
     def __call__(self, x: Any) -> jax.Array:
         """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
         bias = None if self.bias is None else self.bias[...]
+        x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         return linear(x, self.kernel.tensor, bias, dtype=self.dtype)
 
     def rewire(self, scores: Any, count: Any) -> None:
@@ -206,6 +207,7 @@ class BlockSparseLinear(nnx.Module):
     def __call__(self, x: Any) -> jax.Array:
         """Compute x W + b of x (..., in_features), an array or a sparse tensor."""
         bias = None if self.bias is None else self.bias[...]
+        x = sparse_or_dense(x, type(self).__name__, "x (..., in)")
         return block_linear(x, self.kernel.tensor, bias, dtype=self.dtype)
 
 

@@ -14,7 +14,7 @@ from jsparse.nn.convolutions import basis_kernel, edge_conv, gcn_conv, gin_conv,
 from jsparse.nn.convolutions.edge import EDGE_REDUCTIONS
 from jsparse.nn.convolutions.sage import SAGE_REDUCTIONS
 from jsparse.nn.definitions.parameters import Arrays, Parameter, bias_of, check_sizes, chosen, pair
-from jsparse.nn.operands import check_kernel
+from jsparse.nn.operands import check_kernel, sparse_graph
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["GCN", "GIN", "RGCN", "SAGE", "Edge"]
@@ -113,6 +113,7 @@ class GIN:
         eps, sides = p.get("eps", self.eps), x if isinstance(x, tuple) else (x,)
         if not any(isinstance(one, SparseTensor) for one in sides):
             return gin_conv(graph, x, lambda x: _rest(p, _first(p, x, "GINConv")), eps)
+        graph = sparse_graph(graph, sides[0], "GINConv")
         # The sums are linear, so they may follow the first layer, whose results are dense and narrow.
         first = tuple(_first(p, one, "GINConv") for one in sides)
         return gin_conv(graph, first if isinstance(x, tuple) else first[0], lambda x: _rest(p, x), eps)
@@ -141,6 +142,7 @@ class Edge:
         sides = x if isinstance(x, tuple) else (x, x)
         if not any(isinstance(one, SparseTensor) for one in sides):
             return edge_conv(graph, x, lambda both: _rest(p, _first(p, both, "EdgeConv")), reduction=self.reduction)
+        graph = sparse_graph(graph, sides[0], "EdgeConv")
         # [x[i], x[j] - x[i]] [U, V] = x[i] (U - V) + x[j] V, whose products are dense and narrow.
         of_target, of_source = jnp.split(p["up"], 2)
         source, target = (
