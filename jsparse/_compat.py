@@ -45,6 +45,7 @@ __all__ = [
     "output_aval",
     "platforms_of",
     "register_batching",
+    "register_dtype_for_export",
     "register_jvp",
     "register_lowering",
     "register_split",
@@ -347,6 +348,19 @@ def keep_alive(ctx: Any, kept: object) -> None:
 def is_for_export(ctx: Any) -> bool:
     """Whether the program is lowered for export."""
     return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def register_dtype_for_export(dtype: Any) -> None:
+    """Let `jax.export` write and read arrays of a dtype of keys. Nothing happens without flatbuffers."""
+    try:
+        from jax._src.export import serialization  # noqa: PLC0415
+    except ImportError:
+        return
+    serialization._dtype_to_dtype_kind[dtype] = _KIND
+    serialization._dtype_kind_to_dtype[_KIND] = dtype
+
+
+_KIND = 120  # JAX counts its dtypes from 0, and files have a signed byte
 
 
 def replace_cpu_lowering(

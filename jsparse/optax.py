@@ -104,7 +104,8 @@ def _as_update(gradient: Any, update: Any) -> Any:
         return update
     if not isinstance(gradient.pattern, DynamicPattern):
         return SparseTensor._unchecked(update, gradient.pattern)
-    return SparseTensor._unchecked(gradient.pattern.in_use(update), jax.tree.map(jnp.zeros_like, gradient.pattern))
+    zeros = jax.tree.map(jnp.zeros_like, gradient.pattern.ordinary())
+    return SparseTensor._unchecked(gradient.pattern.in_use(update), zeros)
 
 
 def _check(updates: Any, params: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, cast
 
@@ -231,7 +232,7 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
         return pattern
     type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
     made = assemble(expand(pattern.arrays, core), type_)
-    return DynamicPattern(pattern.type, pattern.arrays, (Derived(type_, made.arrays, made.order, made.slots),))
+    return replace(pattern, derived=(Derived(type_, made.arrays, made.order, made.slots),))
 
 
 def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:

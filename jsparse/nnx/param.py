@@ -45,8 +45,8 @@ class SparseParam(nnx.Module):
         if not isinstance(tensor, SparseTensor):
             raise DTypeError(f"Expected a SparseTensor for a SparseParam, but got a {type(tensor).__name__}.")
         check_leaves(tensor, "the tensor of a SparseParam")
-        static = isinstance(tensor.pattern, Pattern)
-        self.pattern: Any = tensor.pattern if static else SparseIndex(tensor.pattern)
+        pattern = tensor.pattern
+        self.pattern: Any = pattern if isinstance(pattern, Pattern) else SparseIndex(pattern.ordinary())
         setattr(self, _name(tensor.pattern), nnx.Param(tensor.values))
 
     @property
@@ -73,7 +73,7 @@ class SparseParam(nnx.Module):
                 f"{tensor!r}. Make a new SparseParam, and a new optimizer."
             )
         if isinstance(tensor.pattern, DynamicPattern):
-            self.pattern.set_value(tensor.pattern)
+            self.pattern.set_value(tensor.pattern.ordinary())
         getattr(self, _name(pattern))[...] = tensor.values
 
     def _pattern(self) -> Pattern | DynamicPattern:

@@ -24,7 +24,9 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
         >>> dA = jsparse.grad(lambda A: (A @ x).sum())(A)
 
     The gradient of a SparseTensor, anywhere in the pytree of an argument, is a SparseTensor on the same pattern, and 0
-    in padding. Its index arrays are those of the pattern, not zeros, so optimizers need `jsparse.optax.values_only`.
+    in padding. Among the leaves of a dynamic one is a mark that refuses arithmetic, so optimizers, norms and steps that
+    are mapped over all leaves, index arrays among them, raise an error. They are right on `jsparse.values(gradient)`,
+    and with `jsparse.optax.values_only`. `A.with_values(gradient.values)` is a tensor without a mark.
 
     Args:
         fun: a function that returns a scalar, or with `has_aux` a pair of a scalar and further results.
@@ -100,8 +102,11 @@ def _closed(x: Any, of_gradients: bool = False) -> Any:
     def closed(leaf: Any) -> Any:
         if not isinstance(leaf, _Values):
             return leaf
-        is_number = of_gradients and leaf.values.dtype != jax.dtypes.float0
-        return SparseTensor._unchecked(leaf.pattern.in_use(leaf.values) if is_number else leaf.values, leaf.pattern)
+        if not of_gradients:
+            return SparseTensor._unchecked(leaf.values, leaf.pattern)
+        is_number = leaf.values.dtype != jax.dtypes.float0
+        in_use = leaf.pattern.in_use(leaf.values) if is_number else leaf.values
+        return SparseTensor._unchecked(in_use, leaf.pattern.of_gradient())
 
     return jax.tree.map(closed, x, is_leaf=lambda leaf: isinstance(leaf, _Values))
 

@@ -110,7 +110,7 @@ def _existing(output: OnPattern, values: Sequence[Any], out_format: object) -> D
         return None
     given = pattern_of(out_format) if output.source is None else values[output.source].pattern
     if isinstance(given, DynamicPattern):
-        return given
+        return given.ordinary() if output.source is None else given.common(values)
     return DynamicPattern.empty(output.pattern)  # dense levels of size 0 leave no entries, so no pattern to share
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -19,10 +19,11 @@ from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.formats.set_operators import SetOperators, check_static
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled
+from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.keys import DigestKey
 from jsparse.tensor.pickled_arrays import packed, unpacked
 
-__all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries"]
+__all__ = ["Derived", "DynamicPattern", "check_width", "dynamic_type", "same_entries", "unflattened"]
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["arrays", "gather", "scatter"], meta_fields=["type"])
@@ -67,11 +68,13 @@ class DynamicPattern(OfDynamicType, SetOperators):
         type: shape, format and capacity.
         arrays: the index arrays, outermost level first; leading axes are those of a batch.
         derived: the transposed indices that were made.
+        mark: None, or for the pattern of a gradient the leaf that refuses arithmetic; see `tensor.gradient_index`.
     """
 
     type: DynamicType
     arrays: tuple[Any, ...]
     derived: tuple[Derived, ...] = ()
+    mark: Any = None
 
     @staticmethod
     def padded(pattern: Pattern, type_: DynamicType) -> DynamicPattern:
@@ -155,9 +158,27 @@ class DynamicPattern(OfDynamicType, SetOperators):
         """Whether no index array is traced."""
         return not any(isinstance(array, jax.core.Tracer) for array in self.arrays)
 
+    def of_gradient(self) -> DynamicPattern:
+        """This pattern as that of a gradient, whose leaves refuse arithmetic."""
+        return replace(self, mark=mark_of(self.arrays[0]))
+
+    def ordinary(self) -> DynamicPattern:
+        """This pattern as that of a tensor which is no gradient."""
+        return self if self.mark is None else replace(self, mark=None)
+
+    def common(self, operands: Iterable[Any]) -> DynamicPattern:
+        """This pattern as that of a result: of a gradient, if all operands with dynamic patterns are gradients.
+
+        So a parameter minus its gradient is a parameter, on whichever of their two equal patterns it was computed.
+        """
+        if self.mark is None:
+            return self
+        patterns = (getattr(x, "pattern", None) for x in operands)
+        return self.ordinary() if any(isinstance(p, DynamicPattern) and p.mark is None for p in patterns) else self
+
     def retyped(self, type_: DynamicType) -> DynamicPattern:
         """A pattern of another type with the same index arrays, such as one with more dense levels."""
-        return DynamicPattern(type_, self.arrays, self.derived)
+        return replace(self, type=type_)
 
     def transposed(self, axes: Sequence[int]) -> DynamicPattern:
         """The pattern of the logically transposed tensor, with the same index arrays."""
@@ -197,7 +218,8 @@ class DynamicPattern(OfDynamicType, SetOperators):
         return (*self.arrays, *derived)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored_pattern, (self.type, tuple(map(packed, self.arrays)), self.derived)
+        restored = _restored_pattern if self.mark is None else _restored_gradient
+        return restored, (self.type, tuple(map(packed, self.arrays)), self.derived)
 
     def __repr__(self) -> str:
         shape = "\N{MULTIPLICATION SIGN}".join(map(str, self.shape)) or "()"
@@ -205,22 +227,38 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
 
 def _flatten(pattern: DynamicPattern) -> tuple[tuple[Any, ...], DynamicType]:
-    return (pattern.arrays, pattern.derived), pattern.type
+    arrays = pattern.arrays
+    if pattern.mark is not None:
+        arrays = (GradientIndex(arrays[0], pattern.mark), *arrays[1:])
+    return (arrays, pattern.derived), pattern.type
 
 
 def _flatten_with_keys(pattern: DynamicPattern) -> tuple[tuple[tuple[Any, Any], ...], DynamicType]:
-    arrays = DigestKey.of("arrays", pattern.type.digest)
-    return ((arrays, pattern.arrays), (jax.tree_util.GetAttrKey("derived"), pattern.derived)), pattern.type
+    keys = DigestKey.of("arrays", pattern.type.digest), jax.tree_util.GetAttrKey("derived")
+    children, type_ = _flatten(pattern)
+    return tuple(zip(keys, children, strict=True)), type_
 
 
-jax.tree_util.register_pytree_with_keys(
-    DynamicPattern, _flatten_with_keys, lambda type_, children: DynamicPattern(type_, *children), _flatten
-)
+def unflattened(type_: DynamicType, children: Iterable[Any]) -> DynamicPattern:
+    """The pattern with these children, which may be anything: tracers, shapes or sentinels."""
+    arrays, derived = children
+    if type(arrays) is tuple and arrays and type(arrays[0]) is GradientIndex:
+        first, *rest = arrays
+        return DynamicPattern(type_, (first.array, *rest), derived, first.mark)
+    return DynamicPattern(type_, arrays, derived)
+
+
+jax.tree_util.register_pytree_with_keys(DynamicPattern, _flatten_with_keys, unflattened, _flatten)
 
 
 def _restored_pattern(type_: DynamicType, arrays: tuple[Any, ...], derived: tuple[Derived, ...]) -> DynamicPattern:
     """Rebuild a pattern from a pickle."""
     return DynamicPattern(type_, tuple(map(unpacked, arrays)), derived)
+
+
+def _restored_gradient(*parts: Any) -> DynamicPattern:
+    """Rebuild the pattern of a gradient from a pickle."""
+    return _restored_pattern(*parts).of_gradient()
 
 
 def dynamic_type(shape: Sequence[int], format: Format, nse: int) -> DynamicType:

@@ -7,7 +7,8 @@ from typing import Any
 import jax.export
 
 from jsparse.formats.serialized import pattern_bytes, read_pattern, read_type, type_bytes
-from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern
+from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, unflattened
+from jsparse.tensor.gradient_index import GradientIndex, let_jax_export_marks
 
 __all__ = ["register_for_export"]
 
@@ -27,7 +28,14 @@ def register_for_export(cls: type[Any]) -> None:
         serialized_name="jsparse.DynamicPattern",
         serialize_auxdata=type_bytes,
         deserialize_auxdata=read_type,
-        from_children=lambda type_, children: DynamicPattern(type_, *children),
+        from_children=unflattened,
+    )
+    jax.export.register_pytree_node_serialization(
+        GradientIndex,
+        serialized_name="jsparse.GradientIndex",
+        serialize_auxdata=_nothing_written,
+        deserialize_auxdata=_nothing_read,
+        from_children=lambda _, children: GradientIndex(*children),
     )
     jax.export.register_pytree_node_serialization(
         Derived,
@@ -36,3 +44,13 @@ def register_for_export(cls: type[Any]) -> None:
         deserialize_auxdata=lambda data: (read_type(data),),
         from_children=lambda metadata, children: Derived(*metadata, *children),
     )
+
+
+def _nothing_written(_: Any) -> bytes:
+    let_jax_export_marks()
+    return b""
+
+
+def _nothing_read(_: bytes) -> tuple[()]:
+    let_jax_export_marks()
+    return ()

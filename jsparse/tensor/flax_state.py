@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from jsparse.errors import PatternError, represented
+from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.leaves import check_batched_leaves
 from jsparse.tensor.patterned import Valued
 
@@ -15,7 +16,7 @@ __all__ = ["from_state", "to_state"]
 
 def to_state(tensor: Valued) -> dict[str, Any]:
     """The state of a tensor: its values, the digest of its pattern, and the index arrays of a dynamic pattern."""
-    values, *arrays = jax.tree.leaves(tensor, is_leaf=lambda x: x is None)
+    values, *arrays = jax.tree.leaves(_ordinary(tensor), is_leaf=lambda x: x is None)
     indices = {str(n): array for n, array in enumerate(arrays)}
     return {"values": values, "pattern": tensor.pattern.digest, **({"arrays": indices} if indices else {})}
 
@@ -26,7 +27,7 @@ def from_state(target: Valued, state: Any) -> Valued:
     Raises PatternError if the state is that of a tensor with other metadata: another static pattern, or a dynamic one
     of other shape, format, nse or number of index arrays; LeafError if leaves do not fit.
     """
-    leaves, tree = jax.tree.flatten(target, is_leaf=lambda x: x is None)
+    leaves, tree = jax.tree.flatten(_ordinary(target), is_leaf=lambda x: x is None)
     expected = {"values", "pattern", *(["arrays"] if len(leaves) > 1 else [])}
     if not isinstance(state, dict) or set(state) != expected:
         found = sorted(map(str, state)) if isinstance(state, dict) else state
@@ -43,3 +44,10 @@ def from_state(target: Valued, state: Any) -> Valued:
     restored: Valued = jax.tree.unflatten(tree, [state["values"], *(arrays[str(n)] for n in range(len(leaves) - 1))])
     check_batched_leaves(restored, "the restored tensor")
     return restored
+
+
+def _ordinary(tensor: Valued) -> Valued:
+    """The tensor without the mark of a gradient, which is not written."""
+    if not isinstance(tensor.pattern, DynamicPattern):
+        return tensor
+    return tensor._unchecked(tensor.values, tensor.pattern.ordinary())

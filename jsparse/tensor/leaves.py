@@ -63,7 +63,8 @@ def check_batched_leaves(tensor: Valued, name: Name) -> tuple[int, ...]:
 
 def checksum(tensor: Valued) -> str | None:
     """A digest of the leaves with their dtypes and shapes; None unless all of them are concrete arrays."""
-    leaves = jax.tree.leaves(tensor)
+    pattern = tensor.pattern
+    leaves = [tensor.values, *(pattern.operands() if isinstance(pattern, DynamicPattern) else ())]
     if not all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
         return None
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):

@@ -11,13 +11,14 @@ import numpy as np
 from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import PatternError, ShapeError, shortened
+from jsparse.formats import Pattern
 from jsparse.ops.elementwise.broadcast import sampled
-from jsparse.tensor.dynamic_pattern import same_entries
+from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.entrywise import mapped
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["map_entries", "on_both_patterns", "on_one_pattern", "value_operands"]
+__all__ = ["map_entries", "on_both_patterns", "on_one_pattern", "result_pattern", "value_operands"]
 
 
 def map_entries(self: SparseTensor, f: Callable[..., Any], *others: Any) -> SparseTensor:
@@ -43,7 +44,7 @@ def map_entries(self: SparseTensor, f: Callable[..., Any], *others: Any) -> Spar
     """
     operands = [as_sparse_operand(x, "A.map") for x in others]
     values = value_operands("A.map", self, *operands)
-    return SparseTensor._unchecked(mapped(f, self.pattern, *values), self.pattern)
+    return SparseTensor._unchecked(mapped(f, self.pattern, *values), result_pattern(self, *operands))
 
 
 def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
@@ -79,6 +80,12 @@ def _at_entries(what: str, tensor: SparseTensor, x: Any) -> jax.Array:
             f"{shortened(array.shape)}. Numbers for the stored entries are a tensor, A.with_values(x)."
         )
     return sampled(what, tensor, array)
+
+
+def result_pattern(first: SparseTensor, *others: Any) -> Pattern | DynamicPattern:
+    """The pattern of a result on that of `first`. Of gradients alone, the result is a gradient."""
+    pattern = first.pattern
+    return pattern.common(others) if isinstance(pattern, DynamicPattern) else pattern
 
 
 def on_one_pattern(a: SparseTensor, b: SparseTensor) -> bool:

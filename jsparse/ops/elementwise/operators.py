@@ -15,7 +15,7 @@ from jsparse.errors import ShapeError
 from jsparse.notation.ellipsis import letters_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.broadcast import divided, multiplied, summed
-from jsparse.ops.elementwise.map import on_one_pattern, value_operands
+from jsparse.ops.elementwise.map import on_one_pattern, result_pattern, value_operands
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -119,7 +119,7 @@ def divide(tensor: Any, other: Any) -> Any:
     """
     tensor, other = as_operand(tensor), as_operand(other)
     if isinstance(tensor, SparseTensor) and isinstance(other, SparseTensor) and on_one_pattern(tensor, other):
-        return _entrywise(operator.truediv, tensor, *value_operands("A / B", tensor, other)[1:])
+        return _of_values(operator.truediv, "A / B", tensor, other)
     if not isinstance(tensor, SparseTensor):
         return _divided_by(other, tensor)
     if _is_scalar(other, tensor.ndim):
@@ -165,7 +165,7 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
         return _with_zero(rhs, lhs) if symbol == "+" else -_with_zero(rhs, lhs)
     lhs, rhs = as_operand(lhs), as_operand(rhs)
     if isinstance(lhs, SparseTensor) and isinstance(rhs, SparseTensor) and on_one_pattern(lhs, rhs):
-        return _entrywise(combine, lhs, *value_operands(f"A {symbol} B", lhs, rhs)[1:])
+        return _of_values(combine, f"A {symbol} B", lhs, rhs)
     return summed(symbol, lhs, rhs)
 
 
@@ -173,6 +173,12 @@ def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any)
     """Apply `function(values, *others)` to the stored values; see `tensor.entrywise`."""
     check_leaves(tensor, "an operator's operand")
     return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
+
+
+def _of_values(function: Callable[..., Any], what: str, lhs: SparseTensor, rhs: SparseTensor) -> SparseTensor:
+    """Apply a function to the values of two tensors on one pattern."""
+    found = _entrywise(function, lhs, *value_operands(what, lhs, rhs)[1:])
+    return SparseTensor._unchecked(found.values, result_pattern(lhs, rhs))
 
 
 def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:

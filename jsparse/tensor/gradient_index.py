@@ -1,0 +1,88 @@
+"""The index array of a gradient, as a pytree that refuses arithmetic.
+
+The gradient of a dynamic tensor has the tensor's index arrays, since products, sums and `todense` need them. But what
+is mapped over all leaves, such as an optimizer, a norm or a step, would compute with coordinates as with any number. So
+the first index array of a gradient is a `GradientIndex` in its tree: the array, and an empty array of random keys, its
+*mark*. JAX moves, stacks, selects and compiles arrays of keys, but does not add, multiply, compare or cast them. The
+tree of the tensor itself is a prefix of the gradient's: a function of both gets the array of the tensor and the
+GradientIndex, which raises LeafError if the function computes with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, ClassVar
+
+import jax
+import jax.extend.random
+import numpy as np
+
+from jsparse._compat import register_dtype_for_export, same_varying
+from jsparse.errors import LeafError
+
+__all__ = ["GradientIndex", "let_jax_export_marks", "mark_of"]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["array", "mark"], meta_fields=[])
+@dataclass(slots=True, eq=False)
+class GradientIndex:
+    """An index array of a gradient, and its mark."""
+
+    array: Any
+    mark: Any
+
+    __array_ufunc__: ClassVar[None] = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        found: tuple[int, ...] = self.array.shape
+        return found
+
+    @property
+    def dtype(self) -> Any:
+        """The integer dtype of the array."""
+        return self.array.dtype
+
+
+def _refused(*_: Any) -> Any:
+    raise LeafError(
+        "Expected a function of values, but it computes with an index array of the gradient of a dynamic tensor. Map "
+        "over jsparse.values(gradient), wrap an optimizer in jsparse.optax.values_only, or compute with the tensors "
+        "themselves, A - 0.1 * gradient."
+    )
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(GradientIndex, f"__{_name}__", _refused)
+    setattr(GradientIndex, f"__r{_name}__", _refused)
+for _name in ("neg", "pos", "abs", "lt", "le", "gt", "ge", "float", "int", "array"):
+    setattr(GradientIndex, f"__{_name}__", _refused)
+
+
+def mark_of(array: Any) -> Any:
+    """The mark of a gradient with this index array, an array of keys of shape (0,)."""
+    return same_varying((array, _mark()))[1]
+
+
+@jax.jit
+def _mark() -> Any:
+    return jax.random.wrap_key_data(np.zeros((0, 1), np.uint32), impl=_kind_of_keys())
+
+
+@cache
+def _kind_of_keys() -> Any:
+    """A kind of random keys by which nothing is drawn. Messages of JAX show its tag as the dtype of the mark."""
+    return jax.extend.random.define_prng_impl(
+        key_shape=(1,), seed=_refused, split=_refused, random_bits=_refused, fold_in=_refused, name="jsparse", tag=_TAG
+    )
+
+
+_TAG = "gradient with index arrays: use jsparse.values(gradient) or jsparse.optax.values_only(optimizer)"
+
+
+@cache
+def let_jax_export_marks() -> None:
+    """Tell `jax.export` about the dtype of marks, before it writes or reads one."""
+    register_dtype_for_export(jax.eval_shape(_mark).dtype)

@@ -1,0 +1,154 @@
+"""Gradients of dynamic tensors as trees: what computes with all leaves is refused, what moves them works."""
+
+import pickle
+
+import jax
+import jax.export
+import jax.flatten_util
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from trees.cases import DENSE, KINDS, X
+
+import jsparse
+
+optax = pytest.importorskip("optax")
+
+
+def loss(A):
+    return ((A @ X - 3) ** 2).sum()
+
+
+WANT = np.where(DENSE != 0, jax.grad(loss)(jnp.asarray(DENSE)), 0)
+
+
+def one_step(optimizer):
+    def step(A, g):
+        updates, _ = optimizer.update(g, optimizer.init(A), A)
+        return optax.apply_updates(A, updates)
+
+    return step
+
+
+def of_leaves(f):
+    return lambda A, g: [f(x) for x in jax.tree.leaves(g)]
+
+
+REFUSED = {
+    "adamw": one_step(optax.adamw(0.1)),
+    "sgd": one_step(optax.sgd(0.1)),
+    "momentum": one_step(optax.sgd(0.1, momentum=0.9)),
+    "lion": one_step(optax.lion(0.1)),
+    "several steps": one_step(optax.MultiSteps(optax.sgd(0.1), 2)),
+    "clipped by norm": one_step(optax.clip_by_global_norm(1.0)),
+    "clipped": one_step(optax.clip(1.0)),
+    "norm": lambda A, g: optax.tree.norm(g),
+    "largest": of_leaves(lambda x: jnp.abs(x).max()),
+    "sum": of_leaves(jnp.sum),
+    "norm by hand": lambda A, g: sum((x**2).sum() for x in jax.tree.leaves(g)),
+    "step by hand": lambda A, g: jax.tree.map(lambda p, q: p - 0.1 * q, A, g),
+    "step of leaves": lambda A, g: [p - 0.1 * q for p, q in zip(jax.tree.leaves(A), jax.tree.leaves(g), strict=False)],
+    "moving average": lambda A, g: optax.incremental_update(g, A, 0.1),
+    "total": lambda A, g: jax.tree.map(jnp.add, g, g),
+    "average": lambda A, g: jax.tree.map(lambda a, b: (a + b) / 2, g, g),
+    "scaled": lambda A, g: jax.tree.map(lambda x: 2 * x, g),
+    "cast": lambda A, g: jax.tree.map(lambda x: x.astype("bfloat16"), g),
+    "one vector": lambda A, g: jax.flatten_util.ravel_pytree(g)[0],
+    "total of devices": lambda A, g: jax.vmap(lambda _: jax.lax.psum(g, "i"), axis_name="i")(jnp.ones(2)),
+}
+
+
+@pytest.mark.parametrize("wrapper", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_computing_with_all_leaves_is_refused(name, wrapper):
+    A = KINDS["transposed"]()
+    with pytest.raises((TypeError, ValueError, NotImplementedError)):
+        wrapper(lambda A: REFUSED[name](A, jsparse.grad(loss)(A)))(A)
+
+
+def test_messages_say_what_to_do():
+    g = jsparse.grad(loss)(KINDS["dynamic"]())
+    with pytest.raises(TypeError, match=r"use jsparse\.values\(gradient\) or jsparse\.optax\.values_only"):
+        jax.tree.map(lambda x: -0.1 * x, g)
+    with pytest.raises(jsparse.LeafError, match=r"jsparse\.optax\.values_only, or compute with the tensors"):
+        REFUSED["step by hand"](KINDS["dynamic"](), g)
+    with pytest.raises(ValueError, match="GradientIndex"):
+        one_step(optax.adamw(0.1))(KINDS["dynamic"](), g)
+
+
+WORKS = {
+    "todense": lambda g: g.todense(),
+    "sum": lambda g: (g + g) / 2,
+    "number": lambda g: 2 * g * 0.5,
+    "negative": lambda g: -1 * -g,
+    "transposed": lambda g: g.T.T,
+    "array": lambda g: g * np.ones((5, 6), np.float32),
+    "map": lambda g: g.map(jnp.add, g).map(lambda v: v / 2),
+    "values": lambda g: g.with_values(jsparse.values(g)),
+    "with_values": lambda g: jsparse.with_values(g, jax.tree.map(lambda v: v * 1, jsparse.values(g))),
+    "jit": jax.jit(lambda g: 2 * g / 2),
+    "scan": lambda g: jax.lax.scan(lambda c, _: (c + c, None), g / 4, length=2)[0],
+    "results of scan": lambda g: jax.tree.map(lambda x: x[1], jax.lax.scan(lambda c, _: (c, c), g, length=2)[1]),
+    "while": lambda g: jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, 2 * c[1]), (0, g / 8))[1],
+    "cond": lambda g: jax.lax.cond(g.sum() < 9e9, lambda: g, lambda: 2 * g),
+    "copy": lambda g: jax.tree.map(jnp.copy, g),
+    "selected": lambda g: jax.tree.map(lambda a, b: jnp.where(g.nse > 0, a, b), g, 2 * g),
+    "on the host": jax.device_get,
+    "pickle": lambda g: pickle.loads(pickle.dumps(g)),
+    "static": lambda g: g.static(),
+}
+WORKS["stacked"] = lambda g: jax.tree.map(
+    lambda x: x[1], jax.vmap(lambda g, s: g * s)(jax.tree.map(lambda *x: jnp.stack(x), g, g), jnp.ones(2))
+)
+
+
+@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize("kind", ["dynamic", "transposed"])
+def test_what_moves_leaves_works(kind, name):
+    g = jsparse.grad(loss)(KINDS[kind]())
+    found = WORKS[name](g)
+    dense = found.todense() if isinstance(found, jsparse.SparseTensor) else found
+    np.testing.assert_allclose(dense, WANT, rtol=1e-5)
+    np.testing.assert_allclose(g @ X, WANT @ X, rtol=1e-5)
+    if name not in ("todense", "static"):  # still a gradient
+        assert jax.tree.structure(found) == jax.tree.structure(g)
+
+
+TENSORS = {
+    "difference": lambda A, g: A - 0.1 * g,
+    "exchanged": lambda A, g: -0.1 * g + A,
+    "map": lambda A, g: g.map(lambda g, a: a - 0.1 * g, A),
+    "statement": lambda A, g: jsparse.evaluate("C[i,j] = A[i,j] - 0.1 * G[i,j]", A=A, G=g),
+    "statement, exchanged": lambda A, g: jsparse.evaluate("C[i,j] = A[i,j] - 0.1 * G[i,j]", G=g, A=A),
+    "values": lambda A, g: A.with_values(A.values - 0.1 * g.values),
+    "tree": lambda A, g: jax.tree.map(lambda a, g: a - 0.1 * g, A, g, is_leaf=lambda x: hasattr(x, "todense")),
+    "numbers": lambda A, g: jax.tree.map(lambda a, g: a - 0.1 * g if g.dtype == np.float32 else a, A, g),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_tensor_combined_with_its_gradient_is_a_tensor(name):
+    """So a step may be the body of a loop."""
+    A = KINDS["transposed"]()
+    found = jax.lax.scan(lambda A, _: (TENSORS[name](A, jsparse.grad(loss)(A)), None), A, length=1)[0]
+    np.testing.assert_allclose(found.todense(), DENSE - 0.1 * WANT, rtol=1e-5, atol=1e-6)
+    assert jax.tree.structure(found) == jax.tree.structure(A)
+
+
+def test_gradients_leave_a_program_in_shards_and_exports():
+    A = KINDS["dynamic"]()
+    mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    stacked = jax.tree.map(lambda x: x[None], A)
+
+    def of_shard(stacked):
+        A = jax.tree.map(lambda x: x[0], stacked)
+        start = jsparse.grad(loss)(A)
+        found, _ = jax.lax.scan(lambda g, _: (jsparse.grad(loss)(A), None), start, length=2)
+        return jax.tree.map(lambda x: x[None], found)
+
+    found = jax.shard_map(of_shard, mesh=mesh, in_specs=jax.P("x"), out_specs=jax.P("x"))(stacked)
+    np.testing.assert_allclose(jax.tree.map(lambda x: x[0], found).todense(), WANT, rtol=1e-5)
+    pytest.importorskip("flatbuffers")
+    checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
+    written = jax.export.export(jax.jit(jsparse.grad(loss)), disabled_checks=checks)(A).serialize()
+    np.testing.assert_allclose(jax.export.deserialize(written).call(A).todense(), WANT, rtol=1e-5)
