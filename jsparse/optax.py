@@ -5,7 +5,9 @@ The module needs the extra `jsparse[optax]`. No other module of jsparse imports 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.errors import PatternError
-from jsparse.ops.trees import is_tensor, values, with_values
+from jsparse.ops.trees import is_tensor, moved_values, values, with_values
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
+from jsparse.tensor.fingerprint import fingerprint, is_other
 from jsparse.tensor.leaves import check_batched_leaves
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -26,7 +29,36 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["restrict_state", "values_only"]
+__all__ = ["PatternedState", "incremental_update", "restrict_state", "values_only"]
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["inner", "fingerprints"], meta_fields=[])
+@dataclass(frozen=True)
+class PatternedState:
+    """The state of `values_only` with moments of dynamic tensors. It has the attributes and items of `inner`.
+
+    Attributes:
+        inner: the state of the optimizer that is wrapped, with arrays of values.
+        fingerprints: for each dynamic tensor the fingerprint of the pattern that its moments belong to, or None if it
+            has no moments.
+    """
+
+    inner: Any
+    fingerprints: tuple[Any, ...]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("inner", "fingerprints"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.inner[number]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.inner)
+
+    def __len__(self) -> int:
+        return len(self.inner)
 
 
 def values_only(transformation: Any) -> Any:
@@ -42,23 +74,31 @@ def values_only(transformation: Any) -> Any:
     and step them. Here its state has arrays of values only, and in its updates the index arrays are integer zeros, so
     `optax.apply_updates` leaves a pattern as it is. Updates are 0 in padding. Let this be the outermost wrapper.
 
+    Moments belong to the pattern that the parameters had. Those of dynamic tensors are in a `PatternedState`: if the
+    pattern is another one when they are used, PatternError is raised; if a program finds that when it runs, all updates
+    of floats are NaN. `restrict_state` moves the state.
+
     Args:
         transformation: any optax.GradientTransformation, with or without extra arguments. An extra argument
             `value_fn`, a function of the parameters, still gets SparseTensors.
 
     Returns an optax.GradientTransformationExtraArgs. Its update raises LeafError for gradients of index arrays (use
-    jsparse.grad), PatternError for gradients on another pattern than the parameters.
+    jsparse.grad), PatternError for gradients or a state on another pattern than the parameters.
     """
     inner = optax.with_extra_args_support(transformation)
 
     def init(params: Any) -> Any:
-        return inner.init(values(params))
+        return _with_fingerprints(inner.init(values(params)), params)
 
     def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
         _check(updates, params)
+        is_stale = _is_stale(state, updates if params is None else params)
         arguments = {name: _argument(x, params if name == "value_fn" else None) for name, x in extra.items()}
         given = None if params is None else values(params)
-        found, state = inner.update(values(updates), state, given, **arguments)
+        moments = state.inner if isinstance(state, PatternedState) else state
+        found, moments = inner.update(values(updates), moments, given, **arguments)
+        found = _nan_if(is_stale, found)
+        state = PatternedState(moments, state.fingerprints) if isinstance(state, PatternedState) else moments
         return jax.tree.map(_as_update, updates, found, is_leaf=is_tensor), state
 
     return optax.GradientTransformationExtraArgs(init, update)
@@ -75,15 +115,91 @@ def restrict_state(transformation: Any, state: Any, old: Any, new: Any) -> Any:
         state: its state for parameters on the `old` patterns.
         old, new: parameters before and after, of equal structure but for the patterns.
 
-    Moments of entries that are new are 0. Raises ShapeError if shapes of tensors changed.
+    Moments of entries that are new are 0. Raises ShapeError if shapes of tensors changed, PatternError if the state is
+    known to belong to other patterns than the old ones. `jsparse.nnx.restrict_state` moves that of an nnx.Optimizer.
     """
 
     def moved(moment: Any, before: Any, after: Any) -> Any:
         if isinstance(moment, SparseTensor):
             return moment.restrict(after)
-        return before.with_values(moment).restrict(after).values if isinstance(before, SparseTensor) else moment
+        return moved_values(moment, before, after) if isinstance(before, SparseTensor) else moment
 
-    return optax.tree_utils.tree_map_params(transformation, moved, state, old, new, is_leaf=is_tensor)
+    is_stale = _is_stale(state, old)
+    moments = state.inner if isinstance(state, PatternedState) else state
+    found = optax.tree_utils.tree_map_params(transformation, moved, moments, old, new, is_leaf=is_tensor)
+    found = _nan_if(is_stale, found)
+    return _with_fingerprints(found, new) if isinstance(state, PatternedState) else found
+
+
+def incremental_update(new: Any, old: Any, step_size: Any) -> Any:
+    """The moving average `step_size * new + (1 - step_size) * old` of trees with tensors, as that of Optax.
+
+        >>> average = jsparse.optax.incremental_update(params, average, 0.01)
+
+    Args:
+        new, old: trees of one structure. Their tensors have the same patterns; index arrays are not averaged.
+        step_size: a number.
+
+    Raises PatternError for tensors on other patterns: `average.restrict(params)` moves a tensor. If that is not known
+    before the program runs, the average is NaN.
+    """
+    message = (
+        "Expected an average of tensors on one pattern, but got {a!r} and {b!r}. Move the average: old.restrict(new)."
+    )
+
+    def average(a: Any, b: Any) -> Any:
+        if not (isinstance(a, SparseTensor) and isinstance(b, SparseTensor)):
+            return optax.incremental_update(a, b, step_size)
+        if _differ(a, b):
+            raise PatternError(message.format(a=a, b=b))
+        found = a.with_values(optax.incremental_update(a.values, b.values, step_size))
+        if not isinstance(a.pattern, DynamicPattern) or same_entries(a.pattern, b.pattern):
+            return found
+        is_stale = is_other(fingerprint(b.pattern), a.pattern, message.format(a=a, b=b))
+        return SparseTensor._unchecked(_nan_if(is_stale, found.values), found.pattern)
+
+    return jax.tree.map(average, new, old, is_leaf=is_tensor)
+
+
+def _dynamic(tree: Any) -> list[SparseTensor]:
+    leaves = jax.tree.leaves(tree, is_leaf=is_tensor)
+    return [x for x in leaves if isinstance(x, SparseTensor) and isinstance(x.pattern, DynamicPattern)]
+
+
+def _with_fingerprints(state: Any, params: Any) -> Any:
+    """The state, and the patterns of the dynamic tensors that it has arrays of values for."""
+    sizes = {np.shape(x)[-1:] for x in jax.tree.leaves(state)}
+    found = tuple(fingerprint(x.pattern) if x.values.shape[-1:] in sizes else None for x in _dynamic(params))
+    return PatternedState(state, found) if any(x is not None for x in found) else state
+
+
+def _is_stale(state: Any, params: Any) -> Any:
+    """Whether moments belong to other patterns than those of the parameters: a traced bool, or False."""
+    if not isinstance(state, PatternedState):
+        return False
+    tensors = _dynamic(params)
+    if len(tensors) != len(state.fingerprints):
+        raise PatternError(
+            f"Expected parameters with {len(state.fingerprints)} dynamic tensors, as the state has, but got "
+            f"{len(tensors)}. Make a new state: optimizer.init(params)."
+        )
+    is_stale: Any = False
+    for tensor, stored in zip(tensors, state.fingerprints, strict=True):
+        if stored is None:
+            continue
+        message = (
+            f"Expected the state of an optimizer for the entries of {tensor!r}, but its moments belong to other "
+            f"entries: the pattern changed. Move it: state = jsparse.optax.restrict_state(optimizer, state, old, new)."
+        )
+        is_stale = is_other(stored, tensor.pattern, message) | is_stale
+    return is_stale
+
+
+def _nan_if(is_stale: Any, tree: Any) -> Any:
+    if is_stale is False:
+        return tree
+    anywhere = jnp.any(is_stale)
+    return jax.tree.map(lambda x: jnp.where(anywhere, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.inexact) else x, tree)
 
 
 def _argument(x: Any, params: Any) -> Any:

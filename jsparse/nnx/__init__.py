@@ -23,6 +23,7 @@ from jsparse.nnx.graph_attention import GATv2Conv as GATv2Conv
 from jsparse.nnx.graph_attention import TransformerConv as TransformerConv
 from jsparse.nnx.linear import BlockSparseLinear as BlockSparseLinear
 from jsparse.nnx.linear import SparseLinear as SparseLinear
+from jsparse.nnx.moments import restrict_state as restrict_state
 from jsparse.nnx.param import SparseIndex as SparseIndex
 from jsparse.nnx.param import SparseParam as SparseParam
 from jsparse.nnx.pruned import Mask as Mask

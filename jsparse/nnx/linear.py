@@ -119,7 +119,8 @@ class SparseLinear(nnx.Module):
             >>> layer.rewire(jnp.ones((64, 32)), 20)
 
         Evci et al., "Rigging the lottery: making all tickets winners", ICML 2020. Their scores are magnitudes of the
-        gradient in the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`.
+        gradient in the dense kernel, `jnp.abs(x.T @ gradient_of_the_result)`. The moments of an optimizer belong to the
+        entries before: `jsparse.nnx.restrict_state` moves them.
 
         Args:
             scores: an array (in_features, out_features), or a SparseTensor on candidates.

@@ -8,7 +8,7 @@ import jax
 
 from jsparse.tensor.sparse_tensor import SparseTensor
 
-__all__ = ["is_tensor", "values", "with_values"]
+__all__ = ["is_tensor", "moved_values", "values", "with_values"]
 
 
 def is_tensor(x: Any) -> bool:
@@ -46,3 +46,17 @@ def with_values(tree: Any, values: Any) -> Any:
         return x.with_values(new) if isinstance(x, SparseTensor) else new
 
     return jax.tree.map(replaced, tree, values, is_leaf=is_tensor)
+
+
+def moved_values(values: Any, before: SparseTensor, after: SparseTensor) -> Any:
+    """Move values, such as moments, from the entries of a tensor to those of another one. New entries get 0.
+
+    Leading axes are those of a batch.
+    """
+
+    def moved(array: Any) -> Any:
+        return before.with_values(array).restrict(after).values
+
+    for _ in range(values.ndim - 1):
+        moved = jax.vmap(moved)
+    return moved(values)

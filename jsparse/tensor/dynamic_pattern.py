@@ -130,8 +130,16 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
     @property
     def padding(self) -> Padding | None:
-        """How the slots in use are counted; None if all slots are always in use."""
-        return padding_of(self.type)
+        """How the slots in use are counted; None if all slots are always in use, or if that is not known."""
+        return None if self.is_tangent else padding_of(self.type)
+
+    @property
+    def is_tangent(self) -> bool:
+        """Whether this is the pattern of a tangent of `jax.jvp` or a rule of `jax.custom_jvp`.
+
+        Tangents of integers have the dtype float0, so it has no coordinates. Those of the primal tensor are meant.
+        """
+        return getattr(self.arrays[0], "dtype", None) == jax.dtypes.float0
 
     @property
     def last_pointers(self) -> Any:

@@ -43,10 +43,13 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
     return type(tensor)._unchecked(jnp.asarray(tensor.values), tensor.pattern)
 
 
-def check_leaves(tensor: Valued, name: Name) -> None:
-    """Raise LeafError, with the tensor's name and the likely cause, unless the leaves fit its pattern."""
+def check_leaves(tensor: Valued, name: Name, tangents: bool = False) -> None:
+    """Raise LeafError, with the tensor's name and the likely cause, unless the leaves fit its pattern.
+
+    `tangents` says that the pattern may be that of a tangent, for operations that read values only.
+    """
     if type(tensor.pattern) is not Pattern:
-        _check_arrays(tensor, name, ())
+        _check_arrays(tensor, name, (), tangents)
     _check_values(tensor, name, (tensor.pattern.nse,))
 
 
@@ -77,12 +80,12 @@ def checksum(tensor: Valued) -> str | None:
     return digest.hexdigest()
 
 
-def check_pattern(tensor: Patterned, name: Name) -> None:
+def check_pattern(tensor: Patterned, name: Name, tangents: bool = False) -> None:
     """Check the leaves of a pattern only, for operations that read no values."""
-    _check_arrays(tensor, name, ())
+    _check_arrays(tensor, name, (), tangents)
 
 
-def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...]) -> None:
+def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents: bool = False) -> None:
     pattern: object = tensor.pattern
     if isinstance(pattern, Pattern):
         return
@@ -94,6 +97,8 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...]) -> None:
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
+            if tangents and pattern.is_tangent:
+                return
             raise LeafError(_misfit(tensor, name, what, array, (*lead, length), dtype.name))
 
 
@@ -142,7 +147,10 @@ def _misfit(tensor: Patterned, name: Name, what: str, leaf: Any, shape: tuple[in
 def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:
     """The likely cause of an unfit leaf, and the remedy."""
     if getattr(leaf, "dtype", None) == jax.dtypes.float0:
-        return "It is a gradient of integers. jsparse.grad differentiates the values only."
+        return (
+            "It is a gradient of integers. jsparse.grad differentiates the values only; in a rule of jax.custom_jvp, a "
+            "tangent dA has the entries of its primal: A.with_values(dA.values)."
+        )
     if not _is_array(leaf):
         return f"{_MAPPED} Leaves have to be arrays when the tensor is used."
     if leaf.ndim > len(shape) and leaf.shape[leaf.ndim - len(shape) :] == shape:

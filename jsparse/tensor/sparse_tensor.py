@@ -64,7 +64,7 @@ class SparseTensor(Valued, UnsupportedOperations):
             )
         check_numbers(values.dtype, "values that are numbers")
         self._set(values, pattern)
-        check_pattern(self, "the new tensor")
+        check_pattern(self, "the new tensor", tangents=True)
 
     @classmethod
     def _unchecked(cls, values: Any, pattern: Pattern | DynamicPattern) -> SparseTensor:
@@ -163,7 +163,7 @@ class SparseTensor(Valued, UnsupportedOperations):
         >>> A.astype(jnp.bfloat16).dtype
         dtype(bfloat16)
         """
-        check_leaves(self, "A in A.astype")
+        check_leaves(self, "A in A.astype", tangents=True)
         return SparseTensor._unchecked(
             compiled(_cast, self.pattern, self.values, dtype=given_dtype(dtype, "a dtype of numbers for astype")),
             self.pattern,

@@ -253,3 +253,57 @@ def test_without_flax(monkeypatch):
     monkeypatch.setitem(sys.modules, "flax", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'jsparse\[flax\]'"):
         importlib.import_module("jsparse.nnx")
+
+
+def test_moments_of_an_optimizer_follow_their_entries():
+    """A step of RigL in one compiled program: moments of entries that stay are kept, those of new ones are 0."""
+
+    class Two(nnx.Module):
+        def __init__(self):
+            self.first = SparseParam(KINDS["dynamic"]().static().dynamic())
+            self.second = SparseParam((2 * KINDS["dynamic"]()).static().dynamic())
+            self.bias = nnx.Param(jnp.ones(5))
+
+        def __call__(self, x):
+            return self.first.tensor @ x + self.second.tensor @ x + self.bias[...]
+
+    model = Two()
+    optimizer = nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
+    optimizer.update(model, nnx.grad(loss)(model))
+    scores = np.where(DENSE == 0, np.arange(30.0).reshape(5, 6), 0)
+
+    def moments():
+        flat = nnx.to_flat_state(nnx.state(optimizer, nnx.OptState))
+        return {(p[2], p[3]): np.asarray(v[...]) for p, v in flat if p[1:2] == (0,) and p[2] in ("mu", "nu")}
+
+    def dense(values, tensor):
+        return tensor.with_values(jnp.asarray(values)).todense()
+
+    before, tensors = moments(), {name: getattr(model, name).tensor for name in ("first", "second")}
+
+    @nnx.jit
+    def rewired(model, optimizer):
+        old = nnx.clone(model)
+        A = model.first.tensor
+        model.first.replace(A.prune(keep=A.nse - 3).regrow(scores, 3))
+        jsparse.nnx.restrict_state(optimizer, old, model)
+
+    rewired(model, optimizer)
+    after, stays = moments(), model.first.tensor.with_values(jnp.ones(22)).todense()
+    for which in ("mu", "nu"):
+        want = dense(before[which, "first"], tensors["first"]) * stays
+        np.testing.assert_array_equal(dense(after[which, "first"], model.first.tensor), want)
+        assert not np.array_equal(before[which, "first"], after[which, "first"])
+        np.testing.assert_array_equal(before[which, "second"], after[which, "second"])
+        np.testing.assert_array_equal(before[which, "bias"], after[which, "bias"])
+    optimizer.update(model, nnx.grad(loss)(model))
+    with pytest.raises(jsparse.PatternError, match="Pass a clone of the model"):
+        jsparse.nnx.restrict_state(optimizer, Layer(SparseParam(KINDS["static"]())), model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_graphs_in_variables_are_updated(kind):
+    model, other = (Layer(SparseParam(A), graph=A) for A in (KINDS[kind](), 2 * KINDS[kind]()))
+    nnx.update(model, nnx.state(other))
+    np.testing.assert_array_equal(model.graph.get_value().todense(), 2 * DENSE)
+    np.testing.assert_allclose(model(X), 4 * DENSE @ X + 1, rtol=1e-6)

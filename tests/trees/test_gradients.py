@@ -152,3 +152,54 @@ def test_gradients_leave_a_program_in_shards_and_exports():
     checks = [jax.export.DisabledSafetyCheck.custom_call(name) for name in jsparse.EXPORT_CALLS]
     written = jax.export.export(jax.jit(jsparse.grad(loss)), disabled_checks=checks)(A).serialize()
     np.testing.assert_allclose(jax.export.deserialize(written).call(A).todense(), WANT, rtol=1e-5)
+
+
+def zero_tangent(C):
+    return jax.custom_derivatives.zero_from_primal(C, symbolic_zeros=False)
+
+
+def scaled_tangent(A, s, dA, ds):
+    return dA * s + dA.with_values(A.values * ds)
+
+
+def product_tangent(A, x, dA, dx):
+    return A.with_values(dA.values) @ x + A @ dx
+
+
+def gram_tangent(A, s, dA, ds):
+    dA, C = jsparse.with_values(A, jsparse.values(dA)), gram(A, s)
+    parts = [(s * dA, A), (s * A, dA), (ds * A, A)]
+    total = sum(jsparse.einsum("ij,kj->ik", *pair, out_format=C) for pair in parts)
+    return zero_tangent(C).with_values(total.values)
+
+
+def gram(A, s):
+    return jsparse.einsum("ij,kj->ik", s * A, A, nse=25)
+
+
+RULES = {
+    "scaled": (lambda A, s: A * s, scaled_tangent),
+    "product": (lambda A, s: A @ (s * X), lambda A, s, dA, ds: product_tangent(A, s * X, dA, ds * X)),
+    "gram": (gram, gram_tangent),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_of_custom_jvp(name):
+    """The index leaves of a tangent are float0. Its values are used, on the pattern of the primal tensor."""
+    function, tangent = RULES[name]
+    ruled = jax.custom_jvp(function)
+    ruled.defjvp(lambda primals, tangents: (function(*primals), tangent(*primals, *tangents)))
+    A, s = KINDS["dynamic"](), jnp.float32(2)
+    found = jax.jit(jsparse.grad(lambda A, s: (ruled(A, s).sum(0) ** 2).sum(), (0, 1)))(A, s)
+    dense = {"scaled": lambda D, s: D * s, "product": lambda D, s: D @ (s * X), "gram": lambda D, s: s * D @ D.T}[name]
+    want = jax.grad(lambda D, s: (dense(D, s).sum(0) ** 2).sum(), (0, 1))(jnp.asarray(DENSE), s)
+    np.testing.assert_allclose(found[0].todense(), np.where(DENSE != 0, want[0], 0), rtol=1e-5)
+    np.testing.assert_allclose(found[1], want[1], rtol=1e-5)
+
+
+def test_a_tangent_without_a_pattern_is_named():
+    ruled = jax.custom_jvp(lambda A: A @ X)
+    ruled.defjvp(lambda primals, tangents: (primals[0] @ X, tangents[0] @ X))
+    with pytest.raises(jsparse.LeafError, match=r"A\.with_values\(dA\.values\)"):
+        jsparse.grad(lambda A: ruled(A).sum())(KINDS["dynamic"]())

@@ -52,13 +52,13 @@ def value_operands(what: str, first: SparseTensor, *others: Any) -> list[Any]:
 
     Raises PatternError for tensors with other entries, ShapeError for arrays that do not broadcast to the shape.
     """
-    check_leaves(first, f"A in {what}")
+    check_leaves(first, f"A in {what}", tangents=True)
     values = [first.values]
     for x in others:
         if not isinstance(x, SparseTensor):
             values.append(_at_entries(what, first, x) if np.ndim(x) else x)
             continue
-        check_leaves(x, f"an operand of {what}")
+        check_leaves(x, f"an operand of {what}", tangents=True)
         if not on_one_pattern(first, x):
             raise PatternError(
                 f"Expected the tensors of {what} to have the same stored entries, in one format, but got {first!r} and "

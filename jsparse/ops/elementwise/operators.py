@@ -171,7 +171,7 @@ def _combined(symbol: str, combine: Callable[[Any, Any], Any], lhs: Any, rhs: An
 
 def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any) -> SparseTensor:
     """Apply `function(values, *others)` to the stored values; see `tensor.entrywise`."""
-    check_leaves(tensor, "an operator's operand")
+    check_leaves(tensor, "an operator's operand", tangents=True)
     return SparseTensor._unchecked(compiled(function, tensor.pattern, tensor.values, *others), tensor.pattern)
 
 

@@ -1,0 +1,61 @@
+"""The moments of `nnx.Optimizer` follow sparse parameters to other patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flax import nnx
+
+from jsparse.errors import PatternError
+from jsparse.nnx.param import PREFIX, SparseIndex
+from jsparse.ops.trees import moved_values
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["restrict_state"]
+
+
+def restrict_state(optimizer: nnx.Optimizer, old: Any, new: Any) -> None:
+    """Move the moments of dynamic sparse parameters to the entries that these have now, as `A.restrict` does.
+
+        >>> from flax import nnx
+        >>> import optax
+        >>> layer = jsparse.nnx.SparseLinear(64, 32, density=0.1, dynamic=True, rngs=nnx.Rngs(0))
+        >>> optimizer = nnx.Optimizer(layer, optax.adam(1e-3), wrt=nnx.Param)
+        >>> old = nnx.clone(layer)
+        >>> layer.rewire(jnp.ones((64, 32)), 20)
+        >>> jsparse.nnx.restrict_state(optimizer, old, layer)
+
+    Moments are arrays with a number for each stored entry. An nnx.Optimizer cannot see which entries these are, so it
+    would go on with the moments of others. Moments of entries that are new are 0. It may be called inside nnx.jit.
+
+    Args:
+        optimizer: an nnx.Optimizer with any transformation of Optax. Its state is changed.
+        old: the model before its entries moved: a clone, or a state.
+        new: the model now.
+
+    Raises PatternError if the sparse parameters of the two models have different names.
+    """
+    before, after = _tensors(old), _tensors(new)
+    if before.keys() != after.keys():
+        raise PatternError(
+            f"Expected one model before and after its entries moved, but the dynamic sparse parameters are "
+            f"{sorted(before)} and {sorted(after)}. Pass a clone of the model, made before."
+        )
+    moments = dict(nnx.to_flat_state(nnx.state(optimizer, nnx.OptState)))
+    for path, variable in moments.items():
+        name = next((name for name in before if path[-len(name) :] == name), None)
+        if name is not None and variable.shape[-1:] == before[name].values.shape:
+            variable[...] = moved_values(variable[...], before[name], after[name])
+    nnx.update(optimizer, nnx.from_flat_state(moments))
+
+
+def _tensors(model: Any) -> dict[tuple[Any, ...], SparseTensor]:
+    """The dynamic tensors of a model, by the paths of their values."""
+    state = model if isinstance(model, nnx.State) else nnx.state(model)
+    flat = dict(nnx.to_flat_state(state))
+    patterns = {path[:-1]: variable for path, variable in flat.items() if isinstance(variable, SparseIndex)}
+    return {
+        path: SparseTensor._unchecked(variable[...], patterns[path[:-1]].get_value())
+        for path, variable in flat.items()
+        if path[:-1] in patterns and str(path[-1]).startswith(PREFIX)
+    }
