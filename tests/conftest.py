@@ -133,6 +133,17 @@ class Optimization:
         BACKENDS["llvm"] = Llvm() if chooses else Llvm(level=0)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Tests marked by `strict_promotion` run in that mode of JAX."""
+    if item.get_closest_marker("strict_promotion") is None:
+        return (yield)
+    import jax
+
+    with jax.numpy_dtype_promotion("strict"):
+        return (yield)
+
+
 def pytest_configure(config):
     gc.set_threshold(20_000)  # tracing makes so many objects that a collection at every 700 takes 7% of the time
     config.pluginmanager.register(Memory())

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, one_of
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_axis
+from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["degree", "inverse", "normalize"]
@@ -61,8 +62,8 @@ def normalize(A: Graph, kind: str = "symmetric") -> SparseTensor:
     """
     one_of(kind, tuple(KINDS), "the kind of jsparse.graph.normalize")
     graph = as_graph(A, "normalize", square=kind == "symmetric")
-    dtype = jnp.result_type(graph.values, float) if _is_exact(graph.dtype) else graph.dtype
-    weights = graph.astype(jnp.promote_types(dtype, jnp.float32))
+    dtype = jnp.result_type(float) if _is_exact(graph.dtype) else graph.dtype
+    weights = graph.astype(wide_float(dtype))
     operand = A if is_pattern(A) else weights
     sums = degree(operand, 0 if kind == "column" else 1).astype(weights.dtype)
     scale = inverse(sums, root=kind == "symmetric")

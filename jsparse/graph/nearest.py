@@ -14,6 +14,7 @@ from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import DTypeError, PatternError, ShapeError
 from jsparse.graph.graphs import one_of
 from jsparse.ops.relocation.operands import as_integer
+from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["knn_graph"]
@@ -86,7 +87,7 @@ def _points(x: Any) -> jax.Array:
 @partial(jax.jit, static_argnames=("k", "include_self", "metric"))
 def _nearest(x: Any, *, k: int, include_self: bool, metric: str) -> tuple[Any, Any]:
     """The neighbours of each point, (n, k), and measures of their distances, which grow with them."""
-    x = jax.lax.stop_gradient(x).astype(jnp.promote_types(x.dtype, jnp.float32))
+    x = jax.lax.stop_gradient(x).astype(wide_float(x.dtype))
     n = x.shape[0]
     if metric == "cosine":
         # Of unit vectors |u - v|² = 2 (1 - cos). At 0, which has no direction, 1 is added, which makes it 2.
@@ -105,7 +106,7 @@ def _nearest(x: Any, *, k: int, include_self: bool, metric: str) -> tuple[Any, A
         product = jnp.matmul(block, x.T, precision="highest")
         score = squares - 2 * product  # the square of the distance, without the part that a row has in common
         score = jnp.where(jnp.isnan(score), jnp.inf, score)
-        score = jnp.where(jnp.arange(n) == rows[:, None], own * jnp.inf, score)
+        score = jnp.where(jnp.arange(n, dtype=rows.dtype) == rows[:, None], own * jnp.inf, score)
         found = jnp.sort(jax.lax.top_k(-score, candidates)[1], axis=1)
         exact = ((block[:, None] - x[found]) ** 2).sum(axis=2) + more[found]
         exact = jnp.where(jnp.isnan(exact), jnp.inf, exact)
@@ -115,6 +116,7 @@ def _nearest(x: Any, *, k: int, include_self: bool, metric: str) -> tuple[Any, A
 
     size = max(1, min(n, BLOCK // max(n, candidates * x.shape[1], 1)))
     blocks = -(-n // size)
-    rows = jnp.minimum(jnp.arange(blocks * size), n - 1).reshape(blocks, size)
+    rows = jnp.minimum(jnp.arange(blocks * size, dtype=np.int32), n - 1)  # as `top_k` numbers columns
+    rows = rows.reshape(blocks, size)
     columns, distances = jax.lax.map(among, rows)
     return columns.reshape(-1, k)[:n], distances.reshape(-1, k)[:n]

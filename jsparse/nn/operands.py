@@ -19,6 +19,7 @@ from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
 from jsparse.ops.einsum import einsum
 from jsparse.ops.relocation.operands import as_tensor
+from jsparse.planning.dtypes import common_dtype
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -132,7 +133,7 @@ def pattern_of_graph(graph: Graph) -> Pattern | DynamicPattern:
 
 def floating(x: Any) -> Any:
     """Features as floats: integers and bools in JAX's default float."""
-    return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.promote_types(x.dtype, jnp.zeros(()).dtype))
+    return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(jnp.result_type(float))
 
 
 def check_bias(bias: Any, shape: tuple[int, ...], layer: str, name: str = "bias") -> jax.Array | None:
@@ -214,7 +215,8 @@ def product(x: Any, kernel: jax.Array) -> jax.Array:
     """x W of an array or a sparse x, in float32 where it is a narrow float."""
     if isinstance(x, SparseTensor):
         return unrounded_sums("ij,jk->ik", x, kernel)
-    return jnp.matmul(x, kernel, preferred_element_type=unrounded(_promoted(x, kernel).name))
+    dtype = _promoted(x, kernel)
+    return jnp.matmul(x.astype(dtype), kernel.astype(dtype), preferred_element_type=unrounded(dtype.name))
 
 
 def rounded(x: jax.Array, *operands: Any) -> jax.Array:
@@ -224,4 +226,4 @@ def rounded(x: jax.Array, *operands: Any) -> jax.Array:
 
 def _promoted(*operands: Any) -> Any:
     given = (x for x in operands if x is not None and not is_pattern(x))
-    return jnp.result_type(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in given))
+    return common_dtype(*(x.dtype if hasattr(x, "dtype") else jnp.asarray(x).dtype for x in given))

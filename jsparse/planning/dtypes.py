@@ -27,7 +27,7 @@ from jsparse.compiler.semiring import PLUS_TIMES, Semiring
 from jsparse.errors import DTypeError
 from jsparse.planning.signature import Signature
 
-__all__ = ["Dtypes", "check_coefficients", "converted", "dtypes_of", "preferred_dtype"]
+__all__ = ["Dtypes", "check_coefficients", "common_dtype", "converted", "dtypes_of", "preferred_dtype", "wide_float"]
 
 
 def converted(x: Any, dtype: np.dtype) -> Any:
@@ -75,7 +75,23 @@ class Dtypes:
     @property
     def dense(self) -> np.dtype:
         """The `preferred_element_type` of a product that XLA computes from promoted operands."""
-        return np.dtype(jnp.promote_types(self.promoted, self.intermediate))
+        return common_dtype(self.promoted, self.intermediate)
+
+
+def common_dtype(*given: Any) -> np.dtype:
+    """What dtypes, arrays and numbers promote to, by `jnp.result_type`.
+
+    Sums of narrow floats are float32, which is no implicit promotion: both give float32 in every mode of JAX.
+    """
+    if any(getattr(x, "dtype", x) == np.float32 for x in given):
+        given = tuple(x for x in given if getattr(getattr(x, "dtype", x), "name", "") not in NARROW_FLOATS)
+    return np.dtype(jnp.result_type(*given))
+
+
+def wide_float(*given: Any) -> np.dtype:
+    """The float in which numbers of these dtypes are added and divided: float32, or wider if one of them is."""
+    floats = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.inexact)]
+    return np.dtype(unrounded(common_dtype(*floats or [np.dtype(np.float32)]).name))
 
 
 def dtypes_of(
@@ -124,7 +140,7 @@ def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dty
 
 def _promoted(text: str, operands: Sequence[Signature], numbers: Sequence[complex]) -> np.dtype:
     try:
-        return np.dtype(jnp.result_type(*(x.promoting for x in operands), *numbers))
+        return common_dtype(*(x.promoting for x in operands), *numbers)
     except (TypeError, ValueError) as error:
         raise DTypeError(
             f"Expected the operands of '{text}' to promote to one dtype, but jax does not promote "

@@ -43,7 +43,8 @@ def padding_of(type_: DynamicType, inner: int = 1) -> Padding | None:
 def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     """Replace the values in padding by `other`. `values` has an element for each slot, or for all of them (size 1)."""
     capacity, below = padding.capacity, padding.below
-    used = jnp.arange(capacity * below) < jnp.minimum(pointers[..., -1:], capacity) * below
+    slots = jnp.arange(capacity * below)
+    used = slots < jnp.minimum(pointers[..., -1:], capacity).astype(slots.dtype) * below
     # A Python number promotes nothing, so the values keep their dtype, weak or not.
     return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.compiler.dtypes import unrounded
 from jsparse.ops.reductions.fullness import counts
 from jsparse.ops.shaping.ordering import sort
 from jsparse.sparsification.equation import Equation
@@ -37,7 +38,7 @@ def sums(equation: Equation, x: SparseValue) -> Any:
 
 def _sums_with_background(x: SparseValue, axes: Sequence[int]) -> Any:
     """Sum stored entries, and the background as often as nothing is stored."""
-    wide = jnp.result_type(x.dtype, np.float32) if jnp.issubdtype(x.dtype, jnp.inexact) else x.dtype
+    wide = np.dtype(unrounded(x.dtype.name))
     total = np.asarray(prod(x.shape[dim] for dim in axes)).astype(wide)  # integers wrap, as their sums do
     left = total - counts(x.tensor, axes).astype(wide)
     stored = x.tensor.sum(tuple(axes), dtype=wide, out_format="dense")

@@ -1,7 +1,8 @@
 """Every sum of narrow floats, forward and backward, is kept in float32 and rounded once.
 
 The results and all gradients of functions of bfloat16 and float16 are compared with those in float64. In a narrow float
-a sum of 10⁴ positive terms would stop at a fraction of its value (a sum of ones in bfloat16 at 256), or overflow.
+a sum of 10⁴ positive terms would stop at a fraction of its value (a sum of ones in bfloat16 at 256), or overflow. All
+run under strict promotion, so what is widened is widened by name.
 """
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 from narrow_floats.cases import CASES, numbers
 from programs.amount import LONG
 
+pytestmark = pytest.mark.strict_promotion
 WITHIN = 0.02  # of the norm; most are within 0.005
 
 

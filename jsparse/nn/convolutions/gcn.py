@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jsparse.errors import ShapeError
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import Graph, indices_of
 from jsparse.nn.operands import check_bias, check_kernel, operands, product, rounded, unrounded_sums, wide
 from jsparse.ops.fuse import fuse
+from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["gcn_conv"]
@@ -61,7 +61,7 @@ def gcn_conv(
 def _scale(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
     """D^-1/2, and 0 for 0, (nodes, 1) in float32 or wider."""
     degrees = unrounded_sums(f"{indices_of(graph)}->i", graph)
-    degrees = degrees.astype(jnp.result_type(degrees.dtype, jnp.float32, dtype)) + (1 if self_loops else 0)
+    degrees = degrees.astype(wide_float(degrees.dtype, dtype)) + (1 if self_loops else 0)
     return inverse(degrees, root=True)[:, None]
 
 
@@ -69,7 +69,7 @@ def _scale(graph: Graph, self_loops: bool, dtype: Any) -> jax.Array:
 def _propagated(self_loops: bool) -> Callable[..., jax.Array]:
     @fuse
     def propagated(graph: Any, x: jax.Array, scale: Any, kernel: Any, bias: Any) -> jax.Array:
-        at, own = indices_of(graph), x if scale is None else x * scale
+        at, own = indices_of(graph), x if scale is None else x.astype(scale.dtype) * scale
         if own.dtype == x.dtype:
             found = unrounded_sums(f"{at},jf->if", graph, own)
         else:  # narrow features are scaled where they are read, which takes half the bytes

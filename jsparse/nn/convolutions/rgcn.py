@@ -13,6 +13,7 @@ from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import is_pattern
 from jsparse.nn.operands import Features, dense_sums, own_part, plus_bias, rounded, sides, sparse_graph, unrounded_sums
 from jsparse.ops.einsum import einsum
+from jsparse.planning.dtypes import wide_float
 
 __all__ = ["basis_kernel", "rgcn_conv"]
 
@@ -87,7 +88,7 @@ def _means(graph: Any, dtype: Any) -> Any:
     """
     graph = graph if is_pattern(graph) else graph.astype(unrounded(graph.dtype.name))
     sums = dense_sums("rij->ri", graph)
-    sums = sums.astype(jnp.result_type(sums.dtype, jnp.float32, dtype))
+    sums = sums.astype(wide_float(sums.dtype, dtype))
     return einsum("rij,ri->rij", graph, inverse(sums))
 
 

@@ -115,7 +115,7 @@ def _with_means(
     target = jnp.where(rows == columns, nodes, rows)  # out of range: neither counted nor added
     sums = jax.ops.segment_sum(wide(features), target, nodes)
     number = jax.ops.segment_sum(jnp.ones(len(target), jnp.int32), target, nodes)
-    means = (sums / jnp.maximum(number, 1)[:, None]).astype(features.dtype)
+    means = (sums / jnp.maximum(number, 1).astype(sums.dtype)[:, None]).astype(features.dtype)
     spread = restrict(found, whole.extended([width]))
     rows, columns, *_ = coords(of_ones(whole))
     own = means.at[rows].get(mode="clip")

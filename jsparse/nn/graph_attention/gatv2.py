@@ -21,10 +21,10 @@ from jsparse.nn.graph_attention.edges import (
 )
 from jsparse.nn.operands import Features, at_edges, check_kernel, operands, plus_bias, rounded, unrounded_sums
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.attention.fused import computed_dtype
 from jsparse.ops.einsum import einsum
 from jsparse.ops.elementwise.functions import leaky_relu
 from jsparse.ops.fuse import fuse
+from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["gatv2_conv"]
@@ -102,7 +102,7 @@ def _attended(negative_slope: float) -> Callable[..., jax.Array]:
         pattern: Any, target: jax.Array, source: jax.Array, attention: jax.Array, features: Any, kernel: Any, kept: Any
     ) -> jax.Array:
         heads = pattern.extended([target.shape[1]])
-        wide, dtype = pattern.extended(list(target.shape[1:])), computed_dtype(source.dtype)
+        wide, dtype = pattern.extended(list(target.shape[1:])), wide_float(source.dtype)
         at = indices_of(pattern)
         both = at_edges("ihd,jhd->ijhd", target, jnp.ones_like(source), like=wide, dtype=dtype)
         both = both + at_edges("ihd,jhd->ijhd", jnp.ones_like(target), source, like=wide, dtype=dtype)

@@ -23,9 +23,9 @@ from jsparse.nn.operands import (
     wide,
 )
 from jsparse.ops.attention.dropout import dropout_factors
-from jsparse.ops.attention.fused import computed_dtype
 from jsparse.ops.einsum import einsum
 from jsparse.ops.fuse import fuse
+from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["transformer_conv"]
@@ -83,7 +83,7 @@ def transformer_conv(
     of_edges = None if features is None else jnp.einsum("ihd,ehd->ihe", q, edge_kernel)
     found, gathered = _attended(pattern, q, k, v, features, of_edges, kept)
     if gathered is not None:
-        found = found + jnp.einsum("ihe,ehd->ihd", gathered, edge_kernel)
+        found = found + jnp.einsum("ihe,ehd->ihd", gathered, wide(jnp.asarray(edge_kernel)))
     sums = joined(found, concat, None, "transformer_conv")
     given = q, k, v, features, edge_kernel
     return rounded(_beside(sums, target, root, gate), *given, *(() if root is None else (target, *root)), gate)
@@ -121,7 +121,7 @@ def _attended(
 ) -> tuple[jax.Array, jax.Array | None]:
     """The weighted sums of values, and those of the features of edges."""
     heads = pattern.extended([q.shape[1]])
-    at, dtype = indices_of(pattern), computed_dtype(q.dtype)
+    at, dtype = indices_of(pattern), wide_float(q.dtype)
     scores = at_edges("ihd,jhd->ijh", q, k, like=heads, dtype=dtype)
     if features is not None:
         of_features = einsum(f"{at}e,ihe->{at}h", features, of_edges, out_format=heads, preferred_element_type=dtype)

@@ -11,8 +11,9 @@ import numpy as np
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
-from jsparse.ops.attention.fused import Extra, attended, computed_dtype
+from jsparse.ops.attention.fused import Extra, attended
 from jsparse.planning.bare_pattern import is_sparse, pattern_of
+from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern, same_entries
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -118,7 +119,7 @@ def over_lengths(
     elif bias is not None:
         added.append(_dense(jnp.asarray(bias), shape, "bias"))
     if dense_mask is not None:
-        out = jnp.where(jnp.asarray(dense_mask) != 0, 0, jnp.asarray(-jnp.inf, computed_dtype(query.dtype)))
+        out = jnp.where(jnp.asarray(dense_mask) != 0, 0, jnp.asarray(-jnp.inf, wide_float(query.dtype)))
         added.append(_dense(out, shape, "mask"))
     return attended(query, key, value, pattern, scale, added, kept, lengths_first=True, is_causal=is_causal)
 

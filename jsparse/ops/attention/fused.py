@@ -16,9 +16,10 @@ from jsparse.ops.einsum import einsum
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.fuse import fuse
 from jsparse.ops.reductions.softmax import softmax
+from jsparse.planning.dtypes import wide_float
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
-__all__ = ["Extra", "attended", "computed_dtype"]
+__all__ = ["Extra", "attended"]
 
 _EXACT = 2**24  # float32 counts up to here
 
@@ -101,15 +102,10 @@ def attended(
     kinds, by_head = tuple(extra.kind for extra in added), pattern.ndim == 2
     batch = max(q.ndim - 3, 0)
     plan = _Plan(batch, heads, shared, lengths_first, by_head, kinds, None if kept is None else kept.kind, is_causal)
-    factor = jnp.asarray(max(q.shape[-1], 1) ** -0.5 if scale is None else scale, computed_dtype(q.dtype))
+    factor = jnp.asarray(max(q.shape[-1], 1) ** -0.5 if scale is None else scale, wide_float(q.dtype))
     arrays = tuple(extra.array for extra in added), None if kept is None else kept.array
     out: jax.Array = _attention(static, plan)(q, k, v, None if static is not None else pattern, *arrays, factor)
     return out.astype(q.dtype)
-
-
-def computed_dtype(dtype: Any) -> Any:
-    """The dtype of scores and weights."""
-    return jnp.promote_types(dtype, jnp.float32)
 
 
 @remembered(maxsize=256)
@@ -159,7 +155,7 @@ def _lengths_first(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _attend(plan: _Plan, q: Any, k: Any, v: Any, mask: Any, added: Any, kept: Any, scale: Any) -> Any:
     """Attention on one pattern, whose first dimension is the head unless one head is computed."""
-    h, dtype = "" if plan.by_head else "h", computed_dtype(q.dtype)
+    h, dtype = "" if plan.by_head else "h", wide_float(q.dtype)
     scores: Any = einsum(f"{h}id,{h}jd->{h}ij", q, k, out_format=mask, preferred_element_type=dtype)
     logits = scores * scale
     for kind, array in zip(plan.added, added, strict=True):

@@ -99,8 +99,9 @@ def _coordinates(tensor: SparseTensor, dim: int) -> Any:
     """The coordinate of each slot in one dimension."""
     size, inner = tensor.shape[dim], letters_of(tensor.ndim)
     if size <= max(LARGEST_ARANGE, 4 * tensor.nse):
-        ones = tensor.with_values(jnp.ones(tensor.nse, jnp.int32))
-        found: Any = einsum(f"{inner},{inner[dim]}->{inner}", ones, jnp.arange(size), out_format=tensor)
+        places = jnp.arange(size)
+        ones = tensor.with_values(jnp.ones(tensor.nse, places.dtype))
+        found: Any = einsum(f"{inner},{inner[dim]}->{inner}", ones, places, out_format=tensor)
         return found.values
     pattern = tensor.pattern
     if isinstance(pattern, Pattern):  # few entries in a long dimension

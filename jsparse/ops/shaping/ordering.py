@@ -155,7 +155,6 @@ def _ranks(rows: Rows, ties: Any, values: Any, axis: int, xnp: Any) -> tuple[Any
     group = xnp.concatenate([xnp.zeros(min(len(order), 1), np.int32), xnp.cumsum(changed, dtype=np.int32)])
     first, end = (xnp.searchsorted(group, group, side=side) for side in ("left", "right"))
     below = xnp.concatenate([xnp.zeros(1, np.int32), xnp.cumsum(values[order] < 0, dtype=np.int32)])
-    place = xnp.argsort(order)
-    found = (xnp.arange(len(order)) - first, end - first, below[end] - below[first])
-    rank, size, negative = (x[place] for x in found)
-    return rank, size, negative
+    place, number = xnp.argsort(order), xnp.arange(len(order))
+    first, count, negative = (x.astype(number.dtype) for x in (first, end - first, below[end] - below[first]))
+    return (number - first)[place], count[place], negative[place]
