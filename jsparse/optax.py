@@ -153,23 +153,25 @@ def incremental_update(new: Any, old: Any, step_size: Any) -> Any:
         if _differ(a, b):
             raise PatternError(message.format(a=a, b=b))
         found = a.with_values(optax.incremental_update(a.values, b.values, step_size))
-        if not isinstance(a.pattern, DynamicPattern) or same_entries(a.pattern, b.pattern):
+        on, before = a.pattern, b.pattern
+        if not (isinstance(on, DynamicPattern) and isinstance(before, DynamicPattern)) or same_entries(on, before):
             return found
-        is_stale = is_other(fingerprint(b.pattern), a.pattern, message.format(a=a, b=b))
+        is_stale = is_other(fingerprint(before), on, message.format(a=a, b=b))
         return SparseTensor._unchecked(_nan_if(is_stale, found.values), found.pattern)
 
     return jax.tree.map(average, new, old, is_leaf=is_tensor)
 
 
-def _dynamic(tree: Any) -> list[SparseTensor]:
-    leaves = jax.tree.leaves(tree, is_leaf=is_tensor)
-    return [x for x in leaves if isinstance(x, SparseTensor) and isinstance(x.pattern, DynamicPattern)]
+def _dynamic(tree: Any) -> list[tuple[SparseTensor, DynamicPattern]]:
+    """The dynamic tensors of a tree, and their patterns."""
+    tensors = (x for x in jax.tree.leaves(tree, is_leaf=is_tensor) if isinstance(x, SparseTensor))
+    return [(x, x.pattern) for x in tensors if isinstance(x.pattern, DynamicPattern)]
 
 
 def _with_fingerprints(state: Any, params: Any) -> Any:
     """The state, and the patterns of the dynamic tensors that it has arrays of values for."""
     sizes = {np.shape(x)[-1:] for x in jax.tree.leaves(state)}
-    found = tuple(fingerprint(x.pattern) if x.values.shape[-1:] in sizes else None for x in _dynamic(params))
+    found = tuple(fingerprint(on) if x.values.shape[-1:] in sizes else None for x, on in _dynamic(params))
     return PatternedState(state, found) if any(x is not None for x in found) else state
 
 
@@ -184,14 +186,14 @@ def _is_stale(state: Any, params: Any) -> Any:
             f"{len(tensors)}. Make a new state: optimizer.init(params)."
         )
     is_stale: Any = False
-    for tensor, stored in zip(tensors, state.fingerprints, strict=True):
+    for (tensor, pattern), stored in zip(tensors, state.fingerprints, strict=True):
         if stored is None:
             continue
         message = (
             f"Expected the state of an optimizer for the entries of {tensor!r}, but its moments belong to other "
             f"entries: the pattern changed. Move it: state = jsparse.optax.restrict_state(optimizer, state, old, new)."
         )
-        is_stale = is_other(stored, tensor.pattern, message) | is_stale
+        is_stale = is_other(stored, pattern, message) | is_stale
     return is_stale
 
 

@@ -28,7 +28,7 @@ def register_for_export(cls: type[Any]) -> None:
         serialized_name="jsparse.DynamicPattern",
         serialize_auxdata=type_bytes,
         deserialize_auxdata=read_type,
-        from_children=unflattened,
+        from_children=lambda type_, children: unflattened(type_, children),
     )
     jax.export.register_pytree_node_serialization(
         GradientIndex,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.extend.random
-import numpy as np
+import jax.numpy as jnp
 
 from jsparse._compat import register_dtype_for_export, same_varying
 from jsparse.errors import LeafError
@@ -68,7 +68,7 @@ def mark_of(array: Any) -> Any:
 
 @jax.jit
 def _mark() -> Any:
-    return jax.random.wrap_key_data(np.zeros((0, 1), np.uint32), impl=_kind_of_keys())
+    return jax.random.wrap_key_data(jnp.zeros((0, 1), jnp.uint32), impl=_kind_of_keys())
 
 
 @cache
