@@ -11,9 +11,11 @@ from jsparse.convert.creation import asarray as asarray
 from jsparse.errors import CacheError as CacheError
 from jsparse.errors import CacheWarning as CacheWarning
 from jsparse.errors import ConfigError as ConfigError
+from jsparse.errors import DeletedArrayError as DeletedArrayError
 from jsparse.errors import DTypeError as DTypeError
 from jsparse.errors import FileFormatError as FileFormatError
 from jsparse.errors import FormatError as FormatError
+from jsparse.errors import IntegerRangeError as IntegerRangeError
 from jsparse.errors import JsparseError as JsparseError
 from jsparse.errors import LeafError as LeafError
 from jsparse.errors import LinearityError as LinearityError

@@ -7,8 +7,10 @@ __all__ = [
     "CacheWarning",
     "ConfigError",
     "DTypeError",
+    "DeletedArrayError",
     "FileFormatError",
     "FormatError",
+    "IntegerRangeError",
     "JsparseError",
     "LeafError",
     "LinearityError",
@@ -156,6 +158,17 @@ class LeafError(PatternError, ShapeError):
     """
 
 
+class DeletedArrayError(LeafError, RuntimeError):
+    """The memory of an array is gone: it was deleted, or donated to a compiled function.
+
+    >>> step = jax.jit(lambda A: 2 * A, donate_argnums=0)
+    >>> B = step(A)
+    >>> A.todense()
+    Traceback (most recent call last):
+    DeletedArrayError: ...
+    """
+
+
 class SemiringError(JsparseError, ValueError):
     """A semiring is unknown, or not defined for the values.
 
@@ -189,6 +202,16 @@ class DTypeError(JsparseError, TypeError):
     >>> jsparse.maximum(A, 1.0)  # 1 wherever A stores nothing
     Traceback (most recent call last):
     DTypeError: ...
+    """
+
+
+class IntegerRangeError(DTypeError, OverflowError):
+    """An integer is beyond the range of the dtype that it gets.
+
+    >>> jsparse.asarray([[1, 300]], dtype="int8")
+    Traceback (most recent call last):
+    ...
+    jsparse.errors.IntegerRangeError: Expected an array of numbers to make a SparseTensor from, but ...
     """
 
 

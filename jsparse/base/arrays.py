@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -9,9 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.errors import DTypeError, represented, shortened
+from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, represented, shortened
 
-__all__ = ["check_numbers", "given_dtype", "host_array", "is_integer", "is_number", "jax_array", "native", "raw_bytes"]
+__all__ = [
+    "cast",
+    "check_alive",
+    "check_numbers",
+    "check_python_int",
+    "device_array",
+    "given_dtype",
+    "host_array",
+    "is_integer",
+    "is_masked",
+    "is_number",
+    "jax_array",
+    "native",
+    "raw_bytes",
+]
 
 
 def native(x: np.ndarray) -> np.ndarray:
@@ -31,14 +47,25 @@ def is_integer(dtype: Any) -> bool:
 
 @lru_cache(maxsize=256)
 def is_number(dtype: Any) -> bool:
-    """Whether a dtype is numeric or bool, in any byte order."""
+    """Whether a dtype is one of the numbers or bool, in any byte order: of 8 bits or more, floats of 16 or more."""
     inexact = isinstance(dtype, np.dtype) and bool(jnp.issubdtype(dtype, jnp.inexact))
-    return inexact or is_integer(dtype) or dtype == np.bool_
+    return _is_wide(dtype, 16) if inexact else _is_wide(dtype, 8) if is_integer(dtype) else dtype == np.bool_
+
+
+def _is_wide(dtype: np.dtype, bits: int) -> bool:
+    """Whether a number of a dtype has so many bits. The 4 bits of an int4 take a byte in memory."""
+    return int((jnp.iinfo if is_integer(dtype) else jnp.finfo)(dtype).bits) >= bits
 
 
 def check_numbers(dtype: Any, expected: str) -> None:
-    """Raise DTypeError, with `expected` in its message, unless the dtype is numeric or bool and JAX has it."""
+    """Raise DTypeError, with `expected` in its message, unless tensors may have the dtype."""
     if not is_number(dtype):
+        if isinstance(dtype, np.dtype) and (is_integer(dtype) or jnp.issubdtype(dtype, jnp.floating)):
+            wide = "int8" if is_integer(dtype) else "bfloat16"
+            raise DTypeError(
+                f"Expected {expected}, but got dtype {dtype}, and integers have to have 8 bits or more, floats 16 or "
+                f"more. Convert by .astype('{wide}') before."
+            )
         raise DTypeError(f"Expected {expected}, but got dtype {shortened(dtype)}. Convert to numbers before.")
     if dtype.itemsize > (16 if dtype.kind == "c" else 8):
         wide = "complex128" if dtype.kind == "c" else "float64"
@@ -47,14 +74,128 @@ def check_numbers(dtype: Any, expected: str) -> None:
         )
 
 
-def host_array(x: Any, expected: str) -> np.ndarray:
-    """Convert `x` to a numpy array. Raises DTypeError, with `expected` in its message, unless it holds numbers."""
+def host_array(x: Any, expected: str, dtype: np.dtype | None = None) -> np.ndarray:
+    """Convert `x` to a numpy array, from which `cast` makes one of a requested `dtype`.
+
+    Raises DTypeError, with `expected` in its message, unless it holds numbers; also for masked arrays, since a masked
+    element has no number. Raises IntegerRangeError for Python's numbers out of the range of a requested integer dtype.
+    """
+    _check_readable(x, expected)
     try:
         array = np.asarray(x)
+        if not hasattr(x, "dtype"):
+            array = _listed(x, array, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise _no_array(x, expected, error) from error
     check_numbers(array.dtype, expected)
     return native(array)
+
+
+def _listed(x: Any, found: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+    """The array of a list, or of a number of Python. Their range is that of the requested dtype.
+
+    Raises OverflowError for an integer beyond it.
+    """
+    if found.dtype == object and found.size and all(isinstance(n, int | float | complex) for n in found.flat):
+        wide = np.dtype(np.int64) if dtype is None else dtype  # there is an integer that no dtype of numpy holds
+        return np.asarray(x, wide if wide.kind in "biu" else np.complex128 if wide.kind == "c" else np.float64)
+    is_cut = dtype is not None and dtype.kind in "iu" and found.dtype.kind in "iuf"
+    return np.asarray(x, dtype) if is_cut else found
+
+
+def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array in a dtype; itself if it has that. Every number is rounded once, and bool is `x != 0`.
+
+    Other conversions to integers are those of numpy, and of jnp, whatever the width of JAX's numbers.
+    """
+    if x.dtype == dtype:
+        return x
+    is_long = x.dtype.itemsize > 4 and x.dtype.kind in "iuf"
+    return (_odd_float32(x) if is_long and dtype.name == "bfloat16" else x).astype(dtype)
+
+
+def _odd_float32(x: np.ndarray) -> np.ndarray:
+    """Numbers of 64 bits in float32. Where they are inexact, the last bit is odd.
+
+    So a number between two of bfloat16 stays on its side of their middle, and a second rounding, which numpy's own cast
+    does, gives what one rounding from 64 bits gives (Boldo and Melquiond, 2008).
+    """
+    if x.dtype.kind in "iu":  # eleven bits more than a float64 has
+        rest = np.asarray(2047, x.dtype)
+        odd = (x | ((x & rest != 0).astype(x.dtype) << np.asarray(11, x.dtype))) & ~rest
+        x = np.where(np.abs(x) < 2**53, x, odd).astype(np.float64)
+    near = x.astype(np.float32)
+    below = np.where(np.abs(near.astype(np.float64)) > np.abs(x), np.nextafter(near, np.float32(0)), near)
+    inexact = np.isfinite(near) & (near != x)
+    return np.where(inexact, (below.view(np.uint32) | np.uint32(1)).view(np.float32), near)
+
+
+def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fresh: bool = False) -> jax.Array:
+    """The jax array of a numpy array, in its dtype or a requested one; of 32 bits if x64 is off.
+
+    The cast is numpy's, from all of the array's bits: JAX would first cut these to 32.
+
+    Args:
+        fresh: nothing else refers to the memory, so that jax may share it.
+
+    Raises IntegerRangeError if 32 bits do not hold an integer for which no narrower dtype is requested.
+    """
+    target = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype if dtype is None else dtype))
+    whole = cast(x, x.dtype if dtype is None else dtype)
+    narrow = cast(_checked_range(whole, target, expected), target)
+    return jax.device_put(narrow, may_alias=True) if fresh or narrow is not x else jnp.array(narrow)
+
+
+def _checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
+    """The array, if all of its integers fit a dtype that has fewer bits because x64 is off."""
+    if x.dtype != target and x.dtype.kind in "iu" and x.size:
+        found, range_ = (int(x.min()), int(x.max())), np.iinfo(target)
+        if found[0] < range_.min or found[1] > range_.max:
+            raise IntegerRangeError(
+                f"Expected {expected}, but {found[found[1] > range_.max]} does not fit {target}, the widest integers "
+                f"while x64 is off. Set jax.config.update('jax_enable_x64', True), or convert by .astype('float32')."
+            )
+    return x
+
+
+def check_python_int(x: Any, expected: str) -> Any:
+    """The number. Raises IntegerRangeError, as jnp does, for a Python int that JAX's widest integers do not hold."""
+    widest = np.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
+    if type(x) is int and not widest.min <= x <= widest.max:
+        raise IntegerRangeError(f"Expected {expected}, but {represented(x)} does not fit {widest.dtype}. Pass a float.")
+    return x
+
+
+_deletable: dict[type, bool] = {}  # whether arrays of a class own memory that can be deleted
+
+
+def check_alive(x: Any, expected: str | Callable[[], str]) -> None:
+    """Raise DeletedArrayError, with `expected` in its message, if an array was deleted or donated."""
+    can_be = _deletable.get(type(x))
+    if can_be is None:
+        can_be = _deletable[type(x)] = isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
+    if can_be and x.is_deleted():
+        raise DeletedArrayError(
+            f"Expected {expected if isinstance(expected, str) else expected()}, but the array was deleted, or donated "
+            f"to a function (donate_argnums, donate_argnames), and its memory is gone. Use what that function "
+            f"returned, or pass it a copy."
+        )
+
+
+def is_masked(x: Any) -> bool:
+    """Whether it is a masked array of numpy, or a list of such arrays. The check does not import numpy.ma."""
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
+    return isinstance(x, masked) or (type(x) in (list, tuple) and any(isinstance(part, masked) for part in x))
+
+
+def _check_readable(x: Any, expected: str) -> None:
+    """Raise DTypeError for a masked array of numpy, also in a list, and DeletedArrayError for a deleted one."""
+    check_alive(x, expected)
+    if is_masked(x):
+        raise DTypeError(
+            f"Expected {expected}, but got a masked array of numpy, whose masked elements are no numbers. Convert it "
+            f"by .filled(0), or by .filled(jnp.nan), before."
+        )
 
 
 def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
@@ -67,8 +208,15 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
     Raises DTypeError unless `x` holds numbers.
     """
     array = x
-    if not isinstance(x, jax.Array):
-        given = host_array(x, expected) if isinstance(x, np.ndarray | np.generic) else x
+    if isinstance(x, jax.Array):
+        check_alive(x, expected)
+    else:
+        given = x
+        if isinstance(x, np.ndarray | np.generic):
+            given = host_array(x, expected)
+            given = _checked_range(given, np.dtype(jax.dtypes.canonicalize_dtype(given.dtype)), expected)
+        else:
+            _check_readable(x, expected)
         try:
             array = jnp.asarray(given) if shared else jnp.array(given)
         except (TypeError, ValueError, OverflowError) as error:
@@ -94,6 +242,11 @@ def given_dtype(dtype: Any, expected: str) -> np.dtype:
 
 def _no_array(x: Any, expected: str, error: Exception) -> DTypeError:
     kind = f"{type(x).__module__}.{type(x).__name__}"
+    if isinstance(error, OverflowError):
+        return IntegerRangeError(
+            f"Expected {expected}, but the dtype does not hold an integer of {represented(x)} "
+            f"({shortened(error, 160)}). Pass a wider dtype, or floats."
+        )
     return DTypeError(
         f"Expected {expected}, but got a {shortened(kind)}, which is no array ({shortened(error, 160)}). Convert it to "
         f"an array of numbers, or by jsparse.asarray."

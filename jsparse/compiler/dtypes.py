@@ -3,10 +3,10 @@
 Elements are loaded in their tensor's dtype, widened in registers, and narrowed when a result is stored. So a result is
 rounded once, and integers wrap as if every operation had wrapped.
 
-    stored                      computed
-    float16, bfloat16           float32
-    int8, int16, uint8, bool    int32; a store to bool writes whether the number is nonzero
-    all others                  the same dtype
+    stored                              computed
+    float16, bfloat16                   float32
+    int8, int16, uint8, uint16, bool    int32; a store to bool writes whether the number is nonzero
+    all others                          the same dtype
 
 A product of several dtypes is computed in the widest of them; every float counts as wider than every integer. Complex
 numbers are pairs of real numbers, which kernels compute separately.
@@ -29,9 +29,10 @@ _WIDENED = {
     "int8": "int32",
     "int16": "int32",
     "uint8": "int32",
+    "uint16": "int32",
     **dict.fromkeys(NARROW_FLOATS, "float32"),
 }
-_COMPUTED = ("int32", "int64", "float32", "float64")  # from the narrowest to the widest
+_COMPUTED = ("int32", "uint32", "int64", "uint64", "float32", "float64")  # from the narrowest to the widest
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 DTYPES = (*_WIDENED, *_COMPUTED, *_PARTS)

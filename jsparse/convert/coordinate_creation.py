@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import check_numbers, host_array, jax_array
+from jsparse.base.arrays import check_numbers, device_array, host_array, jax_array
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates, scatter_sums
 from jsparse.errors import FormatError, PatternError, ShapeError, shortened
@@ -72,7 +72,7 @@ def from_coords(
     layout = _layout(format, len(sizes), values.ndim - 1, dynamic)
     _check_values(values, values.shape[:1], sizes)
     if dynamic:
-        return from_coordinate_blocks(coords, jnp.asarray(values), sizes, layout, True, nse)
+        return from_coordinate_blocks(coords, jax_array(values, _NUMBERS), sizes, layout, True, nse)
     return _static(coords, values, sizes, layout)
 
 
@@ -139,7 +139,7 @@ def _static(coords: np.ndarray, values: Any, sizes: tuple[int, ...], layout: For
 
 def _of_own_values(values: np.ndarray, pattern: Pattern) -> SparseTensor:
     """The tensor of values that nothing else refers to, so that jax may share their memory."""
-    return SparseTensor(jax.device_put(values, may_alias=True), pattern)
+    return SparseTensor(device_array(values, _NUMBERS, fresh=True), pattern)
 
 
 def _summed(values: Any, built: Built) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _native
-from jsparse.base.arrays import check_numbers, given_dtype, host_array
+from jsparse.base.arrays import check_numbers, device_array, given_dtype, host_array
 from jsparse.base.limits import checked_nse
 from jsparse.convert import dynamic_creation
 from jsparse.convert.array_kinds import is_jax_sparse, is_scipy
@@ -71,7 +71,7 @@ def asarray(
     elif is_scipy(x):
         tensor = _from_scipy(x, format, dtype)
     else:
-        tensor = _from_dense(host_array(x, _NUMBERS), format, dtype)
+        tensor = _from_dense(host_array(x, _NUMBERS, dtype), format, dtype)
     tensor = _with_capacity(tensor, dynamic, nse)
     return tensor if dtype is None or tensor.dtype == dtype else tensor.astype(dtype)
 
@@ -156,7 +156,4 @@ def _from_scipy(x: Any, format: Format | str | None, dtype: Any) -> SparseTensor
 
 
 def _make(values: np.ndarray, pattern: Pattern, dtype: Any, fresh: bool = False) -> SparseTensor:
-    if not fresh:  # copy: on CPU, jax would share memory that the caller may still write to
-        return SparseTensor(jnp.array(values, dtype), pattern)
-    shared = jax.device_put(values, may_alias=True)  # nothing else refers to this memory, so jax may share it
-    return SparseTensor(shared if dtype is None else shared.astype(dtype), pattern)
+    return SparseTensor(device_array(values, _NUMBERS, dtype, fresh), pattern)

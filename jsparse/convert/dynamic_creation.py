@@ -14,7 +14,7 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_bytes
-from jsparse.compiler.dtypes import DTYPES, unrounded
+from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
 from jsparse.formats.coordinates import as_coordinates
@@ -36,6 +36,7 @@ __all__ = [
     "from_traced_dense",
     "given_coordinates",
     "index_like",
+    "index_numbers",
     "scatter_sums",
     "with_derived",
 ]
@@ -140,13 +141,20 @@ def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any
         raise ShapeError(
             f"Expected values for {coords.shape[1]} entries, one for each column of the coordinates, but got {n}."
         )
-    unsigned = jnp.issubdtype(coords.dtype, jnp.unsignedinteger)
-    if isinstance(coords, jax.core.Tracer):
-        if coords.dtype.itemsize < 4 or unsigned:
-            return coords.astype(jnp.int64 if coords.dtype.itemsize == 8 else jnp.int32)
-        return coords
-    wide = coords.astype(np.int64)  # a uint64 above the range of int64 becomes negative, and stays out of range
-    if max(sizes, default=0) > 2**31 - 1:
+    return index_numbers(coords, max(sizes, default=0))
+
+
+def index_numbers(x: Any, size: int) -> Any:
+    """Convert integers to int32, or int64 if they are wide, so that those out of [0, size) stay out of it.
+
+    Arrays of jax stay such arrays; numpy's are of int32 unless `size` needs more.
+    """
+    if isinstance(x, jax.Array):
+        if x.dtype.itemsize < 4 or jnp.issubdtype(x.dtype, jnp.unsignedinteger):
+            return x.astype(jnp.int64 if x.dtype.itemsize == 8 else jnp.int32)
+        return x
+    wide = x.astype(np.int64)  # a uint64 above the range of int64 becomes negative, and stays out of range
+    if size > 2**31 - 1:
         return wide
     return np.where((wide >= 0) & (wide < 2**31 - 1), wide, -1).astype(np.int32)
 
@@ -179,11 +187,7 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
 def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
     """Make a tensor of that type from the nonzero elements of `x`. It is differentiable on their pattern."""
     pattern = DynamicPattern(type_, nonzero(x, type_))
-    if x.dtype.name in DTYPES:
-        values = _sampled(x, pattern)
-    else:
-        values = x.at[tuple(expand(pattern.arrays, type_))].get(mode="fill", fill_value=0)
-    return _checked(values, pattern)
+    return _checked(_sampled(x, pattern), pattern)
 
 
 def _sampled(x: Any, pattern: DynamicPattern) -> Any:
@@ -241,8 +245,6 @@ def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]
     rest = values.shape[1:]
-    if values.dtype.name not in DTYPES:
-        return scatter_sums(values, jnp.where(made.slots < 0, nse, made.slots), (nse,))
     if not nse or not inputs:
         return jnp.zeros((nse, *rest), values.dtype)  # M has no elements, so its index arrays must not be read
     shape = (nse, inputs)

@@ -11,7 +11,7 @@ from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import ShapeError, shortened
 from jsparse.graph.degrees import inverse
 from jsparse.graph.graphs import one_of
-from jsparse.nn.operands import dense_array, wide
+from jsparse.nn.operands import dense_array, id_array, wide
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -43,7 +43,7 @@ def embedding_bag(table: Any, ids: Any, weights: Any = None, *, reduction: str =
     Raises ShapeError for other shapes, dtypes of ids and reductions.
     """
     table = dense_array(table, "embedding_bag", "a table (rows, features)")
-    ids = dense_array(ids, "embedding_bag", "ids (bags, size)")
+    ids = id_array(ids, "embedding_bag", "ids (bags, size)", len(table) if table.ndim else 0)
     one_of(reduction, ("sum", "mean", "max"), "the reduction of jsparse.nn.embedding_bag")
     if table.ndim != 2 or ids.ndim != 2 or not jnp.issubdtype(ids.dtype, jnp.integer):
         raise ShapeError(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jsparse.convert.coordinate_creation import from_coords
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
-from jsparse.nn.operands import dense_array
+from jsparse.nn.operands import dense_array, id_array
 from jsparse.ops.evaluate import evaluate
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -83,8 +83,9 @@ def mixture_of_experts(
             f"Expected a Routing in mixture_of_experts, such as route gives, but got {represented(routing)}."
         )
     layer = "mixture_of_experts"
-    x, experts = dense_array(x, layer, "x (tokens, in)"), dense_array(routing.experts, layer, "experts (tokens, k)")
-    up, down = dense_array(up, layer, "up (experts, ...)"), dense_array(down, layer, "down (experts, ...)")
+    x, up = dense_array(x, layer, "x (tokens, in)"), dense_array(up, layer, "up (experts, ...)")
+    experts = id_array(routing.experts, layer, "experts (tokens, k)", len(up) if up.ndim else 0)
+    down = dense_array(down, layer, "down (experts, ...)")
     weights = dense_array(routing.weights, layer, "weights (tokens, k)")
     fits = x.ndim == 2 and up.ndim == down.ndim == 3 and up.shape[1] == x.shape[1]
     if (

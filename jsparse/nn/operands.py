@@ -12,8 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import host_array, is_integer, jax_array
 from jsparse.compiler.dtypes import unrounded
 from jsparse.convert.creation import as_sparse_operand
+from jsparse.convert.dynamic_creation import index_numbers
 from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.formats import Pattern
 from jsparse.graph.graphs import Graph, is_pattern
@@ -32,6 +34,7 @@ __all__ = [
     "dense_array",
     "dense_sums",
     "floating",
+    "id_array",
     "operands",
     "own_part",
     "pattern_of_graph",
@@ -113,11 +116,18 @@ def dense_array(x: Any, layer: str, expected: str, hint: str = "") -> jax.Array:
             f"Expected {expected} of {layer} as an array, but got a {type(x).__name__} of shape {shortened(x.shape)}."
             f"{hint} For sparse values, pass x.todense()."
         )
-    try:
-        return jnp.asarray(x)
-    except (TypeError, ValueError):
-        given = f"an array of dtype {x.dtype}" if hasattr(x, "dtype") else f"a {type(x).__name__}"
-        raise DTypeError(f"Expected {expected} of {layer} as an array of numbers, but got {given}.") from None
+    return jax_array(x, f"{expected} of {layer} as an array of numbers")
+
+
+def id_array(x: Any, layer: str, expected: str, size: int) -> jax.Array:
+    """Numbers of rows, nodes or graphs as an index array. Those out of [0, size) stay out of it, however wide they are.
+
+    Raises DTypeError for what `dense_array` refuses. Whether they are integers is for the layer to check.
+    """
+    given = dense_array(x, layer, expected) if isinstance(x, jax.Array | SparseTensor) or is_pattern(x) else None
+    if given is None:
+        given = host_array(x, f"{expected} of {layer} as an array of integers")
+    return jnp.asarray(index_numbers(given, size) if is_integer(given.dtype) else given)
 
 
 def _features(x: Any, layer: str, sparse: bool) -> Any:

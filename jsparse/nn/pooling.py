@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jsparse.errors import ShapeError, represented, shortened
 from jsparse.graph.graphs import one_of
-from jsparse.nn.operands import dense_array, wide
+from jsparse.nn.operands import dense_array, id_array, wide
 
 __all__ = ["attention_pool", "pool"]
 
@@ -84,7 +84,7 @@ def _checked(x: Any, graph_of: Any, size: Any, what: str) -> tuple[jax.Array, ja
     if not isinstance(size, int) or size < 0:
         raise ShapeError(f"Expected the number of graphs as size in {what}, but got {represented(size)}.")
     x = dense_array(x, what, "features (nodes, ...)")
-    graph_of = dense_array(graph_of, what, "the graph of each node, integers (nodes,),")
+    graph_of = id_array(graph_of, what, "the graph of each node, integers (nodes,),", size)
     if graph_of.ndim != 1 or x.shape[:1] != graph_of.shape or not jnp.issubdtype(graph_of.dtype, jnp.integer):
         raise ShapeError(
             f"Expected features (nodes, ...) and the graph of each node, integers (nodes,), in {what}, but got "

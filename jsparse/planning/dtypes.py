@@ -24,7 +24,7 @@ import numpy as np
 from jsparse.base.arrays import given_dtype
 from jsparse.compiler.dtypes import DTYPES, NARROW_FLOATS, accumulator, is_complex, part, unrounded
 from jsparse.compiler.semiring import PLUS_TIMES, Semiring
-from jsparse.errors import DTypeError
+from jsparse.errors import DTypeError, IntegerRangeError
 from jsparse.planning.signature import Signature
 
 __all__ = ["Dtypes", "check_coefficients", "common_dtype", "converted", "dtypes_of", "preferred_dtype", "wide_float"]
@@ -120,7 +120,7 @@ def dtypes_of(
 
 
 def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dtype) -> None:
-    """Raise DTypeError for a coefficient that the dtype of a sum cannot represent.
+    """Raise DTypeError, IntegerRangeError among them, for a coefficient that the dtype of a sum cannot represent.
 
     A bool has no negative. Integers are computed in the accumulator's dtype, which has 32 bits or more.
     """
@@ -132,7 +132,7 @@ def check_coefficients(text: str, coefficients: Sequence[complex], dtype: np.dty
         most = np.iinfo(accumulator(dtype.name)).max
         large = [number for number in coefficients if abs(number) > most]
         if large:
-            raise DTypeError(
+            raise IntegerRangeError(
                 f"Expected numbers of at most {most} with the {dtype} operands of '{text}', but got {large[0]}. "
                 f"Convert an operand to float with .astype."
             )

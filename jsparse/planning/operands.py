@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import jax
 
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import check_alive, jax_array
 from jsparse.errors import FormatError, shortened
 from jsparse.formats import Format, Pattern
 from jsparse.planning.bare_pattern import BarePattern
@@ -41,7 +41,10 @@ def as_operand(x: Any, name: Name, subscripts: str) -> Operand:
         bare = BarePattern(x)
         check_pattern(bare, name)
         return bare
-    return x if isinstance(x, BarePattern) else as_array(x, subscripts)
+    if isinstance(x, BarePattern):
+        return x
+    check_alive(x, name)
+    return as_array(x, subscripts)
 
 
 def signatures(

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse._compat import mesh_of_trace, same_varying
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import check_numbers, jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.primitives.elementwise_function import ElementwiseFunction, traced
@@ -97,6 +97,7 @@ def _forget(number: int, _: Any) -> None:
 
 def _full(values: Any, pattern: Pattern | DynamicPattern) -> Any:
     """The values of a function of scalars only have one element for each slot, too."""
+    check_numbers(values.dtype, "an elementwise function to give numbers")
     return values if jnp.shape(values) == (pattern.nse,) else jnp.broadcast_to(values, (pattern.nse,))
 
 
@@ -113,6 +114,7 @@ def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arr
     if isinstance(pattern, DynamicPattern) and padding is not None:
         operands.append(pattern.last_pointers)
     out = map_p.bind(*same_varying(operands), function=function, padding=padding)
+    check_numbers(out.dtype, "an elementwise function to give numbers")
     shape = (*(pattern.arrays[0].shape[:-1] if lead else ()), pattern.nse)
     return out if out.shape == shape else jnp.broadcast_to(out, shape)
 

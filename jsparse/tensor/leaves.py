@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import is_number, raw_bytes
+from jsparse.base.arrays import check_alive, is_number, jax_array, raw_bytes
 from jsparse.errors import LeafError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import index_operands
@@ -40,7 +39,8 @@ def with_sound_leaves(tensor: T, name: Name) -> T:
     check_leaves(tensor, name)
     if type(tensor.values) is not np.ndarray:
         return tensor
-    return type(tensor)._unchecked(jnp.asarray(tensor.values), tensor.pattern)
+    values = jax_array(tensor.values, f"the values of {_text(name)} to be numbers")
+    return type(tensor)._unchecked(values, tensor.pattern)
 
 
 def check_leaves(tensor: Valued, name: Name, tangents: bool = False) -> None:
@@ -96,6 +96,7 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
         )
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
+        check_alive(array, partial(_leaf, tensor, name, what))
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
             if tangents and pattern.is_tangent:
                 return
@@ -104,6 +105,7 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
 
 def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:
     values = tensor.values
+    check_alive(values, partial(_leaf, tensor, name, "values"))
     if not (_is_array(values) and values.shape == shape and _is_numeric(values.dtype)):
         raise LeafError(_misfit(tensor, name, "values", values, shape, "numbers"))
 
@@ -137,11 +139,15 @@ def _misfit(tensor: Patterned, name: Name, what: str, leaf: Any, shape: tuple[in
     kind = "None" if leaf is None else type(leaf).__name__
     if _is_array(leaf):
         kind = f"{leaf.dtype} of shape {leaf.shape}"
-    kept = f"{'x'.join(map(str, tensor.shape))} tensor in {tensor.pattern.format.name} with nse={tensor.pattern.nse:,}"
     return (
-        f"Expected the {what} of {_text(name)}, a {kept}, to be {dtype} of shape {shape}, but got {kind}. "
+        f"Expected {_leaf(tensor, name, what)}, to be {dtype} of shape {shape}, but got {kind}. "
         f"{_cause(what == 'values', leaf, shape)}"
     )
+
+
+def _leaf(tensor: Patterned, name: Name, what: str) -> str:
+    kept = f"{'x'.join(map(str, tensor.shape))} tensor in {tensor.pattern.format.name} with nse={tensor.pattern.nse:,}"
+    return f"the {what} of {_text(name)}, a {kept}"
 
 
 def _cause(is_values: bool, leaf: Any, shape: tuple[int, ...]) -> str:

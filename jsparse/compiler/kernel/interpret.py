@@ -133,14 +133,18 @@ def _folded(value: NDArray[Any], op: str, lanes: int) -> NDArray[Any]:
 
 
 def _wrapped(result: Any, type_: Type) -> Any:
-    """A Python integer wrapped to its integer type, in two's complement."""
+    """A Python integer wrapped to its integer type, in two's complement if that is signed."""
     if type(result) is not int:
         return result
-    half = _HALF[type_.dtype]
-    return result if -half <= result < half else (result + half) % (2 * half) - half
+    least, count = _RANGES[type_.dtype]
+    return result if 0 <= result - least < count else (result - least) % count + least
 
 
-_HALF = {"int32": 1 << 31, "int64": 1 << 63}
+_RANGES = {  # the least number of a type, and how many it has
+    f"{kind}{bits}": (-(1 << (bits - 1)) if kind == "int" else 0, 1 << bits)
+    for kind in ("int", "uint")
+    for bits in (8, 16, 32, 64)
+}
 
 
 class _Machine:
@@ -216,11 +220,11 @@ class _Machine:
     def value(self, expr: Expr, env: dict[str, Any]) -> Any:
         match expr:
             case Const(value=value):
+                if not expr.type.is_float:
+                    value = bool(value) if expr.type.dtype == "bool" else _wrapped(int(value), expr.type)
                 if expr.type.lanes:
                     return np.full(expr.type.lanes, value, expr.type.dtype)
-                if expr.type.is_float:
-                    return np.dtype(expr.type.dtype).type(value)
-                return bool(value) if expr.type.dtype == "bool" else int(value)
+                return np.dtype(expr.type.dtype).type(value) if expr.type.is_float else value
             case Var(name=name):
                 return env[name]
             case Binary(op=op, left=left, right=right):

@@ -98,7 +98,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A comparison of two values of one type, lane by lane. Integers compare as signed. With NaN only `!=` is true."""
+    """A comparison of two values of one type, lane by lane. With NaN only `!=` is true."""
 
     op: Literal["<", "<=", "==", "!="]
     left: Expr

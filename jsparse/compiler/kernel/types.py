@@ -1,7 +1,7 @@
 """Types of KernelIR: numbers and short vectors of numbers.
 
-Arithmetic is on int32, int64, float32 and float64; other dtypes are only loaded, cast and stored. A bool is one bit in
-a register and a byte in memory.
+Arithmetic is on int32, int64, uint32, uint64, float32 and float64; other dtypes are only loaded, cast and stored. A
+bool is one bit in a register and a byte in memory.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jsparse.base.arrays import jax_array
 from jsparse.base.limits import check_bytes
@@ -99,10 +98,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     found = _diagonal(tensor, offset, axis1, axis2, "trace", dense=is_short)
     found = as_run(found) if found.ndim == 1 else found
     dtype = jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), tensor.dtype)).dtype
-    # No kernel sums unsigned integers of this width. Signed ones wrap to the same bits.
-    summed_in = np.dtype(dtype.name.removeprefix("u"))
-    total: Any = einsum(found, list(range(found.ndim)), list(range(found.ndim - 1)), preferred_element_type=summed_in)
-    return total if dtype == summed_in else total.astype(dtype)
+    return einsum(found, list(range(found.ndim)), list(range(found.ndim - 1)), preferred_element_type=dtype)
 
 
 def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: str, dense: bool = True) -> SparseTensor:

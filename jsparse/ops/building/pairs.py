@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.compiler.dtypes import DTYPES
 from jsparse.formats import Format, Pattern
 from jsparse.ops.relocation.values import gathered, is_known
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -17,11 +16,8 @@ __all__ = ["are_known", "of_pairs"]
 
 
 def are_known(*operands: Any) -> bool:
-    """Whether all operands are tensors on static patterns, whose values are known and of a dtype that kernels have."""
-    return all(
-        isinstance(x, SparseTensor) and isinstance(x.pattern, Pattern) and is_known(x.values) and x.dtype.name in DTYPES
-        for x in operands
-    )
+    """Whether all operands are tensors on static patterns, whose values are known."""
+    return all(isinstance(x, SparseTensor) and isinstance(x.pattern, Pattern) and is_known(x.values) for x in operands)
 
 
 def of_pairs(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import jax_array
+from jsparse.base.arrays import check_python_int, jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError, ShapeError, represented, shortened
 from jsparse.ops.elementwise.broadcast import common_shape, keeps, with_array
@@ -196,7 +196,7 @@ def power(tensor: Any, exponent: Any) -> Any:
 
 
 def _array(x: Any) -> Any:
-    return x if isinstance(x, jax.Array) else jnp.asarray(x)
+    return jax_array(x, "the operands of an elementwise function to be tensors or numbers")
 
 
 def _operand(x: Any, what: str) -> Any:
@@ -236,7 +236,7 @@ def _check_keeps_zero(name: str, function: Callable[[Any, Any], Any], x: Any) ->
             f"Expected a known number, or an array of the shape of A, beside a SparseTensor A in jsparse.{name}, but "
             f"got {kind}: where nothing is stored the result may differ from 0. {instead}"
         )
-    number = np.asarray(x).item()
+    number = check_python_int(np.asarray(x).item(), f"a number beside a SparseTensor in jsparse.{name}")
     if float(function(0.0, number)) != 0:
         raise DTypeError(
             f"jsparse.{name} with {number} is {number} wherever the SparseTensor stores nothing, so it would be dense. "

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import jax_array
 from jsparse.convert.creation import as_sparse_operand
 from jsparse.errors import DTypeError
 from jsparse.ops.elementwise.broadcast import with_array
@@ -108,7 +109,7 @@ def _compared(name: str, lhs: Any, rhs: Any) -> Any:
         return getattr(jnp, name)(lhs, rhs)
     if isinstance(rhs, SparseTensor):
         return _of_tensors(name, lhs, rhs)
-    number = jnp.asarray(rhs)
+    number = jax_array(rhs, f"the operands of {text} to be numbers")
     if number.size != 1 and (found := with_array(text, COMPARE[name], lhs, number)) is not None:
         return found
     _check_unstored(name, rhs)

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _native
-from jsparse.compiler.dtypes import DTYPES
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.positions import Positions
 
@@ -31,7 +30,7 @@ def gathered(values: Any, slots: Positions) -> jax.Array:
         return values[slots.start : slots.stop]
     if not len(slots) or not values.size:
         return jnp.zeros(len(slots), values.dtype)
-    if values.weak_type or values.dtype.name not in DTYPES:
+    if values.weak_type:
         return values.at[np.where(slots < 0, len(values), slots)].get(mode="fill", fill_value=0)
     moved: Any = evaluate("R[q] = V[slots[q]]", V=values, slots=slots)
     return moved

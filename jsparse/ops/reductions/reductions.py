@@ -6,10 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jsparse.base.arrays import given_dtype
-from jsparse.compiler.dtypes import DTYPES, part, unrounded
+from jsparse.compiler.dtypes import part, unrounded
 from jsparse.ops.reductions.axes import reduced_axes, reduced_size, with_kept_axes
 from jsparse.ops.reductions.fullness import counts, fullness
 from jsparse.ops.reductions.stored import check_ordered, reduced_sum, stored_extreme, stored_product, wide_sum
@@ -40,7 +39,7 @@ def sum(
     check_leaves(self, "A in A.sum")
     reduced = reduced_axes(axis, self.ndim)
     target = _accumulated(self.dtype, dtype)
-    found = reduced_sum(self, reduced, _signed(target), out_format)
+    found = reduced_sum(self, reduced, target, out_format)
     found = found if found.dtype == target else found.astype(target)
     return with_kept_axes(found, reduced, self.ndim, keepdims)
 
@@ -107,7 +106,7 @@ def prod(
     check_leaves(self, "A in A.prod")
     reduced = reduced_axes(axis, self.ndim)
     target = _accumulated(self.dtype, dtype)
-    tensor = self if _signed(target) == self.dtype else self.astype(_signed(target))
+    tensor = self if target == self.dtype else self.astype(target)
     found = stored_product(tensor, reduced).astype(target)
     if not stored:
         found = _where_full(tensor, reduced, found, jnp.zeros_like(found))
@@ -181,12 +180,6 @@ def _accumulated(own: Any, requested: Any) -> Any:
     if requested is not None:
         return given_dtype(requested, "dtype= of a reduction")
     return jax.eval_shape(jnp.sum, jax.ShapeDtypeStruct((1,), own)).dtype
-
-
-def _signed(dtype: Any) -> Any:
-    """The signed dtype of the same width for an unsigned one without kernels. Both wrap modulo the same number."""
-    dtype = np.dtype(dtype)
-    return dtype if dtype.name in DTYPES or dtype.kind != "u" else np.dtype(f"int{8 * dtype.itemsize}")
 
 
 def _kept(found: Any, reduced: tuple[int, ...], tensor: SparseTensor, keepdims: bool) -> jax.Array:

@@ -11,7 +11,6 @@ import numpy as np
 
 from jsparse import _native
 from jsparse.base.limits import check_bytes
-from jsparse.compiler.dtypes import DTYPES
 from jsparse.ops.evaluate import evaluate
 
 __all__ = ["gathered", "is_known", "on_device"]
@@ -71,10 +70,6 @@ def _on_host(values: Sequence[np.ndarray], gather: np.ndarray | None, block: int
 
 
 def _by_relation(values: jax.Array, gather: np.ndarray, block: int) -> jax.Array:
-    if values.dtype.name not in DTYPES:  # no kernel has this dtype
-        whole = values.reshape(-1, block)
-        slots = np.where(gather < 0, len(whole), gather)  # out of range, where `get` gives 0
-        return whole.at[slots].get(mode="fill", fill_value=0).reshape(-1)
     if block == 1:
         return evaluate("C[q] = V[G[q]]", V=values, G=gather)  # type: ignore[return-value]
     out: Any = evaluate("C[q, t] = V[G[q], t]", V=values.reshape(-1, block), G=gather)

@@ -10,7 +10,16 @@ from llvmlite import ir
 from jsparse.compiler.backends.llvm.cast import Caster
 from jsparse.compiler.backends.llvm.functions import emit_function
 from jsparse.compiler.backends.llvm.scopes import Scopes
-from jsparse.compiler.backends.llvm.types import CONTEXT, I32, I64, POINTER, bytes_of, llvm_type, memory_type
+from jsparse.compiler.backends.llvm.types import (
+    CONTEXT,
+    I32,
+    I64,
+    POINTER,
+    bytes_of,
+    integer_comparison,
+    llvm_type,
+    memory_type,
+)
 from jsparse.compiler.kernel.lanes import lane
 from jsparse.compiler.kernel.nodes import (
     Binary,
@@ -76,9 +85,10 @@ class ExprEmitter:
             case Binary():
                 return self.binary(expr)
             case Compare(op=op, left=left, right=right):
-                floats = self.builder.fcmp_unordered if op == "!=" else self.builder.fcmp_ordered
-                compare = floats if left.type.is_float else self.builder.icmp_signed
-                return compare(op, self.value(left), self.value(right))
+                values = self.value(left), self.value(right)
+                if left.type.is_float:
+                    return (self.builder.fcmp_unordered if op == "!=" else self.builder.fcmp_ordered)(op, *values)
+                return integer_comparison(self.builder, left.type)(op, *values)
             case LowestBit(value=value):
                 return self.builder.cttz(self.value(value), ir.Constant(ir.IntType(1), 1))
             case Select(condition=condition, then=then, otherwise=otherwise):
@@ -172,7 +182,7 @@ class ExprEmitter:
         if type_.dtype == "bool":
             return self.builder.and_(left, right) if order == "<" else self.builder.or_(left, right)
         if not type_.is_float:
-            return self.builder.select(self.builder.icmp_signed(order, left, right), left, right)
+            return self.builder.select(integer_comparison(self.builder, type_)(order, left, right), left, right)
         # An ordered comparison with NaN is false and selects `left`, so only a NaN in `right` needs another test.
         first = self.builder.select(self.builder.fcmp_ordered(order, right, left), right, left)
         return self.builder.select(self.builder.fcmp_unordered("uno", right, right), right, first)

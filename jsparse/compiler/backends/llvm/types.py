@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
 
 from jsparse.compiler.kernel.types import Type
 
-__all__ = ["CONTEXT", "I1", "I32", "I64", "POINTER", "bytes_of", "llvm_type", "memory_type"]
+__all__ = ["CONTEXT", "I1", "I32", "I64", "POINTER", "bytes_of", "integer_comparison", "llvm_type", "memory_type"]
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 POINTER = ir.PointerType()
@@ -20,8 +23,11 @@ _SCALARS: dict[str, tuple[ir.Type, int]] = {
     "int8": (ir.IntType(8), 1),
     "uint8": (ir.IntType(8), 1),
     "int16": (ir.IntType(16), 2),
+    "uint16": (ir.IntType(16), 2),
     "int32": (I32, 4),
+    "uint32": (I32, 4),
     "int64": (I64, 8),
+    "uint64": (I64, 8),
     "float16": (ir.IntType(16), 2),
     "bfloat16": (ir.IntType(16), 2),
     "float32": (ir.FloatType(), 4),
@@ -46,3 +52,9 @@ def _lanes(scalar: ir.Type, lanes: int) -> ir.Type:
 def bytes_of(type_: Type) -> int:
     """The size in bytes of one lane."""
     return _SCALARS[type_.dtype][1]
+
+
+def integer_comparison(builder: ir.IRBuilder, type_: Type) -> Callable[..., Any]:
+    """The builder's comparison of integers of a type, of which LLVM's own do not know whether they have a sign."""
+    compare: Callable[..., Any] = builder.icmp_signed if type_.is_signed else builder.icmp_unsigned
+    return compare

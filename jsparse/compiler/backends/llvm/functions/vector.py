@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from jsparse.compiler.backends.llvm.types import llvm_type
+from jsparse.compiler.backends.llvm.types import integer_comparison, llvm_type
 from jsparse.compiler.kernel.types import Type
 
 __all__ = ["Layout", "Vector", "horner", "intrinsic", "muladd", "select"]
@@ -113,7 +113,7 @@ class Vector:
         return self.like(self.builder.ashr(self.value, self.constant(count).value))
 
     def _compared(self, order: str, right: Operand) -> Vector:
-        emit = self.builder.fcmp_ordered if self.type.is_float else self.builder.icmp_signed
+        emit = self.builder.fcmp_ordered if self.type.is_float else integer_comparison(self.builder, self.type)
         return self.like(emit(order, self.value, self.constant(right).value), Type("bool", self.type.lanes))
 
     def __lt__(self, right: Operand) -> Vector:
