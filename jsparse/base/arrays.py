@@ -18,6 +18,7 @@ __all__ = [
     "check_alive",
     "check_numbers",
     "check_python_int",
+    "checked_range",
     "device_array",
     "given_dtype",
     "host_array",
@@ -36,7 +37,8 @@ def native(x: np.ndarray) -> np.ndarray:
 
 
 def raw_bytes(x: Any) -> np.ndarray:
-    """The bytes of an array in row-major order, as a vector of uint8."""
+    """The bytes of an array in row-major order, as a vector of uint8. Raises DeletedArrayError if it has none."""
+    check_alive(x, "an array to pickle or to save")
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
 
 
@@ -142,18 +144,18 @@ def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fr
     """
     target = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype if dtype is None else dtype))
     whole = cast(x, x.dtype if dtype is None else dtype)
-    narrow = cast(_checked_range(whole, target, expected), target)
+    narrow = cast(checked_range(whole, target, expected), target)
     return jax.device_put(narrow, may_alias=True) if fresh or narrow is not x else jnp.array(narrow)
 
 
-def _checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
-    """The array, if all of its integers fit a dtype that has fewer bits because x64 is off."""
-    if x.dtype != target and x.dtype.kind in "iu" and x.size:
+def checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
+    """The array. Raises IntegerRangeError unless all of its integers fit an integer dtype `target`."""
+    if x.dtype != target and x.dtype.kind in "iu" and target.kind in "iu" and x.size:
         found, range_ = (int(x.min()), int(x.max())), np.iinfo(target)
         if found[0] < range_.min or found[1] > range_.max:
             raise IntegerRangeError(
-                f"Expected {expected}, but {found[found[1] > range_.max]} does not fit {target}, the widest integers "
-                f"while x64 is off. Set jax.config.update('jax_enable_x64', True), or convert by .astype('float32')."
+                f"Expected {expected}, but {found[found[1] > range_.max]} does not fit {target}. Convert by "
+                f".astype('float32') before, or set jax.config.update('jax_enable_x64', True) for integers of 64 bits."
             )
     return x
 
@@ -214,7 +216,7 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         given = x
         if isinstance(x, np.ndarray | np.generic):
             given = host_array(x, expected)
-            given = _checked_range(given, np.dtype(jax.dtypes.canonicalize_dtype(given.dtype)), expected)
+            given = checked_range(given, np.dtype(jax.dtypes.canonicalize_dtype(given.dtype)), expected)
         else:
             _check_readable(x, expected)
         try:

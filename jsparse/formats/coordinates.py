@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.base.arrays import is_masked
+from jsparse.base.arrays import check_alive, is_masked
 from jsparse.errors import PatternError, shortened
 
 __all__ = ["as_coordinates", "check_bounds", "checked_rows", "split_coordinates"]
@@ -24,7 +24,9 @@ def split_coordinates(coords: Any, shape: Sequence[int]) -> list[np.ndarray]:
 
 
 def as_coordinates(coords: Any) -> np.ndarray:
-    """Convert to a numpy array. Raises PatternError if numpy cannot, and for masked arrays, which it would unmask."""
+    """Convert to a numpy array. Raises PatternError if numpy cannot, and for masked arrays, which it would unmask;
+    DeletedArrayError for a deleted array of jax."""
+    check_alive(coords, "an array of coordinates")
     if is_masked(coords):
         raise PatternError("Expected an array of coordinates, but got a masked array of numpy. Leave masked ones out.")
     try:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from jsparse.base.arrays import check_alive
 from jsparse.errors import ShapeError
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -89,6 +90,8 @@ def _opened(x: Any) -> Any:
     """Replace each dynamic tensor in a pytree by its values."""
 
     def opened(leaf: Any) -> Any:
+        if isinstance(leaf, SparseTensor):
+            check_alive(leaf.values, "the values of each tensor that jsparse.grad takes")
         if isinstance(leaf, SparseTensor) and isinstance(leaf.pattern, DynamicPattern):
             return _Values(leaf.values, leaf.pattern)
         return leaf

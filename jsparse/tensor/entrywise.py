@@ -120,9 +120,7 @@ def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arr
 
 
 def _checked(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[Any, ...]:
-    arrays = tuple(
-        x if isinstance(x, jax.Array) else jax_array(x, "arguments of an elementwise function") for x in arrays
-    )
+    arrays = tuple(jax_array(x, "arguments of an elementwise function") for x in arrays)
     lead = pattern.arrays[0].shape[:-1] if isinstance(pattern, DynamicPattern) else ()
     for x in arrays:
         if x.shape not in ((), (*lead, pattern.nse)):

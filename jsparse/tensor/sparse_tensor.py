@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import numpy as np
 
-from jsparse.base.arrays import check_numbers, given_dtype, jax_array
+from jsparse.base.arrays import check_alive, check_numbers, given_dtype, jax_array
 from jsparse.errors import LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -63,6 +63,7 @@ class SparseTensor(Valued, UnsupportedOperations):
                 f"Expected values of shape ({pattern.nse},), one for each slot of {pattern!r}, but got {values.shape}."
             )
         check_numbers(values.dtype, "values that are numbers")
+        check_alive(values, "values that are numbers")
         self._set(values, pattern)
         check_pattern(self, "the new tensor", tangents=True)
 

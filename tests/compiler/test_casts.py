@@ -87,7 +87,7 @@ def test_casts_that_kernels_make(source):
     """From what is stored to what is computed, and back; integers wrap."""
     rng = np.random.default_rng(1)
     stored = (rng.integers(-300, 300, 40).astype(np.int64)).astype(source)
-    for computed in ["int32", "int64", "float32", "float64"]:
+    for computed in ["int32", "uint32", "int64", "uint64", "float32", "float64"]:
         if accumulator(source, computed) != computed:
             continue
         wide = stored.astype(computed)

@@ -14,7 +14,7 @@ from jsparse.compiler.schedule import build_loops
 
 NARROW = ("float16", "bfloat16")
 EPSILON = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # half a unit in the last place, relatively
-ONE_OF_A_KIND = ("float32", "bfloat16", "int8", "uint8", "bool", "complex64")
+ONE_OF_A_KIND = ("float32", "bfloat16", "int8", "uint8", "uint32", "bool", "complex64")
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def integers(shape, dtype, seed=0):
     drawn = rng.integers(-3, 4, shape) * (rng.random(shape) < 0.7)
     if is_complex(dtype):
         drawn = drawn + 1j * rng.integers(-3, 4, shape) * (drawn != 0)
-    return jax.device_put((abs(drawn) if dtype == "uint8" else drawn).astype(dtype))
+    return jax.device_put((abs(drawn) if dtype.startswith("u") else drawn).astype(dtype))
 
 
 def agree(got, want):
@@ -128,7 +128,7 @@ def test_without_x64_wide_dtypes_are_cut_as_in_jax():
                 assert jsparse.einsum("ij->i", A, preferred_element_type=dtype).dtype == cut
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if "int" in dtype])
 def test_integers_wrap(dtype):
     rng = np.random.default_rng(0)
     info = np.iinfo(dtype)

@@ -47,7 +47,7 @@ def test_round_trip(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "uint8", "int32", "float16", "bfloat16", "complex64", "float8_e4m3fn"]
+    "dtype", ["bool", "int8", "uint8", "uint16", "uint32", "int32", "float16", "bfloat16", "complex64"]
 )
 def test_dtypes(tmp_path, dtype):
     A = jsparse.asarray(DENSE).astype(dtype)

@@ -137,6 +137,26 @@ def test_graphs_without_nodes():
         assert layer(none, jnp.ones((0, 4))).shape == (0, 3)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_ids_of_every_width(dtype, wide):
+    """Numbers far out of range do not wrap into it, and more rows than an int8 counts can be named."""
+    most = int(np.iinfo(dtype).max)
+    numbers = [0, min(2**32 + 1, most), 2, most]
+    ids, inside = np.array(numbers, dtype), np.array([number < 200 for number in numbers])
+    rows = np.where(inside, [min(number, 199) for number in numbers], 0)
+    x, want = np.arange(1.0, 5)[:, None], np.zeros((200, 1))
+    np.add.at(want, rows[inside], x[inside])
+    with jax.enable_x64(wide):
+        np.testing.assert_allclose(nn.pool(x, ids, 200), want)
+        ones = nn.attention_pool(np.ones((4, 1)), np.zeros(4), ids, 200)
+        np.testing.assert_allclose(ones, want > 0)
+        np.testing.assert_allclose(nn.embedding_bag(np.arange(200.0)[:, None], ids[:, None])[:, 0], rows)
+        routing = nn.Routing(ids[:, None], np.ones((4, 1)))
+        found = nn.mixture_of_experts(x, routing, np.ones((200, 1, 1)), np.ones((200, 1, 1)), lambda h: h)
+        np.testing.assert_allclose(found, np.where(inside[:, None], x, 0))
+
+
 def test_standard_deviations_far_from_zero_and_near_it():
     ones = jsparse.asarray(np.ones((4, 50), np.float32))
     x = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)

@@ -6,6 +6,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jsparse
 from jsparse.convert.creation import asarray
 from jsparse.errors import DTypeError, FormatError, PatternError, ShapeError
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -44,6 +45,120 @@ def test_dtypes(dtype):
     x = jnp.array([[0, 1], [1, 0]])
     assert asarray(x.astype(dtype)).dtype == asarray(x, dtype=dtype).dtype == dtype
     np.testing.assert_array_equal(asarray(x.astype(dtype)).values, np.ones(2, dtype))
+
+
+HALF_WAY = {"bfloat16": 2.0**-8, "float16": 2.0**-11}  # between 1 and the next number of a narrow float
+NUMBERS = np.array([2**40, 2**32, 3])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_casts_are_from_all_bits_of_the_source(wide):
+    with jax.enable_x64(wide):
+        for dtype in ("float32", "bfloat16", "complex64"):
+            for x in (NUMBERS, NUMBERS.tolist(), NUMBERS.astype(np.uint64), scipy.sparse.csr_array(NUMBERS[None])):
+                found = np.asarray(asarray(x, dtype=dtype).values)
+                assert found.dtype == dtype
+                np.testing.assert_array_equal(found.astype(np.complex128), NUMBERS)
+        for x in (NUMBERS, np.full(3, 1e-300), np.full(3, 1e-300j), [2**70, 0.5, 1]):
+            assert asarray(x, dtype=bool).values.tolist() == [True] * 3
+        np.testing.assert_array_equal(asarray(NUMBERS, dtype="int8").values, [0, 0, 3])  # wrapped, as in jnp
+        assert asarray([2**70, 3], dtype="float32").values.tolist() == [2.0**70, 3]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("dtype", HALF_WAY)
+def test_floats_are_rounded_once(dtype, wide):
+    """Exact fractions decide: of the two neighbours, the one that is nearer."""
+    half = HALF_WAY[dtype]
+    below, above = 2 * half * np.array([[0, 0, 1], [1, 2, 2]])  # ties go to even
+    near = 1 + half * np.array([[1], [3]]) + 2.0**-40 * np.array([-1, 0, 1])
+    scales = np.array([-8, -1, 1, 8])[:, None]
+    x, want = ((scales * given.reshape(-1)).reshape(-1) for given in (near, 1 + np.stack([below, above])))
+    with jax.enable_x64(wide):
+        np.testing.assert_array_equal(np.asarray(asarray(x, dtype=dtype).values).astype(np.float64), want)
+
+
+def test_integers_are_rounded_once_to_bfloat16():
+    half = 2**62 + 2**54  # between 2**62 and its successor, 2**62 + 2**55
+    for sign, kind in ((1, np.int64), (-1, np.int64), (2, np.uint64)):
+        x = np.array([sign * half, sign * half - 1, sign * half + sign], kind)
+        want = [sign * 2.0**62, sign * 2.0**62 if sign > 0 else sign * (2.0**62 + 2.0**55), sign * (2.0**62 + 2.0**55)]
+        assert np.asarray(asarray(x, dtype="bfloat16").values).astype(np.float64).tolist() == want
+    small = np.arange(-(2**17), 2**17, 7)
+    found = np.asarray(asarray(small, "dense", dtype="bfloat16").values)
+    np.testing.assert_array_equal(found, small.astype(np.float32).astype(found.dtype))
+
+
+TOO_LARGE = {
+    "list": lambda: asarray([2**31]),
+    "array": lambda: asarray(np.array([2**31])),
+    "unsigned": lambda: asarray(np.array([2**32], np.uint64)),
+    "scipy": lambda: asarray(scipy.sparse.csr_array(np.array([[2**31]]))),
+    "int64": lambda: asarray(np.array([2**31]), dtype="int64"),
+    "int8 of a list": lambda: asarray([300], dtype="int8"),
+    "unsigned of a list": lambda: asarray([-1], dtype="uint8"),
+    "beyond numpy": lambda: asarray([2**70]),
+    "values": lambda: SparseTensor.from_coords([[0]], [2**31], (3,)),
+    "one value": lambda: SparseTensor.from_coords([[0]], 2**31, (3,)),
+    "dynamic": lambda: SparseTensor.from_coords([[0]], np.array([2**31]), (3,), nse=1),
+    "sum": lambda: SparseTensor.from_coords([[0, 0]], np.array([2**31 - 1, 1]), (3,)),
+    "with_values": lambda: asarray([1.0]).with_values(np.array([2**31])),
+    "operand": lambda: jsparse.einsum("i,i->i", asarray([1.0]), np.array([2**31])),
+    "number": lambda: asarray([1]) * 2**31,
+    "numpy's number": lambda: asarray([1]) * np.int64(2**31),
+    "comparison": lambda: asarray([1]) > 2**31,
+    "minimum": lambda: jsparse.minimum(asarray([1]), 2**31),
+    "clip": lambda: jsparse.clip(asarray([1]), 0, 2**31),
+    "coefficient": lambda: jsparse.evaluate("y[i] = 2147483648 * x[i]", x=asarray([1])),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_integers_that_do_not_fit_are_refused(name):
+    with pytest.raises(jsparse.IntegerRangeError, match="Expected .*(fit|hold|at most)") as caught:
+        TOO_LARGE[name]()
+    assert isinstance(caught.value, OverflowError | DTypeError)
+
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda: asarray(MASKED),
+        lambda: asarray([MASKED, MASKED]),
+        lambda: SparseTensor.from_coords([[0, 1]], MASKED, (3,)),
+        lambda: SparseTensor.from_coords(np.ma.array([[0, 1]], mask=[[0, 1]]), [1.0, 2.0], (3,)),
+        lambda: asarray(np.eye(2)) @ MASKED,
+        lambda: asarray(np.eye(2)) * MASKED,
+        lambda: asarray(np.eye(2)).with_values(MASKED),
+        lambda: jsparse.evaluate("y[i] = A[i,j] * x[j]", A=asarray(np.eye(2)), x=MASKED),
+        lambda: jsparse.nn.embedding_bag(np.eye(2), np.ma.array([[0, 1]], mask=[[0, 1]])),
+    ],
+)
+def test_masked_arrays_are_refused(take):
+    with pytest.raises((DTypeError, PatternError), match="masked array of numpy"):
+        take()
+
+
+@pytest.mark.parametrize("dtype", ["int2", "int4", "uint4", "float8_e4m3fn", "float8_e5m2"])
+def test_narrower_dtypes_are_refused_where_a_tensor_is_made(dtype):
+    A, x = asarray(np.eye(2)), jnp.ones(2).astype(dtype)
+    for make in (
+        lambda: asarray(x),
+        lambda: asarray(np.asarray(x)),
+        lambda: asarray([1, 2], dtype=dtype),
+        lambda: jax.jit(lambda x: asarray(x, dynamic=True, nse=2))(x),
+        lambda: SparseTensor.from_coords([[0, 1]], x, (3,)),
+        lambda: SparseTensor(x, A.pattern),
+        lambda: A.astype(dtype),
+        lambda: A.map(lambda v: v.astype(dtype)),
+        lambda: jax.jit(lambda A: A.map(lambda v: v.astype(dtype)))(A),
+        lambda: jsparse.zeros((2, 2), dtype=dtype),
+    ):
+        with pytest.raises(DTypeError, match=f"{dtype}, and integers have to have 8 bits or more"):
+            make()
 
 
 def test_sources_of_dense_arrays(dense):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -121,6 +122,40 @@ def test_the_message_says_which_tensor_and_what_to_do() -> None:
         jsparse.evaluate("y[i] = B[i,j]", B=A)
     with pytest.raises(LeafError, match="values of operand 1 of 'j,ij->i'"):
         jsparse.einsum("j,ij->i", X[:, 0], A)
+
+
+TAKING: dict[str, Callable[[SparseTensor], Any]] = {
+    "A in A.sum": lambda A: A.sum(0),
+    "A in A.asformat": lambda A: A.asformat("csc"),
+    "B of 'A [+] B'|operand of jsparse.maximum": lambda A: jsparse.maximum(asarray(DENSE), A),
+    "operand 0 of 'ij,jk->ik'": lambda A: A @ X,
+    "jsparse.grad|operand 0": lambda A: jsparse.grad(lambda A: (A @ X).sum())(A),
+    "array to pickle": lambda A: pickle.dumps(A),
+}
+
+
+@pytest.mark.parametrize("name", TAKING)
+@pytest.mark.parametrize("kind", KINDS)
+def test_donated_and_deleted_leaves_are_named(kind: str, name: str) -> None:
+    A = KINDS[kind]()
+    for leaf in jax.tree.leaves(A)[-1:] if kind == "static" else A.pattern.arrays[-1:]:
+        leaf.delete()
+    with pytest.raises(jsparse.DeletedArrayError, match=f"Expected .*({name}).* deleted, or donated"):
+        TAKING[name](A)
+
+
+def test_deleted_operands_are_named() -> None:
+    A, x = asarray(DENSE), jnp.ones(6)
+    x.delete()
+    for name, take in {
+        "operand 1 of 'ij,j->i'": lambda: A @ x,
+        "x of 'y.*'": lambda: jsparse.evaluate("y[i] = A[i,j] * x[j]", A=A, x=x),
+        "array of numbers": lambda: asarray(x),
+        "array of coordinates": lambda: SparseTensor.from_coords(x, 1, (3, 3)),
+        "features .* of gcn_conv": lambda: jsparse.nn.gcn_conv(jsparse.eye(6), x, jnp.ones((1, 1))),
+    }.items():
+        with pytest.raises(jsparse.DeletedArrayError, match=f"Expected .*{name}.* deleted, or donated"):
+            take()
 
 
 def test_out_format_needs_a_pattern_only() -> None:
