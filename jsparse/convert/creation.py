@@ -49,7 +49,8 @@ def asarray(
         format: a format, or its name or notation. The default is csr for matrices, and all levels compressed for other
             ranks. A BCOO becomes coo, with dense levels for its `n_dense`; a BCSR becomes csr; a SparseTensor keeps
             its format.
-        dtype: the dtype of the values; by default that of `x`.
+        dtype: the dtype of the values; by default that of `x`. Numbers are rounded once, from all bits of `x`, and bool
+            is `x != 0`. Integers of numpy arrays wrap as in jnp, those of Python do not.
         dynamic: make a dynamic pattern: index arrays are leaves of the pytree, and one compiled program serves all
             patterns of one shape, format and nse. A traced array requires it. A BCOO or BCSR with traced indices, or
             with `n_batch`, is always dynamic (see `jsparse.convert.jax_sparse.from_jax_sparse`). A tensor whose levels
@@ -58,7 +59,8 @@ def asarray(
             it. For a static pattern an upper bound that is checked.
 
     Raises PatternError (more than `nse` entries; a traced array without `dynamic=True` and `nse=`), FormatError and
-    SubscriptError (format), DTypeError (no numbers; int64 indices are needed, but x64 is off).
+    SubscriptError (format), DTypeError (no numbers, a masked array; int64 indices are needed, but x64 is off),
+    IntegerRangeError (integers of Python beyond `dtype`, or of 64 bits that int32 does not hold while x64 is off).
     """
     nse = checked_nse(nse, "asarray")
     dtype = None if dtype is None else given_dtype(dtype, "dtype= of asarray to be a dtype of numbers")

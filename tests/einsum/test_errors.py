@@ -110,7 +110,7 @@ def test_ellipsis(error, text, parts):
 def test_dtypes_that_do_not_promote():
     refuses(
         DTypeError, "'ij,j->i'", "jax does not promote bfloat16, float8_e4m3fn", ".astype",
-        text="ij,j->i", operands=(A.astype("bfloat16"), x.astype("float8_e4m3fn")),
+        text="ij,j->i", operands=(A.astype("bfloat16"), jnp.asarray(x).astype("float8_e4m3fn")),
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def accelerate_jax_sparse() -> None:
         >>> jsparse.accelerate_jax_sparse()
         >>> jax.jit(lambda M, x: M @ x)(jax.experimental.sparse.BCOO.fromdense(A.todense()), x)
 
-    JAX's own lowering remains for dtypes without kernels (such as uint32 and 8-bit floats), for indices that need int64
+    JAX's own lowering remains for dtypes without kernels (such as int4 and 8-bit floats), for indices that need int64
     while x64 is off, on other devices, and in programs for `jax.export`, which have to load without jsparse. Products
     of two sparse arrays (`bcoo_spdot_general`) are not changed.
 

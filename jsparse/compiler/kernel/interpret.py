@@ -182,9 +182,9 @@ class _Machine:
             case Parallel(var=var, count=count, body=body):
                 self.run_chunks(self.value(count, env), lambda n: self.run(body, env | {var.name: n}))
             case LocalArray(buffer=buffer, length=length):
-                self.flat[buffer.name] = np.full(length, -77, buffer.type.dtype)
+                self.flat[buffer.name] = np.full(length, 77, buffer.type.dtype)
             case Borrow(buffer=buffer, length=length, body=body):
-                content = 0 if stmt.zeros else -77
+                content = 0 if stmt.zeros else 77
                 self.flat[buffer.name] = np.full(self.value(length, env), content, buffer.type.dtype)
                 self.run(body, env)
                 if stmt.stays_empty and self.flat[buffer.name].any():
