@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from jsparse.compiler.dtypes import as_dtype
 from jsparse.compiler.operations import OPERATIONS, meaning_of
 from jsparse.notation.assignment import Access
 
@@ -222,7 +223,7 @@ def evaluate(
         case Access():
             return read(value)
         case Number(value=number):
-            return dtype.type(number)
+            return as_dtype(number, dtype)[()]
         case Local(name=name):
             return known[name]
         case Let(name=name, value=inner, body=body):

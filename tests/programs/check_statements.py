@@ -20,7 +20,7 @@ from jsparse.compiler.schedule.statements import plan_statements
 
 __all__ = ["check_schedules", "check_statements", "contracted_names"]
 
-POISON = -77
+POISON = 77
 
 
 class _Run:

@@ -21,7 +21,10 @@ EMPTY = 0.05  # the share of programs with an index of size 0
 DENSITIES = (0.0, 0.1, 0.5, 1.0)
 DENSITY_WEIGHTS = (0.04, 0.26, 0.5, 0.2)
 DTYPES = {
-    "float32": 0.36,
+    "float32": 0.32,
+    "uint16": 0.015,
+    "uint32": 0.015,
+    "uint64": 0.01,
     "float64": 0.15,
     "bfloat16": 0.1,
     "float16": 0.07,

@@ -74,7 +74,7 @@ class _Product(Draw):
 
     def draw_largest(self, operands: int) -> None:
         """Choose the largest magnitude of values."""
-        is_narrow = self.base in ("bfloat16", "float16", "int8", "int16", "uint8")
+        is_narrow = self.base in ("bfloat16", "float16", "int8", "int16", "uint8", "uint16")
         self.largest = LARGER if operands <= 2 and is_narrow else LARGEST[operands]
 
     def term(self, letters: Sequence[str], shared: int) -> str:
