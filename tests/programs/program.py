@@ -39,7 +39,7 @@ def promoted(operands: Sequence[SparseOperand | DenseOperand], numbers: Sequence
 
 def is_wide(dtype: str) -> bool:
     """Whether JAX must keep 64-bit dtypes."""
-    return dtype in ("float64", "int64", "complex128")
+    return dtype in ("float64", "int64", "uint64", "complex128")
 
 
 @dataclass(frozen=True)

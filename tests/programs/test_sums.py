@@ -115,4 +115,5 @@ def test_sums_are_of_all_kinds():
         for p, found in zip(programs, products, strict=True)
         for product in found
     )
-    assert np.abs([np.abs(p.expected).max(initial=0) for p in programs]).max() < 2**24
+    exact = [p.expected for p in programs if p.dtype.kind != "u"]  # a negative sum of unsigned integers wraps
+    assert np.abs([np.abs(x).max(initial=0) for x in exact]).max() < 2**24
