@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from jsparse.compiler.dtypes import as_dtype
 from jsparse.compiler.operations import OPERATIONS, meaning_of
 from jsparse.notation.assignment import Access
 
@@ -223,7 +222,7 @@ def evaluate(
         case Access():
             return read(value)
         case Number(value=number):
-            return as_dtype(number, dtype)[()]
+            return np.asarray(number).astype(dtype)[()]  # -1 of unsigned integers wraps
         case Local(name=name):
             return known[name]
         case Let(name=name, value=inner, body=body):

@@ -124,9 +124,8 @@ def id_array(x: Any, layer: str, expected: str, size: int) -> jax.Array:
 
     Raises DTypeError for what `dense_array` refuses. Whether they are integers is for the layer to check.
     """
-    given = dense_array(x, layer, expected) if isinstance(x, jax.Array | SparseTensor) or is_pattern(x) else None
-    if given is None:
-        given = host_array(x, f"{expected} of {layer} as an array of integers")
+    on_host = not (isinstance(x, jax.Array | SparseTensor) or is_pattern(x))
+    given: Any = host_array(x, f"{expected} of {layer}") if on_host else dense_array(x, layer, expected)
     return jnp.asarray(index_numbers(given, size) if is_integer(given.dtype) else given)
 
 
