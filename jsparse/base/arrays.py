@@ -22,6 +22,7 @@ __all__ = [
     "device_array",
     "given_dtype",
     "host_array",
+    "is_deleted",
     "is_integer",
     "is_masked",
     "is_number",
@@ -171,12 +172,17 @@ def check_python_int(x: Any, expected: str) -> Any:
 _deletable: dict[type, bool] = {}  # whether arrays of a class own memory that can be deleted
 
 
-def check_alive(x: Any, expected: str | Callable[[], str]) -> None:
-    """Raise DeletedArrayError, with `expected` in its message, if an array was deleted or donated."""
+def is_deleted(x: Any) -> bool:
+    """Whether it is an array of jax that was deleted, or donated to a compiled function."""
     can_be = _deletable.get(type(x))
     if can_be is None:
         can_be = _deletable[type(x)] = isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
-    if can_be and x.is_deleted():
+    return can_be and bool(x.is_deleted())
+
+
+def check_alive(x: Any, expected: str | Callable[[], str]) -> None:
+    """Raise DeletedArrayError, with `expected` in its message, if an array was deleted or donated."""
+    if is_deleted(x):
         raise DeletedArrayError(
             f"Expected {expected if isinstance(expected, str) else expected()}, but the array was deleted, or donated "
             f"to a function (donate_argnums, donate_argnames), and its memory is gone. Use what that function "

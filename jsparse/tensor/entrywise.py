@@ -35,7 +35,9 @@ def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arr
     """
     arrays = _checked(arrays, pattern)
     if _runs_directly(pattern, arrays) and _is_elementwise(function, arrays):
-        return _full(function(*arrays), pattern)
+        values = _full(function(*arrays), pattern)
+        check_numbers(values.dtype, "an elementwise function to give numbers")
+        return values
     found, constants = traced(function, [_scalar(x) for x in arrays])
     return _bound(found, pattern, (*arrays, *(jnp.asarray(x) for x in constants)))
 
@@ -97,7 +99,6 @@ def _forget(number: int, _: Any) -> None:
 
 def _full(values: Any, pattern: Pattern | DynamicPattern) -> Any:
     """The values of a function of scalars only have one element for each slot, too."""
-    check_numbers(values.dtype, "an elementwise function to give numbers")
     return values if jnp.shape(values) == (pattern.nse,) else jnp.broadcast_to(values, (pattern.nse,))
 
 
@@ -120,7 +121,9 @@ def _bound(function: ElementwiseFunction, pattern: Pattern | DynamicPattern, arr
 
 
 def _checked(arrays: Any, pattern: Pattern | DynamicPattern) -> tuple[Any, ...]:
-    arrays = tuple(jax_array(x, "arguments of an elementwise function") for x in arrays)
+    arrays = tuple(
+        x if isinstance(x, jax.Array) else jax_array(x, "arguments of an elementwise function") for x in arrays
+    )
     lead = pattern.arrays[0].shape[:-1] if isinstance(pattern, DynamicPattern) else ()
     for x in arrays:
         if x.shape not in ((), (*lead, pattern.nse)):

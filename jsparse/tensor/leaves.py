@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
 
-from jsparse.base.arrays import check_alive, is_number, jax_array, raw_bytes
+from jsparse.base.arrays import check_alive, is_deleted, is_number, jax_array, raw_bytes
 from jsparse.errors import LeafError
 from jsparse.formats import Pattern
 from jsparse.formats.dynamic import index_operands
@@ -96,7 +96,8 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
         )
     derived = [other.type for other in pattern.derived]
     for array, (what, length, dtype) in zip(pattern.operands(), index_operands(pattern.type, derived), strict=True):
-        check_alive(array, partial(_leaf, tensor, name, what))
+        if is_deleted(array):
+            check_alive(array, _leaf(tensor, name, what))
         if not (_is_array(array) and array.shape == (*lead, length) and array.dtype == dtype):
             if tangents and pattern.is_tangent:
                 return
@@ -105,7 +106,8 @@ def _check_arrays(tensor: Patterned, name: Name, lead: tuple[int, ...], tangents
 
 def _check_values(tensor: Valued, name: Name, shape: tuple[int, ...]) -> None:
     values = tensor.values
-    check_alive(values, partial(_leaf, tensor, name, "values"))
+    if is_deleted(values):
+        check_alive(values, _leaf(tensor, name, "values"))
     if not (_is_array(values) and values.shape == shape and _is_numeric(values.dtype)):
         raise LeafError(_misfit(tensor, name, "values", values, shape, "numbers"))
 
