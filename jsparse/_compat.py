@@ -16,6 +16,8 @@ from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax._src.util import weakref_cache_key_types
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import ClosedJaxpr, Literal, Primitive
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jsparse.base.limits import check_bytes
@@ -53,6 +55,7 @@ __all__ = [
     "replace_cpu_lowering",
     "run_directly",
     "same_varying",
+    "shared_constants",
     "source_line",
     "trace_state",
     "with_checkpoint_name",
@@ -361,6 +364,19 @@ def register_dtype_for_export(dtype: Any) -> None:
 
 
 _KIND = 120  # JAX counts its dtypes from 0, and files have a signed byte
+
+
+def shared_constants(ctx: Any, name: str, arrays: Sequence[np.ndarray]) -> list[Any]:
+    """Arrays as constants of the program that is being lowered. It contains them once, in a function of that name."""
+    module = ctx.module_context
+    types = [ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype)) for x in arrays]
+    if name not in module.symbol_table:
+        function = func.FuncOp(name, ir.FunctionType.get([], types), ip=module.ip)
+        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        module.symbol_table.insert(function)
+        with ir.InsertionPoint(function.add_entry_block()):
+            func.return_([stablehlo.constant(ir.DenseElementsAttr.get(x)) for x in arrays])
+    return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(name), []).results)
 
 
 def replace_cpu_lowering(

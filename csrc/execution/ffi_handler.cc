@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -89,7 +90,15 @@ int64_t pool_size(const XLA_FFI_CallFrame* frame) {
 // ---- Attributes.
 
 struct Attributes {
-  std::string_view key, recipe, bound;
+  std::string_view key, recipe, bound, carried;
+
+  // The number of arguments, the last ones, that are index arrays of patterns which an exported program carries. They
+  // are for the resolver, not for the kernel.
+  int64_t arrays() const {
+    int64_t count = 0;
+    std::from_chars(carried.data(), carried.data() + carried.size(), count);
+    return std::max<int64_t>(count, 0);
+  }
 };
 
 Attributes attributes(const XLA_FFI_Attrs& attrs) {
@@ -102,6 +111,7 @@ Attributes attributes(const XLA_FFI_Attrs& attrs) {
     if (name == "key") result.key = value;
     if (name == "recipe") result.recipe = value;
     if (name == "bound") result.bound = value;
+    if (name == "carried") result.carried = value;
   }
   return result;
 }
@@ -170,9 +180,10 @@ int guarded(Context* ctx, const Entry& entry, void* const* buffers, const int64_
   return run_guarded(entry.kernel, ctx, buffers, dims, shapes, results.get(), count, true);
 }
 
-XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, bool validity) {
-  const int64_t args = frame->args.size, operands = args + frame->rets.size;
-  if (operands < entry.operands) {
+XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, const Attributes& attrs) {
+  const bool validity = has_validity(attrs.bound);
+  const int64_t args = frame->args.size - attrs.arrays(), operands = args + frame->rets.size;
+  if (args < 0 || operands < entry.operands) {
     return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                    "jsparse: expected at least " + std::to_string(entry.operands) +
                        " arguments and results for the call " + entry.key + ", but it has " + std::to_string(operands));
@@ -256,12 +267,25 @@ XLA_FFI_Error* serve(const XLA_FFI_CallFrame* frame, const Attributes& attrs, bo
   const Entry* entry = reader.find(attrs.key);
   *found = entry != nullptr;
   if (!*found || frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return nullptr;
-  return run(frame, *entry, has_validity(attrs.bound));
+  return run(frame, *entry, attrs);
+}
+
+// What the resolver is told of a call that is not bound.
+Missing missing(const XLA_FFI_CallFrame* frame, const Attributes& attrs) {
+  Missing call{std::string(attrs.key), std::string(attrs.recipe), std::string(attrs.bound), std::string(attrs.carried),
+               {}, frame->stage == XLA_FFI_ExecutionStage_EXECUTE};
+  const int64_t args = frame->args.size;
+  for (int64_t n = std::max<int64_t>(args - attrs.arrays(), 0); call.runs && n < args; ++n) {
+    const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(frame->args.args[n]);
+    const BufferShape shape = shape_of(buffer);
+    call.arrays.push_back({buffer.data, shape.element, {shape.dims, shape.dims + shape.rank}});
+  }
+  return call;
 }
 
 // XLA instantiates the call whenever it loads an executable. If the executable comes from a cache, a file or another
 // process, the call is not bound yet, and Python rebuilds it from the recipe. The call can also be missing in the stage
-// execute, if its handles were released before the executable.
+// execute, if its handles were released before the executable, or if its index arrays are among the arguments.
 XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
   const Attributes attrs = attributes(frame->attrs);
   if (attrs.key.data() == nullptr) {
@@ -270,14 +294,15 @@ XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
   bool found = false;
   XLA_FFI_Error* error = serve(frame, attrs, &found);
   if (found) return error;
-  const std::string key(attrs.key);
   std::string reason;
-  if (!resolve(key, std::string(attrs.recipe), std::string(attrs.bound), &reason)) {
+  if (!resolve(missing(frame, attrs), &reason)) {
     return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: " + reason);
   }
   error = serve(frame, attrs, &found);
-  if (found) return error;
-  return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: the resolver did not bind the call " + key);
+  const bool later = frame->stage != XLA_FFI_ExecutionStage_EXECUTE && !attrs.carried.empty();
+  if (found || later) return error;
+  return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND,
+                 "jsparse: the resolver did not bind the call " + std::string(attrs.key));
 }
 
 }  // namespace

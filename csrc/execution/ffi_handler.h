@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "execution/call_table.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace jsparse {
@@ -13,8 +15,16 @@ inline constexpr int kFfiMajor = 0, kFfiMinor = 1;
 // Serves the stages instantiate and execute.
 extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame);
 
-// Asks Python to bind `key`, and takes the GIL for that. Returns false and writes the reason to `error` if that fails,
+// A call that is not bound, with what its program says of it.
+struct Missing {
+  std::string key, recipe, bound;
+  std::string carried;             // the patterns that an exported program carries
+  std::vector<BoundArray> arrays;  // their index arrays
+  bool runs = false;               // whether these are known, which they are not before the program runs
+};
+
+// Asks Python to bind a call, and takes the GIL for that. Returns false and writes the reason to `error` if that fails,
 // or if there is no resolver.
-bool resolve(const std::string& key, const std::string& recipe, const std::string& bound, std::string* error);
+bool resolve(const Missing& call, std::string* error);
 
 }  // namespace jsparse

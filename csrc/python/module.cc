@@ -190,24 +190,45 @@ py::dict handlers() {
   return result;
 }
 
+// Returns NumPy arrays on memory that they do not own.
+py::object views(const std::vector<BoundArray>& arrays) {
+  py::list result;
+  for (const BoundArray& array : arrays) {
+    const char kind = static_cast<char>(array.element / 256);
+    if (kind != 'i') throw py::value_error("Expected index arrays of integers");
+    const py::dtype type(std::string(1, kind) + std::to_string(array.element % 256));
+    py::array view(type, array.dims, array.data, py::none());
+    view.attr("setflags")(py::arg("write") = false);
+    result.append(std::move(view));
+  }
+  return result;
+}
+
 }  // namespace
 
-bool resolve(const std::string& key, const std::string& recipe, const std::string& bound, std::string* error) {
+bool resolve(const Missing& call, std::string* error) {
   if (!Py_IsInitialized()) {
-    *error = "the call " + key + " is not bound, and Python has shut down";
+    *error = "the call " + call.key + " is not bound, and Python has shut down";
     return false;
   }
   py::gil_scoped_acquire gil;
   if (resolver == nullptr) {
-    *error = "the call " + key + " is not bound, and no resolver is set";
+    *error = "the call " + call.key + " is not bound, and no resolver is set";
     return false;
   }
   try {
     const auto f = py::reinterpret_borrow<py::object>(resolver);  // our own reference: f may replace the resolver
-    f(key, recipe, bound);
+    if (call.carried.empty()) {
+      f(call.key, call.recipe, call.bound);
+    } else {
+      f(call.key, call.recipe, call.bound, call.carried, call.runs ? views(call.arrays) : py::none());
+    }
     return true;
   } catch (py::error_already_set& e) {
     *error = std::string(py::str(e.type().attr("__name__"))) + ": " + std::string(py::str(e.value()));
+    return false;
+  } catch (const std::exception& e) {
+    *error = e.what();
     return false;
   }
 }

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.limits import check_constant
 from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, represented, shortened
 
 __all__ = [
@@ -213,7 +214,7 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         expected: the expectation that messages state.
         shared: the result may share the memory of a numpy array, which the caller may still write to.
 
-    Raises DTypeError unless `x` holds numbers.
+    Raises DTypeError unless `x` holds numbers, NotYetSupportedError for a symbolic shape.
     """
     array = x
     if isinstance(x, jax.Array):
@@ -231,6 +232,8 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
             raise _no_array(x, expected, error) from error
     if not isinstance(array.dtype, np.dtype):  # random keys
         raise DTypeError(f"Expected {expected}, but got dtype {array.dtype}. Convert to numbers before.")
+    if isinstance(array, jax.core.Tracer):
+        check_constant(array.shape, expected)
     return array
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from jsparse.errors import ShapeError, represented, shortened
+from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
 
-__all__ = ["MOST_BYTES", "MOST_COUNTED", "check_bytes", "check_memory", "checked_nse"]
+__all__ = ["MOST_BYTES", "MOST_COUNTED", "check_bytes", "check_constant", "check_memory", "checked_nse"]
 
 MOST_BYTES = 2**47
 """The most bytes of one array: the address space of a Linux process.
@@ -43,12 +43,27 @@ def checked_nse(nse: Any, what: str) -> int | None:
     return min(count, 2**63)  # no pattern has more slots
 
 
+def check_constant(shape: Sequence[Any], what: str) -> None:
+    """Raise NotYetSupportedError if a size is an expression in symbols, as `jax.export.symbolic_shape` makes them.
+
+    The message calls the array `what`.
+    """
+    symbolic = next((size for size in shape if not isinstance(size, int | np.integer)), None)
+    if symbolic is not None:
+        raise NotYetSupportedError(
+            f"Expected {what}, of sizes that are numbers, but got shape {shortened(tuple(shape))}, where "
+            f"{shortened(symbolic)} is a symbol. Kernels are compiled for one size: export one program for each size, "
+            "or pad arrays to one size."
+        )
+
+
 def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: int = MOST_BYTES) -> None:
-    """Raise ShapeError if an array of that shape has more than `most` bytes.
+    """Raise ShapeError if an array of that shape has more than `most` bytes, NotYetSupportedError as `check_constant`.
 
     The message calls the array `what` and ends in `advice`. For an array without elements the product of its nonzero
     sizes counts.
     """
+    check_constant(shape, what)
     count = prod(size or 1 for size in shape) * np.dtype(dtype).itemsize
     if count <= most:
         return

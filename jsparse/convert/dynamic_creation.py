@@ -13,7 +13,7 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.base.arrays import is_integer
-from jsparse.base.limits import check_bytes
+from jsparse.base.limits import check_bytes, check_constant
 from jsparse.compiler.dtypes import unrounded
 from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern, derived_format
@@ -130,6 +130,7 @@ def index_like(coords: Any, sizes: tuple[int, ...], n: int | None = None) -> Any
     number `n`, which None leaves open.
     """
     coords = given_coordinates(coords)
+    check_constant(coords.shape, "coordinates")
     if coords.ndim != 2 or coords.shape[0] != len(sizes):
         raise PatternError(
             f"Expected coordinates of shape ({len(sizes)}, n), a row for each dimension of the shape {sizes}, but got "

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jsparse import _compat, _native
+from jsparse.compiler.runtime.bound_arrays import carried_text, named_patterns
 from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
 from jsparse.compiler.signature import element_code
 from jsparse.formats import Pattern
@@ -80,8 +81,17 @@ def custom_call(ctx: Any, operands: Sequence[Any], call: KernelCall, *keepalive:
     handle = bind(call)
     handle.check_operands([(element_code(x.dtype), x.shape) for x in (*ctx.avals_in, *ctx.avals_out)])
     _compat.keep_alive(ctx, _KeepAlive(handle, *keepalive))
-    rule = jax.ffi.ffi_lowering(TARGET)
-    return rule(ctx, *operands, key=call.key, recipe=call.recipe, bound=call.bound)
+    rule, attributes = jax.ffi.ffi_lowering(TARGET), {"key": call.key, "recipe": call.recipe, "bound": call.bound}
+    patterns = named_patterns(call.bound) if _compat.is_for_export(ctx) else ()
+    if not patterns:
+        return rule(ctx, *operands, **attributes)
+    # Another process need not have the patterns, so they travel in the program, as constants.
+    constants = [
+        x for p in patterns for x in _compat.shared_constants(ctx, f"jsparse_index_{p.identity().hex()}", p.arrays)
+    ]
+    arrays = [jax.core.ShapedArray(array.shape, array.dtype) for p in patterns for array in p.arrays]
+    ctx = ctx.replace(avals_in=(*ctx.avals_in, *arrays))
+    return rule(ctx, *operands, *constants, **attributes, carried=carried_text(patterns))
 
 
 class _KeepAlive:

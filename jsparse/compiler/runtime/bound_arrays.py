@@ -10,6 +10,12 @@
 permute values from the pattern to that format and back. A process that has the
 patterns can make any of these arrays.
 
+An exported program carries the patterns: their index arrays are the last operands of each call, and a text says what
+they are.
+
+    carried := number of these operands (" " digest "/" shape "/" format)*
+    shape   := "" | size ("x" size)*
+
 Names come with a program, as its recipes do, and anybody can edit both. So a pattern is bound whole, and only if it is
 what the recipe says it is: kernels trust the index arrays of static patterns.
 """
@@ -32,7 +38,16 @@ from jsparse.formats.pattern import find_pattern
 from jsparse.formats.relayout import Relayout, relayout_to
 from jsparse.formats.row_blocks import in_row_blocks
 
-__all__ = ["OPERAND", "array_names", "bound_patterns", "find_array", "permutation_name"]
+__all__ = [
+    "OPERAND",
+    "array_names",
+    "bound_patterns",
+    "carried_text",
+    "find_array",
+    "named_patterns",
+    "permutation_name",
+    "read_carried",
+]
 
 OPERAND = "-"  # stands in the place of a name for an index array that is an operand
 
@@ -41,6 +56,8 @@ _LEVEL = rf"([{''.join(_KINDS)}])(\d+)"
 _DIGEST = "[0-9a-f]{64}"
 _BLOCKS = rf"(:(?P<rows>{_DIGEST})\.(?P<size>\d+))?"
 _NAME = re.compile(rf"(?P<digest>{_DIGEST}){_BLOCKS}(@(?P<format>({_LEVEL})*))?/(?P<role>\d+|gather|scatter)")
+
+_CARRIED = re.compile(rf"(?P<digest>{_DIGEST})/(?P<shape>(\d+(x\d+)*)?)/(?P<format>({_LEVEL})*)")
 
 
 def array_names(pattern: Pattern, source: Pattern, blocks: tuple[Pattern, int] | None = None) -> tuple[str, ...]:
@@ -64,8 +81,7 @@ def permutation_name(source: Pattern, target: Pattern, inverse: bool) -> str:
 def _stem(pattern: Pattern, source: Pattern, blocks: str = "") -> str:
     if pattern is source or pattern == source:
         return source.digest
-    levels = (f"{level.kind.letters[not level.unique]}{level.dim}" for level in pattern.format.levels)
-    return f"{source.digest}{blocks}@{''.join(levels)}"
+    return f"{source.digest}{blocks}@{_write_format(pattern.format)}"
 
 
 def find_array(name: str) -> np.ndarray:
@@ -126,6 +142,50 @@ def _find(name: str) -> tuple[Relayout, str]:
     return relayout_to(pattern, format), parts["role"]
 
 
+def named_patterns(bound: str) -> tuple[Pattern, ...]:
+    """The patterns that names of index arrays mention, each once. Raises PatternError as `find_array` does."""
+    named = [parts for name in bound.split() if (parts := _NAME.fullmatch(name))]
+    digests = (digest for parts in named for digest in (parts["digest"], parts["rows"]) if digest is not None)
+    return tuple(map(_found, dict.fromkeys(digests)))
+
+
+def carried_text(patterns: Sequence[Pattern]) -> str:
+    """What says of an exported call that its last operands are the index arrays of these patterns."""
+    described = (f"{p.digest}/{'x'.join(map(str, p.shape))}/{_write_format(p.format)}" for p in patterns)
+    return " ".join((str(sum(len(p.arrays) for p in patterns)), *described))
+
+
+def read_carried(text: str, arrays: Sequence[np.ndarray] | None) -> tuple[Pattern, ...] | None:
+    """The patterns that an exported call carries: those that exist in this process, others made of copies of `arrays`.
+
+    The result is None if `arrays` is, before the program has run, and not all of them exist.
+
+    Raises PatternError unless the arrays are valid, and those of the digests.
+    """
+    patterns, at = [], 0
+    for part in text.split()[1:]:
+        read = _CARRIED.fullmatch(part)
+        if read is None:
+            raise PatternError(f"Expected the description of a pattern, but got {part!r}.")
+        format = _read_format(read["format"])
+        own, at = None if arrays is None else arrays[at : at + len(format.arrays)], at + len(format.arrays)
+        pattern = find_pattern(read["digest"])
+        if pattern is None and own is None:
+            return None
+        patterns.append(pattern or _carried(read["digest"], _read_shape(read["shape"]), format, own or ()))
+    return tuple(patterns)
+
+
+def _carried(digest: str, shape: tuple[int, ...], format: Format, arrays: Sequence[np.ndarray]) -> Pattern:
+    pattern = Pattern(shape, format, arrays)
+    if pattern.digest != digest:
+        raise PatternError(
+            f"Expected the index arrays of the sparse pattern {digest[:12]}… in this exported program, but got those "
+            f"of {pattern!r}: the program was changed or damaged. Export it again."
+        )
+    return pattern
+
+
 def _found(digest: str) -> Pattern:
     pattern = find_pattern(digest)
     if pattern is None:
@@ -135,6 +195,14 @@ def _found(digest: str) -> Pattern:
             f"argument."
         )
     return pattern
+
+
+def _write_format(format: Format) -> str:
+    return "".join(f"{level.kind.letters[not level.unique]}{level.dim}" for level in format.levels)
+
+
+def _read_shape(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("x"))) if text else ()
 
 
 def _read_format(text: str) -> Format:

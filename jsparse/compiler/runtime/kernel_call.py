@@ -21,7 +21,7 @@ from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.output import Compute, Coordinates, Write
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import counting_problem, is_assembly, read_assembly
-from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array
+from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, named_patterns, read_carried
 from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
 from jsparse.compiler.schedule import build_loops
@@ -29,6 +29,7 @@ from jsparse.compiler.schedule.schedule import Schedule
 from jsparse.compiler.signature import encoded, fixed
 from jsparse.compiler.timing import stage
 from jsparse.errors import JsparseError
+from jsparse.formats import Pattern
 
 __all__ = [
     "TARGET",
@@ -148,6 +149,8 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
 def bind(call: KernelCall, pin: bool = False) -> _native.Call:
     """Bind a call in the run time for as long as the returned handle lives, or forever with `pin`.
 
+    The patterns that its index arrays are derived from live as long as the call.
+
     Raises JsparseError if the call states anything that is not so: see `recipe_checks` and `bound_arrays`.
     """
     known = None if pin else _native.find_call(call.key)
@@ -158,16 +161,17 @@ def bind(call: KernelCall, pin: bool = False) -> _native.Call:
         signature = encoded(routine.buffer_types)
         arrays, results = [routine.table()], routine.results
         return _native.bind_call(call.key, routine.address, routine.slots, arrays, None, pin, signature, results)
+    patterns = named_patterns(call.bound)
     if is_assembly(call.recipe):
         assembly = replace(read_assembly(call.recipe), bound=call.bound)
         bound, signature = assembly.bound_arrays(), encoded(assembly.buffer_types)
         tables, alive = assembly.tables(lambda recipe: kernel_of(recipe).code)
-        arrays, results = [*tables, *bound], assembly.results
-        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, alive, pin, signature, results)
-    return _bind_kernel(call, pin)
+        arrays, results, owner = [*tables, *bound], assembly.results, (alive, patterns)
+        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, owner, pin, signature, results)
+    return _bind_kernel(call, pin, patterns)
 
 
-def _bind_kernel(call: KernelCall, pin: bool) -> _native.Call:
+def _bind_kernel(call: KernelCall, pin: bool, patterns: tuple[Pattern, ...]) -> _native.Call:
     problem, schedules = read_recipe(call.recipe)
     names, results = call.names, len(problem.results)
     count = sum(len(level.kind.arrays) for type_ in problem.patterns for level in type_.levels)
@@ -191,7 +195,8 @@ def _bind_kernel(call: KernelCall, pin: bool) -> _native.Call:
                 f"Expected a kernel that computes values from {count} index arrays, but the recipe states "
                 f"{problem.output} from {len(names)}. Export the program again."
             )
-    return _native.bind_call(call.key, kernel.code.address, slots, arrays, kernel, pin, signature, results)
+    owner = (kernel, patterns)
+    return _native.bind_call(call.key, kernel.code.address, slots, arrays, owner, pin, signature, results)
 
 
 def chunk_counts(
@@ -222,8 +227,13 @@ def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unu
     return [*slots, *range(first, first + results)]
 
 
-def resolve(key: str, recipe: str, bound: str) -> None:
+def resolve(key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None) -> None:
     """Rebuild a call that a loaded program needs. It is never retired, because the program's end is not observable.
+
+    Args:
+        carried: the patterns that the program carries (see `compiler.runtime.bound_arrays`), if it was exported.
+        arrays: their index arrays, which are valid during this call only; None before the program runs. Then the call
+            is not bound if a pattern is missing.
 
     Raises JsparseError if nothing can be bound that is what the recipe states.
     """
@@ -231,7 +241,9 @@ def resolve(key: str, recipe: str, bound: str) -> None:
     try:
         if call.key != key:
             raise JsparseError(f"Expected a recipe with the digest {key}, but it has {call.key}.")
-        bind(call, pin=True)
+        patterns = read_carried(carried, arrays)
+        if patterns is not None:
+            bind(call, pin=True)
     except JsparseError:
         raise
     except Exception as error:  # the recipe may state anything

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import is_integer
+from jsparse.base.limits import check_constant
 from jsparse.errors import NotYetSupportedError, ShapeError, shortened
 from jsparse.tensor.sparse_tensor import SparseTensor
 
@@ -42,6 +43,7 @@ def _array(item: Any) -> Any:
         array = jnp.asarray(item) if traced else np.asarray(item)
     except (TypeError, ValueError) as error:
         raise unsupported(f"an index of type {type(item).__name__}") from error
+    check_constant(array.shape, "an array of indices")
     if array.dtype == np.bool_ and traced:
         raise ShapeError(
             "Expected a mask that is known, since the number of its True elements decides the result's shape, but it "

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.arrays import is_integer
+from jsparse.base.limits import check_constant
 from jsparse.errors import DTypeError, ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Level, Pattern
 from jsparse.formats.build import index_dtype
@@ -54,7 +55,8 @@ def desugared(
 ) -> DesugaredStatement:
     """Replace indirect accesses by index relations. `shape` is the target's; only an indirect target needs it.
 
-    Raises DTypeError if an index table is sparse or holds no integers, ShapeError if ranks do not agree.
+    Raises DTypeError if an index table is sparse or holds no integers, ShapeError if ranks do not agree,
+    NotYetSupportedError for symbolic shapes.
     """
     found = _Relations(text, tensors)
     target, of_target = found.replaced(statement.target, shape, distinct=True)
@@ -80,6 +82,8 @@ class _Relations:
         self.text, self.tensors = text, tensors
         self.made: dict[str, IndexRelation] = {}
         self.sizes: dict[IndexVar, int] = {}
+        for name, x in tensors.items():
+            check_constant(_shape(x), f"tensor {name} of '{text}'")
 
     def replaced(
         self, access: Access, shape: Sequence[int] | None, distinct: bool = False
