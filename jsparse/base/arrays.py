@@ -34,8 +34,8 @@ __all__ = [
 
 
 def native(x: np.ndarray) -> np.ndarray:
-    """The array in the machine's byte order, the only one that JAX and the extension support. No copy if it has it."""
-    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+    """The array aligned and in the machine's byte order, as JAX and the extension require. No copy if it is."""
+    return x if x.dtype.isnative and x.flags.aligned else x.astype(x.dtype.newbyteorder("="))
 
 
 def raw_bytes(x: Any) -> np.ndarray:

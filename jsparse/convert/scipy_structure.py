@@ -66,8 +66,8 @@ class Compressed:
                 f"({len(values):,}) have, but it is {count}."
             )
         dtype = np.int32 if pointers.dtype == coordinates.dtype == np.int32 else np.int64
-        pointers = np.ascontiguousarray(pointers, dtype)
-        coordinates = np.ascontiguousarray(coordinates[:count], dtype)
+        pointers = np.require(pointers, dtype, ["C", "A"])
+        coordinates = np.require(coordinates[:count], dtype, ["C", "A"])
         levels = [(0, 0, 1, outer), (1, 1, 1, inner)]  # dense, compressed
         faults = _native.faults([pointers, coordinates], levels)
         if faults & ~_UNSORTED:

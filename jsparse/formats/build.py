@@ -102,7 +102,7 @@ class Built:
 
 
 def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
-    return values[first] if values.ndim > 1 else _native.take(np.ascontiguousarray(values), first)
+    return values[first] if values.ndim > 1 else _native.take(np.require(values, None, ["C", "A"]), first)
 
 
 def _summed_in(dtype: np.dtype) -> np.dtype:
@@ -198,7 +198,7 @@ def build_summed(
     if not coords or len(values) != len(coords[0]):
         return None
     try:
-        found = _native.accumulate(list(coords), level_tuples(shape, format), np.ascontiguousarray(values))
+        found = _native.accumulate(list(coords), level_tuples(shape, format), np.require(values, None, ["C", "A"]))
     except MemoryError as error:
         raise _without_memory(error, format, shape) from error
     if found is None:

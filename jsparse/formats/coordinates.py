@@ -37,7 +37,7 @@ def as_coordinates(coords: Any) -> np.ndarray:
 
 
 def checked_rows(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The rows as contiguous int32 or int64, copied only if needed. Raises PatternError if they are no integers."""
+    """The rows as contiguous, aligned int32 or int64, copied if needed. Raises PatternError if they are no integers."""
     return [_as_index(row) for row in rows]
 
 
@@ -45,7 +45,7 @@ def _as_index(row: np.ndarray) -> np.ndarray:
     if row.dtype.kind not in "iu" and row.size:
         raise PatternError(f"Expected coordinates of an integer dtype, but got {row.dtype}. Convert them.")
     dtype = np.int32 if row.dtype == np.int32 else np.int64  # a uint64 past int64 becomes negative: out of bounds, too
-    return np.ascontiguousarray(row, dtype)
+    return np.require(row, dtype, ["C", "A"])
 
 
 def check_bounds(rows: Sequence[np.ndarray], shape: Sequence[int]) -> None:

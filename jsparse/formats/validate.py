@@ -61,7 +61,7 @@ def _well_formed(shape: tuple[int, ...], format: Format, arrays: Sequence[np.nda
     check_nse(size, format, shape)
     dtype = np.int32 if all(array.dtype == np.int32 for array in arrays) else np.int64
     return not arrays or not _native.faults(
-        [np.ascontiguousarray(a, dtype) for a in arrays], level_tuples(shape, format), size
+        [np.require(a, dtype, ["C", "A"]) for a in arrays], level_tuples(shape, format), size
     )
 
 

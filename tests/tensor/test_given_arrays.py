@@ -54,19 +54,56 @@ def outcome(take):
         return type(error).__name__, str(error)
 
 
+def unaligned(x):
+    """A copy one byte behind an aligned address, as in a file that is mapped to memory."""
+    found = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    found[...] = x
+    assert not found.flags.aligned
+    return found
+
+
+def packed(x):
+    """A copy as a field of a packed record."""
+    records = np.zeros(x.shape, [("tag", "i1"), ("x", x.dtype)])
+    records["x"] = x
+    return records["x"]
+
+
+MEMORY = {"byte order": lambda x: x.astype(x.dtype.newbyteorder(">")), "unaligned": unaligned, "packed": packed}
+
+
+@pytest.mark.parametrize("kind", MEMORY)
 @pytest.mark.parametrize("dtype", ["f4", "i4", "i8", "c8", "f2", "u2"])
-def test_the_other_byte_order_is_converted(dtype):
+def test_arrays_in_other_memory_are_converted(dtype, kind):
     values, matrix = DENSE[DENSE != 0].astype(dtype), (DENSE + DENSE[:, ::-1]).astype(dtype)
     index = COORDS.astype(dtype) if dtype in ("i4", "i8") else COORDS
-    swapped = [x.astype(x.dtype.newbyteorder(">")) for x in (values, matrix, index)]
-    for take, take_swapped in zip(takers(values, matrix, index), takers(*swapped), strict=True):
-        assert outcome(take_swapped) == outcome(take)
+    others = [MEMORY[kind](x) for x in (values, matrix, index)]
+    for take, take_other in zip(takers(values, matrix, index), takers(*others), strict=True):
+        assert outcome(take_other) == outcome(take)
 
 
-def test_index_arrays_and_dtypes_of_the_other_byte_order():
-    pointers, columns = A.pattern.arrays
-    assert Pattern((2, 3), "csr", (pointers.astype(">i4"), columns.astype(">i8"))) == A.pattern
-    assert Pattern.from_coordinates(COORDS.astype(">i8"), (2, 3), "csr")[0] == A.pattern
+@pytest.mark.parametrize("kind", MEMORY)
+def test_index_arrays_in_other_memory(kind):
+    other, (pointers, columns) = MEMORY[kind], A.pattern.arrays
+    for dtype in (np.int32, np.int64):
+        arrays = [other(pointers.astype(dtype)), other(columns)]
+        assert Pattern((2, 3), "csr", arrays) == A.pattern
+        assert Pattern.of_arrays((2, 3), A.format, arrays) == A.pattern
+        coords = other(COORDS.astype(dtype))
+        assert Pattern.from_coordinates(coords, (2, 3), "csr")[0] == A.pattern
+        assert Pattern.of_entries(list(coords), other(np.asarray(A.values)), (2, 3), A.format)[0] == A.pattern
+    whole = np.kron(DENSE, np.ones((2, 2), np.float32))
+    for name, parts in {"csr": 2, "csc": 2, "bsr": 2, "coo": 2, "dia": 1}.items():
+        x = getattr(scipy.sparse, f"{name}_matrix")(whole)
+        for part in ("indptr", "indices", "row", "col", "offsets"):
+            if hasattr(x, part):
+                setattr(x, part, other(getattr(x, part)))
+                parts -= 1
+        assert parts == 0
+        np.testing.assert_array_equal(jsparse.asarray(x).todense(), whole)
+
+
+def test_dtypes_of_the_other_byte_order():
     table = np.array([1, 0], ">i4")
     y = jsparse.evaluate("y[t[i]] += x[i]", shape=(2,), t=table, x=np.array([5, 7], ">f4"))
     assert y.tolist() == [7, 5]
