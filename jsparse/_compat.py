@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -14,6 +15,7 @@ from jax._src import source_info_util
 from jax._src.core import eval_jaxpr, get_opaque_trace_state, jaxprs_in_params, set_current_trace
 from jax._src.interpreters.mlir import _lowerings, _platform_specific_lowerings
 from jax._src.util import weakref_cache_key_types
+from jax._src.xla_bridge import backends_are_initialized
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import ClosedJaxpr, Literal, Primitive
 from jax.extend.mlir import ir
@@ -22,6 +24,7 @@ from jax.interpreters import ad, batching, mlir, partial_eval
 
 from jsparse.base.limits import check_bytes
 from jsparse.base.memo import remembered
+from jsparse.errors import JsparseError
 
 __all__ = [
     "Context",
@@ -439,3 +442,24 @@ def make_context(default: T) -> Context[T]:
     No other thread may call JAX during this call, so settings are made on import.
     """
     return Context(default)
+
+
+def _mark_fork() -> None:
+    """In a process that was forked after JAX started, let every program that JAX lowers fail before it is compiled.
+
+    XLA compiles and loads programs by its threads. The process has none of them, so it would wait forever.
+    """
+    if backends_are_initialized():
+        jax.monitoring.register_event_duration_secs_listener(_refuse_program)
+
+
+def _refuse_program(event: str, duration: float, **kwargs: Any) -> None:
+    if event == "/jax/core/compile/jaxpr_to_mlir_module_duration":
+        raise JsparseError(
+            "Expected a process that was started by spawn or forkserver, but this one was forked after JAX had "
+            "started, so it lacks the threads by which XLA compiles programs. Fork before the first operation, or use "
+            "multiprocessing.get_context('spawn')."
+        )
+
+
+os.register_at_fork(after_in_child=_mark_fork)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-_Resolver: TypeAlias = Callable[[str, str, str], None]
+_Resolver: TypeAlias = Callable[..., Call | None]
 
 ABI: int
 """The version of what a kernel sees, `csrc/kernel/abi.h`."""
@@ -77,11 +77,13 @@ def live_calls() -> int:
     """How many calls are bound and not retired."""
 
 def set_resolver(f: _Resolver | None) -> _Resolver | None:
-    """Sets what binds a call that XLA needs and nobody has bound: `f(key, recipe, bound)`.
+    """Sets what binds a call that XLA needs and nobody has bound: `f(key, recipe, bound)`, and for a program that
+    carries index arrays `f(key, recipe, bound, carried, arrays)`.
 
-    It happens when an executable is loaded from a cache, a file or another process. `f` must
-    `bind_call(key, ..., pin=True)`. It may run on any thread. Its exception becomes the XLA error NOT_FOUND.
-    Returns the resolver before it.
+    It happens when an executable is loaded from a cache, a file or another process. `f` must `bind_call(key, ...)` and
+    return the handle; the executable then has one of its own. Index arrays are known when the call first runs, and
+    belong to XLA; before, `arrays` is None, and `f` need not bind. It may run on any thread. Its exception becomes the
+    XLA error NOT_FOUND. Returns the resolver before it.
     """
 
 def run(

@@ -97,6 +97,13 @@ void remove(Table& t, Entry* entry) {
   t.waiting.store(true, std::memory_order_seq_cst);
 }
 
+void drop(Entry* entry) {
+  Table& t = table();
+  std::lock_guard<std::mutex> lock(t.mutex);
+  entry->handles -= 1;
+  if (entry->handles == 0 && !entry->pinned) remove(t, entry);
+}
+
 // Frees retired entries if there is no reader. The caller has the GIL but not the mutex, because dropping references
 // runs arbitrary Python code, which may call this function again.
 void sweep() {
@@ -167,13 +174,18 @@ Entry* acquire(std::string_view key) {
 }
 
 void release(Entry* entry) {
-  Table& t = table();
-  {
-    std::lock_guard<std::mutex> lock(t.mutex);
-    entry->handles -= 1;
-    if (entry->handles == 0 && !entry->pinned) remove(t, entry);
-  }
+  drop(entry);
   sweep();
+}
+
+void release_on_any_thread(Entry* entry) {
+  drop(entry);
+  if (Py_IsInitialized()) Py_AddPendingCall(sweep_pending, nullptr);
+}
+
+void pin(Entry* entry) {
+  std::lock_guard<std::mutex> lock(table().mutex);
+  entry->pinned = true;
 }
 
 int64_t live_entries() {

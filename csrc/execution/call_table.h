@@ -56,17 +56,23 @@ class Reader {
   const Entry* find(std::string_view key) const;
 };
 
+// Returns the entry of a key, which then has one more handle, or null. Any thread may call it.
+Entry* acquire(std::string_view key);
+
+// Releases a handle as `release` does. Any thread may call it. The interpreter frees a retired call soon.
+void release_on_any_thread(Entry* entry);
+
 // Callers of all functions below hold the GIL.
 
 // Publishes `entry`. If its key is already in the table, `entry` is dropped and the existing one is taken. The returned
 // entry has one more handle.
 Entry* bind(std::unique_ptr<Entry> entry, bool pin);
 
-// Returns the entry of a key, which then has one more handle, or null.
-Entry* acquire(std::string_view key);
-
 // Releases a handle. The last one retires the call, unless it is pinned.
 void release(Entry* entry);
+
+// Keeps a call forever.
+void pin(Entry* entry);
 
 int64_t live_entries();
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "execution/call_table.h"
+#include "execution/executable_state.h"
 #include "kernel/guard.h"
 #include "kernel/workspace.h"
 #include "memory/pages.h"
@@ -261,15 +262,6 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, const Att
                                                      : "a kernel failed with code " + std::to_string(code)));
 }
 
-// Finds the call and, in the stage execute, runs it. `found` is false if there is no such call.
-XLA_FFI_Error* serve(const XLA_FFI_CallFrame* frame, const Attributes& attrs, bool* found) {
-  const Reader reader;  // keeps the entry alive until the kernel has returned
-  const Entry* entry = reader.find(attrs.key);
-  *found = entry != nullptr;
-  if (!*found || frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return nullptr;
-  return run(frame, *entry, attrs);
-}
-
 // What the resolver is told of a call that is not bound.
 Missing missing(const XLA_FFI_CallFrame* frame, const Attributes& attrs) {
   Missing call{std::string(attrs.key), std::string(attrs.recipe), std::string(attrs.bound), std::string(attrs.carried),
@@ -283,26 +275,50 @@ Missing missing(const XLA_FFI_CallFrame* frame, const Attributes& attrs) {
   return call;
 }
 
-// XLA instantiates the call whenever it loads an executable. If the executable comes from a cache, a file or another
-// process, the call is not bound yet, and Python rebuilds it from the recipe. The call can also be missing in the stage
-// execute, if its handles were released before the executable, or if its index arrays are among the arguments.
+XLA_FFI_Error* unbound(const XLA_FFI_Api* api, const Attributes& attrs, const std::string& reason) {
+  return failure(api, XLA_FFI_Error_Code_NOT_FOUND,
+                 "jsparse: " + (reason.empty() ? "the resolver did not bind the call " + std::string(attrs.key) : reason));
+}
+
+// XLA instantiates the call whenever it makes or loads an executable, which holds a handle on it from then on. If the
+// executable comes from a cache, a file or another process, the call is not bound yet, and Python rebuilds it from the
+// recipe; if its index arrays are among the arguments, it is bound when it first runs.
+XLA_FFI_Error* instantiate(const XLA_FFI_CallFrame* frame, const Attributes& attrs) {
+  Entry* entry = acquire(attrs.key);
+  const bool loaded = entry == nullptr;
+  if (loaded) {
+    std::string reason;
+    entry = resolve(missing(frame, attrs), &reason);
+    if (entry == nullptr && (!reason.empty() || attrs.carried.empty())) return unbound(frame->api, attrs, reason);
+  }
+  if (give_to_executable(frame, entry) || entry == nullptr) return nullptr;
+  if (loaded) pin(entry);  // nobody would keep it
+  release_on_any_thread(entry);
+  return nullptr;
+}
+
+XLA_FFI_Error* execute(const XLA_FFI_CallFrame* frame, const Attributes& attrs) {
+  {
+    const Reader reader;  // keeps the entry alive until the kernel has returned
+    if (const Entry* entry = reader.find(attrs.key)) return run(frame, *entry, attrs);
+  }
+  std::string reason;
+  Entry* entry = resolve(missing(frame, attrs), &reason);
+  if (entry == nullptr) return unbound(frame->api, attrs, reason);
+  XLA_FFI_Error* error = run(frame, *entry, attrs);  // the handle keeps the entry alive
+  if (!give_to_running(frame, entry)) {
+    pin(entry);
+    release_on_any_thread(entry);
+  }
+  return error;
+}
+
 XLA_FFI_Error* handle(const XLA_FFI_CallFrame* frame) {
   const Attributes attrs = attributes(frame->attrs);
   if (attrs.key.data() == nullptr) {
     return failure(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "jsparse: expected a string attribute `key`");
   }
-  bool found = false;
-  XLA_FFI_Error* error = serve(frame, attrs, &found);
-  if (found) return error;
-  std::string reason;
-  if (!resolve(missing(frame, attrs), &reason)) {
-    return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND, "jsparse: " + reason);
-  }
-  error = serve(frame, attrs, &found);
-  const bool later = frame->stage != XLA_FFI_ExecutionStage_EXECUTE && !attrs.carried.empty();
-  if (found || later) return error;
-  return failure(frame->api, XLA_FFI_Error_Code_NOT_FOUND,
-                 "jsparse: the resolver did not bind the call " + std::string(attrs.key));
+  return frame->stage == XLA_FFI_ExecutionStage_EXECUTE ? execute(frame, attrs) : instantiate(frame, attrs);
 }
 
 }  // namespace

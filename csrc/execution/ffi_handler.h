@@ -23,8 +23,8 @@ struct Missing {
   bool runs = false;               // whether these are known, which they are not before the program runs
 };
 
-// Asks Python to bind a call, and takes the GIL for that. Returns false and writes the reason to `error` if that fails,
-// or if there is no resolver.
-bool resolve(const Missing& call, std::string* error);
+// Asks Python to bind a call, and takes the GIL for that. Returns a handle on it, or null if it is not bound; then
+// `error` is the reason if that failed, or if there is no resolver.
+Entry* resolve(const Missing& call, std::string* error);
 
 }  // namespace jsparse

@@ -206,30 +206,29 @@ py::object views(const std::vector<BoundArray>& arrays) {
 
 }  // namespace
 
-bool resolve(const Missing& call, std::string* error) {
+Entry* resolve(const Missing& call, std::string* error) {
   if (!Py_IsInitialized()) {
     *error = "the call " + call.key + " is not bound, and Python has shut down";
-    return false;
+    return nullptr;
   }
   py::gil_scoped_acquire gil;
   if (resolver == nullptr) {
     *error = "the call " + call.key + " is not bound, and no resolver is set";
-    return false;
+    return nullptr;
   }
   try {
     const auto f = py::reinterpret_borrow<py::object>(resolver);  // our own reference: f may replace the resolver
-    if (call.carried.empty()) {
-      f(call.key, call.recipe, call.bound);
-    } else {
-      f(call.key, call.recipe, call.bound, call.carried, call.runs ? views(call.arrays) : py::none());
-    }
-    return true;
+    const py::object bound =  // keeps the call until there is a handle on it
+        call.carried.empty()
+            ? f(call.key, call.recipe, call.bound)
+            : f(call.key, call.recipe, call.bound, call.carried, call.runs ? views(call.arrays) : py::none());
+    return acquire(call.key);
   } catch (py::error_already_set& e) {
     *error = std::string(py::str(e.type().attr("__name__"))) + ": " + std::string(py::str(e.value()));
-    return false;
+    return nullptr;
   } catch (const std::exception& e) {
     *error = e.what();
-    return false;
+    return nullptr;
   }
 }
 

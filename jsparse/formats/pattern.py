@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from jsparse import _native
+from jsparse.base.locks import held_over_forks
 from jsparse.base.memo import Owned
 from jsparse.errors import PatternError, ShapeError
 from jsparse.formats.build import Built, OutsideError, build, build_summed, check_nse, frozen, index_dtype
@@ -26,7 +27,7 @@ from jsparse.formats.walk import coordinate_rows, level_sizes
 __all__ = ["Pattern", "core_of", "find_pattern", "hash_arrays"]
 
 _interned: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = held_over_forks(threading.Lock())
 
 
 class Pattern(Owned, SetOperators):
@@ -380,7 +381,8 @@ def find_pattern(digest: str) -> Pattern | None:
     """The existing pattern, or core of a pattern, with this digest; None if there is none."""
     found: Pattern | None = _interned.get(digest)
     if found is None:
-        cores = (core_of(pattern) for pattern in list(_interned.values()))
+        living = (reference() for reference in _interned.valuerefs())  # a list: other threads may intern meanwhile
+        cores = (core_of(pattern) for pattern in living if pattern is not None)
         found = next((core for core in cores if core.digest == digest), None)
     return found
 

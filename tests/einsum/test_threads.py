@@ -1,5 +1,6 @@
 """Results do not depend on the number of threads: they are equal bit for bit."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from einsum.stress import BAND, stress, windowed
+from jax._src import util as jax_util
 from programs.planned import planned_product
 
 import jsparse
@@ -178,3 +181,55 @@ def test_threads_make_patterns_at_once():
     assert len({id(B.pattern) for _, B, _ in found}) == 1
     for _, _, y in found:
         assert (y[1], y[4]) == (2, 1)
+
+
+def test_threads_call_kernels_while_others_clear_caches():
+    """`python tests/einsum/stress.py 100000` is the long run."""
+    assert not stress(300, pause=0.3)
+
+
+def test_an_executable_outlives_the_caches_of_its_patterns():
+    """`jax.clear_caches` empties JAX's caches in Python before those in C++, from which a thread may run meanwhile."""
+    function, expected = jax.jit(lambda x: windowed(x)), BAND @ np.ones(12)
+    for _ in range(2):  # the second call is from C++
+        np.testing.assert_array_equal(function(np.ones(12, np.float32)), expected)
+    jax_util.clear_all_caches()
+    jsparse.clear_cache()
+    gc.collect()
+    np.testing.assert_array_equal(function(np.ones(12, np.float32)), expected)
+
+
+FORKED = textwrap.dedent("""
+    import os, warnings
+    import jax, jax.numpy as jnp, numpy as np
+    import jsparse
+    warnings.simplefilter("ignore")
+    if not os.fork():  # before JAX has started
+        assert (jsparse.asarray(np.eye(3)) @ np.ones(3)).tolist() == [1, 1, 1]
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+    A, x = jsparse.asarray(np.eye(3, dtype=np.float32)), jnp.ones(3)
+    A @ x
+    new = {
+        "eager": lambda: A.T @ x, "jit": lambda: jax.jit(lambda x: 2 * (A @ x))(x), "sum": lambda: A.sum(1),
+        "made": lambda: jsparse.SparseTensor.from_coords([[0], [1]], np.ones(1), (3, 3)), "product": lambda: A @ A,
+    }
+    if not os.fork():
+        assert (A @ x).tolist() == [1, 1, 1]  # a program that was compiled before
+        assert (jsparse.pattern.window(7, 1) | jsparse.pattern.window(7, 2)).nse == 29
+        for name, call in new.items():
+            try:
+                call()
+                print(name, "returned")
+            except jsparse.JsparseError as error:
+                assert "spawn or forkserver" in str(error)
+                print(name)
+        os._exit(0)
+    os.wait()
+""")
+
+
+def test_programs_are_refused_in_a_forked_process():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["eager", "jit", "sum", "made", "product"]

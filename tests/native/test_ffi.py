@@ -123,16 +123,46 @@ def test_resolver_binds_missing_calls(target: str, resolver: Callable[..., Any])
     assert _native.find_call(key) is not None  # the call is pinned, since no handle was kept
 
 
-def test_resolver_serves_an_executable_that_outlived_its_call(target: str, resolver: Callable[..., Any]) -> None:
+@pytest.mark.usefixtures("resolver")
+def test_an_executable_keeps_its_call(target: str) -> None:
     x = np.arange(4, dtype=np.float32)
     call = bind(kernels.DOUBLE, [0, 1])
     key = call.key
     f = caller(target, key, floats(4)).lower(x).compile()
     del call
-    with pytest.raises(jax.errors.JaxRuntimeError, match="NOT_FOUND.*no resolver"):
-        jax.block_until_ready(f(x))
-    resolver(lambda key, recipe, bound: bind(kernels.DOUBLE, [0, 1], key=key, pin=True))
     np.testing.assert_array_equal(f(x), 2 * x)
+    del f
+    gc.collect()
+    assert _soon(lambda: _native.find_call(key) is None)
+
+
+def test_an_executable_keeps_the_call_that_was_resolved_for_it(target: str, resolver: Callable[..., Any]) -> None:
+    """Also if it was resolved when the call ran, because its program carries the index arrays."""
+    key, given = fresh_key(), []
+
+    def resolve(key: str, recipe: str, bound: str, carried: str, arrays: list[np.ndarray] | None) -> Any:
+        given.append((carried, arrays if arrays is None else [array.tolist() for array in arrays]))
+        return None if arrays is None else bind(kernels.DOUBLE, [0, 1], key=key)
+
+    resolver(resolve)
+    x, index = np.arange(4, dtype=np.float32), np.arange(3, dtype=np.int32)
+    call = jax.ffi.ffi_call(target, floats(4))
+    f = jax.jit(lambda x, i: call(x, i, key=key, recipe="", bound="", carried="1 a pattern")).lower(x, index).compile()
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x, index), 2 * x)
+    assert given == [("1 a pattern", None), ("1 a pattern", [[0, 1, 2]])]
+    assert _native.find_call(key) is not None
+    del f
+    gc.collect()
+    assert _soon(lambda: _native.find_call(key) is None)
+
+
+def _soon(condition: Callable[[], bool]) -> bool:
+    """Whether a condition holds within ten seconds; XLA may destroy an executable on another thread."""
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return condition()
 
 
 def test_resolver_failures_are_errors(target: str, resolver: Callable[..., Any]) -> None:
@@ -259,25 +289,25 @@ def test_threads_run_while_calls_come_and_go(target: str) -> None:
 
 
 def test_calls_retired_during_a_run_are_freed_after_it(target: str) -> None:
-    """This includes the call that runs. No further call needs to be bound or released."""
-    flags = np.zeros(2, np.int64).view(_Referable)
-    kept = weakref.ref(flags)
-    call = bind(kernels.WAIT, [-1], [flags])
-    f = caller(target, call.key, floats(1)).lower().compile()
-    thread = threading.Thread(target=lambda: jax.block_until_ready(f()))
+    """No further call needs to be bound or released. The call that runs is not retired before its executable goes."""
+    flags, unused = (np.zeros(2, np.int64).view(_Referable) for _ in range(2))
+    kept, freed = weakref.ref(flags), weakref.ref(unused)
+    call, other = bind(kernels.WAIT, [-1], [flags]), bind(kernels.DOUBLE, [-1, 0], [unused])
+    programs = [caller(target, call.key, floats(1)).lower().compile()]
+    thread = threading.Thread(target=lambda: jax.block_until_ready(programs[0]()), daemon=True)
     thread.start()
     while flags[0] == 0:
         time.sleep(0.001)
-    before = _native.live_calls()
-    del call
-    assert _native.live_calls() == before - 1
+    del unused, other, call
+    assert freed() is not None
     flags[1] = 1
     del flags
     thread.join()
-    deadline = time.monotonic() + 10
-    while kept() is not None and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert kept() is None
+    assert _soon(lambda: freed() is None)
+    assert kept() is not None
+    programs.clear()
+    gc.collect()
+    assert _soon(lambda: kept() is None)
 
 
 def test_threads_may_all_resolve_one_call(target: str, resolver: Callable[..., Any]) -> None:

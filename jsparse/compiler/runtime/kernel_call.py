@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jsparse import _native
+from jsparse.base.locks import held_over_forks
 from jsparse.compiler import cache
 from jsparse.compiler.backends.backend import Backend, CompiledKernel
 from jsparse.compiler.backends.table import BACKENDS
@@ -51,7 +52,7 @@ INVALID = "!"  # stands at the end of `KernelCall.bound` for one more operand, t
 KEPT_KERNELS = 1024  # the most compiled kernels that are kept without a program that uses them
 
 _kernels: OrderedDict[str, RunnableKernel] = OrderedDict()
-_lock = threading.RLock()
+_lock = held_over_forks(threading.RLock())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,32 +147,32 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
     return RunnableKernel(code, signature)
 
 
-def bind(call: KernelCall, pin: bool = False) -> _native.Call:
-    """Bind a call in the run time for as long as the returned handle lives, or forever with `pin`.
+def bind(call: KernelCall) -> _native.Call:
+    """Bind a call in the run time for as long as a handle on it lives: the returned one, or an executable's.
 
     The patterns that its index arrays are derived from live as long as the call.
 
     Raises JsparseError if the call states anything that is not so: see `recipe_checks` and `bound_arrays`.
     """
-    known = None if pin else _native.find_call(call.key)
+    known = _native.find_call(call.key)
     if known is not None:
         return known
     if is_routine(call.recipe):
         routine = read_routine(call.recipe)
         signature = encoded(routine.buffer_types)
         arrays, results = [routine.table()], routine.results
-        return _native.bind_call(call.key, routine.address, routine.slots, arrays, None, pin, signature, results)
+        return _native.bind_call(call.key, routine.address, routine.slots, arrays, None, False, signature, results)
     patterns = named_patterns(call.bound)
     if is_assembly(call.recipe):
         assembly = replace(read_assembly(call.recipe), bound=call.bound)
         bound, signature = assembly.bound_arrays(), encoded(assembly.buffer_types)
         tables, alive = assembly.tables(lambda recipe: kernel_of(recipe).code)
         arrays, results, owner = [*tables, *bound], assembly.results, (alive, patterns)
-        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, owner, pin, signature, results)
-    return _bind_kernel(call, pin, patterns)
+        return _native.bind_call(call.key, assembly.address, assembly.slots, arrays, owner, False, signature, results)
+    return _bind_kernel(call, patterns)
 
 
-def _bind_kernel(call: KernelCall, pin: bool, patterns: tuple[Pattern, ...]) -> _native.Call:
+def _bind_kernel(call: KernelCall, patterns: tuple[Pattern, ...]) -> _native.Call:
     problem, schedules = read_recipe(call.recipe)
     names, results = call.names, len(problem.results)
     count = sum(len(level.kind.arrays) for type_ in problem.patterns for level in type_.levels)
@@ -196,7 +197,7 @@ def _bind_kernel(call: KernelCall, pin: bool, patterns: tuple[Pattern, ...]) -> 
                 f"{problem.output} from {len(names)}. Export the program again."
             )
     owner = (kernel, patterns)
-    return _native.bind_call(call.key, kernel.code.address, slots, arrays, owner, pin, signature, results)
+    return _native.bind_call(call.key, kernel.code.address, slots, arrays, owner, False, signature, results)
 
 
 def chunk_counts(
@@ -227,8 +228,10 @@ def _slots(call: KernelCall, names: Sequence[str], count: int, results: int, unu
     return [*slots, *range(first, first + results)]
 
 
-def resolve(key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None) -> None:
-    """Rebuild a call that a loaded program needs. It is never retired, because the program's end is not observable.
+def resolve(
+    key: str, recipe: str, bound: str, carried: str = "", arrays: Sequence[np.ndarray] | None = None
+) -> _native.Call | None:
+    """Rebuild a call that a loaded program needs. The executable gets a handle of its own while this one lives.
 
     Args:
         carried: the patterns that the program carries (see `compiler.runtime.bound_arrays`), if it was exported.
@@ -242,8 +245,7 @@ def resolve(key: str, recipe: str, bound: str, carried: str = "", arrays: Sequen
         if call.key != key:
             raise JsparseError(f"Expected a recipe with the digest {key}, but it has {call.key}.")
         patterns = read_carried(carried, arrays)
-        if patterns is not None:
-            bind(call, pin=True)
+        return None if patterns is None else bind(call)
     except JsparseError:
         raise
     except Exception as error:  # the recipe may state anything

@@ -10,6 +10,7 @@ import llvmlite
 from llvmlite import binding as llvm
 from llvmlite import ir
 
+from jsparse.base.locks import held_over_forks
 from jsparse.compiler.backends.backend import CompiledKernel
 from jsparse.compiler.backends.llvm.emit import ENTRY, emit_module
 from jsparse.compiler.kernel.kernel import Kernel
@@ -27,7 +28,7 @@ __all__ = [
 
 OPTIMIZED = 3  # LLVM's highest optimisation level
 
-_lock = threading.RLock()
+_lock = held_over_forks(threading.RLock())
 _names = count()
 
 
