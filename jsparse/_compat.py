@@ -374,11 +374,11 @@ def shared_constants(ctx: Any, name: str, arrays: Sequence[np.ndarray]) -> list[
     module = ctx.module_context
     types = [ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype)) for x in arrays]
     if name not in module.symbol_table:
-        function = func.FuncOp(name, ir.FunctionType.get([], types), ip=module.ip)
+        function: Any = func.FuncOp(name, ir.FunctionType.get([], types), ip=module.ip)
         function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         module.symbol_table.insert(function)
         with ir.InsertionPoint(function.add_entry_block()):
-            func.return_([stablehlo.constant(ir.DenseElementsAttr.get(x)) for x in arrays])
+            func.return_([stablehlo.constant(ir.DenseElementsAttr.get(x.data)) for x in arrays])
     return list(func.CallOp(types, ir.FlatSymbolRefAttr.get(name), []).results)
 
 
@@ -453,7 +453,7 @@ def _mark_fork() -> None:
         jax.monitoring.register_event_duration_secs_listener(_refuse_program)
 
 
-def _refuse_program(event: str, duration: float, **kwargs: Any) -> None:
+def _refuse_program(event: str, duration_secs: float, **kwargs: Any) -> None:
     if event == "/jax/core/compile/jaxpr_to_mlir_module_duration":
         raise JsparseError(
             "Expected a process that was started by spawn or forkserver, but this one was forked after JAX had "
