@@ -45,7 +45,7 @@ void image(Context* ctx, const uint8_t* data, int64_t bytes, uint8_t* out) {
   static const auto keys = make_keys();
   constexpr int64_t kPerEntry = 64;  // so many bytes take as long as an entry of other loops
   const int64_t blocks = image_blocks(bytes);
-  slices(ctx, blocks, slice_count(ctx, bytes / kPerEntry), [&](int64_t, int64_t begin, int64_t end) {
+  slices(ctx, blocks, slice_count(ctx, bytes / kPerEntry), [&](int64_t, int64_t begin, int64_t end) noexcept {
     for (int64_t b = begin; b < end; ++b) {
       const int64_t size = std::min(bytes - b * kImageBlock, kImageBlock);
       if (size == kImageBlock) {

@@ -56,7 +56,8 @@ void swap_all(Context* ctx, const char* from, char* to, int64_t batch, int64_t r
   constexpr int64_t kAcross = kRun * Matrix<T>::kSide, kDown = kTall * Matrix<T>::kSide;
   const int64_t across = (columns + kAcross - 1) / kAcross, down = (rows + kDown - 1) / kDown, parts = across * down;
   const int64_t all = batch * parts;
-  slices(ctx, all, std::min(all, slice_count(ctx, batch * rows * columns)), [&](int64_t, int64_t begin, int64_t end) {
+  const int64_t count = std::min(all, slice_count(ctx, batch * rows * columns));
+  slices(ctx, all, count, [&](int64_t, int64_t begin, int64_t end) noexcept {
     for (int64_t n = begin; n < end; ++n) {
       const int64_t offset = n / parts * rows * columns, first = n % parts / down * kAcross, top = n % down * kDown;
       const Matrix<T> matrix{reinterpret_cast<const T*>(from) + offset, reinterpret_cast<T*>(to) + offset, rows, columns};

@@ -142,7 +142,7 @@ bool Accumulation::Plan::count_parts(Context* ctx) {
   slice_total = slice_count(ctx, n);
   const auto total = size_t{1} << part_bits;
   starts.assign(static_cast<size_t>(slice_total) * total, 0);
-  slices(ctx, n, slice_total, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, slice_total, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     int64_t* mine = starts.data() + static_cast<size_t>(t) * total;
     for_each_packed(leading, begin, end, [&](int64_t, uint64_t tuple) { ++mine[tuple >> shift]; });
   });
@@ -163,7 +163,7 @@ bool Accumulation::Plan::fill(Context* ctx, KeyValue<Word>* entries) {
   const size_t total = parts.size();
   const uint64_t mask = (uint64_t{1} << shift) - 1;
   std::atomic<int64_t> inside{0};
-  slices(ctx, n, slice_total, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, slice_total, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     int64_t* to = starts.data() + static_cast<size_t>(t) * total;
     int64_t mine = 0;
     const auto with = [&](const auto* data) {
@@ -223,7 +223,7 @@ void Accumulation::Plan::order_and_write(Context* ctx, KeyValue<Word>* entries, 
   std::mutex mutex;
   size_t unsorted = 0, unwritten = 0, frontier = 0;  // parts before `frontier` are sorted
   int64_t groups = 0, next_parent = 0;
-  each(ctx, workers, [&](int64_t t) {
+  each(ctx, workers, [&](int64_t t) noexcept {
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
       if (unwritten < frontier) {

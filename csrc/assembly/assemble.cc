@@ -53,7 +53,7 @@ Counts count_with(Context* ctx, const Layout& layout, const Ordered& ordered, co
   const size_t units = ordered.units.size() - 1;
   const auto of_unit = [&](size_t u) { return out.units.data() + u * static_cast<size_t>(out.stride); };
   out.units.assign(units * static_cast<size_t>(out.stride), 0);
-  each(ctx, static_cast<int64_t>(units), [&](int64_t unit) {
+  each(ctx, static_cast<int64_t>(units), [&](int64_t unit) noexcept {
     const auto u = static_cast<size_t>(unit);
     count_unit(layout, tuples, ordered.units[u], ordered.units[u + 1], of_unit(u));
   });
@@ -109,12 +109,12 @@ struct Listing {
 // Enters the tuples of a unit run by run. A run is a tuple together with the ones after it that are distinct and have
 // the same parent in the last chain of levels. It is short enough for the first-level cache.
 template <class Index, class Slot, class Tuples>
-void write_unit(const Layout& layout, const Ordered& ordered, const Tuples& tuples, const Counts& counts, size_t u,
-                const Assembly& out) {
+void write_unit(const Layout& layout, const std::vector<LevelArrays>& arrays, const Ordered& ordered,
+                const Tuples& tuples, const Counts& counts, size_t u, const Assembly& out) noexcept {
   constexpr int64_t kRun = 1024;
   const int levels = layout.count(), chain = levels > 0 ? layout.chain_begin[static_cast<size_t>(levels - 1)] : 0;
   const Listing<Slot, Tuples> listing{out, tuples};
-  Walk<Index, Slot> walk(layout, out);
+  Walk<Index, Slot> walk(layout, arrays, out);
   int64_t s = ordered.units[u];
   const int64_t end = ordered.units[u + 1];
   if (s == end) return;
@@ -147,8 +147,9 @@ void write_unit(const Layout& layout, const Ordered& ordered, const Tuples& tupl
 
 // Writes what no tuple writes: the pointers after the last parent, the starts after the last slot, and the padding.
 template <class Index, class Slot, class Tuples>
-void finish(const Layout& layout, const Ordered& ordered, const Tuples& tuples, const Counts& counts, const Assembly& out) {
-  Walk<Index, Slot> walk(layout, out);
+void finish(const Layout& layout, const std::vector<LevelArrays>& arrays, const Ordered& ordered, const Tuples& tuples,
+            const Counts& counts, const Assembly& out) {
+  Walk<Index, Slot> walk(layout, arrays, out);
   if (ordered.count > 0) {
     walk.resume(tuples, ordered.count, counts.total.data());
     walk.starts.next = walk.first_start(out);
@@ -182,10 +183,11 @@ void write_with(Context* ctx, const Layout& layout, const Ordered& ordered, cons
     auto* const slots = static_cast<Slot*>(out.slots);
     for (int64_t i = 0; i < ordered.inputs; ++i) slots[i] = -2;
   }
-  each(ctx, static_cast<int64_t>(ordered.units.size()) - 1, [&](int64_t u) {
-    write_unit<Index, Slot>(layout, ordered, tuples, counts, static_cast<size_t>(u), out);
+  const std::vector<LevelArrays> arrays = layout.by_level(out.arrays);
+  each(ctx, static_cast<int64_t>(ordered.units.size()) - 1, [&](int64_t u) noexcept {
+    write_unit<Index, Slot>(layout, arrays, ordered, tuples, counts, static_cast<size_t>(u), out);
   });
-  finish<Index, Slot>(layout, ordered, tuples, counts, out);
+  finish<Index, Slot>(layout, arrays, ordered, tuples, counts, out);
   order_the_rest<Slot>(ordered, out);
 }
 

@@ -28,27 +28,27 @@ struct Items {
   }
 };
 
-// Returns the positions of a part's items in a dense level. It computes those in the dense levels above on the way.
+// Finds the positions of a part's items, one level at a time, in ascending order of the items. `before` has the number of
+// items before the part, by level.
 template <class Index>
-std::vector<int64_t> dense_positions(const Layout& layout, const Items<Index>& items, const int64_t* before, int level) {
-  int first = level;
-  while (first > 0 && layout.at(first - 1).traits().computed()) --first;
-  std::vector<int64_t> above, here;
-  for (int l = first; l <= level; ++l) {
-    const int64_t parents = l == 0 ? 1 : items.part.count[l - 1];
-    const Index* coordinates = items.coordinates(l);
-    here.resize(static_cast<size_t>(items.part.count[l]));
-    int64_t at = 0;
-    for (int64_t parent = 0; parent < parents; ++parent) {
-      const int64_t position = l > first ? above[static_cast<size_t>(parent)] : l == 0 ? 0 : before[l - 1] + parent;
-      for (const int64_t end = items.below(l - 1, parent + 1, l); at < end; ++at) {
-        here[static_cast<size_t>(at)] = dense_position(position, layout.at(l).size, coordinates[at]);
-      }
-    }
-    std::swap(above, here);
+class Positions {
+ public:
+  Positions(const Layout& layout, const Items<Index>& items, const int64_t* before)
+      : layout_(layout), items_(items), before_(before) {}
+
+  int64_t of(int level, int64_t item) {
+    if (level < 0) return 0;
+    if (!layout_.at(level).traits().computed()) return before_[level] + item;
+    while (item >= items_.below(level - 1, parent_[level] + 1, level)) ++parent_[level];
+    return dense_position(of(level - 1, parent_[level]), layout_.at(level).size, items_.coordinates(level)[item]);
   }
-  return above;
-}
+
+ private:
+  const Layout& layout_;
+  const Items<Index>& items_;
+  const int64_t* const before_;
+  int64_t parent_[kMaxLevels] = {0};  // the item above the last one, by dense level
+};
 
 }  // namespace
 
@@ -81,7 +81,7 @@ Join::Offsets Join::next(const Part& part) {
   return offsets;
 }
 
-void Join::write(const Part& part, const Offsets& offsets) const {
+void Join::write(const Part& part, const Offsets& offsets) const noexcept {
   if (wide_) write_as<int64_t>(part, offsets);
   else write_as<int32_t>(part, offsets);
 }
@@ -95,12 +95,10 @@ void Join::write_as(const Part& part, const Offsets& offsets) const {
     const IndexArray& pointers = pointers_[static_cast<size_t>(begin)];
     auto* const to = static_cast<Index*>(pointers.data);
     if (begin > 0) {
-      const bool dense = layout_.at(begin - 1).traits().computed();
-      const std::vector<int64_t> found =
-          dense ? dense_positions(layout_, items, offsets.items, begin - 1) : std::vector<int64_t>();
+      Positions<Index> positions(layout_, items, offsets.items);
       int64_t next = offsets.pointers[begin];
       for (int64_t parent = 0; parent < part.count[begin - 1]; ++parent) {
-        const int64_t position = dense ? found[static_cast<size_t>(parent)] : offsets.items[begin - 1] + parent;
+        const int64_t position = positions.of(begin - 1, parent);
         const Index start = narrowed<Index>(offsets.items[last] + items.below(begin - 1, parent, last));
         for (const int64_t stop = std::min(position + 1, pointers.length); next < stop; ++next) to[next] = start;
       }

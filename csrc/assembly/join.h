@@ -40,7 +40,7 @@ class Join {
 
   // Writes a part. Several threads may write parts at the same time. Whatever exceeds the capacity of an array is
   // dropped.
-  void write(const Part& part, const Offsets& offsets) const;
+  void write(const Part& part, const Offsets& offsets) const noexcept;
 
   // Call it after all parts. It writes the remaining pointers, and 0 in the padding of the coordinates. The last
   // pointer of each level is the true count.

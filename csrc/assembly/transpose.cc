@@ -22,7 +22,7 @@ bool Transposition<Index>::run(Context* ctx) const {
   const int64_t count = std::max<int64_t>(1, std::min(threads, 2 * n / std::max<int64_t>(size, 1)));
   const Scratch<Index> next(count * size);
   std::atomic<bool> inside{true};
-  slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     Index* mine = next.get() + t * size;
     std::fill(mine, mine + size, Index{0});
     for (int64_t p = begin; p < end; ++p) {
@@ -37,7 +37,7 @@ bool Transposition<Index>::run(Context* ctx) const {
     for (int64_t t = 0; t < count; ++t) sum += std::exchange(next[t * size + k], sum);
   }
   pointers[size] = sum;
-  slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     Index* mine = next.get() + t * size;
     if (rows != nullptr) {
       for (int64_t p = begin; p < end; ++p) {

@@ -18,8 +18,9 @@ struct Walk {
   FilledArray<Slot> starts;
   int64_t groups = 0;
 
-  Walk(const Layout& layout, const Assembly& out) : layout(layout), starts(out.starts) {
-    const std::vector<LevelArrays> arrays = layout.by_level(out.arrays);
+  // `arrays` are those of each level (Layout::by_level).
+  Walk(const Layout& layout, const std::vector<LevelArrays>& arrays, const Assembly& out) noexcept
+      : layout(layout), starts(out.starts) {
     for (size_t l = 0; l < arrays.size(); ++l) writers[l] = LevelWriter<Index>(arrays[l]);
     position[0] = 0;
   }

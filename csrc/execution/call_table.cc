@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <mutex>
+#include <utility>
 
 namespace jsparse {
 namespace {
@@ -14,6 +15,7 @@ struct Slots {
 
   const size_t mask;
   const std::unique_ptr<std::atomic<Entry*>[]> slots;
+  Slots* next = nullptr;  // in the list of those that were replaced
 };
 
 // Marks a slot whose entry was retired. Probing continues after it.
@@ -39,8 +41,8 @@ struct Table {
   std::mutex mutex;  // guards all members below, and writes to the slots
   int64_t live = 0;
   size_t used = 0;  // number of slots with a live entry or a tombstone
-  std::vector<Entry*> retired;
-  std::vector<Slots*> replaced;
+  Entry* retired = nullptr;   // heads of lists, so that a destructor that retires an entry needs no memory
+  Slots* replaced = nullptr;
   std::atomic<bool> waiting{false};  // something was retired or replaced and is not freed yet
 };
 
@@ -81,11 +83,11 @@ void make_room(Table& t) {
   }
   t.used = static_cast<size_t>(t.live);
   t.current.store(fresh, std::memory_order_seq_cst);
-  t.replaced.push_back(old);
+  old->next = std::exchange(t.replaced, old);
   t.waiting.store(true, std::memory_order_seq_cst);
 }
 
-void remove(Table& t, Entry* entry) {
+void remove(Table& t, Entry* entry) noexcept {
   Slots* slots = t.current.load(std::memory_order_relaxed);
   for (size_t i = entry->hash & slots->mask;; i = (i + 1) & slots->mask) {
     if (slots->slots[i].load(std::memory_order_relaxed) != entry) continue;
@@ -93,32 +95,37 @@ void remove(Table& t, Entry* entry) {
     break;
   }
   t.live -= 1;
-  t.retired.push_back(entry);
+  entry->next = std::exchange(t.retired, entry);
   t.waiting.store(true, std::memory_order_seq_cst);
 }
 
-void drop(Entry* entry) {
+void drop(Entry* entry) noexcept {
   Table& t = table();
   std::lock_guard<std::mutex> lock(t.mutex);
   entry->handles -= 1;
   if (entry->handles == 0 && !entry->pinned) remove(t, entry);
 }
 
+template <class T>
+void free_all(T* list) noexcept {
+  while (list != nullptr) delete std::exchange(list, list->next);
+}
+
 // Frees retired entries if there is no reader. The caller has the GIL but not the mutex, because dropping references
 // runs arbitrary Python code, which may call this function again.
-void sweep() {
+void sweep() noexcept {
   Table& t = table();
-  std::vector<Entry*> entries;
-  std::vector<Slots*> slots;
+  Entry* entries;
+  Slots* slots;
   {
     std::lock_guard<std::mutex> lock(t.mutex);
     if (t.readers.load(std::memory_order_seq_cst) != 0) return;
-    entries.swap(t.retired);
-    slots.swap(t.replaced);
+    entries = std::exchange(t.retired, nullptr);
+    slots = std::exchange(t.replaced, nullptr);
     t.waiting.store(false, std::memory_order_relaxed);
   }
-  for (Entry* entry : entries) delete entry;
-  for (Slots* replaced : slots) delete replaced;
+  free_all(entries);
+  free_all(slots);
 }
 
 int sweep_pending(void*) {
@@ -173,17 +180,17 @@ Entry* acquire(std::string_view key) {
   return entry;
 }
 
-void release(Entry* entry) {
+void release(Entry* entry) noexcept {
   drop(entry);
   sweep();
 }
 
-void release_on_any_thread(Entry* entry) {
+void release_on_any_thread(Entry* entry) noexcept {
   drop(entry);
   if (Py_IsInitialized()) Py_AddPendingCall(sweep_pending, nullptr);
 }
 
-void pin(Entry* entry) {
+void pin(Entry* entry) noexcept {
   std::lock_guard<std::mutex> lock(table().mutex);
   entry->pinned = true;
 }

@@ -28,7 +28,7 @@ struct BoundArray {
   BufferShape shape() const { return {element, static_cast<int64_t>(dims.size()), dims.data()}; }
 };
 
-// A call. Once published, only the two fields that the mutex guards change.
+// A call. Once published, only the fields that the mutex guards change.
 struct Entry {
   std::string key;
   Kernel kernel = nullptr;
@@ -41,8 +41,9 @@ struct Entry {
   std::vector<pybind11::object> alive;  // keeps the kernel's library and the bound arrays alive
 
   size_t hash = 0;
-  int64_t handles = 0;  // guarded by the mutex
-  bool pinned = false;  // guarded by the mutex
+  int64_t handles = 0;    // guarded by the mutex
+  bool pinned = false;    // guarded by the mutex
+  Entry* next = nullptr;  // guarded by the mutex: in the list of retired entries
 };
 
 // While a reader exists, no entry found through find() is freed. A reader costs two uncontended atomic operations.
@@ -60,19 +61,19 @@ class Reader {
 Entry* acquire(std::string_view key);
 
 // Releases a handle as `release` does. Any thread may call it. The interpreter frees a retired call soon.
-void release_on_any_thread(Entry* entry);
+void release_on_any_thread(Entry* entry) noexcept;
 
 // Callers of all functions below hold the GIL.
 
 // Publishes `entry`. If its key is already in the table, `entry` is dropped and the existing one is taken. The returned
-// entry has one more handle.
+// entry has one more handle. If there is no memory, it throws, and nothing has changed.
 Entry* bind(std::unique_ptr<Entry> entry, bool pin);
 
 // Releases a handle. The last one retires the call, unless it is pinned.
-void release(Entry* entry);
+void release(Entry* entry) noexcept;
 
 // Keeps a call forever.
-void pin(Entry* entry);
+void pin(Entry* entry) noexcept;
 
 int64_t live_entries();
 

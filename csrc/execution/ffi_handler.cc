@@ -28,12 +28,16 @@ namespace {
 using Extension = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::extension_start)>;
 using InvokeContext = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::ctx)>;
 
-XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const std::string& message) {
+XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const char* message) {
   XLA_FFI_Error_Create_Args args{};
   args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-  args.message = message.c_str();
+  args.message = message;
   args.errc = code;
   return api->XLA_FFI_Error_Create(&args);
+}
+
+XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const std::string& message) {
+  return failure(api, code, message.c_str());
 }
 
 // Returns whether an API call succeeded. We have to destroy the error; its text is not used.
@@ -65,7 +69,7 @@ struct FfiContext : Context {
   InvokeContext* ctx;
 };
 
-bool schedule(void* pool, void (*task)(void*), void* data) {
+bool schedule(void* pool, void (*task)(void*), void* data) noexcept try {
   auto* self = static_cast<FfiContext*>(pool);
   XLA_FFI_ThreadPool_Schedule_Args args{};
   args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
@@ -73,9 +77,11 @@ bool schedule(void* pool, void (*task)(void*), void* data) {
   args.task = task;
   args.data = data;
   return succeeded(self->api, self->api->XLA_FFI_ThreadPool_Schedule(&args));
+} catch (...) {  // out of memory: XLA may have queued the task before
+  return true;
 }
 
-void ffi_parallel_for(Context* ctx, int64_t n, Body body, void* arg) {
+void ffi_parallel_for(Context* ctx, int64_t n, Body body, void* arg) noexcept {
   parallel_for(n, ctx->num_threads, body, arg, schedule, static_cast<FfiContext*>(ctx));
 }
 
@@ -151,7 +157,7 @@ BufferShape shape_of(const XLA_FFI_Buffer& buffer) {
 
 template <class T>
 void fill(Context* ctx, void* data, int64_t count, T value) {
-  slices(ctx, count, slice_count(ctx, count), [&](int64_t, int64_t begin, int64_t end) {
+  slices(ctx, count, slice_count(ctx, count), [&](int64_t, int64_t begin, int64_t end) noexcept {
     std::fill(static_cast<T*>(data) + begin, static_cast<T*>(data) + end, value);
   });
 }
@@ -329,8 +335,10 @@ extern "C" XLA_FFI_Error* jsparse_handler(XLA_FFI_CallFrame* frame) {
   }
   try {
     return handle(frame);
-  } catch (const std::exception& e) {  // out of memory, say: an exception must not cross into XLA
-    return failure(frame->api, XLA_FFI_Error_Code_INTERNAL, std::string("jsparse: ") + e.what());
+  } catch (const std::bad_alloc&) {  // an exception must not cross into XLA, and a message that is made needs memory
+    return failure(frame->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "jsparse: no memory");
+  } catch (const std::exception& e) {
+    return failure(frame->api, XLA_FFI_Error_Code_INTERNAL, e.what());
   }
 }
 

@@ -29,7 +29,7 @@ struct HostContext : Context {
   }
 };
 
-bool launch(void* pool, void (*task)(void*), void* data) {
+bool launch(void* pool, void (*task)(void*), void* data) noexcept {
   auto* ctx = static_cast<HostContext*>(pool);
   try {
     std::lock_guard<std::mutex> lock(ctx->mutex);
@@ -41,7 +41,7 @@ bool launch(void* pool, void (*task)(void*), void* data) {
   }
 }
 
-void host_parallel_for(Context* ctx, int64_t n, Body body, void* arg) {
+void host_parallel_for(Context* ctx, int64_t n, Body body, void* arg) noexcept {
   parallel_for(n, ctx->num_threads, body, arg, launch, static_cast<HostContext*>(ctx));
 }
 

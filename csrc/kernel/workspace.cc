@@ -40,7 +40,7 @@ bool SpareMemory::keep(void* data, int64_t bytes, bool zeros) {
   }
 }
 
-void* lend(Context* ctx, int64_t bytes, int64_t zeros) {
+void* lend(Context* ctx, int64_t bytes, int64_t zeros) noexcept {
   static const char* const message = "no memory for a workspace";
   void* data = nullptr;
   if (guarding() && bytes >= 0) {
@@ -55,7 +55,7 @@ void* lend(Context* ctx, int64_t bytes, int64_t zeros) {
   return data;
 }
 
-void take_back(Context* ctx, void* data, int64_t bytes, int64_t zeros) {
+void take_back(Context* ctx, void* data, int64_t bytes, int64_t zeros) noexcept {
   if (guarding()) return take_back_guarded(data, bytes);
   if (bytes >= kKeepFrom && ctx->spare != nullptr && ctx->spare->keep(data, bytes, zeros != 0)) return;
   std::free(data);

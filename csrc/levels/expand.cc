@@ -30,7 +30,7 @@ void fill_parents(Context* ctx, const Index* pointers, int64_t parents, int64_t 
   }
   for (int64_t p = 0; p < clamped(pointers[0]); ++p) parent[p] = -1;
   for (int64_t p = clamped(pointers[parents]); p < count; ++p) parent[p] = -1;
-  slices(ctx, parents, slice_count(ctx, std::max(parents, count)), [&](int64_t, int64_t begin, int64_t end) {
+  slices(ctx, parents, slice_count(ctx, std::max(parents, count)), [&](int64_t, int64_t begin, int64_t end) noexcept {
     for (int64_t q = begin; q < end; ++q) {
       const int64_t stop = clamped(pointers[q + 1]);
       for (int64_t p = clamped(pointers[q]); p < stop; ++p) parent[p] = static_cast<Index>(q);
@@ -49,7 +49,7 @@ void expand_with(Context* ctx, const Layout& layout, const IndexArrays& given, i
     fill_parents(ctx, in[l].pointers, in[l].parents, positions, parents[l].get());
   }
   const int64_t blocks = (nse + Block::kSize - 1) / Block::kSize;
-  slices(ctx, blocks, slice_count(ctx, nse), [&](int64_t, int64_t first, int64_t last) {
+  slices(ctx, blocks, slice_count(ctx, nse), [&](int64_t, int64_t first, int64_t last) noexcept {
     Block block;
     for (int64_t b = first; b < last; ++b) {
       const int64_t begin = b * Block::kSize;

@@ -57,7 +57,7 @@ struct Validation {
     const int64_t work = level.level.traits().coordinates ? std::max(level.parents, room) : level.parents;
     const int64_t parents = level.parents - (overflowed && level.level.traits().starts ? 1 : 0);
     std::atomic<int32_t> faults{0};
-    slices(ctx, parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) {
+    slices(ctx, parents, slice_count(ctx, work), [&](int64_t, int64_t begin, int64_t end) noexcept {
       const int32_t mine = faults_below(&level, layout.chain_end[at] - l, begin, end, room);
       if (mine != 0) faults |= mine;
     });

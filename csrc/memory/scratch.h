@@ -15,7 +15,9 @@ template <class T>
 class Scratch {
  public:
   Scratch() = default;
-  explicit Scratch(int64_t n) : bytes_(sizeof(T) * static_cast<std::size_t>(n)), data_(static_cast<T*>(borrow_memory(&bytes_))) {
+  explicit Scratch(int64_t n) {
+    if (__builtin_mul_overflow(n, sizeof(T), &bytes_)) throw std::bad_alloc();
+    data_ = static_cast<T*>(borrow_memory(&bytes_));
     if (data_ == nullptr) throw std::bad_alloc();
   }
   Scratch(Scratch&& other) noexcept { swap(other); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "execution/host_executor.h"
+#include "python/host_arrays.h"
 #include "sort/lexsort.h"
 
 namespace py = pybind11;
@@ -97,14 +98,14 @@ py::array compress_to(const Integers& parents_of, int64_t parents) {
   if (parents_of.n > std::numeric_limits<T>::max()) {
     throw py::value_error("Expected pointers to fit their type, but there are " + text(parents_of.n) + " entries");
   }
-  Array<T> out(parents + 1);
-  T* pointers = out.mutable_data();
+  py::array out = make_array(py::dtype::of<T>(), parents + 1);
+  T* pointers = static_cast<T*>(out.mutable_data());
   const int64_t n = parents_of.n;
   const int64_t bad = parents_of.visit([&](const auto* data) { return fill_pointers(data, n, parents, pointers); });
   if (bad >= 0) {
     throw py::value_error("Expected sorted parents in [0, " + text(parents) + "), but entry " + text(bad) + " is not");
   }
-  return std::move(out);
+  return out;
 }
 
 py::array compress(const py::array& sorted_parents, int64_t parents, const py::object& dtype) {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "levels/positions.h"
 #include "memory/pages.h"
 
 namespace jsparse {
@@ -21,12 +23,14 @@ inline py::dtype index_type(bool wide) { return wide ? py::dtype::of<int64_t>() 
 // Returns a new vector with the alignment of XLA's buffers, so that it can become such a buffer without a copy.
 inline py::array make_array(const py::dtype& type, int64_t n) {
   constexpr size_t kAlign = 64;
-  const size_t bytes = static_cast<size_t>(std::max<int64_t>(n, 1)) * static_cast<size_t>(type.itemsize());
-  void* data = std::aligned_alloc(kAlign, (bytes + kAlign - 1) / kAlign * kAlign);
+  int64_t bytes;
+  if (__builtin_mul_overflow(std::max<int64_t>(n, 1), type.itemsize(), &bytes) || bytes > kFar) throw std::bad_alloc();
+  const size_t room = (static_cast<size_t>(bytes) + kAlign - 1) / kAlign * kAlign;
+  std::unique_ptr<void, void (*)(void*)> data(std::aligned_alloc(kAlign, room), std::free);
   if (data == nullptr) throw std::bad_alloc();
-  advise_huge_pages(data, bytes);
-  const py::capsule owner(data, [](void* memory) { std::free(memory); });
-  return py::array(type, std::vector<py::ssize_t>{n}, std::vector<py::ssize_t>{type.itemsize()}, data, owner);
+  advise_huge_pages(data.get(), static_cast<size_t>(bytes));
+  const py::capsule owner(data.get(), [](void* memory) { std::free(memory); });
+  return py::array(type, std::vector<py::ssize_t>{n}, std::vector<py::ssize_t>{type.itemsize()}, data.release(), owner);
 }
 
 inline bool contiguous(const py::array& a) { return (a.flags() & py::array::c_style) != 0; }

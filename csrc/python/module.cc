@@ -31,10 +31,23 @@ using Described = std::pair<int64_t, std::vector<int64_t>>;  // element type and
 // A handle on a call. Python owns it, so its destructor runs with the GIL.
 class Call {
  public:
-  explicit Call(Entry* entry) : entry_(entry) {}
-  ~Call() { release(entry_); }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
+  Call() = default;
+  Call(Call&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+  Call& operator=(Call&&) = delete;
+  ~Call() {
+    if (entry_ != nullptr) release(entry_);
+  }
+
+  // Returns a new handle on what `take` returns, or None for null. The Python object comes first: if there is no memory
+  // for it, pybind11 frees a Call that it has not destroyed, or destroys one twice, so that one must not own anything.
+  template <class Take>
+  static py::object on(const Take& take) {
+    py::object handle = py::cast(Call());
+    Entry* const entry = take();
+    if (entry == nullptr) return py::none();
+    handle.cast<Call&>().entry_ = entry;
+    return handle;
+  }
 
   const std::string& key() const { return entry_->key; }
 
@@ -42,7 +55,7 @@ class Call {
   void check_operands(const std::vector<Described>& operands) const;
 
  private:
-  Entry* const entry_;
+  Entry* entry_ = nullptr;
 };
 
 // Returns the memory and the shape of an array. It throws unless the array is contiguous, aligned and in the
@@ -108,9 +121,9 @@ void Call::check_operands(const std::vector<Described>& operands) const {
   check(entry_->signature, shapes(*entry_, given));
 }
 
-std::unique_ptr<Call> bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
-                                const std::vector<py::array>& bound, py::object owner, bool pin,
-                                const py::object& signature, int64_t results) {
+py::object bind_call(std::string key, uintptr_t address, std::vector<int64_t> slots,
+                     const std::vector<py::array>& bound, py::object owner, bool pin, const py::object& signature,
+                     int64_t results) {
   auto entry = std::make_unique<Entry>();
   entry->key = std::move(key);
   entry->kernel = kernel_at(address);
@@ -130,12 +143,11 @@ std::unique_ptr<Call> bind_call(std::string key, uintptr_t address, std::vector<
   entry->alive.push_back(std::move(owner));
   entry->signature = signature_of(signature, entry->slots.size());
   check(entry->signature, shapes(*entry, {}));
-  return std::make_unique<Call>(bind(std::move(entry), pin));
+  return Call::on([&] { return bind(std::move(entry), pin); });
 }
 
-std::unique_ptr<Call> find_call(const std::string& key) {
-  Entry* entry = acquire(key);
-  return entry == nullptr ? nullptr : std::make_unique<Call>(entry);
+py::object find_call(const std::string& key) {
+  return Call::on([&] { return acquire(key); });
 }
 
 py::object set_resolver(const py::object& f) {

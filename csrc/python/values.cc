@@ -33,7 +33,7 @@ py::tuple compress_rows(const py::array& x, const Element& element, int64_t rows
   {
     py::gil_scoped_release nogil;
     on_host([&](Context* ctx) {
-      slices(ctx, rows, parts, [&](int64_t, int64_t begin, int64_t end) {
+      slices(ctx, rows, parts, [&](int64_t, int64_t begin, int64_t end) noexcept {
         for (int64_t r = begin; r < end; ++r) {
           starts[r + 1] = static_cast<Index>(count_nonzero(element, data + r * width * size, width));
         }
@@ -50,7 +50,7 @@ py::tuple compress_rows(const py::array& x, const Element& element, int64_t rows
     using Item = decltype(item);
     py::gil_scoped_release nogil;
     on_host([&](Context* ctx) {
-      slices(ctx, rows, parts, [&](int64_t, int64_t begin, int64_t end) {
+      slices(ctx, rows, parts, [&](int64_t, int64_t begin, int64_t end) noexcept {
         for (int64_t r = begin; r < end; ++r) {
           int64_t at = starts[r];
           const auto* row = reinterpret_cast<const Item*>(data) + r * width;
@@ -84,7 +84,7 @@ py::tuple compress_dense(const py::array& x, int64_t rows, const std::string& ki
 template <class Item, class Index>
 void take_items(Context* ctx, const Item* values, const Index* indices, int64_t n, Item* out) {
   constexpr int64_t kAhead = 32, kPerEntry = 16;  // so many elements take as long as an entry of other loops
-  slices(ctx, n, slice_count(ctx, n / kPerEntry), [&](int64_t, int64_t begin, int64_t end) {
+  slices(ctx, n, slice_count(ctx, n / kPerEntry), [&](int64_t, int64_t begin, int64_t end) noexcept {
     for (int64_t i = begin; i < end; ++i) {
       if (i + kAhead < end) __builtin_prefetch(values + indices[i + kAhead]);
       out[i] = indices[i] < 0 ? Item{} : values[indices[i]];
@@ -145,7 +145,7 @@ py::array invert(const py::array& indices, int64_t size) {
       if (!ok) return;
       on_host([&](Context* ctx) {
         if (size > n) std::memset(inverse, 0xff, static_cast<size_t>(size) * sizeof(Index));
-        slices(ctx, n, slice_count(ctx, n), [&](int64_t, int64_t begin, int64_t end) {
+        slices(ctx, n, slice_count(ctx, n), [&](int64_t, int64_t begin, int64_t end) noexcept {
           for (int64_t i = begin; i < end; ++i) {
             if (index[i] >= 0) inverse[index[i]] = static_cast<Index>(i);
           }

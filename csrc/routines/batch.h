@@ -73,7 +73,7 @@ void run_batch(Context* ctx, int64_t count, const F& f) {
   if (count == 1) return f(ctx, int64_t{0});
   std::atomic<bool> failed{false};
   std::atomic<const char*> reason{nullptr};
-  each(ctx, count, [&](int64_t member) {
+  each(ctx, count, [&](int64_t member) noexcept {
     try {
       Context serial = serial_context();
       f(&serial, member);

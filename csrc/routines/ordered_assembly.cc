@@ -3,10 +3,8 @@
 #include "routines/ordered_assembly.h"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstring>
-#include <exception>
 #include <initializer_list>
 #include <mutex>
 #include <utility>
@@ -53,7 +51,6 @@ class Chunks : public Context {
     } else {
       write({{offsets_.data(), offset_dims}, {ends_.get(), end_dims}, {coordinates_.get(), dims}});
     }
-    if (failed_.load()) throw std::bad_alloc();
     if (done_ == 0) finish(0);
     join_.finish();
     pad_values();
@@ -66,11 +63,11 @@ class Chunks : public Context {
     Join::Offsets offsets;
   };
 
-  static void run_chunks(Context* context, int64_t n, Body body, void* arg) {
+  static void run_chunks(Context* context, int64_t n, Body body, void* arg) noexcept {
     auto* const self = static_cast<Chunks*>(context);
     // The kernel may have changed num_threads.
     const int64_t threads = std::exchange(self->outer_->num_threads, self->num_threads);
-    each(self->outer_, n, [&](int64_t chunk) {
+    each(self->outer_, n, [&](int64_t chunk) noexcept {
       self->begin(chunk);
       body(arg, chunk);
       self->finish(chunk);
@@ -79,7 +76,7 @@ class Chunks : public Context {
   }
 
   // Threads claim chunks in ascending order, so the chunk that this one waits for is running or done.
-  void begin(int64_t chunk) {
+  void begin(int64_t chunk) noexcept {
     if (bounds_[static_cast<size_t>(chunk)] == 0) return;
     if (chunk >= slabs_) {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -88,23 +85,22 @@ class Chunks : public Context {
     for (int64_t l = 0; l < levels_; ++l) offsets_[static_cast<size_t>(l * kChunks + chunk)] = chunk % slabs_ * slab_;
   }
 
-  void finish(int64_t chunk) {
+  // A chunk without memory for a workspace leaves items that may be incomplete. The kernel fails then, and from the first
+  // such chunk on, none is moved.
+  void finish(int64_t chunk) noexcept {
     Ready ready[kChunks];
     int64_t count = 0;
     {
       std::lock_guard<std::mutex> lock(mutex_);
+      failed_ |= __atomic_load_n(&error, __ATOMIC_RELAXED) != nullptr;
       finished_[chunk] = true;
       for (; done_ < kChunks && finished_[done_]; ++done_) {
-        const Part part = part_of(done_);
+        const Part part = failed_ ? Part{} : part_of(done_);
         ready[count++] = {done_, part, join_.next(part)};
       }
     }
     for (int64_t n = 0; n < count; ++n) {
-      try {
-        move(ready[n]);
-      } catch (const std::exception&) {
-        failed_.store(true);
-      }
+      move(ready[n]);
       std::lock_guard<std::mutex> lock(mutex_);
       moved_[ready[n].chunk] = true;
       free_.notify_all();
@@ -118,7 +114,7 @@ class Chunks : public Context {
     return part;
   }
 
-  void move(const Ready& ready) const {
+  void move(const Ready& ready) const noexcept {
     join_.write(ready.part, ready.offsets);
     const int64_t to = ready.offsets.items[levels_ - 1], kept = std::min(ready.part.count[levels_ - 1], call_.params.nse - to);
     if (value_bytes_ > 0 && kept > 0) {
@@ -149,7 +145,7 @@ class Chunks : public Context {
   std::condition_variable free_;
   bool finished_[kChunks] = {false}, moved_[kChunks] = {false};
   int64_t done_ = 0;  // all chunks before this one have offsets in the result
-  std::atomic<bool> failed_{false};
+  bool failed_ = false;
 };
 
 const char* refusal(const Layout& layout) {

@@ -48,7 +48,7 @@ template <class T>
 Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, int64_t* count) {
   const int64_t n = p.size(), parts = slice_count(ctx, n);
   std::vector<int64_t> starts(static_cast<size_t>(parts) + 1, 0);
-  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     starts[static_cast<size_t>(t) + 1] = count_nonzero(p.element, data + begin * p.element.size(), end - begin);
   });
   for (size_t t = 1; t < starts.size(); ++t) starts[t] += starts[t - 1];
@@ -57,7 +57,7 @@ Scratch<T> nonzero_coordinates(Context* ctx, const Params& p, const char* data, 
   int64_t sizes[kMaxLevels];
   for (const LevelOf& level : p.layout.levels) sizes[level.dim] = level.size;
   const int ndim = p.layout.count();
-  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     int64_t at = starts[static_cast<size_t>(t)];
     for_nonzero(p.element, data + begin * p.element.size(), end - begin, [&](int64_t first, uint64_t mask) {
       for (; mask != 0; mask &= mask - 1, ++at) {
@@ -85,7 +85,7 @@ void write_positions(Context* ctx, const Params& p, const IndexArrays& arrays, S
   for (int d = 0; d < ndim; ++d) rows.push_back(coords.get() + d * p.nse);
   expand(ctx, p.layout, arrays, p.nse, rows);
   const auto elements = static_cast<Slot>(p.size());
-  slices(ctx, p.nse, slice_count(ctx, p.nse), [&](int64_t, int64_t begin, int64_t end) {
+  slices(ctx, p.nse, slice_count(ctx, p.nse), [&](int64_t, int64_t begin, int64_t end) noexcept {
     for (int64_t q = begin; q < end; ++q) {
       int64_t position = 0;
       bool outside = ndim == 0 && q > 0;
@@ -197,7 +197,7 @@ const char* named(int32_t faults) {
 }
 
 // Does the same as check_one, but fails if there are faults. Overflow is not a failure, since the result is NaN then.
-int check(Context* ctx, void* const* buffers, const int64_t* const* dims) {
+int check(Context* ctx, void* const* buffers, const int64_t* const* dims) try {
   const int code = routine<check_one, true>(ctx, buffers, dims);
   if (code != 0) return code;
   Params params;
@@ -214,6 +214,9 @@ int check(Context* ctx, void* const* buffers, const int64_t* const* dims) {
             "; SparseTensor.validate() says where";
   ctx->error = message.c_str();
   return 1;
+} catch (const std::exception&) {
+  ctx->error = "no memory for converting indices";
+  return 2;
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void pass(Context* ctx, const std::vector<T>& from, std::vector<T>& to, int shif
   const uint64_t mask = buckets - 1;
   std::vector<std::vector<int64_t>> starts(static_cast<size_t>(parts), std::vector<int64_t>(buckets, 0));
   const auto digit = [=](const T& x) { return (word_of(x) >> shift) & mask; };
-  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     int64_t* count = starts[static_cast<size_t>(t)].data();
     for (int64_t i = begin; i < end; ++i) ++count[digit(from[static_cast<size_t>(i)])];
   });
@@ -47,7 +47,7 @@ void pass(Context* ctx, const std::vector<T>& from, std::vector<T>& to, int shif
   for (size_t bucket = 0; bucket < buckets; ++bucket) {
     for (auto& start : starts) total += std::exchange(start[bucket], total);
   }
-  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     int64_t* next = starts[static_cast<size_t>(t)].data();
     for (int64_t i = begin; i < end; ++i) {
       const T& x = from[static_cast<size_t>(i)];
@@ -91,7 +91,7 @@ std::vector<Word> pack(const std::vector<Key>& keys) {  // returns the words, th
 // Sets words[i] to the word of the i-th of n > 0 tuples. Returns the bits in which some two differ.
 uint64_t fill(Context* ctx, const std::vector<Key>& keys, const Word& word, int64_t n, int64_t parts, uint64_t* words) {
   std::vector<uint64_t> varying(static_cast<size_t>(parts)), first(static_cast<size_t>(parts));
-  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, parts, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     const auto append = [&](const auto* data, int bits, bool first) {
       if (first) {
         for (int64_t i = begin; i < end; ++i) words[i] = static_cast<uint64_t>(data[i]);

@@ -77,7 +77,7 @@ void sort_parts(Context* ctx, uint64_t* words, const std::vector<int64_t>& bound
   const int64_t workers = n < kSerial ? 1 : std::min<int64_t>(std::max<int64_t>(ctx->num_threads, 1), 64);
   const Scratch<uint64_t> scratch(workers * largest);
   std::atomic<size_t> next{0};
-  each(ctx, workers, [&](int64_t t) {
+  each(ctx, workers, [&](int64_t t) noexcept {
     for (size_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) + 1 < bounds.size();) {
       const int64_t size = bounds[b + 1] - bounds[b];
       sort_part(words + bounds[b], scratch.get() + t * largest, size, low, high);
@@ -117,7 +117,7 @@ struct Parts {
 
 Survey survey(Context* ctx, const Packing& packing, int64_t n, int64_t slice_total, Parts* parts) {
   std::vector<Survey> found(static_cast<size_t>(slice_total));
-  slices(ctx, n, slice_total, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, slice_total, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     Survey mine;
     int64_t* counts = parts->slice(t);
     const int shift = parts->shift;
@@ -164,7 +164,7 @@ void order_packed(Context* ctx, const Packing& packing, int64_t n, int total_bit
   const size_t total_parts = size_t{1} << parts.bits;
   const uint64_t mask = total_parts - 1;
   if (found.sorted || high + 3 < total_bits) {
-    slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) {
+    slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) noexcept {
       int64_t* counts = parts.slice(t);
       for_each_packed(packing, begin, end, [&](int64_t, uint64_t word) { ++counts[(word >> shift) & mask]; });
     });
@@ -177,7 +177,7 @@ void order_packed(Context* ctx, const Packing& packing, int64_t n, int total_bit
   }
   bounds.push_back(sum);
   uint64_t* words = out->words.get();
-  slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) {
+  slices(ctx, n, count, [&](int64_t t, int64_t begin, int64_t end) noexcept {
     int64_t* to = parts.slice(t);
     for_each_packed(packing, begin, end, [&](int64_t i, uint64_t word) {
       words[to[(word >> shift) & mask]++] = word << index_bits | static_cast<uint64_t>(i);

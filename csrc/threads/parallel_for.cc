@@ -76,7 +76,7 @@ void help(void* data) {
 
 }  // namespace
 
-void parallel_for(int64_t n, int64_t threads, Body body, void* arg, Launch launch, void* pool) {
+void parallel_for(int64_t n, int64_t threads, Body body, void* arg, Launch launch, void* pool) noexcept {
   const int64_t helpers = std::min(n, threads) - 1;
   Region* region = helpers > 0 ? new (std::nothrow) Region(n, body, arg, helpers + 1) : nullptr;
   if (region == nullptr) {
