@@ -139,7 +139,8 @@ State* get(const XLA_FFI_CallFrame* frame, TypeId* type) {
 bool give_to_executable(const XLA_FFI_CallFrame* frame, Entry* handle) {
   TypeId* type = type_of_state(frame->api);
   if (type == nullptr) return false;
-  auto* state = new State{{handle}};
+  auto* state = new (std::nothrow) State{{handle}};
+  if (state == nullptr) return false;
   if (set(frame, type, state)) return true;
   delete state;
   return false;

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import jax
 import numpy as np
 
 from jsparse.errors import NotYetSupportedError, ShapeError, represented, shortened
@@ -18,11 +19,14 @@ MOST_BYTES = 2**47
 """The most bytes of one array: the address space of a Linux process.
 
 XLA adds up the bytes of a program's buffers in int64 and aborts the process on overflow. Sums of arrays below this
-limit do not overflow, and XLA reports those larger than the memory as an error.
+limit do not overflow.
 """
 
 MOST_COUNTED = 2**60
 """The most bytes of an array that XLA does not store, or that has no elements. XLA adds up their bytes, too."""
+
+_SMALL = 2**30
+"""The bytes of an array that every machine has memory for."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -58,14 +62,19 @@ def check_constant(shape: Sequence[Any], what: str) -> None:
 
 
 def check_bytes(shape: Sequence[int], dtype: Any, what: str, advice: str, most: int = MOST_BYTES) -> None:
-    """Raise ShapeError if an array of that shape has more than `most` bytes, NotYetSupportedError as `check_constant`.
+    """Raise ShapeError if an array of that shape has more than `most` bytes, or by default than there is memory.
 
-    The message calls the array `what` and ends in `advice`. For an array without elements the product of its nonzero
-    sizes counts.
+    Raises NotYetSupportedError as `check_constant` does.
+
+    XLA reports an array that it cannot allocate as an error. But if it does so while nobody waits, the process is
+    aborted when numpy reads the result. The message calls the array `what` and ends in `advice`. For an array without
+    elements the product of its nonzero sizes counts.
     """
     check_constant(shape, what)
     count = prod(size or 1 for size in shape) * np.dtype(dtype).itemsize
     if count <= most:
+        if most == MOST_BYTES and count > _SMALL and 0 not in shape:
+            check_memory(count, f"{what} of shape {shortened(tuple(shape))}", advice)
         return
     if 0 not in shape:
         size = _shown(count)
@@ -86,7 +95,7 @@ def check_memory(count: int, what: str, advice: str) -> None:
     writes to them. This check refuses requests that no state of the machine can serve.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if count > memory:
+    if count > memory and count > memory * jax.process_count():  # the processes of a job share an array
         raise ShapeError(f"Expected {what} to fit {_shown(memory)} of memory, but it takes {_shown(count)}. {advice}")
 
 

@@ -24,12 +24,13 @@ __all__ = [
     "frozen",
     "index_dtype",
     "level_tuples",
+    "without_memory",
 ]
 
 _MANY_POINTERS = 2**24  # an error for lack of memory names them from this number on
 _COMPRESSED = "Make some of the dense levels compressed (dcsr, csf, coo)."
 _INT32_MAX = 2**31 - 1
-_INT64_MAX = 2**63 - 1
+_FAR = 2**62  # kFar of csrc/levels/positions.h
 
 
 class OutsideError(Exception):
@@ -74,6 +75,7 @@ class Built:
         """(nse,) the first input of each slot, or -1 where a slot has no input."""
         if self.group_slots is None:
             return np.arange(self.nse, dtype=self._slot_dtype()) if self.first is None else self.first
+        check_bytes((self.nse,), self._slot_dtype(), "the numbers of all slots", _COMPRESSED)
         gather = np.full(self.nse, -1, self._slot_dtype())
         gather[self.group_slots] = np.arange(len(self.group_slots)) if self.first is None else self.first
         return gather
@@ -127,11 +129,11 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def check_nse(nse: int, format: Format, shape: Sequence[int]) -> int:
-    """`nse`, if it fits int64. Raises PatternError otherwise."""
-    if nse > _INT64_MAX:
+    """`nse`, if the extension counts that far. Raises PatternError otherwise."""
+    if nse >= _FAR:
         raise PatternError(
-            f"Expected at most 2**63 - 1 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}, because "
-            "the sizes of its dense levels multiply. Make some of them compressed."
+            f"Expected fewer than 2**62 positions, but {format.name} of shape {tuple(shape)} needs {nse:.3g}, because "
+            "the sizes of its dense levels multiply, or the runs of its range levels are long. Make them compressed."
         )
     return nse
 
@@ -167,7 +169,7 @@ def build(
         check_nse(int(float(str(error))), format, shape)
         raise
     except MemoryError as error:
-        raise _without_memory(error, format, shape) from error
+        raise without_memory(error, format, shape) from error
     if found is None:
         raise OutsideError
     arrays, nse, first, group_slots, extra, extra_group = found
@@ -175,7 +177,7 @@ def build(
     return Built(arrays, nse, count, first, group_slots, extra, extra_group)
 
 
-def _without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
+def without_memory(error: MemoryError, format: Format, shape: Sequence[int]) -> Exception:
     """The error to raise for lack of memory. It names the pointers below dense levels if these are many."""
     outer = takewhile(lambda level: level.kind.is_full, format.levels)
     parents = prod(shape[level.dim] for level in outer)
@@ -200,7 +202,7 @@ def build_summed(
     try:
         found = _native.accumulate(list(coords), level_tuples(shape, format), np.require(values, None, ["C", "A"]))
     except MemoryError as error:
-        raise _without_memory(error, format, shape) from error
+        raise without_memory(error, format, shape) from error
     if found is None:
         return None
     arrays, _, sums = found

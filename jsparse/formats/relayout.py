@@ -10,7 +10,7 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.memo import Owned, Owning
 from jsparse.errors import PatternError, ShapeError
-from jsparse.formats.build import build, frozen, index_dtype
+from jsparse.formats.build import build, frozen, index_dtype, without_memory
 from jsparse.formats.format import Format, permutation
 from jsparse.formats.level import Level
 from jsparse.formats.levels import COMPRESSED, DENSE
@@ -145,7 +145,10 @@ def _made(source: Pattern, format: Format) -> Relayout:
         return Relayout(source, source)
     relayout = Relayout.__new__(Relayout)
     if _is_transposition(source.format, format):
-        *arrays, gather = _transposed(source, format.order[0])
+        try:
+            *arrays, gather = _transposed(source, format.order[0])
+        except MemoryError as error:
+            raise without_memory(error, format, source.shape) from error
         relayout._set(
             source, source._trusted(source.shape, format, tuple(arrays)), gather=frozen(gather), identity=None
         )

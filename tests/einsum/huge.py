@@ -11,7 +11,10 @@ import numpy as np
 
 from jsparse import SparseTensor
 
-__all__ = ["Entries", "entries", "huge", "product", "total"]
+__all__ = ["SMALL", "Entries", "entries", "huge", "lifted", "product", "stretched", "total"]
+
+SMALL = 16
+"""The size that stands for a huge one in the dense arrays that `lifted` takes."""
 
 Entries = dict[tuple[int, ...], float]
 
@@ -64,3 +67,26 @@ def total(*terms: tuple[float, Entries]) -> Entries:
         for at, value in operand.items():
             out[at] += number * value
     return dict(out)
+
+
+def lifted(x: np.ndarray, n: int) -> Entries:
+    """The nonzero elements of a dense array where each dimension of SMALL elements is stretched to `n`.
+
+    The first half of the coordinates stays at the start, and the other moves to the end: this commutes with operations
+    that compare, reverse or shift coordinates by a few places.
+    """
+    if not x.ndim:
+        return {(): x.item()} if x else {}
+    at = np.nonzero(x)
+    places = [
+        [int(c) if size != SMALL or c < SMALL // 2 else n - SMALL + int(c) for c in along]
+        for size, along in zip(x.shape, at, strict=True)
+    ]
+    return dict(zip(zip(*places, strict=True), x[at].tolist(), strict=True))
+
+
+def stretched(x: np.ndarray, n: int, format: str) -> SparseTensor:
+    """The tensor of the entries of `lifted`."""
+    found, shape = lifted(x, n), tuple(n if size == SMALL else size for size in x.shape)
+    coords = np.array(list(found), np.int64).reshape(-1, x.ndim).T
+    return SparseTensor.from_coords(coords, np.array(list(found.values()), x.dtype), shape, format)

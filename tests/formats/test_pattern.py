@@ -221,7 +221,7 @@ def test_a_large_matrix_of_few_entries():
 
 def test_positions_are_counted_in_64_bits():
     with pytest.raises(
-        PatternError, match=r"at most 2\*\*63 - 1 positions, but .* needs 1e\+36, because the sizes of its dense levels"
+        PatternError, match=r"fewer than 2\*\*62 positions, but .* needs 1e\+36, because the sizes of its dense levels"
     ):
         Pattern.from_coordinates(np.zeros((4, 1), int), (10**9,) * 4, "dense")
     dense, slots = Pattern.from_coordinates(np.full((2, 1), 10**9 - 1), (10**9, 10**9), "dense")

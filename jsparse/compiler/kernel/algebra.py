@@ -128,7 +128,7 @@ def floor_div(left: Expr, right: Expr) -> Expr:
 
 
 def ceil_div(left: Expr, divisor: int) -> Expr:
-    """⌈left / divisor⌉"""
+    """⌈left / divisor⌉. The sum may exceed int64, but not uint64, in which division is done."""
     return floor_div(add(left, const(divisor - 1)), const(divisor))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jsparse.compiler.kernel.algebra import add, at_most, block, ceil_div, const, floor_div, minimum, mul
+from jsparse.compiler.kernel.algebra import add, at_most, block, ceil_div, const, floor_div, minimum, mul, sub
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Buffer,
@@ -64,12 +64,22 @@ def in_chunks(
     def part(chunk: Expr, chunks: Expr) -> Stmt:
         start, stop = scope.fresh("start"), scope.fresh("stop")
         return block(
-            Let(start, floor_div(mul(chunk, size), chunks)),
-            Let(stop, floor_div(mul(add(chunk, const(1)), size), chunks)),
+            Let(start, _before(chunk, chunks, size)),
+            Let(stop, _before(add(chunk, const(1)), chunks, size)),
             body(start, stop),
         )
 
     return chunked(scope, size, grain, part, partials)
+
+
+def _before(chunk: Expr, chunks: Expr, whole: Expr) -> Expr:
+    """⌊chunk · whole / chunks⌋, the share of `whole` that the chunks before have.
+
+    The product may exceed 64 bits. With whole = chunks · q + r it is chunk · q + ⌊chunk · r / chunks⌋, which does not.
+    """
+    each = floor_div(whole, chunks)
+    rest = sub(whole, mul(each, chunks))
+    return add(mul(chunk, each), floor_div(mul(chunk, rest), chunks))
 
 
 def lower_bound(scope: Scope, first: Expr, stop: Expr, reaches: Callable[[Expr], Expr]) -> tuple[Stmt, Var]:
@@ -97,7 +107,7 @@ def at_weight(
     """
     (chunk, chunks), goal = part, scope.fresh("goal")
     search, found = lower_bound(scope, const(0), size, lambda n: Compare("<=", goal, weight(n)))
-    stmts: list[Stmt] = [Let(goal, floor_div(mul(chunk, total), chunks)), search]
+    stmts: list[Stmt] = [Let(goal, _before(chunk, chunks, total)), search]
     return stmts if grows else [*stmts, If(at_most(chunks, chunk), Set(found, size))], goal, found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from jsparse.compiler.loops.domain import LevelIteration
-from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, sharing, wide_lanes
+from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost, grain_of, sharing, wide_lanes
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.interleaving import interleaving
 from jsparse.compiler.schedule.position_lanes import position_lanes
@@ -97,4 +97,4 @@ def _grain(nest: Summary, cost: Cost, loop: str) -> int:
         inner = 1 if nest.sums_tail_first else extent(nest.problem, nest.dense)
         return max(1, round(CHUNK_WORK / (1 + inner / 8)))
     turns = extent(nest.problem, tuple(inside[:1]))
-    return max(1, round(CHUNK_WORK * turns / max(cost.work + cost.iterations + cost.target, 1)))
+    return grain_of(turns, cost.work + cost.iterations + cost.target)

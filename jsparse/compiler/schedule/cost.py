@@ -35,10 +35,21 @@ from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.sums_first import summed_first
 from jsparse.compiler.schedule.transformations.parallelize import Race
-from jsparse.compiler.schedule.trip_counts import TripCounts, trip_counts, walked_as
+from jsparse.compiler.schedule.trip_counts import DERIVED_DENSE, UNKNOWN, TripCounts, trip_counts, walked_as
 from jsparse.notation.assignment import Access, IndexVar
 
-__all__ = ["CHUNK_WORK", "Cost", "Prices", "estimate", "saved_by_lanes", "sharing", "sort_cost", "wide_lanes"]
+__all__ = [
+    "CHUNK_WORK",
+    "Cost",
+    "Prices",
+    "estimate",
+    "grain_of",
+    "saved_by_lanes",
+    "sharing",
+    "sort_cost",
+    "walked_weight",
+    "wide_lanes",
+]
 
 LANES = 8.0  # scalar arithmetic costs this many times that in vector lanes
 VISIT = 2.0  # one iteration of a sparse loop: a coordinate loaded, a branch
@@ -98,6 +109,29 @@ def sort_cost(entries: int) -> float:
     The program expands index arrays to coordinates, sorts these by radix, assembles index arrays and gathers values.
     """
     return SORT_CALL + SORT_STEP * entries * log2(max(entries, 2))
+
+
+def grain_of(whole: int, work: float, least: float = CHUNK_WORK, most: int | None = None) -> int:
+    """The least part of a loop in a chunk: its work is at least `least`, which pays for waking a thread.
+
+    Args:
+        whole: what the loop is divided by, in all of it: stored entries, or iterations.
+        work: the work of all of it.
+        most: the weight of the loop (default: `whole`). Where that is too little for two chunks, one has all of it.
+    """
+    return max(1, min(whole if most is None else most, round(whole * least / max(work, 1.0))))
+
+
+def walked_weight(pattern: Stored, level: int, size: int | None) -> int:
+    """The most that the positions of a level weigh if it is walked outermost: one each, and the entries below them.
+
+    Args:
+        size: the size of the level's dimension, which bounds its positions alone only if it is full.
+    """
+    extent, stored = UNKNOWN if size is None else size, pattern.format.levels[level]
+    if stored.kind.is_full or extent <= DERIVED_DENSE * pattern.nse:
+        return pattern.nse + extent
+    return 2 * pattern.nse
 
 
 def sharing(nest: Summary, entries: float = inf) -> tuple[str, Race] | None:

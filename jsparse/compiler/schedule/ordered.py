@@ -15,7 +15,7 @@ from itertools import islice, permutations
 from jsparse.compiler.output import Count
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.build import check_step
-from jsparse.compiler.schedule.cost import CHUNK_WORK, Cost
+from jsparse.compiler.schedule.cost import Cost, grain_of, walked_weight
 from jsparse.compiler.schedule.layout import layout_of, reordered
 from jsparse.compiler.schedule.legality import is_concordant
 from jsparse.compiler.schedule.machine import CACHED_BYTES, ENTRY_BYTES, PREFETCH_AHEAD
@@ -229,6 +229,9 @@ def _grain(problem: Problem, patterns: tuple[Stored, ...], shared: tuple[IndexVa
     """The least number of stored entries in a chunk: with fewer, waking a thread costs more than the work."""
     if not shared:
         return 1
-    met = [p.nse for p, names in zip(patterns, problem.level_variables, strict=True) if shared[0] in names]
-    whole = sum(met) + (problem.size[shared[0]] or UNKNOWN)
-    return max(1, round(whole * CHUNK_WORK / max(work, 1.0)))
+    met = [
+        walked_weight(pattern, names.index(shared[0]), problem.size[shared[0]])
+        for pattern, names in zip(patterns, problem.level_variables, strict=True)
+        if shared[0] in names
+    ]
+    return grain_of(sum(met) or problem.size[shared[0]] or UNKNOWN, work)

@@ -8,7 +8,7 @@ from jsparse.base.memo import remembered
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.blocks import in_blocks, is_dense_sum
-from jsparse.compiler.schedule.cost import CHUNK_WORK
+from jsparse.compiler.schedule.cost import CHUNK_WORK, grain_of, walked_weight
 from jsparse.compiler.schedule.gathers import extent
 from jsparse.compiler.schedule.plan import Plan
 from jsparse.compiler.schedule.schedule import Schedule
@@ -98,11 +98,12 @@ def _alone(problem: Problem, patterns: Sequence[Stored], number: int, shared: tu
 def _grain(problem: Problem, patterns: Sequence[Stored], var: IndexVar, plans: Sequence[Plan], in_blocks: bool) -> int:
     """The least number of stored entries (of iterations, in a dense loop and in one over panels) in a chunk that pays
     for waking a thread, and for copies of sums."""
-    work = max(sum(plan.cost.total for plan in plans), 1.0)
+    work = sum(plan.cost.total for plan in plans)
     sums = [s.target for n, s in enumerate(problem.statements) if is_sum(problem, n, var)]
     copied = sum(extent(problem, target.variables()) for target in sums)
-    walked = (
-        [] if in_blocks else [p.nse for p, own in zip(patterns, problem.level_variables, strict=True) if var in own]
-    )
-    whole = max(walked) if walked else problem.size[var] or UNKNOWN
-    return max(1, round(whole * max(CHUNK_WORK, COPIED * copied) / work))
+    size, least = problem.size[var], max(CHUNK_WORK, COPIED * copied)
+    walked = [(p, own) for p, own in zip(patterns, problem.level_variables, strict=True) if var in own]
+    if in_blocks or not walked:
+        return grain_of(size or UNKNOWN, work, least)
+    most = max(walked_weight(p, own.index(var), size) for p, own in walked)
+    return grain_of(max(p.nse for p, _ in walked), work, least, most)

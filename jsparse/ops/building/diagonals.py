@@ -79,7 +79,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     found = _diagonal(tensor, offset, axis1, axis2, "diagonal")
     if found.ndim > 1:
         return found
-    check_bytes(found.shape, found.dtype, "the diagonal as an array", "Use jsparse.tril(jsparse.triu(A)).")
     return found.todense() if found.is_dynamic else found.values
 
 
@@ -110,6 +109,8 @@ def _diagonal(tensor: SparseTensor, offset: int, axis1: int, axis2: int, what: s
     others = tuple(dim for dim in range(tensor.ndim) if dim not in (rows, columns))
     shape = (*(tensor.shape[dim] for dim in others), length)
     carried = tuple((dim, n) for n, dim in enumerate(others))
+    if dense and not others:
+        check_bytes(shape, tensor.dtype, "the diagonal as an array", "Use jsparse.tril(jsparse.triu(A)).")
     if others:
         target = _of_diagonal(tensor.format, rows, columns)
     else:

@@ -135,7 +135,8 @@ class _Sorted(CoordinateMap):
     size: int
 
     def __call__(self, rows: Rows, values: Any, xnp: Any) -> Rows:
-        rank, count, negative = _ranks(rows, rows[self.axis], values, self.axis, xnp)
+        found = _ranks(rows, rows[self.axis], values, self.axis, xnp)
+        rank, count, negative = (x.astype(rows[self.axis].dtype) for x in found)  # places may exceed int32
         place = xnp.where(rank < negative, rank, rank + (self.size - count))
         return [place.astype(row.dtype) if dim == self.axis else row for dim, row in enumerate(rows)]
 

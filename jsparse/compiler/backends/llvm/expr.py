@@ -44,6 +44,7 @@ from jsparse.compiler.kernel.nodes import (
 )
 from jsparse.compiler.kernel.types import Type
 from jsparse.compiler.semiring import Add, identity
+from jsparse.errors import ScheduleError
 
 __all__ = ["ExprEmitter"]
 
@@ -162,7 +163,10 @@ class ExprEmitter:
     def constant(self, expr: Const) -> ir.Constant:
         number = float(expr.value) if expr.type.is_float else int(expr.value)
         if not -(2**63) <= number < 2**63 and not expr.type.is_float:
-            raise ValueError(f"expected integers of 64 bits, but sizes and strides lead to {number}")
+            raise ScheduleError(
+                f"Expected loops and workspaces whose sizes fit 64 bits, but got one of {number:,}. Store the large "
+                f"dimensions in compressed levels."
+            )
         scalar = ir.Constant(llvm_type(expr.type.scalar), number)
         return ir.Constant(llvm_type(expr.type), [scalar] * expr.type.lanes) if expr.type.lanes else scalar
 

@@ -12,6 +12,7 @@ from jsparse.compiler.schedule.summary import Summary
 from jsparse.compiler.schedule.text import line
 from jsparse.compiler.schedule.transformations.base import Step, no_loop
 from jsparse.compiler.schedule.transformations.split import may_be_full
+from jsparse.formats.shape import LARGEST_SIZE
 
 __all__ = ["Parallelize", "Race"]
 
@@ -54,8 +55,8 @@ class Parallelize(Step):
             return no_loop(self.loop, nest)
         if nest.first("parallelize") is not None:
             return f"'{nest.first('parallelize')}' divides the work already"
-        if self.grain < 0:
-            return f"a chunk has at least one entry, not {self.grain}"
+        if not 0 <= self.grain <= LARGEST_SIZE:
+            return f"a chunk has at least one entry and at most 2**62, not {self.grain}"
         if nest.problem.is_assembly:
             return self._assembly_reason(nest)
         rest = [name for name in nest.loops if self.loop in nest.summed or name not in nest.summed]
