@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import cast
 from jsparse.errors import DTypeError, shortened
 from jsparse.formats import Format, Pattern
 
@@ -68,7 +69,7 @@ def converted(path: Path, values: np.ndarray, target: np.dtype) -> np.ndarray:
             )
         values = values.real
     with np.errstate(all="ignore"):
-        found = values.astype(target)
+        found = cast(values, target)
     if not _kept(values, found):
         other = "" if target == np.float32 else "Pass dtype='float32'. "
         raise DTypeError(

@@ -144,6 +144,29 @@ def test_integers_wrap(dtype):
     assert jsparse.einsum("ij->", A) == D.sum(dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_large_unsigned_integers_have_no_sign(dtype, dynamic):
+    rng = np.random.default_rng(0)
+    D = rng.integers(np.iinfo(dtype).max // 2, np.iinfo(dtype).max, (5, 7), dtype) * (rng.random((5, 7)) < 0.7)
+    D = D.astype(dtype)
+    A = jsparse.asarray(D, dynamic=dynamic)
+    agree(A, D)
+    agree(A.sum(1), D.sum(1, dtype=np.uint64))  # what is summed is widened, not its bits repeated
+    for axis in (0, None):
+        agree(A.max(axis), D.max(axis))
+        agree(A.max(axis, stored=True), D.max(axis))
+    agree(A.min(1, stored=True), np.where(D == 0, np.iinfo(dtype).max, D).min(1))
+    agree(jsparse.einsum("ij->i", A, semiring="max_plus", out_format="dense"), D.max(1))
+    agree(A + A.T.T, D + D)
+    agree(A + D, D + D)
+    agree(jsparse.einsum("ij,kj->ik", A, A, out_format="dense"), np.einsum("ij,kj->ik", D, D))
+    x = rng.normal(size=(5, 7))
+    agree(jsparse.evaluate("C[i,j] = A[i,j] * x[i,j]", A=A, x=x), D * x)  # uitofp, and one product
+    slope = jax.grad(lambda x: jsparse.einsum("ij,ij->", A, x))(x)
+    agree(slope, D.astype(np.float64))
+
+
 @pytest.mark.parametrize("format", ["csr", "csc"])
 def test_bools_are_or_and_and(format):
     rng = np.random.default_rng(0)

@@ -162,7 +162,8 @@ class ExprEmitter:
 
     def constant(self, expr: Const) -> ir.Constant:
         number = float(expr.value) if expr.type.is_float else int(expr.value)
-        if not -(2**63) <= number < 2**63 and not expr.type.is_float:
+        most = 2**63 if expr.type.is_signed else 2**64
+        if not (expr.type.is_float or -(2**63) <= number < most):
             raise ScheduleError(
                 f"Expected loops and workspaces whose sizes fit 64 bits, but got one of {number:,}. Store the large "
                 f"dimensions in compressed levels."
