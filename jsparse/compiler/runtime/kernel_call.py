@@ -22,7 +22,7 @@ from jsparse.compiler.lower.chunks import MAX_CHUNKS
 from jsparse.compiler.output import Compute, Coordinates, Write
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.runtime.assembly_call import counting_problem, is_assembly, read_assembly
-from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, named_patterns, read_carried
+from jsparse.compiler.runtime.bound_arrays import OPERAND, bound_patterns, find_array, read_carried
 from jsparse.compiler.runtime.recipe import backend_of, digest, read_recipe, write_recipe
 from jsparse.compiler.runtime.routine import is_routine, read_routine
 from jsparse.compiler.schedule import build_loops
@@ -147,10 +147,10 @@ def _compiled(recipe: str, backend: Backend) -> RunnableKernel:
     return RunnableKernel(code, signature)
 
 
-def bind(call: KernelCall) -> _native.Call:
+def bind(call: KernelCall, patterns: tuple[Pattern, ...] = ()) -> _native.Call:
     """Bind a call in the run time for as long as a handle on it lives: the returned one, or an executable's.
 
-    The patterns that its index arrays are derived from live as long as the call.
+    Index arrays live as long as the call does, and so do `patterns`.
 
     Raises JsparseError if the call states anything that is not so: see `recipe_checks` and `bound_arrays`.
     """
@@ -162,7 +162,6 @@ def bind(call: KernelCall) -> _native.Call:
         signature = encoded(routine.buffer_types)
         arrays, results = [routine.table()], routine.results
         return _native.bind_call(call.key, routine.address, routine.slots, arrays, None, False, signature, results)
-    patterns = named_patterns(call.bound)
     if is_assembly(call.recipe):
         assembly = replace(read_assembly(call.recipe), bound=call.bound)
         bound, signature = assembly.bound_arrays(), encoded(assembly.buffer_types)
@@ -245,7 +244,7 @@ def resolve(
         if call.key != key:
             raise JsparseError(f"Expected a recipe with the digest {key}, but it has {call.key}.")
         patterns = read_carried(carried, arrays)
-        return None if patterns is None else bind(call)
+        return None if patterns is None else bind(call, patterns)
     except JsparseError:
         raise
     except Exception as error:  # the recipe may state anything
