@@ -445,15 +445,15 @@ def make_context(default: T) -> Context[T]:
 
 
 def _mark_fork() -> None:
-    """In a process that was forked after JAX started, let every program that JAX lowers fail before it is compiled.
+    """In a process that was forked after JAX started, let every program fail that JAX begins to lower.
 
-    XLA compiles and loads programs by its threads. The process has none of them, so it would wait forever.
+    XLA verifies, compiles and loads programs by its threads. The process has none of them, so it would wait forever.
     """
     if backends_are_initialized():
-        jax.monitoring.register_event_duration_secs_listener(_refuse_program)
+        jax.monitoring.register_scalar_listener(_refuse_program)
 
 
-def _refuse_program(event: str, duration_secs: float, **kwargs: Any) -> None:
+def _refuse_program(event: str, value: float, **kwargs: Any) -> None:
     if event == "/jax/core/compile/jaxpr_to_mlir_module_duration":
         raise JsparseError(
             "Expected a process that was started by spawn or forkserver, but this one was forked after JAX had "
