@@ -93,7 +93,7 @@ def test_the_state_of_the_folder(folder):
     assert installation.cache_state().startswith("0 kernels, 0 of them")
     jsparse.clear_cache()
     jax.block_until_ready(jsparse.einsum("ij,j->i", jsparse.asarray(np.eye(53, dtype=np.int16)), np.ones(53, np.int16)))
-    count = len([file for file in folder.rglob("*") if file.is_file() and file.name != "written"])
+    count = len([file for file in folder.rglob("*") if file.is_file() and file.suffix != ".written"])
     assert count > 0
     assert installation.cache_state().startswith(f"{count} kernels, {count} of them")
 
