@@ -13,6 +13,7 @@ from jsparse.compiler.backends.llvm import compile_kernel
 from jsparse.compiler.kernel.interpret import interpret_kernel
 from jsparse.compiler.lower import kernel_buffers, lower
 from jsparse.compiler.problem import Dense, PatternType, Positions, Problem, TensorType
+from jsparse.compiler.runtime.bound_arrays import array_names
 from jsparse.compiler.runtime.kernel_call import TARGET, KernelCall, bind
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
 from jsparse.compiler.scalar import Apply, Let, Local, Number, Rounded, evaluate, power_of, product_of
@@ -50,16 +51,22 @@ def matrix() -> scipy.sparse.csr_matrix:
     return scipy.sparse.csr_matrix(dense.astype(np.float32))
 
 
+def call_on(pattern: Pattern, problem: Problem) -> KernelCall:
+    """The call of a problem on one pattern, whose index arrays are bound."""
+    names = " ".join(array_names(pattern, pattern))
+    return KernelCall(write_recipe(problem, plan_statements(problem, [pattern])), names)
+
+
 @pytest.mark.parametrize("temporaries", [(), ("most",), ("shifted",), ("most", "shifted")])
 def test_a_custom_call_has_several_results(matrix, temporaries):
     pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
     problem = rows(pattern_type(pattern), 40, temporaries)
-    call = KernelCall(write_recipe(problem, plan_statements(problem, [pattern])), "- -")
+    call = call_on(pattern, problem)
     handle = bind(call)
     shapes = {"most": (40,), "shifted": (matrix.nnz,), "total": (40,)}
     wanted = [jax.ShapeDtypeStruct(shapes[t.name], t.dtype) for t in problem.results]
     run = jax.jit(lambda *x: jax.ffi.ffi_call(TARGET, wanted)(*x, key=call.key, recipe=call.recipe, bound=call.bound))
-    found = run(matrix.data, *pattern.arrays)
+    found = run(matrix.data)
     most = np.array([matrix.data[lo:hi].max(initial=-np.inf) for lo, hi in zip(*rows_of(matrix), strict=True)])
     shifted = matrix.data - np.repeat(most, np.diff(matrix.indptr))
     total = scipy.sparse.csr_matrix((shifted, matrix.indices, matrix.indptr)).sum(1).A1
@@ -72,12 +79,12 @@ def test_a_custom_call_has_several_results(matrix, temporaries):
 def test_the_validity_flag_poisons_every_result(matrix):
     pattern = Pattern((40, 40), "csr", (matrix.indptr, matrix.indices))
     problem = rows(pattern_type(pattern), 40)
-    call = KernelCall(write_recipe(problem, plan_statements(problem, [pattern])), "- -").with_validity
+    call = call_on(pattern, problem).with_validity
     handle = bind(call)
     wanted = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((40,), (matrix.nnz,), (40,))]
     run = jax.jit(lambda *x: jax.ffi.ffi_call(TARGET, wanted)(*x, key=call.key, recipe=call.recipe, bound=call.bound))
-    assert all(np.isnan(array).all() for array in run(matrix.data, *pattern.arrays, np.array(True)))
-    assert not any(np.isnan(array).any() for array in run(matrix.data, *pattern.arrays, np.array(False)))
+    assert all(np.isnan(array).all() for array in run(matrix.data, np.array(True)))
+    assert not any(np.isnan(array).any() for array in run(matrix.data, np.array(False)))
     del handle
 
 

@@ -45,7 +45,7 @@ def test_programs_compiled_before_stay_until_caches_are_cleared():
     assert lowered[("bcoo_dot_general", "jsparse")] == 1
 
 
-@pytest.mark.parametrize("dtype", [np.uint32, np.uint16, jnp.float8_e4m3fn])
+@pytest.mark.parametrize("dtype", [jnp.float8_e5m2, jnp.float8_e4m3fn])
 def test_dtypes_without_kernels_are_left_to_jax(dtype):
     run, operands = product(dtype)
     assert KERNEL not in run.lower(*operands).as_text()
