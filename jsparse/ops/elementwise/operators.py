@@ -177,8 +177,8 @@ def _entrywise(function: Callable[..., Any], tensor: SparseTensor, *others: Any)
 
 def _of_values(function: Callable[..., Any], what: str, lhs: SparseTensor, rhs: SparseTensor) -> SparseTensor:
     """Apply a function to the values of two tensors on one pattern."""
-    found = _entrywise(function, lhs, *value_operands(what, lhs, rhs)[1:])
-    return SparseTensor._unchecked(found.values, result_pattern(lhs, rhs))
+    found = compiled(function, lhs.pattern, *value_operands(what, lhs, rhs))
+    return SparseTensor._unchecked(found, result_pattern(lhs, rhs))
 
 
 def _with_zero(tensor: SparseTensor, zero: complex) -> SparseTensor:
