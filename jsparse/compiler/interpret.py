@@ -70,7 +70,7 @@ def _interpret_statement(problem: Problem, arrays: Mapping[str, Array], patterns
 
 def _widened(dtype: np.dtype) -> Any:
     """In which sums are taken: floats of any width in one, all else in the other."""
-    return np.int64 if dtype.kind in "iub" else np.float64
+    return np.uint64 if dtype == np.uint64 else np.int64 if dtype.kind in "iub" else np.float64
 
 
 def interpret_listing(

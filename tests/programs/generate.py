@@ -187,6 +187,7 @@ def _semiring(program: Program) -> str | Semiring:
     if dtypes == {"bool"}:
         return "or_and"
     integers = all("int" in dtype or dtype == "bool" for dtype in dtypes)
+    integers = integers and np.result_type(*dtypes).kind != "f"  # as of uint64 and int64
     known = ["min_plus", "max_plus", "max_times", Semiring("min", "*"), *(["or_and"] * 4 if integers else [])]
     return known[int(rng.integers(len(known)))]
 

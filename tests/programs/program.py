@@ -241,6 +241,7 @@ def by_semiring(
     zero = ring.zero(dtype.name)
     if ring.is_selective:  # minima and maxima compare products that are rounded to the result's dtype
         product = as_stored(np.asarray(product), dtype)
-    product = np.broadcast_to(product, shape).astype(np.int64 if dtype.kind in "iub" else np.float64)
+    wide = np.uint64 if dtype == np.uint64 else np.int64 if dtype.kind in "iub" else np.float64
+    product = np.broadcast_to(product, shape).astype(wide)
     axes = tuple(range(len(kept), len(space)))
     return np.asarray(NUMPY[ring.add].reduce(product, axes, initial=zero, where=counts))
