@@ -18,7 +18,7 @@ struct Walk {
   FilledArray<Slot> starts;
   int64_t groups = 0;
 
-  // `arrays` are those of each level (Layout::by_level).
+  // `arrays[l]` holds the index arrays of level l, as Layout::by_level makes them.
   Walk(const Layout& layout, const std::vector<LevelArrays>& arrays, const Assembly& out) noexcept
       : layout(layout), starts(out.starts) {
     for (size_t l = 0; l < arrays.size(); ++l) writers[l] = LevelWriter<Index>(arrays[l]);

@@ -1,5 +1,5 @@
-// Three versions of the API have three layouts of the structs below, while the header has only those of the jaxlib that
-// this file is compiled with. So they are stated here, and the version at run time decides which is used.
+// The structs below have another layout in each of three versions of XLA's API. The header declares one of them, that of
+// the jaxlib at compile time. So this file declares all three, and chooses by the version that it finds at run time.
 #include "execution/executable_state.h"
 
 #include <atomic>

@@ -268,7 +268,7 @@ XLA_FFI_Error* run(const XLA_FFI_CallFrame* frame, const Entry& entry, const Att
                                                      : "a kernel failed with code " + std::to_string(code)));
 }
 
-// What the resolver is told of a call that is not bound.
+// The attributes and the index arrays of a call that is not bound. The resolver binds the call from these.
 Missing missing(const XLA_FFI_CallFrame* frame, const Attributes& attrs) {
   Missing call{std::string(attrs.key), std::string(attrs.recipe), std::string(attrs.bound), std::string(attrs.carried),
                {}, frame->stage == XLA_FFI_ExecutionStage_EXECUTE};
