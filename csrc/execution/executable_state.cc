@@ -9,6 +9,16 @@
 #include <type_traits>
 
 namespace jsparse {
+
+bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  if (error == nullptr) return true;
+  XLA_FFI_Error_Destroy_Args args{};
+  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  args.error = error;
+  api->XLA_FFI_Error_Destroy(&args);
+  return false;
+}
+
 namespace {
 
 using Extension = std::remove_pointer_t<decltype(XLA_FFI_CallFrame::extension_start)>;
@@ -69,15 +79,6 @@ struct Access3 {
   TypeId* type;
   void* state;
 };
-
-bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
-  if (error == nullptr) return true;
-  XLA_FFI_Error_Destroy_Args args{};
-  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-  args.error = error;
-  api->XLA_FFI_Error_Destroy(&args);
-  return false;
-}
 
 template <class F, class Args>
 bool call(const XLA_FFI_Api* api, F* function, Args* args) {

@@ -7,6 +7,9 @@
 
 namespace jsparse {
 
+// Returns whether a call of XLA's API succeeded. We have to destroy the error; its text is not used.
+bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error);
+
 // Gives a handle, which may be null, to the executable whose call is being instantiated. Returns false if this version
 // of XLA keeps no state; then the caller has the handle still.
 bool give_to_executable(const XLA_FFI_CallFrame* frame, Entry* handle);

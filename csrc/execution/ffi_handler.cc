@@ -40,16 +40,6 @@ XLA_FFI_Error* failure(const XLA_FFI_Api* api, XLA_FFI_Error_Code code, const st
   return failure(api, code, message.c_str());
 }
 
-// Returns whether an API call succeeded. We have to destroy the error; its text is not used.
-bool succeeded(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
-  if (error == nullptr) return true;
-  XLA_FFI_Error_Destroy_Args args{};
-  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-  args.error = error;
-  api->XLA_FFI_Error_Destroy(&args);
-  return false;
-}
-
 // XLA asks every handler for its version before it registers it. The answer must not touch fields of XLA_FFI_Metadata
 // that 0.1 did not have.
 XLA_FFI_Error* describe(Extension* extension) {
