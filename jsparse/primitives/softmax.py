@@ -25,6 +25,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jsparse import _compat
+from jsparse.compiler.dtypes import unrounded
 from jsparse.compiler.semiring import Semiring
 from jsparse.formats import DynamicType
 from jsparse.notation import IndexVar
@@ -86,7 +87,7 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
 
 
 def _widened(values: Any) -> Any:
-    return values.astype(jnp.float32) if values.dtype.itemsize < 4 else values
+    return values.astype(unrounded(values.dtype.name))
 
 
 def compute_softmax(
