@@ -220,12 +220,12 @@ FORKED = textwrap.dedent("""
         for name, call in new.items():
             try:
                 call()
-                print(name, "returned")
+                print(name, "returned", flush=True)
             except jsparse.JsparseError as error:
                 assert "spawn or forkserver" in str(error)
-                print(name)
+                print(name, flush=True)
         os._exit(0)
-    os.wait()
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 """)
 
 
