@@ -26,7 +26,7 @@ import jsparse
 from jsparse import JsparseError
 from jsparse.compiler.runtime.recipe import digest
 
-ATTRIBUTE = re.compile(r'(key|recipe|bound) = "([^"]*)"')
+ATTRIBUTE = re.compile(r'(bound|carried|key|recipe) = "([^"]*)"')  # in this order; not all calls have `carried`
 NUMBERS = (0, 1, -1, 2, 3, 64, 65, 2**31, 2**32 - 1, 2**40, 2**62, 2**63 - 1, -(2**62), 1.5)
 WORDS = (
     *("dense", "compressed", "singleton", "range", "int8", "int32", "int64", "uint32", "bool", "float16", "float32"),
@@ -114,12 +114,16 @@ class Exported:
     @property
     def calls(self) -> list[dict[str, str]]:
         """The attributes of each call."""
-        found = [(name, _unescaped(value)) for name, value in ATTRIBUTE.findall(self.text)]
-        return [dict(found[n : n + 3]) for n in range(0, len(found), 3)]
+        found = list[dict[str, str]]()
+        for name, value in ATTRIBUTE.findall(self.text):
+            if name == "bound":
+                found.append({})
+            found[-1][name] = _unescaped(value)
+        return found
 
     def with_calls(self, calls: list[dict[str, str]]) -> Any:
-        """The program with other recipes and bound names, under the keys that belong to these."""
-        written = iter([call for call in calls for _ in range(3)])
+        """The program with other attributes, under the keys that belong to them."""
+        written = iter([call for call, own in zip(calls, self.calls, strict=True) for _ in own])
 
         def attribute(match: re.Match[str]) -> str:
             call = next(written)
@@ -289,6 +293,27 @@ def _other_names(rng: Rng, bound: str, every: list[str]) -> str:
     return " ".join(names)
 
 
+def _other_patterns(rng: Rng, carried: str, every: list[str]) -> str:
+    """The patterns that a program says it carries, with another number, pattern or digest, or without one of them."""
+    words = carried.split()
+    at = int(rng.integers(len(words)))
+    match int(rng.integers(4)):
+        case 0:
+            words[0] = str(pick(rng, NUMBERS))
+        case 1:
+            words[at] = pick(rng, every)
+        case 2:
+            words[at] = re.sub(r"[0-9]", lambda digit: pick(rng, (digit[0], "0", "1", "9")), words[at])
+        case 3:
+            del words[at]
+    return " ".join(words)
+
+
+@lru_cache
+def _every_pattern() -> list[str]:
+    return sorted({word for p in PROGRAMS for call in program(p).calls for word in call.get("carried", "").split()})
+
+
 @lru_cache
 def _every_name() -> list[str]:
     return sorted(
@@ -305,7 +330,9 @@ def edited(seed: int, number: int) -> Case:
     for _ in range(pick(rng, (1, 1, 1, 2, 3))):
         call = pick(rng, calls)
         try:
-            if rng.random() < 0.15:
+            if call.get("carried") and rng.random() < 0.15:
+                call["carried"] = _other_patterns(rng, call["carried"], _every_pattern())
+            elif rng.random() < 0.15:
                 call["bound"] = _other_names(rng, call["bound"], _every_name())
             else:
                 others = program(pick(rng, list(PROGRAMS))).calls if rng.random() < 0.5 else made.calls
