@@ -52,7 +52,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     one_of(reduction, EDGE_REDUCTIONS, "the reduction of edge_conv")
     pattern = pattern_of_graph(graph)
     check_same_features(source, target, "edge_conv")
-    own, other = _at_edges("i", pattern, target), _at_edges("j", pattern, source)
+    own, other = _at_one_end("i", pattern, target), _at_one_end("j", pattern, source)
     given = jnp.concatenate([own, other - own], axis=1)
     is_edge = None if isinstance(pattern, Pattern) else _inside(coords(of_ones(pattern)), pattern)
     messages = mlp(given if is_edge is None else _without_padding(given, is_edge))
@@ -71,7 +71,7 @@ def edge_conv(graph: Graph, x: Features, mlp: Callable[[jax.Array], jax.Array], 
     return sums.astype(messages.dtype)
 
 
-def _at_edges(side: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
+def _at_one_end(side: str, pattern: Pattern | DynamicPattern, x: jax.Array) -> jax.Array:
     """The features of one end of each edge, (nse, features), 0 in padding. Their cotangents are sums in float32."""
     at = indices_of(pattern)
     found: Any = einsum(f"{at},{side}f->{at}f", pattern, x)
