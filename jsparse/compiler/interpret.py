@@ -90,10 +90,12 @@ def interpret_listing(
             value = as_stored(value, dtype).astype(wide)
         kept = np.broadcast_to(stored & space.counts(wide), space.shape)
         everywhere = [np.broadcast_to(space.coordinate(str(v)), space.shape) for v in term.target.indices]
-        columns = (axis[kept].tolist() for axis in (*everywhere, np.broadcast_to(value, space.shape)))
-        for *coordinates, one in zip(*columns, strict=True):
+        columns = (axis[kept].tolist() for axis in everywhere)
+        # Scalars of numpy, as two Python integers above 2**63 have no sum there.
+        values = np.broadcast_to(value, space.shape)[kept].astype(wide)
+        for *coordinates, one in zip(*columns, values, strict=True):
             known = found.get(tuple(coordinates))
-            found[tuple(coordinates)] = one if known is None else NUMPY[problem.monoid.add](known, one).item()
+            found[tuple(coordinates)] = one if known is None else NUMPY[problem.monoid.add](known, one)
     return {key: as_stored(np.array(found[key], wide), dtype).item() for key in sorted(found)}
 
 

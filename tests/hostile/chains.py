@@ -101,7 +101,10 @@ def padded(rng: Rng, number: int) -> Case:
 
 
 def _shifted(rng: Rng, A: SparseTensor) -> SparseTensor:
-    """The tensor with the least and the largest coordinates of some levels out of range. Segments stay sorted."""
+    """The tensor with the least and the largest coordinates of some levels out of range. Segments stay sorted.
+
+    A transposed index is made anew: one that still holds the entries would be of another matrix.
+    """
     assert A.is_dynamic
     arrays = list(map(np.asarray, A.pattern.arrays))
     for n, (level, role) in enumerate(A.pattern.format.arrays):
@@ -114,7 +117,8 @@ def _shifted(rng: Rng, A: SparseTensor) -> SparseTensor:
         arrays[n] = np.where(arrays[n] < pick(rng, (0, low)), arrays[n] - size, np.minimum(moved, last)).astype(
             arrays[n].dtype
         )
-    return SparseTensor(A.values, replace(A.pattern, arrays=tuple(map(jnp.asarray, arrays))))
+    shifted = SparseTensor(A.values, replace(A.pattern, arrays=tuple(map(jnp.asarray, arrays)), derived=()))
+    return shifted.with_transpose() if A.pattern.derived else shifted
 
 
 def batches(rng: Rng, number: int) -> Case:
