@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import jax
@@ -10,7 +11,7 @@ import jax
 from jsparse.base.arrays import check_alive, jax_array
 from jsparse.errors import FormatError, shortened
 from jsparse.formats import Format, Pattern
-from jsparse.planning.bare_pattern import BarePattern
+from jsparse.planning.bare_pattern import BarePattern, is_bare
 from jsparse.planning.request import OutFormat, OutputRequest
 from jsparse.planning.signature import PatternRef, Signature, signature, stored_on
 from jsparse.tensor.dynamic_pattern import DynamicPattern
@@ -64,4 +65,15 @@ def signatures(
             f"Expected out_format of '{text}' to be 'dense', a format, a SparseTensor, a Pattern or None, but got "
             f"{type(out).__name__}."
         )
-    return tuple(signature(x, on) for x, on in zip(operands, stored, strict=True)), out
+    found = tuple(signature(x, on) for x, on in zip(operands, stored, strict=True))
+    return _with_same(found, operands), out
+
+
+def _with_same(found: tuple[Signature, ...], operands: Sequence[Any]) -> tuple[Signature, ...]:
+    """The signatures with the numbers of operands that occur several times: steps on them are computed once."""
+    arrays = [id(x.pattern if is_bare(x) else x.values if isinstance(x, SparseTensor) else x) for x in operands]
+    if len(set(arrays)) == len(arrays):
+        return found
+    first: dict[tuple[int, PatternRef | None], int] = {}
+    numbers = [first.setdefault((a, x.stored), n) for n, (a, x) in enumerate(zip(arrays, found, strict=True))]
+    return tuple(x if n == m else replace(x, same=m) for n, (m, x) in enumerate(zip(numbers, found, strict=True)))

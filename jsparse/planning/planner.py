@@ -10,9 +10,10 @@ ones         factors for index variables that only dense levels of bare patterns
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from math import prod
 
 import numpy as np
 
@@ -20,13 +21,14 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
-from jsparse.planning.contraction_path import Step, contraction_path
 from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
 from jsparse.planning.entry_by_entry import coordinates_of, entry_variable, multiplies_matrices
 from jsparse.planning.ones import needed_ones
 from jsparse.planning.output.pattern import Assembly, assembled, new_format, provisional_output
 from jsparse.planning.output.resolve import resolve_output
 from jsparse.planning.output.rules import Stored
+from jsparse.planning.path.items import form_of
+from jsparse.planning.path.search import Step, contraction_path
 from jsparse.planning.plan import (
     AssembledPattern,
     Convert,
@@ -73,8 +75,10 @@ def plan(text: str, program: Program, operands: Sequence[Signature], request: Re
     dtypes = dtypes_of(text, operands, numbers, request.dtype, program.semiring)
     check_semiring_dtype(text, program.semiring, dtypes.promoted)
     check_coefficients(text, coefficients, dtypes.promoted)
+    numbers_of = [n if x.same is None else x.same for n, x in enumerate(operands)]
     terms = [
-        _Term(term.coefficient, product, term.operands) for term, product in zip(program.terms, products, strict=True)
+        _Term(term.coefficient, product, tuple(numbers_of[n] for n in term.operands))
+        for term, product in zip(program.terms, products, strict=True)
     ]
     planner = _Planner(text, operands, request.schedules)
     output = resolve_output(text, products, requested, request.nse)
@@ -90,6 +94,7 @@ class _Planner:
         self.groups = count(len(operands) + 1)  # operands and `out_format` have the lower numbers
         self.converted: dict[tuple[int, Format], int] = {}
         self.steps = 0
+        self.made: dict[Hashable, int] = {}  # the values of steps
 
     def add(self, instruction: Instruction, signature: Signature) -> int:
         """Append an instruction whose result has that signature. Returns the number of its value."""
@@ -133,10 +138,12 @@ class _Planner:
         whole = self._selected(whole, product.assignment.target, accesses, values, range(len(values)))
         return replace(term, product=whole, values=tuple(values))
 
-    def compute(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None) -> int:
+    def compute(
+        self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None, is_step: bool = False
+    ) -> int:
         """Append the instructions for a sum of terms, after those for its steps and conversions.
 
-        Returns the number of the sum's value.
+        A step whose new pattern stores everything is dense. Returns the number of the sum's value.
         """
         shape, repeated = terms[0].product.shape, tuple[int, ...]()
         if output is None:
@@ -148,6 +155,13 @@ class _Planner:
         if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
+        if (
+            is_step
+            and assembly is not None
+            and isinstance(assembly.result, Pattern)
+            and assembly.result.nse == prod(shape)
+        ):
+            on = assembly = None
         products = tuple(self._product(term, own, on) for term, own in concordant)
         stored = self._output(shape, repeated, on, assembly, products)
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
@@ -181,7 +195,7 @@ class _Planner:
 
         Returns the last step as a term, with its dtypes.
         """
-        steps = contraction_path(term.product, is_sparse)
+        steps = contraction_path(term.product, term.values, is_sparse)
         if not steps:
             return term, dtypes
         accesses, values = list(term.product.assignment.factors), list(term.values)
@@ -198,10 +212,18 @@ class _Planner:
     def _step(
         self, step: Step, product: TypedProduct, accesses: Sequence[Access], values: Sequence[int], dtype: np.dtype
     ) -> int:
+        """Append the instructions of a step. Returns the number of its value, which an equal step may have made."""
         taken = self._selected(product, accesses[-1], accesses, values, step.operands)
+        numbers = tuple(values[n] for n in step.operands)
+        key = numbers, form_of(*taken.indices, step.indices), step.is_dense, dtype
+        if key in self.made:
+            return self.made[key]
         output = resolve_output(self.text, [taken], "dense" if step.is_dense else None, None)
-        dtypes = self._dtypes(taken, dtype)
-        return self.compute([_Term(1, taken, tuple(values[n] for n in step.operands))], dtypes, output, None)
+        if output is None and not step.is_dense:
+            output = NEW_PATTERN
+        made = self.compute([_Term(1, taken, numbers)], self._dtypes(taken, dtype), output, None, is_step=True)
+        self.made[key] = made
+        return made
 
     def _dtypes(self, product: TypedProduct, result: np.dtype) -> Dtypes:
         return dtypes_of(self.text, product.operands, preferred=result, semiring=product.semiring)

@@ -32,6 +32,7 @@ class Signature:
         stored: the pattern that it is stored on; None for a dense array.
         is_bare: it is a bare pattern: it has no values, and multiplies nothing.
         is_relation: it is an index relation: a bare pattern that makes no result sparse.
+        same: the number of an earlier operand that is the same array or tensor; None if there is none.
     """
 
     shape: tuple[int, ...]
@@ -40,6 +41,7 @@ class Signature:
     stored: PatternRef | None
     is_bare: bool = False
     is_relation: bool = False
+    same: int | None = None
 
     @property
     def core(self) -> Core | None:

@@ -87,3 +87,20 @@ def test_batches_of_dynamic_patterns(nse):
     wanted = jax.vmap(f, (0, None))(arrays, x)
     np.testing.assert_allclose(jax.vmap(fuse(f), (0, None))(arrays, x), wanted, rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(fuse(jax.vmap(f, (0, None)))(arrays, x), wanted, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_values_that_are_sorted_anew_are_read_at_their_own_entries(scale):
+    """The permutation is a relation of entries, whose coordinates are no stored entries of the other pattern."""
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((9, 7)) < 0.4, rng.integers(1, 9, (9, 7)), 0).astype(np.float32)
+    A, c = jsparse.asarray(dense, "csc").dynamic(40), jnp.arange(1, 10, dtype=np.float32)
+
+    def sorted_anew(A, c):
+        B = jsparse.einsum("ij,i->ij", A, c) if scale else A * 2
+        return B.asformat("csr").values, jsparse.einsum("ij->", B.asformat("csr"))
+
+    wanted = dense * (np.arange(1, 10, dtype=np.float32)[:, None] if scale else 2)
+    values, total = jax.jit(jsparse.fuse(sorted_anew))(A, c)
+    np.testing.assert_array_equal(values[: np.count_nonzero(dense)], wanted[dense != 0])
+    assert total == wanted.sum()

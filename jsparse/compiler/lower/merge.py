@@ -7,11 +7,11 @@ entries left. A level is present if its cursor has that coordinate; then the cur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum
+from jsparse.compiler.kernel.algebra import add, block, both, const, less, minimum, mul, sub
 from jsparse.compiler.kernel.nodes import (
     Binary,
     Compare,
@@ -37,6 +37,7 @@ from jsparse.compiler.lower.scope import Scope
 __all__ = ["merged_loop"]
 
 Body = Callable[[Scope], Stmt]
+LONG = 8  # a segment with so many times as many entries as another is searched, which mispredicts branches
 
 
 def merged_loop(scope: Scope, loop: Forall, domain: Coiteration, body: Body, partials: Partials | None) -> Stmt:
@@ -141,7 +142,8 @@ class _Merge:
         """The loop while all levels have entries left. Cursors advance branch-free; branches would mispredict.
 
         An intersection runs the body where all levels have the coordinate, a union at every coordinate. In the union,
-        positions of absent levels are valid to read, too, so terms are added by selection.
+        positions of absent levels are valid to read, too, so terms are added by selection. In the intersection, a
+        segment that is much longer than another one is searched for the next coordinate that may be common.
         """
         here, least = self.scope.fresh(self.var), self.scope.fresh("least")
         scope = self.with_dense(self.scope.with_index(self.var, here), here)
@@ -159,11 +161,36 @@ class _Merge:
             advance.append(Set(cursor.position, Select(there, add(cursor.position, const(1)), cursor.position)))
             if self.unites:
                 scope = scope.with_readable(self.domain.terms.index((cursor.level,)), there)
-        body = block(Let(here, least), *met, self.body(scope))
+        body, before = block(Let(here, least), *met, self.body(scope)), list[Stmt]()
         if self.intersects:
-            body = If(Compare("==", least, reduce(lambda a, b: Binary("max", a, b), coordinates)), body)
+            greatest = self.scope.fresh("greatest")
+            most: list[Stmt] = [Let(greatest, reduce(lambda a, b: Binary("max", a, b), coordinates))]
+            body = block(*most, If(Compare("==", least, greatest), body))
+            for n, cursor in enumerate(cursors):
+                is_long = self.scope.fresh("long", BOOL)
+                before.append(Let(is_long, self.is_long(cursor, cursors)))
+                search = If(less(coordinates[n], greatest), self.searched(cursor, greatest), advance[n])
+                advance[n] = If(is_long, search, advance[n])
         going = reduce(both, [less(cursor.position, cursor.stop) for cursor in cursors])
-        return While(going, block(*step, Let(least, reduce(minimum, coordinates)), body, *advance))
+        return block(*before, While(going, block(*step, Let(least, reduce(minimum, coordinates)), body, *advance)))
+
+    @staticmethod
+    def is_long(cursor: _Cursor, cursors: Sequence[_Cursor]) -> Expr:
+        """Whether a segment has `LONG` times as many entries left as the shortest other one."""
+        left = {x.level: sub(x.stop, x.position) for x in cursors}
+        others = reduce(minimum, [left[x.level] for x in cursors if x is not cursor])
+        return less(mul(others, const(LONG)), left[cursor.level])
+
+    def searched(self, cursor: _Cursor, greatest: Expr) -> Stmt:
+        """Advance to the first entry from the coordinate `greatest` on, found by bisection.
+
+        It is behind the present one in any case: index arrays of dynamic patterns may hold anything.
+        """
+        behind = add(cursor.position, const(1))
+        search, found = lower_bound(
+            self.scope, behind, cursor.stop, lambda n: Compare("<=", greatest, cursor.walk.coordinate(n))
+        )
+        return block(search, Set(cursor.position, found))
 
     def next(self, cursors: list[_Cursor]) -> Expr:
         """The smallest coordinate at which a term may have entries; the size if all terms are at their ends."""

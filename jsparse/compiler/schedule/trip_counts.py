@@ -4,7 +4,7 @@ If several patterns have a level of a variable, the loop walks the leader's entr
 by searches or in maps of segments, and the leader is the one for which that costs least. Each other pattern is assumed
 to store a given coordinate with probability entries / size, as if coordinates were spread evenly. Counts of stored
 entries are exact for a pattern that is walked as stored, else the smaller of nse and the product of the sizes. Segments
-are as long as they are on average where the entries of another static pattern select them (`skew.py`).
+are as long as they are on average where the entries of another static pattern select them (`degrees.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import log2
 from operator import mul
 
 from jsparse.compiler.problem import Problem
-from jsparse.compiler.schedule.skew import skew
+from jsparse.compiler.schedule.degrees import skew
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.notation.assignment import IndexVar
 

@@ -128,6 +128,7 @@ class Drafts:
             pairs = list(zip((*known.lead, *known.levels), (*lead, *levels), strict=True)) if alike else []
             if alike and self.variables.unite(pairs):
                 return number
+        self.variables.walk((*lead, *levels))
         self.walks.append(Walk(access, index, levels, lead))
         return len(self.walks) - 1
 

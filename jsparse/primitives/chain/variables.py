@@ -38,12 +38,14 @@ class Variables:
         self._slots: dict[Node, Slots] = {}
         self._parts: dict[Node, tuple[Node, ...]] = {}
         self._different: set[frozenset[Node]] = set()
+        self._coordinates: set[Node] = set()
 
     def copy(self) -> Variables:
         """The same nodes, to which others are added apart."""
         found = Variables()
         found.sizes, found._parents = list(self.sizes), list(self._parents)
         found._slots, found._parts, found._different = dict(self._slots), dict(self._parts), set(self._different)
+        found._coordinates = set(self._coordinates)
         return found
 
     def new(self, size: int, slots: Slots | None = None) -> Node:
@@ -88,6 +90,11 @@ class Variables:
         """State that the nodes are different variables."""
         self._different.update(frozenset(pair) for pair in combinations(nodes, 2))
 
+    def walk(self, nodes: Iterable[Node]) -> None:
+        """State that the nodes run over the coordinates of a pattern's levels. None of them may run over slots: a
+        relation of stored entries, say, selects some of them."""
+        self._coordinates.update(nodes)
+
     def unite(self, pairs: Sequence[tuple[Node, Node]]) -> bool:
         """Unite the nodes of each pair, if all of that is possible; else change nothing."""
         parents, slots, parts = list(self._parents), dict(self._slots), dict(self._parts)
@@ -121,6 +128,8 @@ class Variables:
         return all(self._united(x, y) for x, y in zip(inner.behind, other.behind, strict=True))
 
     def _contradicts(self) -> bool:
+        if self._slots and any(self.find(node) in self._slots for node in self._coordinates):
+            return True
         if self._parts:
             return any(not _are_apart(*map(self.expanded, pair)) for pair in self._different)
         return any(len({self.find(node) for node in pair}) < 2 for pair in self._different)

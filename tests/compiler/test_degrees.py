@@ -1,10 +1,10 @@
-"""Skew of patterns, against counts of matching entries by numpy; and what trip counts make of it."""
+"""Degrees of patterns, against counts of matching entries by numpy; and what trip counts make of it."""
 
 import numpy as np
 import pytest
 
 from jsparse import SparseTensor, explain
-from jsparse.compiler.schedule.skew import skew
+from jsparse.compiler.schedule.degrees import skew
 from jsparse.formats import Pattern
 
 

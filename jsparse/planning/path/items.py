@@ -1,0 +1,116 @@
+"""Items: the operands of a product and the results of its steps, as the search for a contraction path sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from jsparse.compiler.schedule.degrees import degree_groups
+from jsparse.formats import Pattern
+from jsparse.notation import IndexVar
+from jsparse.planning.typed_product import TypedProduct
+
+__all__ = ["Degrees", "Item", "form_of", "operand_item"]
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """How entries are spread over the coordinates of an index: like those of a static pattern in one dimension.
+
+    Attributes:
+        pattern: the pattern.
+        dim: its dimension.
+        weights: for each of its groups, the share of entries there relative to that of the pattern's entries; None
+            for all 1.
+    """
+
+    pattern: Pattern
+    dim: int
+    weights: tuple[float, ...] | None = None
+
+    @property
+    def of_groups(self) -> np.ndarray:
+        """The weights."""
+        if self.weights is not None:
+            return np.array(self.weights)
+        return np.ones(len(degree_groups(self.pattern, self.dim)[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An operand or the result of a step.
+
+    Attributes:
+        members: the indices of the operands that it is a product of.
+        indices: its index variables, each once.
+        stored: the expected number of index tuples that its sparse levels store; 1 if it is dense.
+        levels: the index variables of its sparse levels, in the order of storage; none if it is dense.
+        form: equal for items that have equal values, but for the names of their index variables.
+        degrees: how the stored tuples are spread over each index variable, where that is known.
+        traced: its pattern is dynamic.
+        relates: it is an index relation. Two of them are not multiplied, since their product would have values.
+        restricts: it has values, or loops walk it. Else it is a bare pattern that stores every entry.
+        repeats: an index variable stands for several of its dimensions.
+    """
+
+    members: frozenset[int]
+    indices: tuple[IndexVar, ...]
+    stored: float
+    levels: tuple[IndexVar, ...]
+    form: Any
+    degrees: Mapping[IndexVar, Degrees] = field(default_factory=dict)
+    traced: bool = False
+    relates: bool = False
+    restricts: bool = True
+    repeats: bool = False
+
+    @property
+    def key(self) -> tuple[frozenset[int], tuple[IndexVar, ...]]:
+        """What distinguishes it from the other items of a search."""
+        return self.members, self.indices
+
+    @property
+    def walked(self) -> frozenset[IndexVar]:
+        """The index variables that loops over its pattern bind."""
+        return frozenset(self.levels)
+
+    def moved(self, kept: frozenset[IndexVar]) -> float:
+        """The stored tuples to reorder in a product that keeps these index variables.
+
+        An entry is out of order if a summed variable is stored outside of a kept one.
+        """
+        kinds = [v in kept for v in self.levels]
+        return self.stored if any(not a and b for a, b in pairwise(kinds)) else 0.0
+
+
+def operand_item(product: TypedProduct, number: int, value: int) -> Item:
+    """The item of one operand. `value` numbers it: operands of one number are one array or tensor."""
+    x, indices = product.operands[number], product.indices[number]
+    core = x.core
+    if core is None:
+        distinct = tuple(dict.fromkeys(product.prereduction(number)[0]))
+        return Item(frozenset({number}), distinct, 1.0, (), (value, form_of(indices)), restricts=not x.is_bare)
+    assert x.stored is not None
+    names = [indices[level.dim] for level in x.stored.pattern.format.levels]
+    walked = names[: core.ndim]
+    levels = tuple(dict.fromkeys(walked))
+    repeated = prod(max(product.sizes[v], 1) for v in walked) // prod(max(product.sizes[v], 1) for v in levels)
+    stored = core.pattern.nse / repeated
+    degrees = {}
+    if isinstance(core.pattern, Pattern) and core.pattern.nse and len(levels) == len(walked):
+        degrees = {v: Degrees(core.pattern, core.pattern.format.levels[n].dim) for n, v in enumerate(walked)}
+    return Item(
+        frozenset({number}), tuple(dict.fromkeys(indices)), stored, levels, (value, form_of(indices)), degrees,
+        not isinstance(core.pattern, Pattern), x.is_relation, repeats=len(set(indices)) < len(indices),
+    )  # fmt: skip
+
+
+def form_of(*accesses: Sequence[IndexVar]) -> tuple[tuple[int, ...], ...]:
+    """The accesses with index variables numbered in the order in which they appear."""
+    numbers: dict[IndexVar, int] = {}
+    return tuple(tuple(numbers.setdefault(v, len(numbers)) for v in indices) for indices in accesses)

@@ -1,0 +1,68 @@
+"""Prices of loop nests and of steps, in scalar multiply-adds.
+
+tuples that meet     multiply-adds, fewer in vector lanes
+positions visited    the loops of sparse levels around them, with a search where several patterns meet
+entries to move      those of factors that sum an index outside one kept are gathered into another order
+entries of a result  written and read once more, at most the cells of its indices
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jsparse.notation import IndexVar
+from jsparse.planning.path.estimates import LEAST, Estimates, Names
+from jsparse.planning.path.items import Item
+
+__all__ = ["ASSEMBLY", "STEP", "STORED", "nest"]
+
+LANES = 8.0  # divisor for multiply-adds in vector lanes
+DENSE = 4.0  # further divisor for a dense product, which XLA blocks for the cache
+STEP = 6_000.0  # the fixed cost of one more call
+ASSEMBLY = 50_000.0  # that of finding a dynamic pattern in the program
+STORED = 4.0  # the cost of writing, reading and finding one entry of an intermediate result
+SEARCHED = 2.0  # the cost of looking up a coordinate in another pattern
+VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
+MOVED = 2.0  # the cost of gathering an entry into another order, or of adding it up in memory
+
+
+def nest(items: Sequence[Item], kept: Names, estimates: Estimates) -> float:
+    """The work of one loop nest over all items, for a result with the index variables `kept`."""
+    sparse = [item for item in items if item.levels]
+    walked = frozenset([v for item in sparse for v in item.levels])
+    dense = {v for item in items for v in item.indices if v not in walked}
+    factors = max(sum([bool(item.indices) for item in items]) - 1, 1)
+    if not sparse:
+        return estimates.volume(dense) * factors / (LANES * DENSE)
+    visited, tuples = _walked(sparse, walked, estimates)
+    lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
+    moved = MOVED * sum([item.moved(kept) for item in sparse])
+    return visited + tuples * estimates.volume(dense) * factors / lanes + moved
+
+
+def _walked(items: Sequence[Item], walked: Names, estimates: Estimates) -> tuple[float, float]:
+    """The cost of the loops over sparse levels, and the tuples inside of them.
+
+    The next loop is over the index variable that leaves the fewest tuples; ties follow the order of storage. Dynamic
+    patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels
+    that meet there, with searches in the others.
+    """
+    left = list(dict.fromkeys([v for item in items for v in item.levels]))
+    bound, cost, tuples = Names(), 0.0, 1.0
+    while left:
+        free = [v for v in left if all(_is_next(item, v, bound) for item in items)] or left
+        inside, _, var = min([(estimates.tuples(items, bound | {v}), n, v) for n, v in enumerate(free)])
+        left.remove(var)
+        fans = []
+        for item in items:
+            if var in item.levels:
+                own = bound & item.walked
+                fans.append(estimates.projected(item, own | {var}) / max(estimates.projected(item, own), LEAST))
+        cost += max(tuples * min(fans), inside) * (VISIT + SEARCHED * (len(fans) - 1))
+        bound, tuples = bound | {var}, inside
+    return cost, tuples
+
+
+def _is_next(item: Item, var: IndexVar, bound: Names) -> bool:
+    """Whether a loop over an index variable walks an item as it is stored, or in another order that it may have."""
+    return not item.traced or var not in item.levels or bound.issuperset(item.levels[: item.levels.index(var)])

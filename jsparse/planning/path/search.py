@@ -1,0 +1,270 @@
+"""Choose the contraction path: the steps in which a product is computed.
+
+A step computes the product of some values (operands, or results of earlier steps) and sums the index variables that
+nothing else needs. The last step multiplies all remaining values in one loop nest. The steps are
+
+    a value alone          its index variables that no other value has are summed, or its diagonal is taken
+    two values
+    a sparse value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense ones alone would be large
+    several dense ones
+
+The search prices every sequence of steps: its states are partitions of the operands. Equal steps, as those of A·A in
+`ij,jk,kl,li->`, are computed once.
+
+Three rules exclude steps. A product that a sparse operand samples is never formed densely (`ij,ik,jk->ij`). The pattern
+of a sparse result comes from sparse intermediates only, and from numbers. A dense intermediate is at most `LARGER`
+times as large as all operands together or as the result, or smaller than the work of its step. With more than
+`EXHAUSTIVE` + 1 operands, the first steps are chosen greedily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from jsparse.notation import IndexVar
+from jsparse.planning.path.estimates import Estimates, distinct
+from jsparse.planning.path.items import Item, form_of, operand_item
+from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, nest
+from jsparse.planning.typed_product import TypedProduct
+
+__all__ = ["Step", "contraction_path", "prices"]
+
+LARGER = 2  # the entries of a dense intermediate, at most, relative to those of operands and result
+WORK = 8  # multiply-adds of a step for each entry of its dense result, from which on that may be larger
+LARGEST = 1 << 26  # the entries that it may have then
+EXHAUSTIVE = 6  # the largest number of values for which every sequence of steps is priced: about 5 ms
+GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A product that is computed before the last one.
+
+    Attributes:
+        operands: operand indices; numbers from the count of operands on are results of earlier steps.
+        indices: the index variables of the step's result.
+        is_dense: the result is a dense array.
+    """
+
+    operands: tuple[int, ...]
+    indices: tuple[IndexVar, ...]
+    is_dense: bool
+
+
+Key = tuple[frozenset[int], tuple[IndexVar, ...]]
+_State = tuple[Item, ...]
+_Merge = tuple[tuple[Item, ...], Item]  # the factors of a step, and its result
+_Plan = tuple[float, tuple[_Merge, ...]]
+
+
+def contraction_path(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[Step, ...]:
+    """The steps before the last one. There are none if one nest over all operands is cheapest.
+
+    Args:
+        values: for each operand a number; operands of one number are one array or tensor.
+        is_sparse: the result gets a pattern of its own. Every step then has to store exactly the entries it reaches.
+    """
+    if not product.sums_apart or not _may_pay(product):
+        return ()
+    search = _Search(product, values, is_sparse)
+    _, merges = search.cheapest()
+    numbers = {item.key: n for n, item in enumerate(search.items)}
+    steps = []
+    for factors, merged in merges:
+        steps.append(Step(tuple(numbers[x.key] for x in factors), merged.indices, not merged.levels))
+        numbers[merged.key] = len(product.operands) + len(steps) - 1
+    return tuple(steps)
+
+
+def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[float, float]:
+    """The price of the cheapest path, and that of one nest over all operands. Arguments as of `contraction_path`."""
+    search = _Search(product, values, is_sparse)
+    return search.cheapest()[0], nest(search.items, search.kept, search.estimates)
+
+
+def _may_pay(product: TypedProduct) -> bool:
+    """Whether there are steps at all: three operands, or a sparse one with a summed index variable of its own."""
+    if len(product.operands) != 2:
+        return len(product.operands) > 2
+    own = [set(names).difference(product.kept) for names in product.indices]
+    pairs = zip(product.operands, own, reversed(own), strict=True)
+    return any(x.core is not None and not mine <= others for x, mine, others in pairs)
+
+
+class _Search:
+    def __init__(self, product: TypedProduct, values: Sequence[int], is_sparse: bool) -> None:
+        self.product, self.is_sparse, self.estimates = product, is_sparse, Estimates(product.sizes)
+        self.kept = frozenset(product.kept)
+        self.items = tuple(operand_item(product, n, value) for n, value in enumerate(values))
+        operands = sum(self.estimates.entries(item) for item in self.items)
+        self.largest_dense = LARGER * max(operands, self.estimates.volume(product.kept))
+        self.plans: dict[frozenset[Key], _Plan] = {}
+        self.merged: dict[frozenset[Key], tuple[float, float, Item] | None] = {}
+        self.nests: dict[frozenset[Key], float] = {}
+
+    def cheapest(self) -> _Plan:
+        """The cheaper plan of two: all that belongs to one operand alone is summed first, or not."""
+        plan = self._from(self.items)
+        state, cost, merges = self.items, 0.0, list[_Merge]()
+        for item in self.items:
+            found = self._alone(item, state)
+            if found is not None:
+                state = tuple(found[1] if other is item else other for other in state)
+                cost, merges = cost + found[0], [*merges, ((item,), found[1])]
+        if not merges or cost >= plan[0]:
+            return plan
+        below, later = self._from(state)
+        return min(plan, (cost + below, (*merges, *later)), key=lambda found: found[0])
+
+    def _from(self, state: _State) -> _Plan:
+        """The plan of a product of these values: greedy steps while they are many, then the best sequence of steps.
+
+        A greedy step is the one after which it and a nest over all that is left cost least. It need not pay by itself,
+        so the search also considers to stop after each.
+        """
+        cost, merges = 0.0, tuple[_Merge, ...]()
+        found: _Plan = (self._nest(state), ())
+        while len(state) > EXHAUSTIVE:
+            choice = min(self._steps(state), key=lambda step: step[0] + self._nest(step[2]), default=None)
+            if choice is None:
+                return found
+            cost, merges, state = cost + choice[0], (*merges, choice[1]), choice[2]
+            found = min(found, (cost + self._nest(state), merges), key=lambda plan: plan[0])
+        below, later = self._best(state)
+        return min(found, (cost + below, (*merges, *later)), key=lambda plan: plan[0])
+
+    def _best(self, state: _State) -> _Plan:
+        """The cheapest plan that leads from a partition of the operands to the result."""
+        key = _key(state)
+        if key not in self.plans:
+            best: _Plan = (self._nest(state), ())
+            for cost, merge, rest in sorted(self._steps(state), key=lambda step: step[0]):
+                if cost >= best[0]:
+                    break
+                below, later = self._best(rest)
+                if cost + below < best[0]:
+                    best = (cost + below, (merge, *later))
+            self.plans[key] = best
+        return self.plans[key]
+
+    def _nest(self, state: _State) -> float:
+        """The work of one loop nest over all values."""
+        key = _key(state)
+        if key not in self.nests:
+            self.nests[key] = nest(state, self.kept, self.estimates)
+        return self.nests[key]
+
+    def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
+        """(cost, factors and result, values after it) of every step that the rules allow."""
+        for factors in _groups(state):
+            found = self._step(factors, state)
+            if found is not None:
+                cost, merged = found
+                rest = tuple(item for item in state if item not in factors)
+                yield cost, (_in_order(factors), merged), (*rest, merged)
+
+    def _alone(self, item: Item, state: _State) -> tuple[float, Item] | None:
+        """The cost and the result of summing what belongs to a sparse item alone, or of taking its diagonal."""
+        if not item.levels or item.relates:
+            return None
+        others = self._needed((item,), state)
+        return self._step((item,), state) if item.repeats or not others.issuperset(item.indices) else None
+
+    def _needed(self, factors: tuple[Item, ...], state: _State) -> frozenset[IndexVar]:
+        """The index variables that the result and other values have."""
+        return self.kept.union(*(item.indices for item in state if item not in factors))
+
+    def _step(self, factors: tuple[Item, ...], state: _State) -> tuple[float, Item] | None:
+        """The cost and the result of multiplying some items first; None if the rules exclude the step."""
+        key = _key(factors)
+        if key not in self.merged:
+            self.merged[key] = self._product(factors, self._needed(factors, state))
+        found = self.merged[key]
+        if found is None or (not found[2].levels and not self._may_be_dense(found[0], found[2], factors, state)):
+            return None
+        work, _, merged = found
+        if any(item.form == merged.form for item in state):
+            return 0.0, merged
+        assembly = ASSEMBLY if merged.traced and not self._lies_on(merged, factors) else 0.0
+        return work + STEP + assembly + STORED * self.estimates.entries(merged), merged
+
+    def _product(self, factors: tuple[Item, ...], needed: frozenset[IndexVar]) -> tuple[float, float, Item] | None:
+        """The work of a product, the tuples that meet in it, and its result; None if the result cannot be stored."""
+        factors = _in_order(factors)
+        every = tuple(dict.fromkeys(v for item in factors for v in item.indices))
+        indices = tuple(v for v in every if v in needed)
+        form = (tuple(item.form for item in factors), form_of(*(item.indices for item in factors), indices))
+        members = frozenset[int]().union(*(item.members for item in factors))
+        sparse = [item for item in factors if item.levels]
+        walked = frozenset(v for item in sparse for v in item.levels)
+        tuples = self.estimates.tuples(sparse, walked)
+        work = nest(factors, frozenset(indices), self.estimates)
+        if not self._is_stored(sparse, indices):
+            if not sparse or self._may_fill_empty_sums(indices):
+                return work, tuples, Item(members, indices, 1.0, (), form)
+            if not self.is_sparse or not walked.issuperset(indices):
+                return None
+        levels = tuple(v for v in indices if v in walked)
+        traced = any(item.traced for item in sparse)
+        if traced and not any(item.walked.issuperset(levels) for item in sparse):
+            return None
+        degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
+        stored, spread = distinct(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
+        return work, tuples, Item(members, indices, stored, levels, form, spread, traced)
+
+    @staticmethod
+    def _lies_on(merged: Item, factors: tuple[Item, ...]) -> bool:
+        """Whether a sparse result lies on the pattern of the only sparse factor."""
+        sparse = [item for item in factors if item.levels]
+        return len(sparse) == 1 and sparse[0].walked == merged.walked
+
+    def _may_fill_empty_sums(self, indices: tuple[IndexVar, ...]) -> bool:
+        """Whether a dense intermediate may store the semiring's zero where no product contributes.
+
+        The zero must vanish in later products, and must not become a stored entry of a sparse result. A number counts
+        as one that every entry of the others meets.
+        """
+        return self.product.semiring.distributes_empty and not (self.is_sparse and indices)
+
+    @staticmethod
+    def _is_stored(sparse: Sequence[Item], indices: tuple[IndexVar, ...]) -> bool:
+        """Whether the einsum of items, of which these are sparse, has a sparse result (see `planning.output.rules`)."""
+        sparse = [item for item in sparse if not item.relates]
+        if any(set(item.indices) <= set(indices) for item in sparse):
+            return True
+        return len(indices) >= 2 and set(indices) <= {v for item in sparse for v in item.indices}
+
+    def _may_be_dense(self, work: float, merged: Item, factors: tuple[Item, ...], state: _State) -> bool:
+        """Whether a dense result is small enough, and no sparse item of a later step samples it."""
+        indices, entries = set(merged.indices), self.estimates.entries(merged)
+        if any(item.levels and item.walked <= indices for item in state if item not in factors):
+            return False
+        return entries <= self.largest_dense or (entries <= LARGEST and WORK * entries <= work)
+
+
+def _groups(state: _State) -> Iterator[tuple[Item, ...]]:
+    """The values that a step may multiply: two that share an index variable, or a sparse one and some dense ones."""
+    for pair in combinations(state, 2):
+        left, right = pair
+        if set(left.indices).isdisjoint(right.indices):
+            continue  # an outer product has more entries than both factors, and saves no multiplication
+        if not (left.relates and right.relates) and (left.restricts or right.restricts):
+            yield pair
+    for item in state:
+        if item.levels:
+            dense = [other for other in state if not other.levels and not set(other.indices).isdisjoint(item.indices)]
+            for count in range(2, min(len(dense), GROUPED, len(state) - 2) + 1):
+                yield from ((item, *group) for group in combinations(dense, count))
+
+
+def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The factors in an order that does not depend on the names of index variables, so that equal steps are found."""
+    if len(factors) != 2 or factors[0].form != factors[1].form:
+        return factors
+    return min(factors, factors[::-1], key=lambda pair: form_of(*(item.indices for item in pair)))
+
+
+def _key(items: Sequence[Item]) -> frozenset[Key]:
+    return frozenset(item.key for item in items)

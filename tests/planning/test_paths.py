@@ -1,0 +1,170 @@
+"""Contraction paths: which steps a product is computed in, against sizes that numpy counts, and what the steps give."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+import jsparse
+from jsparse import Pattern
+from jsparse.planning.path.estimates import distinct, skew
+from jsparse.planning.path.items import Degrees
+from jsparse.planning.plan import DenseOutput
+from jsparse.planning.planned import plan_einsum
+
+N = 300
+
+
+def hubs(seed, n=N, entries=2400):
+    """Coordinates of a graph whose first vertices have most of the edges."""
+    rng = np.random.default_rng(seed)
+    found = np.minimum(rng.zipf(1.7, (2, entries)) - 1, n - 1)
+    even = rng.integers(0, n, (2, entries))
+    return np.unique(np.where(rng.random((2, entries)) < 0.6, found, even), axis=1)
+
+
+def matrix(seed, n=N, kind="static", **options):
+    coords = hubs(seed, n, **options)
+    A = jsparse.SparseTensor.from_coords(coords, np.random.default_rng(seed).integers(1, 3, coords.shape[1]), (n, n))
+    return A.dynamic(A.nse + 5) if kind == "dynamic" else A.pattern if kind == "pattern" else A
+
+
+def whole(x):
+    if isinstance(x, Pattern):
+        x = jsparse.SparseTensor(np.ones(x.nse, np.int32), x)
+    return np.asarray(x.todense() if isinstance(x, jsparse.SparseTensor) else x)
+
+
+def steps(text, *operands):
+    """The index variables of each step's result, and whether it is dense."""
+    *before, _ = plan_einsum(text, operands, None).plan.sums
+    return [
+        ("".join(map(str, x.terms[0].assignment.target.indices)), isinstance(x.output, DenseOutput)) for x in before
+    ]
+
+
+def test_pairs_at_a_shared_index_are_exact():
+    A, B = matrix(0).pattern, matrix(1).pattern
+    a, b = (np.bincount(P.to_coords()[dim], minlength=N) for P, dim in ((A, 1), (B, 0)))
+    assert skew(Degrees(A, 1), Degrees(B, 0)) == pytest.approx(a @ b * N / (A.nse * B.nse))
+
+
+@pytest.mark.parametrize("count", [50, 3_000, 100_000])
+def test_cells_fill_up_where_degrees_are_high(count):
+    """Random combinations with the coordinates' distributions, drawn by numpy, reach about as many cells."""
+    A, B, rng = matrix(0).pattern, matrix(1).pattern, np.random.default_rng(2)
+    rows, columns = (P.to_coords()[dim][rng.integers(0, P.nse, count)] for P, dim in ((A, 0), (B, 1)))
+    reached = len(np.unique(rows * N + columns))
+    found, spread = distinct(count, {"i": N, "j": N}, {"i": Degrees(A, 0), "j": Degrees(B, 1)})
+    assert found == pytest.approx(reached, rel=0.1)
+    assert set(spread) == {"i", "j"}
+    assert found < distinct(count, {"i": N, "j": N}, {})[0] * 1.01
+
+
+def test_equal_steps_are_computed_once():
+    A = matrix(0, 1000, entries=12_000)
+    assert len(steps("ij,jk,kl,li->", A, A, A, A)) == 1
+    a = whole(A).astype(np.int64)
+    assert jsparse.einsum("ij,jk,kl,li->", A, A, A, A) == np.trace(a @ a @ a @ a).astype(np.int32)
+    B = A.with_values(A.values + 1)  # the same pattern with other values is another operand
+    b = whole(B).astype(np.int64)
+    assert jsparse.einsum("ij,jk,kl,li->", A, A, B, A) == np.trace(a @ a @ b @ a).astype(np.int32)
+
+
+OWN = [
+    ("ij,jk->i", [("j", True)]),
+    ("ij,jk->k", [("j", True)]),
+    ("ij,jk,kl->i", None),
+    ("ij,kl->", [("", True), ("", True)]),
+    ("ij,kl->ij", [("", True)]),
+    ("ij,jk,lm->ik", [("", True)]),
+    ("ij,jk,lm,mn->ik", None),
+    ("ij,kk->ij", None),
+    ("ii,jk,kl->jl", None),
+]
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic", "pattern"])
+@pytest.mark.parametrize(("text", "expected"), OWN, ids=[text for text, _ in OWN])
+def test_what_belongs_to_one_operand_is_summed_first(text, expected, kind):
+    """Else `ij,kl->` would multiply each entry of the one by each of the other."""
+    operands = [matrix(n, kind=kind) for n in range(text.count(",") + 1)]
+    out_format = "dense" if kind == "dynamic" and text.endswith(("->ik", "->jl")) else None  # nothing bounds an nse
+    if expected is not None and (kind != "dynamic" or "kl->" in text):  # its degrees are not known
+        assert steps(text, *operands) == expected
+    wanted = np.einsum(text, *map(whole, operands), optimize=True)
+    np.testing.assert_array_equal(whole(jsparse.einsum(text, *operands, out_format=out_format)), wanted)
+
+
+@pytest.mark.parametrize("semiring", ["min_plus", "max_times", "or_and"])
+def test_semirings_that_distribute(semiring):
+    """min_plus sums need no annihilating zero, since each of these sums has a term."""
+    multiply, add, dtype = {
+        "min_plus": (np.add, np.minimum, np.int32),
+        "max_times": (np.multiply, np.maximum, np.float32),
+        "or_and": (np.logical_and, np.logical_or, bool),
+    }[semiring]
+    A, B = (matrix(n, 40, entries=400).astype(dtype) for n in (0, 1))
+    found = jsparse.einsum("ij,kl->ij", A, B, semiring=semiring)
+    number = add.reduce(np.asarray(B.values))
+    np.testing.assert_array_equal(found.values, multiply(np.asarray(A.values), number).astype(dtype))
+    np.testing.assert_array_equal(np.asarray(found.coords), np.asarray(A.coords))
+
+
+@pytest.mark.parametrize("text", ["ij,ki,lj,mk->mk", "ij,ki,ki->ji", "ij,jk,kl,lm->im"])
+def test_a_sparse_result_stores_what_all_operands_reach(text):
+    """Intermediate vectors are sparse for it, unless all of their coordinates are reached."""
+    operands = [matrix(n, 60, entries=60 if n == 1 else 400) for n in range(text.count(",") + 1)]
+    found = jsparse.einsum(text, *operands)
+    reached = np.einsum(text, *((whole(A) != 0).astype(np.int64) for A in operands), optimize=True)
+    assert found.nse == np.count_nonzero(reached)
+    np.testing.assert_array_equal(found.todense(), np.einsum(text, *map(whole, operands), optimize=True))
+
+
+def test_dense_factors_around_one_sparse_tensor():
+    rng = np.random.default_rng(0)
+    coords = np.unique(rng.integers(0, (40, 50, 60), (3000, 3)), axis=0).T
+    X = jsparse.SparseTensor.from_coords(coords, rng.integers(1, 3, coords.shape[1]), (40, 50, 60))
+    U, V, W = (rng.integers(-1, 2, (n, 8)).astype(np.int32) for n in X.shape)
+    ((first, is_dense),) = steps("ijk,ia,jb,kc->abc", X, U, V, W)
+    assert is_dense
+    assert len(first) == 3
+    wanted = np.einsum("ijk,ia,jb,kc->abc", whole(X), U, V, W, optimize=True)
+    np.testing.assert_array_equal(jsparse.einsum("ijk,ia,jb,kc->abc", X, U, V, W), wanted)
+    A, Q, K, Y = matrix(0), *(rng.integers(-1, 2, (N, 16)).astype(np.int32) for _ in range(3))
+    assert steps("ij,ik,jk,jl->il", A, Q, K, Y) == [("ij", False)]
+    wanted = np.einsum("ij,ik,jk,jl->il", whole(A), Q, K, Y, optimize=True)
+    np.testing.assert_array_equal(jsparse.einsum("ij,ik,jk,jl->il", A, Q, K, Y), wanted)
+
+
+def test_gradients_go_through_sums_of_one_operand():
+    A, B = (matrix(n, 30, entries=200).astype(np.float32) for n in (0, 1))
+
+    def loss(a, b, multiply):
+        return (multiply("ij,jk,lm->i", A.with_values(a), B.with_values(b), B.with_values(b)) ** 2).sum()
+
+    def by_dense(text, *operands):
+        return jax.numpy.einsum(text, *(x.todense() for x in operands))
+
+    with jax.enable_x64(True):
+        values = A.values.astype(float), B.values.astype(float)
+        found = jax.jit(jax.grad(lambda a, b: loss(a, b, jsparse.einsum), (0, 1)))(*values)
+        wanted = jax.grad(lambda a, b: loss(a, b, by_dense), (0, 1))(*values)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, 1e-9)
+
+
+@pytest.mark.parametrize("lengths", [(3, 400), (400, 3), (200, 200), (0, 300)])
+def test_segments_of_any_lengths_are_intersected(lengths):
+    """A long segment is searched for the coordinates of a short one."""
+    rng = np.random.default_rng(sum(lengths))
+    vectors = [np.zeros(1000, np.int32) for _ in lengths]
+    for vector, count in zip(vectors, lengths, strict=True):
+        vector[rng.permutation(1000)[:count]] = rng.integers(1, 5, count)
+    for order, dynamic in itertools.product([vectors, [*vectors, vectors[0] + vectors[1]]], [False, True]):
+        operands = [jsparse.asarray(x, "coo") for x in order]
+        operands = [x.dynamic(x.nse + 7) for x in operands] if dynamic else operands
+        text = ",".join("i" * len(operands)) + "->i"
+        found = jsparse.einsum(text, *operands, out_format="coo")
+        np.testing.assert_array_equal(found.todense(), np.prod(order, axis=0))
