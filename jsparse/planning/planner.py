@@ -155,13 +155,9 @@ class _Planner:
         if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):
             output = new_format(provisional) or output
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
-        if (
-            is_step
-            and assembly is not None
-            and isinstance(assembly.result, Pattern)
-            and assembly.result.nse == prod(shape)
-        ):
-            on = assembly = None
+        if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
+            known = _known(concordant[0][0].product, assembly.result, is_step)
+            on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
         products = tuple(self._product(term, own, on) for term, own in concordant)
         stored = self._output(shape, repeated, on, assembly, products)
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
@@ -314,6 +310,20 @@ class _Planner:
             if core is not None and (core.pattern, core.group) == (own.pattern, own.group)
         ]
         return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
+
+
+def _known(product: TypedProduct, found: Pattern, is_step: bool) -> Stored:
+    """Where a new static pattern need not be assembled, else NEW_PATTERN.
+
+    A step that stores everything is dense (None). If all entries of an operand are reached, its pattern is that of the
+    result: loops over it look up coordinates in the others, and append nothing.
+    """
+    if is_step and found.nse == prod(found.shape):
+        return None
+    for x, indices in zip(product.operands, product.indices, strict=True):
+        if x.stored is not None and indices == product.kept and x.stored.pattern == found:
+            return x.stored
+    return NEW_PATTERN
 
 
 def _without_repeats(terms: list[_Term]) -> tuple[list[_Term], tuple[int, ...]]:

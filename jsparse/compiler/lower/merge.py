@@ -169,7 +169,7 @@ class _Merge:
             for n, cursor in enumerate(cursors):
                 is_long = self.scope.fresh("long", BOOL)
                 before.append(Let(is_long, self.is_long(cursor, cursors)))
-                search = If(less(coordinates[n], greatest), self.searched(cursor, greatest), advance[n])
+                search = If(less(coordinates[n], greatest), self.searched(cursor, coordinates[n], greatest), advance[n])
                 advance[n] = If(is_long, search, advance[n])
         going = reduce(both, [less(cursor.position, cursor.stop) for cursor in cursors])
         return block(*before, While(going, block(*step, Let(least, reduce(minimum, coordinates)), body, *advance)))
@@ -181,14 +181,19 @@ class _Merge:
         others = reduce(minimum, [left[x.level] for x in cursors if x is not cursor])
         return less(mul(others, const(LONG)), left[cursor.level])
 
-    def searched(self, cursor: _Cursor, greatest: Expr) -> Stmt:
+    def searched(self, cursor: _Cursor, coordinate: Expr, greatest: Expr) -> Stmt:
         """Advance to the first entry from the coordinate `greatest` on, found by bisection.
 
-        It is behind the present one in any case: index arrays of dynamic patterns may hold anything.
+        Coordinates differ, so the entry is at most `greatest - coordinate` positions ahead, and at most as many before
+        the last one as coordinates lie between: in a vector that is nearly full, little is left to search. It is behind
+        the present position in any case: index arrays of dynamic patterns may hold anything.
         """
-        behind = add(cursor.position, const(1))
+        behind, last = add(cursor.position, const(1)), sub(cursor.stop, const(1))
+        from_end = sub(last, sub(cursor.walk.coordinate(last), greatest))
+        first = Binary("max", behind, minimum(from_end, cursor.stop))
+        stop = Binary("max", first, minimum(add(cursor.position, sub(greatest, coordinate)), cursor.stop))
         search, found = lower_bound(
-            self.scope, behind, cursor.stop, lambda n: Compare("<=", greatest, cursor.walk.coordinate(n))
+            self.scope, first, stop, lambda n: Compare("<=", greatest, cursor.walk.coordinate(n))
         )
         return block(search, Set(cursor.position, found))
 

@@ -26,8 +26,8 @@ VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
 MOVED = 2.0  # the cost of gathering an entry into another order, or of adding it up in memory
 
 
-def nest(items: Sequence[Item], kept: Names, estimates: Estimates) -> float:
-    """The work of one loop nest over all items, for a result with the index variables `kept`."""
+def nest(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
+    """The work of one loop nest over all items, for a result with these index variables."""
     sparse = [item for item in items if item.levels]
     walked = frozenset([v for item in sparse for v in item.levels])
     dense = {v for item in items for v in item.indices if v not in walked}
@@ -36,7 +36,10 @@ def nest(items: Sequence[Item], kept: Names, estimates: Estimates) -> float:
         return estimates.volume(dense) * factors / (LANES * DENSE)
     visited, tuples = _walked(sparse, walked, estimates)
     lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
-    moved = MOVED * sum([item.moved(kept) for item in sparse])
+    kept = frozenset(target)
+    arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
+    across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
+    moved = MOVED * (sum([item.moved(kept) for item in sparse]) + sum(map(estimates.volume, across)))
     return visited + tuples * estimates.volume(dense) * factors / lanes + moved
 
 

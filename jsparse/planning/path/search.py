@@ -81,7 +81,7 @@ def contraction_path(product: TypedProduct, values: Sequence[int], is_sparse: bo
 def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[float, float]:
     """The price of the cheapest path, and that of one nest over all operands. Arguments as of `contraction_path`."""
     search = _Search(product, values, is_sparse)
-    return search.cheapest()[0], nest(search.items, search.kept, search.estimates)
+    return search.cheapest()[0], nest(search.items, product.kept, search.estimates)
 
 
 def _may_pay(product: TypedProduct) -> bool:
@@ -153,7 +153,7 @@ class _Search:
         """The work of one loop nest over all values."""
         key = _key(state)
         if key not in self.nests:
-            self.nests[key] = nest(state, self.kept, self.estimates)
+            self.nests[key] = nest(state, self.product.kept, self.estimates)
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
@@ -200,7 +200,7 @@ class _Search:
         sparse = [item for item in factors if item.levels]
         walked = frozenset(v for item in sparse for v in item.levels)
         tuples = self.estimates.tuples(sparse, walked)
-        work = nest(factors, frozenset(indices), self.estimates)
+        work = nest(factors, indices, self.estimates)
         if not self._is_stored(sparse, indices):
             if not sparse or self._may_fill_empty_sums(indices):
                 return work, tuples, Item(members, indices, 1.0, (), form)
