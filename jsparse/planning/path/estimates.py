@@ -2,8 +2,8 @@
 
 Entries that are spread evenly meet at ∏ sizes · ∏ densities index tuples. Those of graphs are not: what a product
 visits is decided by the vertices with many entries. The degree sequences of static patterns tell it. At an index that
-two operands share, even(n) is replaced by the number of pairs with equal coordinates, Σ_x d(x)·e(x), which is exact for
-two operands; several shared indices are taken as independent (Ioannidis, The History of Histograms, VLDB 2003).
+two operands share, the entries that meet are the pairs with equal coordinates, Σ_x d(x)·e(x). That is exact for two
+operands; several shared indices are taken as independent (Ioannidis, The History of Histograms, VLDB 2003).
 
 The coordinates of a result are cells into which the combinations fall. A cell stays empty with probability exp(-λ), if
 λ combinations are expected there, and λ is proportional to the degrees of its coordinates. So the cells at vertices of
@@ -29,7 +29,6 @@ __all__ = ["Estimates", "distinct", "skew"]
 LEAST = 1e-9  # what is divided by
 GROUPED = 3  # index variables of a result whose degrees are told apart; the others count as even
 EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
-
 
 Names = frozenset[IndexVar]
 

@@ -14,7 +14,7 @@ The search prices every sequence of steps: its states are partitions of the oper
 Three rules exclude steps. A product that a sparse operand samples is never formed densely (`ij,ik,jk->ij`). The pattern
 of a sparse result comes from sparse intermediates only, and from numbers. A dense intermediate is at most `LARGER`
 times as large as all operands together or as the result, or smaller than the work of its step. With more than
-`EXHAUSTIVE` + 1 operands, the first steps are chosen greedily.
+`EXHAUSTIVE` operands, the first steps are chosen greedily.
 """
 
 from __future__ import annotations
