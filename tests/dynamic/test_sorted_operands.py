@@ -128,7 +128,7 @@ def test_coordinates_in_any_order():
     @jax.jit
     def square(coords, values):
         A = jsparse.SparseTensor.from_coords(coords, values, (SIZE, SIZE))
-        assert converted("ij,kj->ik", A, A, out_format="dense") == [(1, "csc")]
+        assert converted("ij,kj->ik", A, A, out_format="dense") == [(0, "csc")]  # both operands are value 0
         return jsparse.einsum("ij,kj->ik", A, A, out_format="dense")
 
     np.testing.assert_array_equal(square(coords, values), expected @ expected.T)
