@@ -27,6 +27,7 @@ from jsparse.planning.plan import (
     EntryCoordinates,
     EntryValues,
     Ones,
+    OnLevels,
     OnPattern,
     PlannedProduct,
     ProgramPlan,
@@ -54,6 +55,9 @@ def execute(plan: ProgramPlan, operands: Sequence[Any], out_format: object) -> A
     for instruction in plan.instructions:
         if isinstance(instruction, Convert):
             values.append(in_format(values[instruction.value], instruction.format))
+        elif isinstance(instruction, OnLevels):
+            x, pattern = values[instruction.value], instruction.pattern
+            values.append(BarePattern(pattern) if is_bare(x) else SparseTensor._unchecked(x.values, pattern))
         elif isinstance(instruction, Ones):
             values.append(jnp.full(instruction.shape, instruction.one, instruction.dtype))
         elif isinstance(instruction, EntryValues):

@@ -32,6 +32,7 @@ __all__ = [
     "EntryCoordinates",
     "EntryValues",
     "Instruction",
+    "OnLevels",
     "OnPattern",
     "Ones",
     "Output",
@@ -180,6 +181,19 @@ class Ones:
 
 
 @dataclass(frozen=True, slots=True)
+class OnLevels:
+    """A sparse operand on another static pattern that stores the same entries in the same order.
+
+    Attributes:
+        value: the number of the operand.
+        pattern: the pattern.
+    """
+
+    value: int
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
 class EntryValues:
     """The values of a sparse operand as a dense array, one for each stored entry.
 
@@ -212,7 +226,7 @@ class SumOfProducts:
     dtype: np.dtype
 
 
-Instruction: TypeAlias = Convert | Ones | EntryValues | EntryCoordinates | SumOfProducts
+Instruction: TypeAlias = Convert | OnLevels | Ones | EntryValues | EntryCoordinates | SumOfProducts
 
 
 @dataclass(frozen=True, slots=True)

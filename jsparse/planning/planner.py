@@ -2,6 +2,7 @@
 
 steps        a product of three or more operands may be split into smaller products (`contraction_path`)
 conversions  dynamic patterns that are not concordant are converted to another storage order first (`concordize`)
+collapse     index variables that always occur together at adjacent levels become one (`collapse`)
 entries      a product with a matrix for each stored entry goes over the entries one by one (`entry_by_entry`)
 output       the caller's request, else what the rules infer; a new static pattern is found while planning (`output`)
 terms        for each product, the parameter of the primitive that computes it
@@ -20,6 +21,7 @@ import numpy as np
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
+from jsparse.planning.collapse import next_collapse
 from jsparse.planning.concordize import Conversion, cheapest_conversions, fewest_conversions
 from jsparse.planning.dtypes import Dtypes, check_coefficients, dtypes_of
 from jsparse.planning.entry_by_entry import coordinates_of, entry_variable, multiplies_matrices
@@ -36,6 +38,7 @@ from jsparse.planning.plan import (
     EntryCoordinates,
     EntryValues,
     Instruction,
+    OnLevels,
     OnPattern,
     Output,
     PlannedProduct,
@@ -94,7 +97,7 @@ class _Planner:
         self.groups = count(len(operands) + 1)  # operands and `out_format` have the lower numbers
         self.converted: dict[tuple[int, Format], int] = {}
         self.steps = 0
-        self.made: dict[Hashable, int] = {}  # the values of steps
+        self.made: dict[Hashable, int] = {}  # the values of steps, and of operands on collapsed levels
 
     def add(self, instruction: Instruction, signature: Signature) -> int:
         """Append an instruction whose result has that signature. Returns the number of its value."""
@@ -138,6 +141,22 @@ class _Planner:
         whole = self._selected(whole, product.assignment.target, accesses, values, range(len(values)))
         return replace(term, product=whole, values=tuple(values))
 
+    def collapsed(self, term: _Term) -> _Term:
+        """The term with one index variable in place of each two that always occur together."""
+        while (found := next_collapse(term.product)) is not None:
+            accesses, values = list(term.product.assignment.factors), list(term.values)
+            for number, pattern, indices in found.operands:
+                key = values[number], pattern
+                if key not in self.made:
+                    given = replace(term.product.operands[number], shape=pattern.shape, stored=PatternRef(pattern))
+                    self.made[key] = self.add(OnLevels(values[number], pattern), given)
+                accesses[number] = Access(accesses[number].tensor, indices)
+                values[number] = self.made[key]
+            whole = replace(term.product, sizes={**term.product.sizes, found.var: found.size})
+            whole = self._selected(whole, whole.assignment.target, accesses, values, range(len(values)))
+            term = replace(term, product=whole, values=tuple(values))
+        return term
+
     def compute(
         self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format, nse: int | None, is_step: bool = False
     ) -> int:
@@ -150,6 +169,8 @@ class _Planner:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
         planned = self._in_steps(terms, dtypes, output)
+        if not self.schedules:
+            planned = [(self.collapsed(term), own) for term, own in planned]
         provisional = provisional_output(self.text, [term.product for term, _ in planned], output, nse)
         concordant = self._concordant(planned, provisional)
         if any(a is not b for (a, _), (b, _) in zip(planned, concordant, strict=True)):

@@ -25,6 +25,7 @@ from jsparse.planning.plan import (
     EntryValues,
     Instruction,
     Ones,
+    OnLevels,
     OnPattern,
     PlannedProduct,
     SumOfProducts,
@@ -150,7 +151,7 @@ def _result_format(instruction: Instruction) -> str:
         return instruction.format.name
     if isinstance(instruction, Ones | EntryValues):
         return "dense"
-    if isinstance(instruction, EntryCoordinates):
+    if isinstance(instruction, EntryCoordinates | OnLevels):
         return instruction.pattern.format.name
     output = instruction.output
     return output.pattern.format.name if isinstance(output, AssembledPattern | OnPattern) else "dense"

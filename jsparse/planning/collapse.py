@@ -1,0 +1,166 @@
+"""Index variables that always occur together, at adjacent levels, become one: `ijk,ijl->kl` is `pk,pl->kl`.
+
+The tuples (i, j) that an operand stores are numbered, and the level of the number p takes the place of the two. Loops
+then have one level less, and a tuple is located by one look at its pointers. The entries and their order stay, so the
+values do, too. There are two cases, both of static patterns:
+
+    shared    (i, j) are the first two levels of several operands; p numbers the tuples of all of them, and its level
+              is dense where others lie below it
+    private   (j, k) are the last two levels of one operand and have short segments; p numbers its entries
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from jsparse.base.memo import remembered
+from jsparse.formats import Format, Level, Pattern
+from jsparse.formats.levels import COMPRESSED, DENSE, RANGE, LevelKind
+from jsparse.notation import IndexVar
+from jsparse.planning.typed_product import TypedProduct
+
+__all__ = ["Collapsed", "next_collapse"]
+
+SHORT = 16.0  # entries of a segment, on average, below which private levels are collapsed
+SPREAD = 4  # the tuples of all operands, at most, relative to those of the operand with the fewest
+REMEMBERED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Collapsed:
+    """One index variable in place of two.
+
+    Attributes:
+        var: its name.
+        size: its size, the number of tuples.
+        operands: for each operand that has it, its number in the product, its new pattern, and its index variables.
+    """
+
+    var: IndexVar
+    size: int
+    operands: tuple[tuple[int, Pattern, tuple[IndexVar, ...]], ...]
+
+
+class _Held(NamedTuple):
+    """An operand whose levels `level` and `level + 1` have the two index variables."""
+
+    number: int
+    core: Pattern
+    level: int
+
+
+def next_collapse(product: TypedProduct) -> Collapsed | None:
+    """Two index variables of a product that become one; None if there are none."""
+    for first, second in _adjacent(product):
+        held = _holders(product, first, second)
+        if held is None or {first, second} & set(product.kept):
+            continue
+        cores = tuple(x.core for x in held)
+        patterns = _private(cores[0], held[0].level) if len(held) == 1 else _shared(held)
+        if patterns is None:
+            continue
+        var = first + second
+        while var in product.sizes:
+            var += "'"
+        operands = tuple(_operand(product, x, new, var) for x, new in zip(held, patterns, strict=True))
+        return Collapsed(var, patterns[0].shape[held[0].level], operands)
+    return None
+
+
+def _adjacent(product: TypedProduct) -> Iterator[tuple[IndexVar, IndexVar]]:
+    """The index variables of adjacent sparse levels."""
+    for number, x in enumerate(product.operands):
+        if x.core is not None:
+            yield from pairwise(_levels(product, number)[: x.core.ndim])
+
+
+def _levels(product: TypedProduct, number: int) -> list[IndexVar]:
+    """The index variable of each level of a sparse operand."""
+    stored = product.operands[number].stored
+    assert stored is not None
+    return [product.indices[number][level.dim] for level in stored.pattern.format.levels]
+
+
+def _holders(product: TypedProduct, first: IndexVar, second: IndexVar) -> list[_Held] | None:
+    """The operands that have two index variables; None if one has them otherwise than at adjacent static levels."""
+    found = []
+    for number, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True)):
+        if first not in indices and second not in indices:
+            continue
+        core = x.core
+        if core is None or not isinstance(core.pattern, Pattern) or x.is_relation or len(set(indices)) < len(indices):
+            return None
+        levels = _levels(product, number)
+        level = levels.index(first) if first in levels else -1
+        if level < 0 or level + 1 >= core.ndim or levels[level + 1] != second or not core.pattern.nse:
+            return None
+        found.append(_Held(number, core.pattern, level))
+    return found
+
+
+def _operand(
+    product: TypedProduct, held: _Held, core: Pattern, var: IndexVar
+) -> tuple[int, Pattern, tuple[IndexVar, ...]]:
+    """The number, the pattern and the index variables of an operand, whose dimensions follow its levels."""
+    levels = _levels(product, held.number)
+    names = (*levels[: held.level], var, *levels[held.level + 2 :])
+    return held.number, core.extended([product.sizes[v] for v in names[len(core.shape) :]]), names
+
+
+def _shared(held: Sequence[_Held]) -> tuple[Pattern, ...] | None:
+    """Patterns with one dense level in place of the first two; None if that is not possible or does not pay."""
+    if any(x.level or x.core.format.levels[1].kind is DENSE for x in held):
+        return None
+    return _numbered(tuple(x.core for x in held)) if max(len(x.core.shape) for x in held) > 2 else None
+
+
+@remembered(maxsize=REMEMBERED)
+def _numbered(cores: tuple[Pattern, ...]) -> tuple[Pattern, ...] | None:
+    keys = []
+    for core in cores:
+        first, second = core.format.levels[0].dim, core.format.levels[1].dim
+        rows = core.rows()
+        keys.append(rows[first].astype(np.int64) * core.shape[second] + rows[second])
+    of_each = [_distinct_sorted(key) for key in keys]
+    tuples = np.unique(np.concatenate(of_each))
+    if len(tuples) > SPREAD * min(map(len, of_each)):
+        return None
+    return tuple(
+        _with_level(core, 0, np.searchsorted(tuples, key), len(tuples), DENSE if len(core.shape) > 2 else COMPRESSED)
+        for core, key in zip(cores, keys, strict=True)
+    )
+
+
+def _distinct_sorted(keys: np.ndarray) -> np.ndarray:
+    """The distinct numbers of a sorted array."""
+    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+
+
+@remembered(maxsize=REMEMBERED)
+def _private(core: Pattern, level: int) -> tuple[Pattern] | None:
+    """The pattern in which the last two levels are one, which has a run of coordinates below each parent."""
+    if not level or level + 2 < len(core.shape) or core.format.levels[level + 1].kind is not COMPRESSED:
+        return None
+    if core.nse > SHORT * core.level_sizes[level]:
+        return None
+    return (_with_level(core, level, np.arange(core.nse), core.nse, RANGE),)
+
+
+def _with_level(core: Pattern, level: int, coordinates: np.ndarray, size: int, kind: LevelKind) -> Pattern:
+    """The pattern with one level of these coordinates in place of two. Its dimensions follow its levels."""
+    rows, levels = core.rows(), core.format.levels
+    left = [*levels[:level], *levels[level + 2 :]]
+    order = [x.dim for x in left]
+    left.insert(level, Level(kind, 0))
+    if level + 1 < len(left) and left[level + 1].kind.is_branchless:  # each number has one entry or more below it
+        left[level + 1] = Level(COMPRESSED, 0, left[level + 1].unique)
+    format = Format(tuple(Level(x.kind, dim, x.unique) for dim, x in enumerate(left)))
+    found, shape = [rows[dim] for dim in order], [core.shape[dim] for dim in order]
+    found.insert(level, coordinates.astype(rows[0].dtype))
+    shape.insert(level, size)
+    return Pattern.from_rows(found, shape, format, sorted_by=range(len(shape)))[0]
