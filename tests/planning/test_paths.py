@@ -8,7 +8,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern
-from jsparse.planning.path.estimates import distinct, skew
+from jsparse.planning.path.estimates import Cells, skew
 from jsparse.planning.path.items import Degrees
 from jsparse.planning.plan import DenseOutput
 from jsparse.planning.planned import plan_einsum
@@ -47,7 +47,7 @@ def steps(text, *operands):
 def test_pairs_at_a_shared_index_are_exact():
     A, B = matrix(0).pattern, matrix(1).pattern
     a, b = (np.bincount(P.to_coords()[dim], minlength=N) for P, dim in ((A, 1), (B, 0)))
-    assert skew(Degrees(A, 1), Degrees(B, 0)) == pytest.approx(a @ b * N / (A.nse * B.nse))
+    assert skew(Degrees.of(A, 1), Degrees.of(B, 0)) == pytest.approx(a @ b * N / (A.nse * B.nse))
 
 
 @pytest.mark.parametrize("count", [50, 3_000, 100_000])
@@ -56,10 +56,10 @@ def test_cells_fill_up_where_degrees_are_high(count):
     A, B, rng = matrix(0).pattern, matrix(1).pattern, np.random.default_rng(2)
     rows, columns = (P.to_coords()[dim][rng.integers(0, P.nse, count)] for P, dim in ((A, 0), (B, 1)))
     reached = len(np.unique(rows * N + columns))
-    found, spread = distinct(count, {"i": N, "j": N}, {"i": Degrees(A, 0), "j": Degrees(B, 1)})
-    assert found == pytest.approx(reached, rel=0.1)
-    assert set(spread) == {"i", "j"}
-    assert found < distinct(count, {"i": N, "j": N}, {})[0] * 1.01
+    found = Cells(count, {"i": N, "j": N}, {"i": Degrees.of(A, 0), "j": Degrees.of(B, 1)})
+    assert found.total == pytest.approx(reached, rel=0.1)
+    assert set(found.spread()) == {"i", "j"}
+    assert found.total < Cells(count, {"i": N, "j": N}, {}).total * 1.01
 
 
 def test_equal_steps_are_computed_once():

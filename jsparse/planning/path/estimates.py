@@ -16,15 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
-from math import expm1, inf, prod
+from math import inf, prod
 
 import numpy as np
 
-from jsparse.compiler.schedule.degrees import degree_groups, pairs_of_groups
+from jsparse.compiler.schedule.degrees import pairs_of_groups
 from jsparse.notation import IndexVar
 from jsparse.planning.path.items import Degrees, Item
 
-__all__ = ["Estimates", "distinct", "skew"]
+__all__ = ["Cells", "Estimates", "skew"]
 
 LEAST = 1e-9  # what is divided by
 GROUPED = 3  # index variables of a result whose degrees are told apart; the others count as even
@@ -36,37 +36,41 @@ Names = frozenset[IndexVar]
 def skew(first: Degrees, second: Degrees) -> float:
     """The pairs of entries with equal coordinates, over the pairs that evenly spread entries would have."""
     pairs = pairs_of_groups(first.pattern, first.dim, second.pattern, second.dim)
-    found = float(first.of_groups @ pairs @ second.of_groups)
+    found = float(first.weights @ pairs @ second.weights)
     return found if found > EVEN or found < 1 / EVEN else 1.0
 
 
-def distinct(
-    count: float, sizes: Mapping[IndexVar, int], degrees: Mapping[IndexVar, Degrees]
-) -> tuple[float, dict[IndexVar, Degrees]]:
-    """The expected number of cells that `count` combinations fall into, and how these are spread over each index.
+class Cells:
+    """The cells of a result, into which combinations of entries fall.
 
-    Args:
-        sizes: the size of each index of the cells.
-        degrees: how the combinations are spread, for the indices for which that is known.
+    Attributes:
+        total: the expected number of cells that some combination falls into.
     """
-    known = [v for v in sizes if v in degrees][:GROUPED]
-    even = float(np.prod([float(n) for v, n in sizes.items() if v not in known]))
-    if not known:
-        return -even * expm1(-count / max(even, 1.0)), {}
-    groups = [degree_groups(degrees[v].pattern, degrees[v].dim) for v in known]
-    shares = [share * degrees[v].of_groups for v, (_, share) in zip(known, groups, strict=True)]
-    cells = reduce(np.multiply.outer, [of_one for of_one, _ in groups]) * even
-    expected = reduce(np.multiply.outer, shares) * count
-    filled = -cells * np.expm1(-expected / np.maximum(cells, 1e-300))
-    total = float(filled.sum())
-    if not total:
-        return 0.0, {}
-    spread = {}
-    for n, v in enumerate(known):
-        of_one = filled.sum(axis=tuple(m for m in range(len(known)) if m != n)) / total
-        weights = of_one / np.maximum(groups[n][1], 1e-300)
-        spread[v] = replace(degrees[v], weights=tuple(weights.tolist()))
-    return total, spread
+
+    def __init__(self, count: float, sizes: Mapping[IndexVar, int], degrees: Mapping[IndexVar, Degrees]) -> None:
+        """The cells of `count` combinations.
+
+        Args:
+            sizes: the size of each index of the cells.
+            degrees: how the combinations are spread, for the indices for which that is known.
+        """
+        self.known = {v: degrees[v] for v in [v for v in sizes if v in degrees][:GROUPED]}
+        even = np.array(float(prod([n for v, n in sizes.items() if v not in self.known])))
+        spread = [x.weights * x.shares for x in self.known.values()]
+        cells = reduce(np.multiply.outer, [x.counts for x in self.known.values()], even)
+        expected = reduce(np.multiply.outer, spread, np.array(count))
+        self.filled = -cells * np.expm1(-expected / np.maximum(cells, LEAST))
+        self.total = float(self.filled.sum())
+
+    def spread(self) -> dict[IndexVar, Degrees]:
+        """How the cells that are reached are spread over each index."""
+        if not self.total:
+            return {}
+        found = {}
+        for n, (v, x) in enumerate(self.known.items()):
+            of_groups = self.filled.sum(axis=tuple([m for m in range(len(self.known)) if m != n])) / self.total
+            found[v] = replace(x, weights=of_groups / np.maximum(x.shares, LEAST))
+        return found
 
 
 class Estimates:
@@ -78,8 +82,9 @@ class Estimates:
 
     def __init__(self, sizes: Mapping[IndexVar, int]) -> None:
         self.sizes = sizes
-        self._projected: dict[tuple[object, Names], float] = {}
-        self._skews: dict[tuple[object, object, IndexVar], float] = {}
+        self._projected: dict[tuple[Item, Names], float] = {}
+        self._shares: dict[tuple[Item, Names], float] = {}
+        self._skews: dict[tuple[Item, Item, IndexVar], float] = {}
 
     def volume(self, indices: Iterable[IndexVar]) -> float:
         """The number of index tuples."""
@@ -95,28 +100,42 @@ class Estimates:
             return item.stored
         if not bound:
             return min(item.stored, 1.0)
-        key = item.key, bound
+        key = item, bound
         if key not in self._projected:
             sizes = {v: self.sizes[v] for v in item.levels if v in bound}
-            self._projected[key] = max(distinct(item.stored, sizes, item.degrees)[0], LEAST)
+            self._projected[key] = max(Cells(item.stored, sizes, item.degrees).total, LEAST)
         return self._projected[key]
 
-    def tuples(self, items: Sequence[Item], bound: Names) -> float:
-        """The tuples of index variables at which every sparse item stores something."""
-        found, most = self.volume(bound), inf
+    def tuples(self, items: Sequence[Item], var: IndexVar, bound: Names, tuples: float) -> float:
+        """The tuples of index variables at which every sparse item stores something, when one variable more is bound.
+
+        Args:
+            items: the items that have the variable.
+            var: the variable.
+            bound: those bound before.
+            tuples: their tuples.
+        """
+        found, most = tuples * self.sizes[var], inf
+        inside = bound | {var}
         for item in items:
-            own = bound & item.walked
-            if own:
-                stored = self.projected(item, own)
-                found *= min(stored / max(self.volume(own), 1.0), 1.0)
-                most = min(most, stored) if own == bound else most
-        for v in bound:
-            for first, second in pairwise([item for item in items if v in item.degrees]):
-                found *= self._skew(first, second, v)
+            own = inside & item.walked
+            found *= self._share(item, own) / self._share(item, own - {var})
+            if own == inside:
+                most = min(most, self.projected(item, own))
+        for first, second in pairwise([item for item in items if var in item.degrees]):
+            found *= self._skew(first, second, var)
         return min(found, most)
 
+    def _share(self, item: Item, bound: Names) -> float:
+        """The share of the tuples of some index variables that an item stores."""
+        key = item, bound
+        if key not in self._shares:
+            of_all = min(self.projected(item, bound) / max(self.volume(bound), 1.0), 1.0)
+            self._shares[key] = max(of_all, LEAST) if bound else 1.0
+        return self._shares[key]
+
     def _skew(self, first: Item, second: Item, var: IndexVar) -> float:
-        key = first.key, second.key, var
+        key = first, second, var
         if key not in self._skews:
             self._skews[key] = skew(first.degrees[var], second.degrees[var])
         return self._skews[key]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -18,32 +19,34 @@ from jsparse.planning.typed_product import TypedProduct
 __all__ = ["Degrees", "Item", "form_of", "operand_item"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Degrees:
     """How entries are spread over the coordinates of an index: like those of a static pattern in one dimension.
 
     Attributes:
         pattern: the pattern.
         dim: its dimension.
-        weights: for each of its groups, the share of entries there relative to that of the pattern's entries; None
-            for all 1.
+        counts: the number of coordinates in each of its groups.
+        shares: the share of the pattern's entries there.
+        weights: the share of entries relative to that.
     """
 
     pattern: Pattern
     dim: int
-    weights: tuple[float, ...] | None = None
+    counts: np.ndarray
+    shares: np.ndarray
+    weights: np.ndarray
 
-    @property
-    def of_groups(self) -> np.ndarray:
-        """The weights."""
-        if self.weights is not None:
-            return np.array(self.weights)
-        return np.ones(len(degree_groups(self.pattern, self.dim)[0]))
+    @classmethod
+    def of(cls, pattern: Pattern, dim: int) -> Degrees:
+        """Those of a pattern."""
+        counts, shares = degree_groups(pattern, dim)
+        return cls(pattern, dim, counts, shares, np.ones(len(counts)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Item:
-    """An operand or the result of a step.
+    """An operand or the result of a step. A search has one for each set of members and index variables.
 
     Attributes:
         members: the indices of the operands that it is a product of.
@@ -51,11 +54,12 @@ class Item:
         stored: the expected number of index tuples that its sparse levels store; 1 if it is dense.
         levels: the index variables of its sparse levels, in the order of storage; none if it is dense.
         form: equal for items that have equal values, but for the names of their index variables.
-        degrees: how the stored tuples are spread over each index variable, where that is known.
+        spread: gives how the stored tuples are spread over each index variable, where that is known.
         traced: its pattern is dynamic.
         relates: it is an index relation. Two of them are not multiplied, since their product would have values.
         restricts: it has values, or loops walk it. Else it is a bare pattern that stores every entry.
         repeats: an index variable stands for several of its dimensions.
+        walked: the index variables that loops over its pattern bind.
     """
 
     members: frozenset[int]
@@ -63,21 +67,23 @@ class Item:
     stored: float
     levels: tuple[IndexVar, ...]
     form: Any
-    degrees: Mapping[IndexVar, Degrees] = field(default_factory=dict)
+    spread: Callable[[], Mapping[IndexVar, Degrees]] = dict
     traced: bool = False
     relates: bool = False
     restricts: bool = True
     repeats: bool = False
+    walked: frozenset[IndexVar] = field(init=False)
+    _degrees: list[Mapping[IndexVar, Degrees]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "walked", frozenset(self.levels))
 
     @property
-    def key(self) -> tuple[frozenset[int], tuple[IndexVar, ...]]:
-        """What distinguishes it from the other items of a search."""
-        return self.members, self.indices
-
-    @property
-    def walked(self) -> frozenset[IndexVar]:
-        """The index variables that loops over its pattern bind."""
-        return frozenset(self.levels)
+    def degrees(self) -> Mapping[IndexVar, Degrees]:
+        """What `spread` gives, which is only computed for items that some step multiplies."""
+        if not self._degrees:
+            self._degrees.append(self.spread())
+        return self._degrees[0]
 
     def moved(self, kept: frozenset[IndexVar]) -> float:
         """The stored tuples to reorder in a product that keeps these index variables.
@@ -101,13 +107,18 @@ def operand_item(product: TypedProduct, number: int, value: int) -> Item:
     levels = tuple(dict.fromkeys(walked))
     repeated = prod(max(product.sizes[v], 1) for v in walked) // prod(max(product.sizes[v], 1) for v in levels)
     stored = core.pattern.nse / repeated
-    degrees = {}
+    spread: Callable[[], Mapping[IndexVar, Degrees]] = dict
     if isinstance(core.pattern, Pattern) and core.pattern.nse and len(levels) == len(walked):
-        degrees = {v: Degrees(core.pattern, core.pattern.format.levels[n].dim) for n, v in enumerate(walked)}
+        spread = partial(_degrees_of, core.pattern, levels)
     return Item(
-        frozenset({number}), tuple(dict.fromkeys(indices)), stored, levels, (value, form_of(indices)), degrees,
+        frozenset({number}), tuple(dict.fromkeys(indices)), stored, levels, (value, form_of(indices)), spread,
         not isinstance(core.pattern, Pattern), x.is_relation, repeats=len(set(indices)) < len(indices),
     )  # fmt: skip
+
+
+def _degrees_of(pattern: Pattern, levels: Sequence[IndexVar]) -> dict[IndexVar, Degrees]:
+    """The degrees of a static pattern whose levels have these index variables."""
+    return {v: Degrees.of(pattern, level.dim) for v, level in zip(levels, pattern.format.levels, strict=True)}
 
 
 def form_of(*accesses: Sequence[IndexVar]) -> tuple[tuple[int, ...], ...]:

@@ -26,21 +26,21 @@ VISIT = 1.0  # the cost of an iteration of a loop over a sparse level
 MOVED = 2.0  # the cost of gathering an entry into another order, or of adding it up in memory
 
 
-def nest(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> float:
-    """The work of one loop nest over all items, for a result with these index variables."""
+def nest(items: Sequence[Item], target: Sequence[IndexVar], estimates: Estimates) -> tuple[float, float]:
+    """The work of one loop nest over all items, for a result with these index variables; and the tuples that meet."""
     sparse = [item for item in items if item.levels]
     walked = frozenset([v for item in sparse for v in item.levels])
     dense = {v for item in items for v in item.indices if v not in walked}
     factors = max(sum([bool(item.indices) for item in items]) - 1, 1)
     if not sparse:
-        return estimates.volume(dense) * factors / (LANES * DENSE)
+        return estimates.volume(dense) * factors / (LANES * DENSE), 1.0
     visited, tuples = _walked(sparse, walked, estimates)
     lanes = min(LANES, max([estimates.sizes[v] for v in dense], default=1) or 1)
     kept = frozenset(target)
     arrays = [*[item.indices for item in items if not item.levels], *([target] if not kept <= walked else [])]
     across = [names for names in arrays if names and names[-1] in walked and not walked.issuperset(names)]
     moved = MOVED * (sum([item.moved(kept) for item in sparse]) + sum(map(estimates.volume, across)))
-    return visited + tuples * estimates.volume(dense) * factors / lanes + moved
+    return visited + tuples * estimates.volume(dense) * factors / lanes + moved, tuples
 
 
 def _walked(items: Sequence[Item], walked: Names, estimates: Estimates) -> tuple[float, float]:
@@ -50,17 +50,18 @@ def _walked(items: Sequence[Item], walked: Names, estimates: Estimates) -> tuple
     patterns are walked as they are stored, or one of them is sorted first. A loop visits the shortest of the levels
     that meet there, with searches in the others.
     """
-    left = list(dict.fromkeys([v for item in items for v in item.levels]))
+    having: dict[IndexVar, list[Item]] = {}
+    for item in items:
+        for v in item.levels:
+            having.setdefault(v, []).append(item)
     bound, cost, tuples = Names(), 0.0, 1.0
-    while left:
-        free = [v for v in left if all(_is_next(item, v, bound) for item in items)] or left
-        inside, _, var = min([(estimates.tuples(items, bound | {v}), n, v) for n, v in enumerate(free)])
-        left.remove(var)
+    while having:
+        free = [v for v, own in having.items() if all(_is_next(item, v, bound) for item in own)] or having
+        inside, _, var = min([(estimates.tuples(having[v], v, bound, tuples), n, v) for n, v in enumerate(free)])
         fans = []
-        for item in items:
-            if var in item.levels:
-                own = bound & item.walked
-                fans.append(estimates.projected(item, own | {var}) / max(estimates.projected(item, own), LEAST))
+        for item in having.pop(var):
+            own = bound & item.walked
+            fans.append(estimates.projected(item, own | {var}) / max(estimates.projected(item, own), LEAST))
         cost += max(tuples * min(fans), inside) * (VISIT + SEARCHED * (len(fans) - 1))
         bound, tuples = bound | {var}, inside
     return cost, tuples
@@ -68,4 +69,4 @@ def _walked(items: Sequence[Item], walked: Names, estimates: Estimates) -> tuple
 
 def _is_next(item: Item, var: IndexVar, bound: Names) -> bool:
     """Whether a loop over an index variable walks an item as it is stored, or in another order that it may have."""
-    return not item.traced or var not in item.levels or bound.issuperset(item.levels[: item.levels.index(var)])
+    return not item.traced or bound.issuperset(item.levels[: item.levels.index(var)])

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from jsparse.notation import IndexVar
-from jsparse.planning.path.estimates import Estimates, distinct
+from jsparse.planning.path.estimates import Cells, Estimates
 from jsparse.planning.path.items import Item, form_of, operand_item
 from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, nest
 from jsparse.planning.typed_product import TypedProduct
@@ -34,7 +34,7 @@ __all__ = ["Step", "contraction_path", "prices"]
 LARGER = 2  # the entries of a dense intermediate, at most, relative to those of operands and result
 WORK = 8  # multiply-adds of a step for each entry of its dense result, from which on that may be larger
 LARGEST = 1 << 26  # the entries that it may have then
-EXHAUSTIVE = 6  # the largest number of values for which every sequence of steps is priced: about 5 ms
+EXHAUSTIVE = 5  # the largest number of values for which every sequence of steps is priced: a few milliseconds
 GROUPED = 4  # dense values that may be multiplied with a sparse one in a step
 
 
@@ -53,7 +53,6 @@ class Step:
     is_dense: bool
 
 
-Key = tuple[frozenset[int], tuple[IndexVar, ...]]
 _State = tuple[Item, ...]
 _Merge = tuple[tuple[Item, ...], Item]  # the factors of a step, and its result
 _Plan = tuple[float, tuple[_Merge, ...]]
@@ -70,18 +69,18 @@ def contraction_path(product: TypedProduct, values: Sequence[int], is_sparse: bo
         return ()
     search = _Search(product, values, is_sparse)
     _, merges = search.cheapest()
-    numbers = {item.key: n for n, item in enumerate(search.items)}
+    numbers = {item: n for n, item in enumerate(search.items)}
     steps = []
     for factors, merged in merges:
-        steps.append(Step(tuple(numbers[x.key] for x in factors), merged.indices, not merged.levels))
-        numbers[merged.key] = len(product.operands) + len(steps) - 1
+        steps.append(Step(tuple(numbers[x] for x in factors), merged.indices, not merged.levels))
+        numbers[merged] = len(product.operands) + len(steps) - 1
     return tuple(steps)
 
 
 def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tuple[float, float]:
     """The price of the cheapest path, and that of one nest over all operands. Arguments as of `contraction_path`."""
     search = _Search(product, values, is_sparse)
-    return search.cheapest()[0], nest(search.items, product.kept, search.estimates)
+    return search.cheapest()[0], nest(search.items, product.kept, search.estimates)[0]
 
 
 def _may_pay(product: TypedProduct) -> bool:
@@ -100,9 +99,10 @@ class _Search:
         self.items = tuple(operand_item(product, n, value) for n, value in enumerate(values))
         operands = sum(self.estimates.entries(item) for item in self.items)
         self.largest_dense = LARGER * max(operands, self.estimates.volume(product.kept))
-        self.plans: dict[frozenset[Key], _Plan] = {}
-        self.merged: dict[frozenset[Key], tuple[float, float, Item] | None] = {}
-        self.nests: dict[frozenset[Key], float] = {}
+        self.made: dict[tuple[frozenset[int], tuple[IndexVar, ...]], Item] = {}
+        self.plans: dict[frozenset[Item], _Plan] = {}
+        self.merged: dict[frozenset[Item], tuple[float, float, Item] | None] = {}
+        self.nests: dict[frozenset[Item], float] = {}
 
     def cheapest(self) -> _Plan:
         """The cheaper plan of two: all that belongs to one operand alone is summed first, or not."""
@@ -137,7 +137,7 @@ class _Search:
 
     def _best(self, state: _State) -> _Plan:
         """The cheapest plan that leads from a partition of the operands to the result."""
-        key = _key(state)
+        key = frozenset(state)
         if key not in self.plans:
             best: _Plan = (self._nest(state), ())
             for cost, merge, rest in sorted(self._steps(state), key=lambda step: step[0]):
@@ -151,9 +151,9 @@ class _Search:
 
     def _nest(self, state: _State) -> float:
         """The work of one loop nest over all values."""
-        key = _key(state)
+        key = frozenset(state)
         if key not in self.nests:
-            self.nests[key] = nest(state, self.product.kept, self.estimates)
+            self.nests[key] = nest(state, self.product.kept, self.estimates)[0]
         return self.nests[key]
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
@@ -178,7 +178,7 @@ class _Search:
 
     def _step(self, factors: tuple[Item, ...], state: _State) -> tuple[float, Item] | None:
         """The cost and the result of multiplying some items first; None if the rules exclude the step."""
-        key = _key(factors)
+        key = frozenset(factors)
         if key not in self.merged:
             self.merged[key] = self._product(factors, self._needed(factors, state))
         found = self.merged[key]
@@ -199,11 +199,10 @@ class _Search:
         members = frozenset[int]().union(*(item.members for item in factors))
         sparse = [item for item in factors if item.levels]
         walked = frozenset(v for item in sparse for v in item.levels)
-        tuples = self.estimates.tuples(sparse, walked)
-        work = nest(factors, indices, self.estimates)
+        work, tuples = nest(factors, indices, self.estimates)
         if not self._is_stored(sparse, indices):
             if not sparse or self._may_fill_empty_sums(indices):
-                return work, tuples, Item(members, indices, 1.0, (), form)
+                return work, tuples, self._item(Item(members, indices, 1.0, (), form))
             if not self.is_sparse or not walked.issuperset(indices):
                 return None
         levels = tuple(v for v in indices if v in walked)
@@ -211,8 +210,12 @@ class _Search:
         if traced and not any(item.walked.issuperset(levels) for item in sparse):
             return None
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
-        stored, spread = distinct(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
-        return work, tuples, Item(members, indices, stored, levels, form, spread, traced)
+        cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
+        return work, tuples, self._item(Item(members, indices, cells.total, levels, form, cells.spread, traced))
+
+    def _item(self, made: Item) -> Item:
+        """The item with these members and index variables, which several orders of steps may lead to."""
+        return self.made.setdefault((made.members, made.indices), made)
 
     @staticmethod
     def _lies_on(merged: Item, factors: tuple[Item, ...]) -> bool:
@@ -264,7 +267,3 @@ def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:
     if len(factors) != 2 or factors[0].form != factors[1].form:
         return factors
     return min(factors, factors[::-1], key=lambda pair: form_of(*(item.indices for item in pair)))
-
-
-def _key(items: Sequence[Item]) -> frozenset[Key]:
-    return frozenset(item.key for item in items)
