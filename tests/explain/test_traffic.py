@@ -11,7 +11,7 @@ import jsparse
 from jsparse.formats import Pattern
 from jsparse.ops.explanation import points
 from jsparse.ops.explanation.bandwidth import memory_bandwidth
-from jsparse.ops.explanation.points import count_points, relation_of
+from jsparse.ops.explanation.points import count_points, most_points, relation_of
 from jsparse.ops.explanation.traffic import Traffic, as_bytes
 
 RNG = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_a_sparse_product_counts_the_entries_that_meet():
     assert found.operations == (left @ right).sum()
     assert found.results == 4 * np.count_nonzero(left @ right)
     assert found.meets
-    assert not found.is_estimate
+    assert found.most is None
     assert "if all entries are read" in found.limit(1e9)
 
 
@@ -101,6 +101,30 @@ def test_permuted_values_and_transposed_arrays_are_counted():
                 dense += 2 * 4 * np.prod([sizes[v] for v in access.variables()])
         assert kernel.traffic.moved == values + dense
     assert any(kernel.traffic.moved for kernel in kernels)
+
+
+@pytest.mark.parametrize(
+    "names, counts, most",
+    [
+        (["ij", "jk"], [10, 20], 200),  # all in one column and in one row
+        (["ij", "jk"], [1000, 2000], 1000 * 100),  # one of them with a whole dimension of the other
+        (["ij", "jk", "ki"], [100, 100, 100], 1000),  # triangles: the root of the product
+        (["ij", "ij"], [30, 20], 20),
+        (["ij", "jk"], [0, 20], 0),
+    ],
+)
+def test_sizes_bound_the_points(names, counts, most):
+    found = most_points(list(zip(names, counts, strict=True)), dict.fromkeys("ijk", 100))
+    assert found == pytest.approx(most, rel=1e-6)
+
+
+def test_products_of_dynamic_patterns_are_bounded():
+    star = np.eye(50)
+    star[0] = star[:, 0] = 1  # far more products than evenly spread entries have
+    A = jsparse.asarray(star).dynamic(160)
+    found, products = traffic("ij,jk->ik", A, A, nse=2500), star @ star
+    assert found.operations < products.sum() <= found.most == 160 * 50
+    assert "up to 8e+03" in str(found)
 
 
 def test_dynamic_patterns_are_counted_by_their_capacity():

@@ -9,16 +9,17 @@ elimination, 1999). For A[i, j] B[j, k] this is Σⱼ (entries of A in column j)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
 
-__all__ = ["LARGEST", "Relation", "count_points", "relation_of"]
+__all__ = ["LARGEST", "Relation", "count_points", "most_points", "relation_of"]
 
 LARGEST = 1 << 24  # the most tuples of a relation, so that a count takes seconds and some hundred megabytes at most
 
@@ -51,6 +52,21 @@ def relation_of(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
         on_diagonal &= columns.setdefault(name, row) == row
     kept = {name: column[on_diagonal] for name, column in columns.items()}
     return Relation(kept, np.ones(int(on_diagonal.sum()), np.int64))
+
+
+def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[IndexVar, int]) -> int:
+    """The points at which patterns may store an entry at most, each given by its index variables and its entries.
+
+    It is the least product of powers of these counts that covers every index variable, where an index variable counts
+    as a pattern of its size (Atserias, Grohe and Marx, Size Bounds and Query Plans for Relational Joins, 2008).
+    """
+    variables = list(dict.fromkeys(v for names, _ in stored for v in names))
+    sets = [*((set(names), count) for names, count in stored), *(({v}, size[v]) for v in variables)]
+    if any(count == 0 for _, count in sets):
+        return 0
+    logarithms = np.log([float(count) for _, count in sets])
+    covers = np.array([[float(v in names) for names, _ in sets] for v in variables])
+    return round(float(np.exp(linprog(logarithms, -covers, -np.ones(len(variables))).fun)))
 
 
 def count_points(relations: Iterable[Relation]) -> int | None:

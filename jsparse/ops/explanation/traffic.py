@@ -15,7 +15,7 @@ from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.statement import Statement
 from jsparse.formats import DynamicType, Pattern
 from jsparse.notation import Access, IndexVar
-from jsparse.ops.explanation.points import LARGEST, Relation, count_points, relation_of
+from jsparse.ops.explanation.points import LARGEST, Relation, count_points, most_points, relation_of
 
 __all__ = ["Traffic", "as_bytes", "traffic_of"]
 
@@ -34,7 +34,8 @@ class Traffic:
         results: the bytes that are written.
         moved: the bytes read and written to permute values and to transpose arrays, before and after the kernel.
         by_capacity: dynamic patterns are counted as if they were full.
-        is_estimate: several patterns meet, and the operations are counted as if their entries were spread evenly.
+        most: if several patterns meet, and the operations are counted as if their entries were spread evenly: the
+            operations if entries meet as often as the sizes of patterns allow. Else None.
         meets: several patterns meet, so that some entries may stay unread.
         computes: whether values are computed.
     """
@@ -45,7 +46,7 @@ class Traffic:
     results: int = 0
     moved: int = 0
     by_capacity: bool = False
-    is_estimate: bool = False
+    most: int | None = None
     meets: bool = False
     computes: bool = True
 
@@ -62,9 +63,10 @@ class Traffic:
         lines = [f"moves {as_bytes(self.nbytes)}: {', '.join(part for part, there in parts.items() if there)}"]
         if self.operations:
             what = "multiply-adds" if self.computes else "combinations of entries"
-            lines.insert(0, f"{'about ' if self.is_estimate else ''}{self.operations:,} {what}")
-        if self.is_estimate:
+            lines.insert(0, f"{'' if self.most is None else 'about '}{self.operations:,} {what}")
+        if self.most is not None:
             lines.append("estimated as if the entries of patterns that meet were spread evenly")
+            lines[-1] += f"; their sizes allow up to {float(self.most):.3g}"
         if self.by_capacity:
             lines.append("counted by the capacity of dynamic patterns, which may have fewer entries")
         return "\n".join(lines)
@@ -82,14 +84,17 @@ def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traff
     """Count a plan's kernel. `result` is the pattern that it assembles, or on which it writes listed values."""
     problem, patterns = plan.problem, plan.patterns
     counted = [_operations(problem, patterns, statement) for statement in problem.statements]
+    is_exact = all(most is None for _, most in counted)
     return Traffic(
         operations=sum(count for count, _ in counted),
+        most=None
+        if all(most is None for _, most in counted)
+        else sum(count if m is None else m for count, m in counted),
         operands=tuple(_operands(problem, patterns)) if problem.wants_values else (),
         index=sum(_index_bytes(problem, n, pattern) for n, pattern in enumerate(patterns)),
         results=_results(problem, patterns, result),
         moved=_moved(plan),
         by_capacity=not all(isinstance(pattern, Pattern) for pattern in patterns),
-        is_estimate=any(is_estimate for _, is_estimate in counted),
         meets=any(len(statement.patterns) > 1 for statement in problem.statements),
         computes=problem.wants_values,
     )
@@ -108,34 +113,36 @@ def _as_time(seconds: float) -> str:
     return f"{seconds * scale:.3g} {unit}"
 
 
-def _operations(problem: Problem, patterns: Sequence[Stored], statement: Statement) -> tuple[int, bool]:
-    """The operations of a statement, and whether they are an estimate."""
+def _operations(problem: Problem, patterns: Sequence[Stored], statement: Statement) -> tuple[int, int | None]:
+    """The operations of a statement. If they are an estimate, also the most that there may be."""
     walked = {v for n in statement.patterns for v in problem.walks[n]}
     free = [v for v in problem.variables_of(statement) if v not in walked and v not in problem.derivations]
-    points, is_estimate = _points(problem, patterns, statement.patterns)
-    each = max(len(statement.reads) - 1, 1)
-    return points * _extent(problem, free) * each, is_estimate
+    points, most = _points(problem, patterns, statement.patterns)
+    each = _extent(problem, free) * max(len(statement.reads) - 1, 1)
+    return points * each, None if most is None else most * each
 
 
-def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]) -> tuple[int, bool]:
-    """The points at which patterns store an entry, over the variables that they are walked by, and whether that is an
-    estimate."""
+def _points(problem: Problem, patterns: Sequence[Stored], numbers: Sequence[int]) -> tuple[int, int | None]:
+    """The points at which patterns store an entry, over the variables that they are walked by. If that is an estimate,
+    also the most that there may be."""
     if not numbers:
-        return 1, False
+        return 1, None
     known = [p for p in (patterns[n] for n in numbers) if isinstance(p, Pattern) and p.nse <= LARGEST]
     names = [problem.level_variables[n] for n in numbers]
     alone = len(numbers) == 1
     if len(known) == len(numbers) and not (alone and len(set(names[0])) == len(names[0])):
         found = count_points(_relation(*pair) for pair in zip(known, names, strict=True))
         if found is not None:
-            return found, False
+            return found, None
     if alone:
-        return _entries(problem, numbers[0], patterns[numbers[0]]), False
+        return _entries(problem, numbers[0], patterns[numbers[0]]), None
     numbers = _of_factors(problem, numbers)
-    entries = prod(_entries(problem, n, patterns[n]) for n in numbers)
+    entries = [_entries(problem, n, patterns[n]) for n in numbers]
     spaces = prod(_extent(problem, problem.walks[n]) for n in numbers)
-    every = _extent(problem, dict.fromkeys(v for n in numbers for v in problem.walks[n]))
-    return round(entries * every / spaces) if spaces else 0, True
+    every = dict.fromkeys(v for n in numbers for v in problem.walks[n])
+    walks = [problem.walks[n] for n in numbers]
+    most = most_points(list(zip(walks, entries, strict=True)), {v: _extent(problem, [v]) for v in every})
+    return round(prod(entries) * _extent(problem, every) / spaces) if spaces else 0, most
 
 
 def _relation(pattern: Pattern, names: Sequence[IndexVar]) -> Relation:
