@@ -60,8 +60,10 @@ test-hostile: $(VENV)/installed-test,lint
 	$(BIN)/python tests/hostile/run.py --count $(or $(N),3000) $(ARGS)
 	$(BIN)/python tests/io/test_hostile_files.py $(or $(N),3000) 1
 
+# CASE=cliffs also draws random einsums, N of them, which takes an hour.
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/run.py $(if $(CASE),--case $(CASE))
+	$(if $(filter cliffs,$(CASE)),$(BIN)/python benchmarks/cliffs.py --count $(or $(N),500))
 
 # Whole models; it writes their table in docs/benchmarks.md.
 bench-models: $(VENV)/installed-bench

@@ -93,10 +93,10 @@ def test_semirings(semiring):
     reduce, combine = (np.minimum, np.add) if semiring == "min_plus" else (np.maximum, np.multiply)
     expected = {}
     for (i, j, k), x in zip(np.asarray(a).T.tolist(), np.asarray(c).tolist(), strict=True):
-        for (p, q, l), y in zip(np.asarray(b).T.tolist(), np.asarray(d).tolist(), strict=True):
+        for (p, q, m), y in zip(np.asarray(b).T.tolist(), np.asarray(d).tolist(), strict=True):
             if (i, j) == (p, q):
                 value = combine(x, y)
-                expected[k, l] = reduce(expected.get((k, l), value), value)
+                expected[k, m] = reduce(expected.get((k, m), value), value)
     entries = zip(np.asarray(found.coords).T.tolist(), np.asarray(found.values).tolist(), strict=True)
     assert {tuple(at): value for at, value in entries} == expected
 

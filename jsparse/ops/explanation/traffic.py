@@ -87,9 +87,7 @@ def traffic_of(plan: Plan, result: Pattern | DynamicType | None = None) -> Traff
     is_exact = all(most is None for _, most in counted)
     return Traffic(
         operations=sum(count for count, _ in counted),
-        most=None
-        if all(most is None for _, most in counted)
-        else sum(count if m is None else m for count, m in counted),
+        most=None if is_exact else sum(count if most is None else most for count, most in counted),
         operands=tuple(_operands(problem, patterns)) if problem.wants_values else (),
         index=sum(_index_bytes(problem, n, pattern) for n, pattern in enumerate(patterns)),
         results=_results(problem, patterns, result),
