@@ -21,6 +21,7 @@ from jsparse.compiler.signature import element_code, encoded
 from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
+from jsparse.primitives.host import is_on_host, run_routine
 from jsparse.primitives.kernel import custom_call
 from jsparse.primitives.layouts import after_transposes, transposed
 from jsparse.primitives.multilinear import pattern_is_unknown
@@ -158,6 +159,15 @@ def lower_routine(
     return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *keepalive)
 
 
+def _directly(
+    *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
+) -> Any:
+    """Run a routine on the host. Where it fails, the program says why."""
+    if not isinstance(routine, Routine) or not is_on_host(*operands):
+        return None
+    return run_routine(operands, routine, results)
+
+
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     out = routine_p.bind(*primals, **params)
     return out, [_compat.add_tangents((), x) for x in out]
@@ -190,6 +200,7 @@ def _batch(
 
 
 routine_p = _compat.make_primitive("jsparse_routine", _abstract, multiple_results=True)
+_compat.run_directly(routine_p, _directly)
 _compat.register_jvp(routine_p, _jvp)
 _compat.register_transpose(routine_p, _transpose)
 _compat.register_batching(routine_p, _batch)
