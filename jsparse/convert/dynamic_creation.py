@@ -22,7 +22,7 @@ from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.host import is_on_host, on_device
+from jsparse.primitives.host import is_on_host
 from jsparse.primitives.routine import assemble, expand, nonzero
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.dense import dense_levels
@@ -155,7 +155,7 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
     coords = index_like(coords, type_.shape[:outer], values.shape[0])
-    coords = on_device([coords], [values])[0] if is_on_host(coords, values) else jnp.asarray(coords)
+    coords = coords if is_on_host(coords, values) else jnp.asarray(coords)
     core = type_
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse import _compat, _native
-from jsparse.base.arrays import aligned, native
+from jsparse.base.arrays import aligned
 from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encoded
 from jsparse.errors import LeafError
@@ -43,7 +43,7 @@ def _is_in_memory(x: Any) -> bool:
 
 def host_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
     """The arrays as contiguous arrays of numpy, which share their memory."""
-    return [native(np.ascontiguousarray(x)) if np.ndim(x) else np.asarray(x) for x in arrays]
+    return [np.require(x, None, ["C", "A"]) if type(x) is np.ndarray else np.asarray(x) for x in arrays]
 
 
 def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> list[jax.Array]:
