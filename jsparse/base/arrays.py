@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import jax
@@ -15,11 +16,13 @@ from jsparse.base.limits import check_constant
 from jsparse.errors import DeletedArrayError, DTypeError, IntegerRangeError, represented, shortened
 
 __all__ = [
+    "aligned",
     "cast",
     "check_alive",
     "check_numbers",
     "check_python_int",
     "checked_range",
+    "copy_on_device",
     "device_array",
     "given_dtype",
     "host_array",
@@ -33,9 +36,30 @@ __all__ = [
 ]
 
 
+_ALIGNMENT = 64
+
+
 def native(x: np.ndarray) -> np.ndarray:
     """The array aligned and in the machine's byte order, as JAX and the extension require. No copy if it is."""
     return x if x.dtype.isnative and x.flags.aligned else x.astype(x.dtype.newbyteorder("="))
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array without contents, aligned as buffers of XLA are, so that jax can take it without a copy."""
+    size = dtype.itemsize * prod(shape)
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def copy_on_device(x: np.ndarray) -> jax.Array:
+    """The jax array with the contents of a numpy array, whose memory the caller may still write to.
+
+    `jnp.array` would compile a program for each shape.
+    """
+    copy = aligned(x.shape, x.dtype)
+    copy[...] = x
+    return jax.device_put(copy, may_alias=True)
 
 
 def raw_bytes(x: Any) -> np.ndarray:
@@ -147,7 +171,7 @@ def device_array(x: np.ndarray, expected: str, dtype: np.dtype | None = None, fr
     target = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype if dtype is None else dtype))
     whole = cast(x, x.dtype if dtype is None else dtype)
     narrow = cast(checked_range(whole, target, expected), target)
-    return jax.device_put(narrow, may_alias=True) if fresh or narrow is not x else jnp.array(narrow)
+    return jax.device_put(narrow, may_alias=True) if fresh or narrow is not x else copy_on_device(narrow)
 
 
 def checked_range(x: np.ndarray, target: np.dtype, expected: str) -> np.ndarray:
@@ -227,7 +251,10 @@ def jax_array(x: Any, expected: str, shared: bool = True) -> jax.Array:
         else:
             _check_readable(x, expected)
         try:
-            array = jnp.asarray(given) if shared else jnp.array(given)
+            if isinstance(given, np.ndarray):  # jnp.asarray would compile a program for each shape
+                array = jax.device_put(given, may_alias=True) if shared else copy_on_device(given)
+            else:
+                array = jnp.asarray(given)
         except (TypeError, ValueError, OverflowError) as error:
             raise _no_array(x, expected, error) from error
     if not isinstance(array.dtype, np.dtype):  # random keys

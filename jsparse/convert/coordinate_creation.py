@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import check_numbers, device_array, host_array, jax_array
+from jsparse.base.arrays import check_numbers, host_array, jax_array
 from jsparse.base.limits import check_bytes, checked_nse
-from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates, scatter_sums
+from jsparse.convert.dynamic_creation import from_coordinate_blocks, given_coordinates
+from jsparse.convert.static_creation import static_tensor
 from jsparse.errors import FormatError, PatternError, ShapeError, shortened
 from jsparse.formats import Format, Pattern, default_format
-from jsparse.formats.build import Built
 from jsparse.formats.coordinates import split_coordinates
 from jsparse.formats.shape import sizes_of
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -126,22 +126,4 @@ def _static(coords: np.ndarray, values: Any, sizes: tuple[int, ...], layout: For
     _check_values(values, coords.shape[1:], sizes)
     if not rows:
         return SparseTensor(values.sum(keepdims=True), Pattern._trusted((), layout, ()))
-    known = not isinstance(values, jax.core.Tracer)
-    if known and outer == len(sizes):
-        pattern, summed = Pattern.of_entries(rows, given := np.asarray(values), sizes, layout)
-        return SparseTensor(values, pattern) if summed is given else _of_own_values(summed, pattern)
-    core, built = Pattern.from_rows(rows, sizes[:outer], Format(layout.levels[:outer]))
-    whole = core.extended(sizes[outer:]) if outer < len(sizes) else core
-    if known and not built.is_identity:
-        return _of_own_values(built.summed(np.asarray(values)).reshape(-1), whole)
-    return SparseTensor(_summed(values, built).reshape(-1), whole)
-
-
-def _of_own_values(values: np.ndarray, pattern: Pattern) -> SparseTensor:
-    """The tensor of values that nothing else refers to, so that jax may share their memory."""
-    return SparseTensor(device_array(values, _NUMBERS, fresh=True), pattern)
-
-
-def _summed(values: Any, built: Built) -> Any:
-    """The sums of the values that share a slot, shape (nse, ...). A slot without values is 0."""
-    return values if built.is_identity else scatter_sums(values, built.slots(), (built.nse,))
+    return static_tensor(rows, values, sizes, layout, _NUMBERS)

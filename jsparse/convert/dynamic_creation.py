@@ -13,15 +13,17 @@ import numpy as np
 
 from jsparse._compat import same_varying
 from jsparse.base.arrays import is_integer
-from jsparse.base.limits import check_bytes, check_constant
-from jsparse.compiler.dtypes import unrounded
+from jsparse.base.limits import check_constant
+from jsparse.convert.static_creation import static_tensor
+from jsparse.convert.sums import scatter_sums, slot_sums
 from jsparse.errors import PatternError, ShapeError, shortened
-from jsparse.formats import DynamicType, Format, Pattern, derived_format
+from jsparse.formats import DynamicType, Format, derived_format
 from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.routine import Assembled, assemble, expand, nonzero
+from jsparse.primitives.host import is_on_host
+from jsparse.primitives.routine import assemble, expand, nonzero
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import Derived, DynamicPattern, dynamic_type
@@ -37,7 +39,6 @@ __all__ = [
     "given_coordinates",
     "index_like",
     "index_numbers",
-    "scatter_sums",
     "with_derived",
 ]
 
@@ -55,7 +56,8 @@ def from_coordinate_blocks(
     coords = index_like(coords, sizes[:outer], blocks.shape[0])
     inner = prod(sizes[outer:])
     if layout.is_dense:
-        coordinates = jnp.where(_inside(coords, sizes[:outer]), jnp.asarray(coords), np.array(sizes[:outer])[:, None])
+        xnp: Any = np if isinstance(coords, np.ndarray) else jnp
+        coordinates = xnp.where(_inside(coords, sizes[:outer]), coords, np.array(sizes[:outer], coords.dtype)[:, None])
         return dense_levels(scatter_sums(blocks, tuple(coordinates), sizes[:outer]), layout)
     natural = layout
     if inner != 1 or outer != len(sizes):
@@ -70,34 +72,12 @@ def from_coordinate_blocks(
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_)
         return made if direct else converted(made, dynamic_type(sizes, layout, capacity))
-    made = _static(coords, blocks, sizes, natural, outer)
-    return made if natural == layout else made.asformat(layout, nse=nse)
-
-
-def _static(coords: Any, blocks: Any, sizes: tuple[int, ...], layout: Format, outer: int) -> SparseTensor:
-    """Make a static tensor from concrete coordinates, without those out of range; differentiable in the blocks."""
     inside = np.flatnonzero(_inside(coords, sizes[:outer]))
     if len(inside) < coords.shape[1]:
-        coords, blocks = coords[:, inside], jnp.asarray(blocks)[inside]
-    core = Format(layout.levels[:outer])
-    pattern, slots = Pattern.from_coordinates(coords, sizes[:outer], core)
-    whole = pattern.extended(sizes[outer:]) if len(sizes) > outer else pattern
-    return SparseTensor._unchecked(scatter_sums(jnp.asarray(blocks), slots, (pattern.nse,)).reshape(-1), whole)
-
-
-def scatter_sums(values: Any, coordinates: Any, shape: tuple[int, ...]) -> Any:
-    """Add values of shape (n, ...) at coordinates of an array of shape (shape..., ...), initially 0.
-
-    Values at coordinates out of range are dropped. The sum of booleans is their disjunction.
-    """
-    if values.dtype.name != unrounded(values.dtype.name):
-        return scatter_sums(values.astype(unrounded(values.dtype.name)), coordinates, shape).astype(values.dtype)
-    whole = (*shape, *values.shape[1:])
-    check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
-    zeros = jnp.zeros(whole, values.dtype)
-    if not zeros.size or not len(values):
-        return zeros
-    return (zeros.at[coordinates].max if values.dtype == np.bool_ else zeros.at[coordinates].add)(values, mode="drop")
+        coords = coords[:, inside]
+        blocks = np.asarray(blocks)[inside] if is_on_host(blocks) else jnp.asarray(blocks)[inside]
+    made = static_tensor(list(coords), blocks, sizes, natural, "an array of numbers to make a SparseTensor from")
+    return made if natural == layout else made.asformat(layout, nse=nse)
 
 
 def _inside(coords: Any, sizes: Sequence[int]) -> Any:
@@ -174,15 +154,14 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
     """
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
-    coords = jnp.asarray(index_like(coords, type_.shape[:outer], values.shape[0]))
+    coords = index_like(coords, type_.shape[:outer], values.shape[0])
+    coords = coords if is_on_host(coords, values) else jnp.asarray(coords)
     core = type_
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])
         core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
     made = assemble(coords, core)
-    rest = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
-    summed = _gather_sums(values.reshape(values.shape[0], *rest), made, core.nse)
-    return _checked(summed.reshape(-1), DynamicPattern(type_, made.arrays))
+    return _checked(slot_sums(values, made, core.nse), DynamicPattern(type_, made.arrays))
 
 
 def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
@@ -218,7 +197,7 @@ def assembled(coords: Any, values: Any, type_: DynamicType, already: DynamicPatt
     Raises PatternError if a concrete count exceeds the capacity.
     """
     made = assemble(coords, type_)
-    return _checked(_gather_sums(values, made, type_.nse), DynamicPattern(type_, made.arrays), already)
+    return _checked(slot_sums(values, made, type_.nse), DynamicPattern(type_, made.arrays), already)
 
 
 def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
@@ -238,24 +217,6 @@ def with_derived(pattern: DynamicPattern) -> DynamicPattern:
     type_ = DynamicType(core.shape, derived_format(cast(Any, core), order), core.nse)
     made = assemble(expand(pattern.arrays, core), type_)
     return replace(pattern, derived=(Derived(type_, made.arrays, made.order, made.slots),))
-
-
-def _gather_sums(values: Any, made: Assembled, nse: int) -> Any:
-    """The sum of the inputs of each slot, shape (nse, ...), for values of shape (inputs, ...) with at most two axes."""
-    # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
-    # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
-    inputs = values.shape[0]
-    rest = values.shape[1:]
-    if not nse or not inputs:
-        return jnp.zeros((nse, *rest), values.dtype)  # M has no elements, so its index arrays must not be read
-    shape = (nse, inputs)
-    matrix, transposed = (DynamicType(shape, Format.of(name, 2), inputs) for name in ("csr", "csc"))
-    inner = "t" * len(rest)
-    sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
-    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), (PatternAccess(("q", "k"), matrix, (transposed,)),), sizes)
-    ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
-    operands = (values, made.starts, made.order, ones, made.slots, made.slots, made.slots)
-    return einsum_p.bind(*same_varying(operands), spec=spec)
 
 
 def _checked(values: Any, pattern: DynamicPattern, already: DynamicPattern | None = None) -> SparseTensor:

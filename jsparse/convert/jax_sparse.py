@@ -14,6 +14,7 @@ from jsparse.convert.dynamic_creation import from_coordinate_blocks
 from jsparse.errors import NotYetSupportedError, PatternError, ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.formats.shape import sizes_of
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width
@@ -54,7 +55,7 @@ def from_jax_sparse(x: Any, format: Format | str | None, dynamic: bool, nse: int
     layout = Format.of(format, len(shape))
 
     def convert(data: Any, *index: Any) -> SparseTensor:
-        coords = _csr_coordinates(index[0], index[1]) if compressed else jnp.moveaxis(index[0], -1, 0)
+        coords = _csr_coordinates(index[0], index[1]) if compressed else index[0].T
         if not sparse:
             return dense_levels(data.sum(0), Format.dense(len(shape))).asformat(layout)
         return from_coordinate_blocks(coords, data, shape, layout, dynamic or bool(batch), nse)
@@ -162,11 +163,21 @@ def to_bcoo(tensor: SparseTensor) -> BCOO:
 
     def convert(tensor: SparseTensor) -> tuple[Any, Any]:
         indices = _indices(tensor, sparse)
-        data = tensor.values.reshape(len(indices), *tensor.shape[sparse:])
-        if not tensor.is_dynamic:
-            return indices, data
-        used = (indices[:, 0] < tensor.shape[0]).reshape(-1, *[1] * inner)
-        return indices, jnp.where(used, data, jnp.zeros((), data.dtype))
+        known = is_on_host(indices, tensor.values)
+        xnp: Any = np if known else jnp
+        data = xnp.asarray(tensor.values).reshape(len(indices), *tensor.shape[sparse:])
+        if tensor.is_dynamic:
+            used = (indices[:, 0] < tensor.shape[0]).reshape(-1, *[1] * inner)
+            data = xnp.where(used, data, xnp.zeros((), data.dtype))
+        elif not inner:
+            data = tensor.values
+        elif known:
+            data = data.copy()
+        if not known:
+            return jnp.asarray(indices), data
+        made = [np.ascontiguousarray(x) for x in (indices, data) if isinstance(x, np.ndarray)]
+        first, *rest = on_device(made, [tensor.values])
+        return first, (*rest, data)[0]
 
     mapped = convert
     for _ in batch:
@@ -196,12 +207,13 @@ def _indices(tensor: SparseTensor, sparse: int) -> Any:
     block = int(np.prod(tensor.shape[sparse:], dtype=np.int64))
     entries = tensor.nse // max(block, 1)
     if not sparse:
-        return jnp.zeros((1, 0), np.int32)
+        return np.zeros((1, 0), np.int32)
     if isinstance(pattern, DynamicPattern):
         coords = expand(pattern.arrays, pattern.type)
+        coords = np.asarray(coords) if is_on_host(coords) else coords
     else:
         coords = pattern.to_coords()
-    return jnp.asarray(coords[:sparse, :: max(block, 1)][:, :entries].T)
+    return coords[:sparse, :: max(block, 1)][:, :entries].T
 
 
 def to_bcsr(tensor: SparseTensor) -> BCSR:
@@ -220,9 +232,12 @@ def to_bcsr(tensor: SparseTensor) -> BCSR:
         )
     check_width(tensor.pattern.index_dtype, f"the BCSR of {tensor!r}")
     rows = tensor.asformat(Format.of("csr", 2).with_dense(tensor.ndim - 2))
-    pointers, columns = (jnp.asarray(array) for array in rows.pattern.arrays)
-    data = rows.values.reshape(-1, *tensor.shape[2:]) if columns.shape[0] else rows.values.reshape(0, *tensor.shape[2:])
-    pointers = jnp.minimum(pointers, columns.shape[0])
+    pointers, columns = rows.pattern.arrays
+    data = rows.values if tensor.ndim == 2 else rows.values.reshape(columns.shape[0], *tensor.shape[2:])
+    if is_on_host(pointers, columns):
+        pointers, columns = on_device([np.minimum(pointers, len(columns)), np.array(columns)], [rows.values])
+    else:
+        pointers, columns = jnp.minimum(pointers, columns.shape[0]), jnp.asarray(columns)
     made: BCSR = experimental_sparse().BCSR(
         (data, columns, pointers), shape=tensor.shape, indices_sorted=not tensor.is_dynamic, unique_indices=True
     )

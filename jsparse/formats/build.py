@@ -24,6 +24,7 @@ __all__ = [
     "frozen",
     "index_dtype",
     "level_tuples",
+    "sum_dtype",
     "without_memory",
 ]
 
@@ -86,7 +87,7 @@ class Built:
             return values
         whole = (self.nse, *values.shape[1:])
         check_bytes(whole, values.dtype, "the values of all slots", _COMPRESSED)
-        wide = _summed_in(values.dtype)
+        wide = sum_dtype(values.dtype)
         if self.extra is not None and wide != values.dtype:
             with np.errstate(over="ignore"):
                 return self.summed(values.astype(wide)).astype(values.dtype)  # rounded once
@@ -107,7 +108,7 @@ def _taken(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     return values[first] if values.ndim > 1 else _native.take(np.require(values, None, ["C", "A"]), first)
 
 
-def _summed_in(dtype: np.dtype) -> np.dtype:
+def sum_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype of sums of values: float64 for floats. The kind of JAX's narrow floats is V."""
     if dtype.kind == "c":
         return np.dtype(np.complex128)

@@ -17,6 +17,7 @@ from jsparse.ops.building.filled import zeros
 from jsparse.ops.building.products import block_diag
 from jsparse.ops.indexing.getitem import getitem
 from jsparse.ops.relocation.operands import as_integer
+from jsparse.primitives.host import on_device
 
 __all__ = ["GraphBatch", "batch", "unbatch"]
 
@@ -82,7 +83,7 @@ def batch(
     graph_of = np.full(capacity, places, np.int32)
     graph_of[: ends[-1]] = np.repeat(np.arange(len(found), dtype=np.int32), counts)
     bare = all(is_pattern(graph) for graph in given)
-    return GraphBatch(kept.pattern if bare else kept, jnp.asarray(graph_of), jnp.asarray(starts))
+    return GraphBatch(kept.pattern if bare else kept, *on_device([graph_of, starts]))
 
 
 def unbatch(batch: GraphBatch) -> list[Any]:

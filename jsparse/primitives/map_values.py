@@ -60,6 +60,10 @@ def compute_map(*operands: Any, function: ElementwiseFunction, padding: Padding 
     return out if padding is None else settled(out, pointers[0], padding)
 
 
+def _directly(*operands: Any, function: ElementwiseFunction, padding: Padding | None) -> Any:
+    return None if function.is_compiled else compute_map(*operands, function=function, padding=padding)
+
+
 def _over_axes(function: Callable[..., Any], arguments: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """Map a function of scalars over axes that broadcast."""
     if not shape:
@@ -129,7 +133,7 @@ def _batch(operands: Sequence[Any], axes: Sequence[Any], *, function: Elementwis
 
 _compat.cache_weakly(ElementwiseFunction)
 map_p = _compat.make_primitive("jsparse_map", _abstract)
-_compat.run_directly(map_p, compute_map, lambda function, padding: not function.is_compiled)
+_compat.run_directly(map_p, _directly)
 _compat.register_jvp(map_p, _jvp)
 _compat.register_transpose(map_p, _transpose)
 _compat.register_batching(map_p, _batch)

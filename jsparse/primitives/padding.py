@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jsparse.base.arrays import aligned
 from jsparse.formats import DynamicType
+from jsparse.primitives.host import host_arrays, is_on_host, on_device
 
 __all__ = ["Padding", "in_use", "padding_of", "poisoned", "settled"]
 
@@ -39,9 +41,29 @@ def padding_of(type_: DynamicType, inner: int = 1) -> Padding | None:
     return Padding(capacity, type_.slots_below(last) * inner)
 
 
-@partial(jax.jit, static_argnames=("padding", "other"), inline=True)
 def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     """Replace the values in padding by `other`. `values` has an element for each slot, or for all of them (size 1)."""
+    if _is_one(values, pointers):
+        return on_device([_in_use(values, pointers, padding, other)], [values, pointers])[0]
+    return _compiled_in_use(values, pointers, padding=padding, other=other)
+
+
+def _is_one(values: Any, pointers: Any) -> bool:
+    """Whether these are known values of a single pattern."""
+    return np.ndim(values) == np.ndim(pointers) == 1 and is_on_host(values, pointers)
+
+
+def _in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> np.ndarray:
+    slots, (first, last) = padding.capacity * padding.below, host_arrays([values, pointers])
+    used = min(int(last[-1]), padding.capacity) * padding.below
+    found = aligned((slots,), first.dtype)
+    found[:used] = first if len(first) == 1 else first[:used]
+    found[used:] = other
+    return found
+
+
+@partial(jax.jit, static_argnames=("padding", "other"), inline=True)
+def _compiled_in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     capacity, below = padding.capacity, padding.below
     slots = jnp.arange(capacity * below)
     used = slots < jnp.minimum(pointers[..., -1:], capacity).astype(slots.dtype) * below
@@ -49,16 +71,30 @@ def in_use(values: Any, pointers: Any, padding: Padding, other: complex) -> Any:
     return jnp.where(used, values, other if values.dtype != np.bool_ else bool(other))
 
 
-@partial(jax.jit, static_argnames="padding", inline=True)
 def settled(values: Any, pointers: Any, padding: Padding) -> Any:
     """Make values valid for a tensor: 0 in padding, and NaN after an overflow."""
-    values = in_use(values, pointers, padding, 0)
-    return poisoned(values, pointers, padding) if jnp.issubdtype(values.dtype, jnp.inexact) else values
+    if _is_one(values, pointers):
+        return poisoned(in_use(values, pointers, padding, 0), pointers, padding)
+    return _settled(values, pointers, padding=padding)
 
 
 @partial(jax.jit, static_argnames="padding", inline=True)
+def _settled(values: Any, pointers: Any, padding: Padding) -> Any:
+    values = in_use(values, pointers, padding, 0)
+    return poisoned(values, pointers, padding)
+
+
 def poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
-    """Multiply every element by NaN after an overflow, by 1 otherwise."""
+    """Multiply every element by NaN after an overflow, by 1 otherwise. Integers have no NaN and stay."""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    if is_on_host(pointers) and np.ndim(pointers) == 1 and int(np.asarray(pointers)[-1]) <= padding.capacity:
+        return x
+    return _poisoned(x, pointers, padding=padding)
+
+
+@partial(jax.jit, static_argnames="padding", inline=True)
+def _poisoned(x: Any, pointers: Any, padding: Padding) -> Any:
     overflowed = pointers[..., -1] > padding.capacity  # for each pattern of a batch
     overflowed = overflowed.reshape(*overflowed.shape, *[1] * (x.ndim - overflowed.ndim))
     # The product makes gradients NaN, too. Without an overflow the second `where` returns `x` itself, so that Inf and

@@ -13,8 +13,9 @@ from typing import Any
 
 import jax
 
-from jsparse import _compat
+from jsparse import _compat, _native
 from jsparse.formats import Relayout
+from jsparse.primitives.host import host_arrays, is_on_host, on_device
 from jsparse.primitives.spec import check_shape
 
 __all__ = ["permute_values", "permute_values_p"]
@@ -45,6 +46,15 @@ def _abstract(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> A
     return _compat.output_aval(_shape(values, relayout, inverse, axis), values.dtype, (values,))
 
 
+def _directly(values: Any, *, relayout: Relayout, inverse: bool, axis: int) -> Any:
+    """Gather on the host: a new pattern has a new number of slots in most calls."""
+    if values.ndim != 1 or not is_on_host(values):
+        return None
+    check_shape(values, ((relayout.target if inverse else relayout.source).nse,), None, "values that are moved")
+    moved = _native.take(*host_arrays([values, relayout.scatter if inverse else relayout.gather]))
+    return on_device([moved], [values])[0]
+
+
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     (values,), (tangent,) = primals, tangents
     out = permute_values_p.bind(values, **params)
@@ -66,6 +76,7 @@ def _batch(operands: Any, axes: Any, *, axis: int, **params: Any) -> Any:
 
 _compat.cache_weakly(Relayout)
 permute_values_p = _compat.make_primitive("jsparse_permute_values", _abstract)
+_compat.run_directly(permute_values_p, _directly)
 _compat.register_jvp(permute_values_p, _jvp)
 _compat.register_transpose(permute_values_p, _transpose)
 _compat.register_batching(permute_values_p, _batch)

@@ -21,6 +21,7 @@ from jsparse.compiler.signature import element_code, encoded
 from jsparse.errors import DTypeError, LeafError
 from jsparse.formats import DynamicType
 from jsparse.formats.dynamic import slots_dtype
+from jsparse.primitives.host import is_on_host, run_routine
 from jsparse.primitives.kernel import custom_call
 from jsparse.primitives.layouts import after_transposes, transposed
 from jsparse.primitives.multilinear import pattern_is_unknown
@@ -126,6 +127,9 @@ def array_results(type_: DynamicType) -> tuple[Result, ...]:
 
 def _bind(name: Any, params: tuple[int, ...], operands: tuple[Any, ...], results: tuple[Result, ...]) -> Sequence[Any]:
     routine = Routine(name, params, len(operands), len(results))
+    known = _directly(*operands, routine=routine, results=results, keepalive=())
+    if known is not None:  # without the time that a primitive takes
+        return known
     out: Sequence[Any] = routine_p.bind(*_compat.same_varying(operands), routine=routine, results=results, keepalive=())
     return out
 
@@ -156,6 +160,15 @@ def lower_routine(
     if isinstance(routine, Routine) and routine.name == "swap" and after_transposes(ctx, operands[0]):
         return [transposed(operands[0])]
     return custom_call(ctx, operands, KernelCall(routine.recipe, routine.bound), *keepalive)
+
+
+def _directly(
+    *operands: Any, routine: Routine | AssemblyCall, results: tuple[Result, ...], keepalive: tuple[object, ...]
+) -> list[Any] | None:
+    """Run a routine on the host. Where it fails, the program says why."""
+    if not isinstance(routine, Routine) or not is_on_host(*operands):
+        return None
+    return run_routine(operands, routine, results)
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -190,6 +203,7 @@ def _batch(
 
 
 routine_p = _compat.make_primitive("jsparse_routine", _abstract, multiple_results=True)
+_compat.run_directly(routine_p, _directly)
 _compat.register_jvp(routine_p, _jvp)
 _compat.register_transpose(routine_p, _transpose)
 _compat.register_batching(routine_p, _batch)

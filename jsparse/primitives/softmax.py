@@ -79,6 +79,7 @@ def _without_padding(values: Any, index: Sequence[Any], spec: Spec) -> Any:
     if not isinstance(pattern, DynamicType) or pattern.limit is None:
         return values
     padding = padding_of(pattern, spec.slot_size(term))
+    assert padding is not None
     pointers, lead = index[pattern.limit[0]], spec.walks[0].lead
     sizes = [size for size, v in zip(values.shape, term.before, strict=False) if v in lead]
     placed = iter(sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -18,6 +18,7 @@ from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import OfDynamicType, pad, trim
 from jsparse.formats.retype import core_type, extended_type, transposed_type
 from jsparse.formats.set_operators import SetOperators, check_static
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.padding import Padding, in_use, padding_of, poisoned, settled
 from jsparse.tensor.gradient_index import GradientIndex, mark_of
 from jsparse.tensor.keys import DigestKey
@@ -79,12 +80,13 @@ class DynamicPattern(OfDynamicType, SetOperators):
     @staticmethod
     def padded(pattern: Pattern, type_: DynamicType) -> DynamicPattern:
         """The dynamic pattern with a static pattern's entries. Raises PatternError if they exceed the capacity."""
-        return DynamicPattern(type_, tuple(jnp.asarray(array) for array in pad(pattern, type_.nse)))
+        return DynamicPattern(type_, tuple(on_device(pad(pattern, type_.nse))))
 
     @staticmethod
     def empty(type_: DynamicType) -> DynamicPattern:
         """The pattern of that type without entries."""
-        return DynamicPattern(type_, tuple(jnp.zeros(length, type_.index_dtype) for length in type_.array_lengths))
+        arrays = [np.zeros(length, type_.index_dtype) for length in type_.array_lengths]
+        return DynamicPattern(type_, tuple(on_device(arrays)))
 
     @property
     def count(self) -> Any:
@@ -92,15 +94,24 @@ class DynamicPattern(OfDynamicType, SetOperators):
         if self.type.limit is None:
             return self._lead(self.nse, self.index_dtype)
         last, _ = self.type.limit
-        return self.arrays[last][..., -1] * self.type.slots_below(last)
+        return self._at_end(lambda end: end * self.type.slots_below(last))
 
     @property
     def overflowed(self) -> Any:
         """A bool array: whether the true count exceeds the capacity, for each pattern of a batch."""
         if self.type.limit is None:
             return self._lead(False, np.bool_)
-        last, capacity = self.type.limit
-        return self.arrays[last][..., -1] > capacity
+        _, capacity = self.type.limit
+        return self._at_end(lambda end: end > capacity)
+
+    def _at_end(self, function: Callable[[Any], Any]) -> Any:
+        """A function of the last of the pointers that count the positions in use."""
+        pointers = self.last_pointers
+        if not is_on_host(pointers):
+            return function(pointers[..., -1])
+        with np.errstate(over="ignore"):  # integers wrap, as those of jax do
+            found = np.array(function(np.asarray(pointers)[..., -1]))
+        return on_device([found], [pointers])[0]
 
     def _lead(self, value: Any, dtype: Any) -> Any:
         """An array with the same value for each pattern of a batch."""
@@ -111,7 +122,7 @@ class DynamicPattern(OfDynamicType, SetOperators):
 
         Integers and booleans have no NaN and stay as they are.
         """
-        if self.padding is None or not jnp.issubdtype(x.dtype, jnp.inexact):
+        if self.padding is None:
             return x
         return poisoned(x, self.last_pointers, padding=self.padding)
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import is_number, raw_bytes
+from jsparse.base.arrays import copy_on_device, is_number, raw_bytes
 from jsparse.errors import LeafError
 
 __all__ = ["Packed", "packed", "unpacked"]
@@ -49,4 +49,4 @@ def unpacked(leaf: Any) -> Any:
         array = np.frombuffer(leaf.data, dtype).reshape(leaf.shape)
     except (TypeError, ValueError) as error:
         raise LeafError(f"Expected an array as it was pickled, but got {str(error)[:200]}. Pickle it again.") from error
-    return jnp.array(array) if leaf.on_device else array.copy()
+    return copy_on_device(array) if leaf.on_device else array.copy()

@@ -13,6 +13,7 @@ from jsparse.formats import Pattern
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.locate import locate
+from jsparse.primitives.host import is_on_host
 from jsparse.primitives.routine import expand
 from jsparse.tensor.leaves import check_leaves, check_pattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -33,6 +34,8 @@ def coords(self: SparseTensor) -> Any:
     check_pattern(self, "A in A.coords")
     if isinstance(self.pattern, Pattern):
         return self.pattern.to_coords()
+    if is_on_host(*self.pattern.arrays):
+        return expand(self.pattern.arrays, self.pattern.type)
     return _expanded(self.pattern)
 
 

@@ -1,0 +1,45 @@
+"""Creation of static tensors from known coordinates, and from values that may be traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jsparse.base.arrays import device_array
+from jsparse.convert.sums import scatter_sums
+from jsparse.formats import Format, Pattern
+from jsparse.primitives.host import is_on_host, on_device
+from jsparse.tensor.sparse_tensor import SparseTensor
+
+__all__ = ["static_tensor"]
+
+
+def static_tensor(
+    rows: Sequence[np.ndarray], values: Any, sizes: tuple[int, ...], layout: Format, expected: str
+) -> SparseTensor:
+    """Make a static tensor of values of shape (n, ...) at coordinates `rows`, one array (n,) for each dimension.
+
+    Further axes of the values are the last dimensions, which dense levels at the end store in order. Duplicates are
+    summed. `expected` is the expectation that messages about the values state.
+    """
+    outer = len(rows)
+    known = is_on_host(values)
+    if known and outer == len(sizes):
+        pattern, summed = Pattern.of_entries(rows, given := np.asarray(values), sizes, layout)
+        return SparseTensor(values, pattern) if summed is given else _of_own(summed, values, pattern, expected)
+    core, built = Pattern.from_rows(rows, sizes[:outer], Format(layout.levels[:outer]))
+    whole = core.extended(sizes[outer:]) if outer < len(sizes) else core
+    if known and not built.is_identity:
+        return _of_own(built.summed(np.asarray(values)).reshape(-1), values, whole, expected)
+    summed = values if built.is_identity else scatter_sums(values, (built.slots(),), (built.nse,))
+    return SparseTensor(summed if summed.ndim == 1 else summed.reshape(-1), whole)
+
+
+def _of_own(summed: np.ndarray, values: Any, pattern: Pattern, expected: str) -> SparseTensor:
+    """The tensor of sums that nothing else refers to, so that jax may share their memory."""
+    if isinstance(values, jax.Array):
+        return SparseTensor(on_device([summed], [values])[0], pattern)
+    return SparseTensor(device_array(summed, expected, fresh=True), pattern)

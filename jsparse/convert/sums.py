@@ -1,0 +1,87 @@
+"""Sums of the values of entries that share a slot: on the host if the entries are known, else by a program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse._compat import same_varying
+from jsparse.base.limits import check_bytes
+from jsparse.compiler.dtypes import unrounded
+from jsparse.formats import DynamicType, Format
+from jsparse.formats.build import Built, sum_dtype
+from jsparse.primitives.einsum import einsum_p
+from jsparse.primitives.host import host_arrays, is_on_host, on_device
+from jsparse.primitives.routine import Assembled
+from jsparse.primitives.spec import PatternAccess, Spec, Term
+
+__all__ = ["scatter_sums", "slot_sums"]
+
+
+def scatter_sums(values: Any, coordinates: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Add values of shape (n, ...) at coordinates of an array of shape (shape..., ...), initially 0.
+
+    Values at coordinates out of range are dropped; none is negative. The sum of booleans is their disjunction.
+    """
+    whole = (*shape, *values.shape[1:])
+    check_bytes(whole, values.dtype, "the values of all slots", "Use a format with fewer dense levels.")
+    if is_on_host(values, *coordinates):
+        return on_device([_scattered(np.asarray(values), coordinates, shape)], [values])[0]
+    if values.dtype.name != unrounded(values.dtype.name):
+        return scatter_sums(values.astype(unrounded(values.dtype.name)), coordinates, shape).astype(values.dtype)
+    zeros = jnp.zeros(whole, values.dtype)
+    if not zeros.size or not len(values):
+        return zeros
+    return (zeros.at[coordinates].max if values.dtype == np.bool_ else zeros.at[coordinates].add)(values, mode="drop")
+
+
+def _scattered(values: np.ndarray, coordinates: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray:
+    inside = np.ones(len(values), np.bool_)
+    for row, size in zip(coordinates, shape, strict=True):
+        inside &= row < size
+    if not inside.all():
+        coordinates, values = [row[inside] for row in coordinates], values[inside]
+    sums = np.zeros((*shape, *values.shape[1:]), sum_dtype(values.dtype))
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.add.at(sums, tuple(coordinates), values.astype(sums.dtype, copy=False))
+        return sums.astype(values.dtype, copy=False)
+
+
+def slot_sums(values: Any, made: Assembled, nse: int) -> Any:
+    """The sums of the inputs of each slot, one after the other, for values of shape (inputs, ...)."""
+    # The sum is the product M · values with a csr matrix M (nse x inputs) of ones: M[q, k] = 1 if input k belongs to
+    # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
+    inputs = values.shape[0]
+    rest = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
+    if is_on_host(values, made.order, made.starts):
+        return on_device([_summed(np.asarray(values), made, nse).reshape(-1)], [values, made.order])[0]
+    if not nse or not inputs:
+        return jnp.zeros(nse * prod(rest), values.dtype)  # M has no elements, so its index arrays must not be read
+    matrix, transposed = (DynamicType((nse, inputs), Format.of(name, 2), inputs) for name in ("csr", "csc"))
+    inner = "t" * len(rest)
+    sizes = (("q", nse), ("k", inputs), *(("t", size) for size in rest))
+    spec = Spec((Term(("k", *inner)),), Term(("q", *inner)), (PatternAccess(("q", "k"), matrix, (transposed,)),), sizes)
+    ones = jnp.arange(inputs + 1, dtype=made.slots.dtype)
+    flat = values.reshape(inputs, *rest)
+    operands = (flat, made.starts, made.order, ones, made.slots, made.slots, made.slots)
+    return einsum_p.bind(*same_varying(operands), spec=spec).reshape(-1)
+
+
+def _summed(values: np.ndarray, made: Assembled, nse: int) -> np.ndarray:
+    order, starts = host_arrays([made.order, made.starts])
+    total = int(starts[-1]) if len(starts) else 0
+    counts = np.diff(starts)
+    filled = None if len(counts) == 0 or counts.min() > 0 else np.flatnonzero(counts)
+    firsts = starts[:-1] if filled is None else starts[filled]
+    extra = groups = None
+    if len(firsts) < total:
+        is_extra = np.ones(total, np.bool_)
+        is_extra[firsts] = False
+        extra = order[:total][is_extra]
+        groups = np.repeat(np.arange(len(firsts)), (counts if filled is None else counts[filled]) - 1)
+    built = Built((), nse, len(values), order[firsts], filled, extra, groups)
+    return built.summed(values)

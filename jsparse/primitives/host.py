@@ -1,0 +1,79 @@
+"""Work on arrays that are known, on the host: XLA would compile a program for each length of them.
+
+Only preparation is done here, which makes, converts and joins tensors. Its arrays have a new length in most calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsparse import _compat, _native
+from jsparse.base.arrays import aligned
+from jsparse.compiler.runtime.routine import Routine
+from jsparse.compiler.signature import encoded
+from jsparse.errors import LeafError
+
+__all__ = ["host_arrays", "is_on_host", "on_device", "run_routine"]
+
+
+def is_on_host(*arrays: Any) -> bool:
+    """Whether the host may compute with these arrays now: nothing is traced, and each is in memory of one CPU.
+
+    A weak dtype would get lost on the host, and an array of numpy has none.
+    """
+    return _compat.is_eager() and all(map(_is_in_memory, arrays))
+
+
+def _is_in_memory(x: Any) -> bool:
+    if type(x) is np.ndarray:
+        return True
+    if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or x.weak_type:
+        return False
+    if not isinstance(x.dtype, np.dtype) or x.is_deleted():
+        return False
+    devices = x.devices()
+    return len(devices) == 1 and next(iter(devices)).platform == "cpu"
+
+
+def host_arrays(arrays: Sequence[Any]) -> list[np.ndarray]:
+    """The arrays as contiguous arrays of numpy, which share their memory."""
+    return [np.require(x, None, ["C", "A"]) if type(x) is np.ndarray else np.asarray(x) for x in arrays]
+
+
+def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> list[jax.Array]:
+    """Arrays of jax of results that nothing else refers to, where a program of these operands would put them."""
+    if not _compat.is_eager():
+        return [jnp.asarray(x) for x in results]
+    place = next((x.sharding for x in operands if getattr(x, "committed", False)), None)
+    return _compat.handed_over(results, place)
+
+
+@lru_cache(maxsize=256)
+def _prepared(routine: Routine) -> tuple[int, np.ndarray, list[int]]:
+    """The address of a routine, its parameters, and the signature of its buffers."""
+    return routine.address, routine.table(), encoded(routine.buffer_types)
+
+
+def run_routine(
+    operands: Sequence[Any], routine: Routine, results: Sequence[tuple[tuple[int, ...], np.dtype]]
+) -> list[jax.Array] | None:
+    """The results of a routine, or None if it fails.
+
+    Raises LeafError for operands that do not fit it.
+    """
+    address, table, signature = _prepared(routine)
+    made = [aligned(shape, dtype) for shape, dtype in results]
+    try:
+        failed = _native.run(address, [table, *host_arrays(operands), *made], 0, signature)
+    except ValueError as error:
+        raise LeafError(
+            f"Expected operands that fit the routine {routine.recipe[:80]}, but a buffer does not: {error}. Pass the "
+            f"index arrays of a pattern as they were made."
+        ) from error
+    return None if failed else on_device(made, operands)

@@ -1,0 +1,117 @@
+"""Preparation outside jit compiles nothing that depends on the number of entries."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jsparse
+from jsparse import SparseTensor
+
+COMPILED = []  # grows with each program that XLA compiles
+
+
+def _listen(name, *_, **__):
+    if name == "/jax/core/compile/backend_compile_duration":
+        COMPILED.append(name)
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+
+def matrix(n, format="csr"):
+    """A matrix whose number of entries no other n has."""
+    rng = np.random.default_rng(n)
+    chosen = rng.choice(1600, 100 + n, replace=False)
+    values = rng.integers(1, 9, 100 + n).astype(np.float32)
+    return scipy.sparse.coo_array((values, np.divmod(chosen, 40)), shape=(40, 40)).asformat(format)
+
+
+def coords(n):
+    """Coordinates, some of which repeat, and values."""
+    rng = np.random.default_rng(n)
+    return rng.integers(0, 40, (2, 150 + n)), rng.integers(1, 9, 150 + n).astype(np.float32)
+
+
+def static(n):
+    return jsparse.asarray(matrix(n))
+
+
+def dynamic(n):
+    return static(n).dynamic(nse=300 + n)
+
+
+def graphs(n):
+    sizes = [3 + (n + k) % 4 for k in range(5)]
+    return [jsparse.asarray(np.triu(np.ones((size, size), np.float32), k=n % 2)) for size in sizes]
+
+
+STATIC = {
+    "asarray csr": lambda n: jsparse.asarray(matrix(n)),
+    "asarray coo": lambda n: jsparse.asarray(matrix(n, "coo")),
+    "asarray another format": lambda n: jsparse.asarray(matrix(n), "csc"),
+    "asarray float16": lambda n: jsparse.asarray(matrix(n), dtype="float16"),
+    "asarray dense": lambda n: jsparse.asarray(matrix(n).toarray()),
+    "asarray BCOO": lambda n: jsparse.asarray(static(n).to_bcoo()),
+    "asarray BCSR": lambda n: jsparse.asarray(static(n).to_bcsr()),
+    "from_coords": lambda n: SparseTensor.from_coords(*coords(n), (40, 40)),
+    "from_coords blocks": lambda n: SparseTensor.from_coords(
+        coords(n)[0], np.ones((150 + n, 2), np.float32), (40, 40, 2)
+    ),
+    "given pattern": lambda n: SparseTensor(np.ones(static(n).nse, np.float32), static(n).pattern),
+    "asformat csc": lambda n: static(n).asformat("csc"),
+    "asformat coo": lambda n: static(n).asformat("coo"),
+    "asformat dcsr": lambda n: static(n).asformat("dcsr"),
+    "asformat dense": lambda n: static(n).asformat("dense"),
+    "static": lambda n: dynamic(n).static(),
+    "block_diag": lambda n: jsparse.block_diag([static(n), static(n + 1)]),
+    "concatenate": lambda n: jsparse.concatenate([static(n), static(n + 1)]),
+    "from_edges": lambda n: jsparse.graph.from_edges(*coords(n)[0], coords(n)[1], nodes=40),
+    "unbatch": lambda n: jsparse.graph.unbatch(jsparse.graph.batch(graphs(n), nodes=60, nse=100 + n)),
+}
+
+DYNAMIC = {
+    "asarray": lambda n: jsparse.asarray(matrix(n), dynamic=True),
+    "asarray nse": lambda n: jsparse.asarray(matrix(n), "coo", dynamic=True, nse=400 + n),
+    "asarray BCOO": lambda n: jsparse.asarray(static(n).to_bcoo(), dynamic=True),
+    "from_coords": lambda n: SparseTensor.from_coords(*coords(n), (40, 40), nse=300 + n),
+    "from_coords csr": lambda n: SparseTensor.from_coords(*coords(n), (40, 40), "csr", nse=300 + n),
+    "from_coords ones": lambda n: SparseTensor.from_coords(coords(n)[0], 1, (40, 40), nse=300),
+    "from_coords blocks": lambda n: SparseTensor.from_coords(
+        coords(n)[0], np.ones((150 + n, 2), np.float32), (40, 40, 2), nse=600 + 2 * n
+    ),
+    "dynamic": lambda n: static(n).dynamic(),
+    "dynamic nse": lambda n: static(n).dynamic(nse=500 + n),
+    "another capacity": lambda n: dynamic(n).dynamic(nse=500 + n),
+    "asformat csc": lambda n: dynamic(n).asformat("csc"),
+    "asformat coo": lambda n: dynamic(n).asformat("coo", nse=450),
+    "with_transpose": lambda n: dynamic(n).with_transpose(),
+    "with_values": lambda n: dynamic(n).with_values(dynamic(n).values),
+    "batch": lambda n: jsparse.graph.batch(graphs(n), nodes=60, nse=100 + n),
+    "from_edges": lambda n: jsparse.graph.from_edges(*coords(n)[0], coords(n)[1], nodes=40, nse=500),
+    "from_edges keep": lambda n: jsparse.graph.from_edges(*coords(n)[0], nodes=40, nse=500, duplicates="keep"),
+}
+
+
+@pytest.mark.parametrize("operation", STATIC)
+def test_static_patterns(operation):
+    _check(STATIC[operation])
+
+
+@pytest.mark.parametrize("operation", DYNAMIC)
+def test_dynamic_patterns(operation):
+    _check(DYNAMIC[operation])
+
+
+def test_counting():
+    before = len(COMPILED)
+    assert jax.jit(lambda x: x + before)(1) == 1 + before
+    assert len(COMPILED) > before
+
+
+def _check(operation):
+    operation(0)
+    before = len(COMPILED)
+    for n in range(1, 6):
+        jax.block_until_ready(jax.tree.leaves(operation(n)))
+    assert len(COMPILED) == before
