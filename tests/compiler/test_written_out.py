@@ -1,4 +1,4 @@
-"""Small known patterns whose loops are written out, entry by entry."""
+"""Small known patterns whose loops a schedule writes out, entry by entry."""
 
 from dataclasses import replace
 
@@ -9,12 +9,8 @@ import pytest
 from programs.schedules import steps_of
 
 import jsparse
-from jsparse.compiler.lower import lower
 from jsparse.compiler.runtime.recipe import read_recipe, write_recipe
-from jsparse.compiler.schedule import build_loops, search
-from jsparse.compiler.schedule.cost import estimate
-from jsparse.compiler.schedule.search import candidates
-from jsparse.compiler.schedule.select import plan_as
+from jsparse.errors import ScheduleError
 
 STENCIL = np.array([[[0, 2, 0], [1, 0, -1]], [[0, 0, 0], [0, 0, 3]], [[-2, 0, 1], [0, 0, 0]]], np.float32)
 WIDE = 1100  # coordinates: enough, and no multiple of a tile
@@ -25,9 +21,16 @@ def _operands(seed=0):
     return [jnp.asarray(rng.integers(-3, 4, (size, WIDE)), jnp.float32) for size in (2, 3)]
 
 
-def _shown(format="csf", subscripts="kij,ib,jb->kb"):
-    shown = jsparse.explain(subscripts, jsparse.asarray(STENCIL, format=format), *_operands())
-    (part,) = shown.parts
+def _written_out(*loops, lanes=16):
+    """A schedule that writes out all loops over P0 inside each tile of b."""
+    order = " ".join(("b", *loops))
+    unrolled = "\n".join(f"unroll {loop}" for loop in loops)
+    return jsparse.Schedule.parse(f"reorder {order}\nsplit b {lanes}\nvectorize b\nspecialize pattern P0\n{unrolled}")
+
+
+def _shown(format="csf"):
+    tensor = jsparse.asarray(STENCIL, format=format)
+    (part,) = jsparse.explain("kij,ib,jb->kb", tensor, *_operands(), schedule=_written_out(*"kij")).parts
     return part.plan
 
 
@@ -36,18 +39,21 @@ def test_a_small_tensor_on_many_columns(format):
     plan = _shown(format)
     assert plan.problem.patterns[0].constant_indices
     assert "written out" in str(plan.problem)
-    S, (x, y) = jsparse.asarray(STENCIL, format=format), _operands()
-    out = jax.jit(lambda v, x, y: jsparse.einsum("kij,ib,jb->kb", S.with_values(v), x, y))(S.values, x, y)
-    np.testing.assert_array_equal(out, np.einsum("kij,ib,jb->kb", STENCIL, x, y))
+    S, (x, y), written = jsparse.asarray(STENCIL, format=format), _operands(), _written_out(*"kij")
+    product = jax.jit(lambda v, x, y: jsparse.einsum("kij,ib,jb->kb", S.with_values(v), x, y, schedule=written))
+    np.testing.assert_array_equal(product(S.values, x, y), np.einsum("kij,ib,jb->kb", STENCIL, x, y))
 
 
 def test_gradients_of_what_is_written_out():
-    S, (x, y) = jsparse.asarray(STENCIL), _operands()
+    S, (x, y), written = jsparse.asarray(STENCIL), _operands(), _written_out(*"kij")
 
     def loss(product, A, x, y):
         return jnp.sum(product("kij,ib,jb->kb", A, x, y) * jnp.arange(WIDE) % 7)
 
-    got = jax.grad(lambda v, x, y: loss(jsparse.einsum, S.with_values(v), x, y), (0, 1, 2))(S.values, x, y)
+    def scheduled(text, *operands):
+        return jsparse.einsum(text, *operands, schedule=written)
+
+    got = jax.grad(lambda v, x, y: loss(scheduled, S.with_values(v), x, y), (0, 1, 2))(S.values, x, y)
     wanted = jax.jit(jax.grad(lambda A, x, y: loss(jnp.einsum, A, x, y), (0, 1, 2)))(jnp.asarray(STENCIL), x, y)
     np.testing.assert_array_equal(got[0], wanted[0][tuple(S.pattern.to_coords())])
     np.testing.assert_array_equal(got[1], wanted[1])
@@ -59,28 +65,62 @@ def test_a_tensor_without_entries(format):
     ndim = 3 if format == "csf" else 2
     A = jsparse.SparseTensor.from_coords(np.zeros((ndim, 0), int), np.zeros(0, np.float32), (4,) * ndim, format)
     text, X = ("ijk,kb->ib" if ndim == 3 else "ij,jb->ib"), np.ones((4, WIDE), np.float32)
-    np.testing.assert_array_equal(jsparse.einsum(text, A, X), np.zeros((4, WIDE)))
-    (part,) = jsparse.explain(text, A, X).parts
-    given, patterns = part.plan.given, part.plan.patterns
-    written = [c for c in candidates(given, patterns) if c.unrolled]
-    assert written
-    for plan in (plan_as(c, estimate(c, patterns), patterns) for c in written):
-        lower(build_loops(plan.problem, plan.schedule))
+    written = _written_out(*("ijk" if ndim == 3 else "ij"))
+    np.testing.assert_array_equal(jsparse.einsum(text, A, X, schedule=written), np.zeros((4, WIDE)))
 
 
-def test_too_many_entries_or_too_few_columns_stay_loops():
+def test_gaps_and_dense_loops_count_as_what_is_written_out():
     rng = np.random.default_rng(1)
     many = jsparse.asarray(rng.integers(1, 3, (20, 20)).astype(np.float32))
-    assert many.nse > search.WRITTEN_ENTRIES
-    for A, columns in ((many, WIDE), (jsparse.asarray(np.eye(20, dtype=np.float32)), 16)):
-        (part,) = jsparse.explain("ij,jb->ib", A, jnp.ones((20, columns))).parts
-        assert not part.plan.problem.patterns[0].constant_indices
+    tall = jsparse.SparseTensor.from_coords([[7, 900], [0, 1]], np.ones(2, np.float32), (1000, 2), "csr")
+    for A in (many, tall):
+        with pytest.raises(ScheduleError, match="at most 256 positions"):
+            jsparse.einsum("ij,jb->ib", A, jnp.ones((A.shape[1], WIDE)), schedule=_written_out("i", "j"))
+    rows = tall.asformat("coo")
+    x = jnp.asarray(rng.integers(-3, 4, (2, WIDE)), jnp.float32)
+    found = jsparse.einsum("ij,jb->ib", rows, x, schedule=_written_out("i", "j"))
+    np.testing.assert_array_equal(found, np.asarray(tall.todense()) @ x)
+    eye = jsparse.asarray(np.eye(20, dtype=np.float32))
+    with pytest.raises(ScheduleError, match="but got 400"):
+        jsparse.einsum("ij,ajb->aib", eye, jnp.ones((20, 20, WIDE)), schedule=_written_out("a", "i", "j"))
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
+def test_nothing_is_written_out_unasked(format):
+    A = jsparse.asarray(np.eye(20, dtype=np.float32), format=format)
+    (part,) = jsparse.explain("ij,jb->ib", A, jnp.ones((20, WIDE))).parts
+    assert not part.plan.schedule.found("unroll")
+    assert not part.plan.problem.patterns[0].constant_indices
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "dcsr"])
+def test_few_entries_in_many_rows(format, dtype):
+    rng = np.random.default_rng(3)
+    coords = np.stack([rng.choice(3000, 8, replace=False), np.arange(8)])
+    A = jsparse.SparseTensor.from_coords(coords, jnp.ones(8, dtype), (3000, 8), format)
+    X = jnp.asarray(rng.integers(-3, 4, (8, WIDE)), dtype)
+    expected = np.zeros((3000, WIDE))
+    expected[coords[0]] = np.asarray(X, np.float64)
+    np.testing.assert_array_equal(np.asarray(jsparse.einsum("ij,jb->ib", A, X), np.float64), expected)
+
+
+@pytest.mark.parametrize("columns", [256, 300, 1000])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_walk_inside_each_tile(columns, dynamic):
+    rng = np.random.default_rng(4)
+    M = rng.integers(-3, 4, (40, 30)) * (rng.random((40, 30)) < 0.3)
+    A = jsparse.asarray(M.astype(np.float32), **({"dynamic": True, "nse": 500} if dynamic else {}))
+    X = rng.integers(-3, 4, (30, columns)).astype(np.float32)
+    inside = jsparse.Schedule.parse("reorder b i j\nsplit b 64\nvectorize b")
+    for schedule in (inside, None):
+        np.testing.assert_array_equal(jsparse.einsum("ij,jb->ib", A, X, schedule=schedule), M @ X)
 
 
 def test_a_pattern_known_at_run_time_only_stays_a_loop():
     A = jsparse.asarray(np.eye(3, dtype=np.float32), dynamic=True, nse=3)
-    (part,) = jsparse.explain("ij,jb->ib", A, jnp.ones((3, WIDE))).parts
-    assert not part.plan.problem.patterns[0].constant_indices
+    with pytest.raises(ScheduleError, match="known at run time only"):
+        jsparse.einsum("ij,jb->ib", A, jnp.ones((3, WIDE)), schedule=_written_out("i", "j"))
 
 
 def test_the_recipe_holds_the_content():
@@ -95,6 +135,6 @@ def test_tiles_agree_with_narrow_operands():
     rng = np.random.default_rng(2)
     S = jsparse.asarray(STENCIL)
     x, y = (jnp.asarray(rng.standard_normal((size, WIDE)), jnp.float32) for size in (2, 3))
-    together = jsparse.einsum("kij,ib,jb->kb", S, x, y)
+    together = jsparse.einsum("kij,ib,jb->kb", S, x, y, schedule=_written_out(*"kij"))
     single = [jsparse.einsum("kij,ib,jb->kb", S, x[:, n : n + 16], y[:, n : n + 16]) for n in range(0, WIDE, 16)]
     np.testing.assert_allclose(together, jnp.concatenate(single, axis=1), rtol=1e-6)

@@ -52,7 +52,7 @@ def _divided(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gener
     """The plan of a random candidate that divides segments; None if no candidate does."""
     known, found = tuple(patterns), list[Plan]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "PANEL_TILES", 1)
+        patch.setattr(search, "LEAST_TILES", 1)
         patch.setattr(search, "PANELS", (1, 2, 5))
         for chosen in search.candidates(problem, known):
             plan = planned(chosen, known)

@@ -21,24 +21,31 @@ from jsparse.compiler.schedule.transformations.prefetch import Prefetch
 from jsparse.compiler.schedule.transformations.scatter import ScatterSegment
 from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
+from jsparse.compiler.schedule.transformations.unroll import Unroll
+from jsparse.compiler.schedule.trip_counts import walked_as
 from jsparse.compiler.wide_accumulation import narrow_sums, with_unrounded
 from jsparse.primitives.spec import Spec, Term
 
 __all__ = ["batched", "can_split", "fine_grained", "planned", "some_plan", "with_other_leaders", "with_unknown_size"]
 
-WRITTEN_OUT = 40  # the most stored entries whose loops are written out, to save time
+WRITTEN_OUT = 40  # the most iterations that are written out, to save time
 
 
 def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Generator) -> Plan:
     """The plan of a random candidate, mostly one with vector lanes."""
     known = tuple(patterns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "WRITTEN_TURNS", 1)
-        patch.setattr(search, "WRITTEN_ENTRIES", WRITTEN_OUT)
-        patch.setattr(search, "PANEL_TILES", 1)
+        patch.setattr(search, "LEAST_TILES", 1)
         patch.setattr(search, "PANELS", (1, 2, 5))
         found = list(search.candidates(problem, known))
-    rare = [[c for c in found if c.unrolled], [c for c in found if c.panel], [c for c in found if c.copies > 1]]
+    small = known and max(max(1, *pattern.level_sizes) for pattern in known) ** len(known) <= WRITTEN_OUT
+    written = [c for c in map(_written_out, found) if c is not None] if small else []
+    rare = [
+        written,
+        [c for c in found if c.tiles_outermost],
+        [c for c in found if c.panel],
+        [c for c in found if c.copies > 1],
+    ]
     for those in rare:
         if those and rng.random() < 0.3:
             found = those
@@ -47,6 +54,18 @@ def some_plan(problem: Problem, patterns: Sequence[Pattern], rng: np.random.Gene
     plan = planned(found[int(rng.integers(len(found)))], known)
     split = changed(plan.schedule, "parallelize", race="split")
     return replace(plan, schedule=split) if can_split(plan) and rng.random() < 0.5 else plan
+
+
+def _written_out(candidate: Summary) -> Summary | None:
+    """The candidate with all loops over patterns written out; None if that is illegal, or if they are stored anew."""
+    names, loops = candidate.problem.level_variables, [v for v in candidate.walk if v in candidate.loops]
+    if any(walked_as(own, candidate.walk) != own for own in names):
+        return None
+    for step in (*(Specialize("pattern", f"P{n}") for n in range(len(names))), *map(Unroll, loops)):
+        if step.check(candidate) is not None:
+            return None
+        candidate = candidate.then(step)
+    return candidate
 
 
 def planned(chosen: Summary, known: tuple[Pattern, ...]) -> Plan:

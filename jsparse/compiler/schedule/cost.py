@@ -28,7 +28,6 @@ from jsparse.compiler.schedule.machine import (
     NEAREST_BYTES,
     REGISTER_BYTES,
     WIDE_TILE_BYTES,
-    WRITTEN_OUT,
     gather_cost,
 )
 from jsparse.compiler.schedule.stored import Stored
@@ -60,7 +59,6 @@ COPY = 1.0  # an element of a dense tensor transposed
 SHARED = 2.0  # the factor on work that threads cannot share
 JAMMED = 0.7  # arithmetic on several rows at a time, relative to one row
 CHAIN = 16  # sums of at most this many terms overlap with the next sum
-WRITTEN = 0.75  # arithmetic with constant addresses, relative to computed addresses
 SEGMENT = 26.0  # two mispredicted branches per segment: at its start and at its end
 PACK = 10.0  # a cache line copied into a panel
 CONTINUED = 60.0  # a segment continued in a panel, whose copied rows are in the nearest cache
@@ -170,7 +168,7 @@ def _is_small_tiling(nest: Summary, loops: Sequence[str]) -> bool:
     """Whether the outermost loop runs over the tiles of a small index, around a sum that chunks can share instead."""
     if not _has_tiles_first(nest, loops) or len(loops) == 1:
         return False
-    if nest.panel or nest.unrolled or nest.tiles_outermost or nest.head:
+    if nest.panel or nest.tiles_outermost or nest.head:
         return False
     return extent(nest.problem, (str(nest.vector),)) < 1024
 
@@ -184,7 +182,6 @@ class Prices:
 
     def __init__(self, patterns: tuple[Stored, ...]) -> None:
         self.patterns = patterns
-        self._may_be_written_out = sum([pattern.nse for pattern in patterns]) <= WRITTEN_OUT
         self._walked: dict[tuple[IndexVar, ...], TripCounts] = {}
         self._permuted: dict[tuple[IndexVar, ...], float] = {}
         self._gathered: dict[IndexVar | None, list[GatheredRows]] = {}
@@ -228,10 +225,8 @@ class Prices:
         heads, tail = walked.iterations[: len(probe.head)], walked.iterations[len(probe.head) :]
         leaf = walked.entries[-1] if walked.entries else 1.0
         work = leaf if summed_first(probe) else leaf * extent(probe.problem, probe.dense)
-        work *= 1 if probe.vector is None else min(JAMMED, WRITTEN) / LANES
-        visited = (
-            0.0 if self._may_be_written_out else VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
-        )
+        work *= 1 if probe.vector is None else JAMMED / LANES
+        visited = VISIT * extent(probe.problem, probe.batch) * (sum(heads) + sum(tail))
         target = _target_traffic(probe, self.patterns, walked.entries)
         return work + visited + target + (self.permuted(probe) + self.transposed(probe))
 
@@ -243,6 +238,7 @@ class Prices:
         visited = _visited(nest, walked.iterations)
         serial = sharing(nest) is None
         target = _target_traffic(nest, self.patterns, entries) + _scattered(nest, entries) + _panel_sums(nest, entries)
+        target += _stored_by_tiles(nest, entries)
         moves = self.permuted(nest) + self.transposed(nest)
         running = work + visited + target
         return Cost(running * (SHARED if serial else 1.0) + moves, work, visited, target, moves, serial)
@@ -280,7 +276,7 @@ def _work(nest: Summary, entries: Sequence[float]) -> float:
         work = leaf * dense
     if nest.summed and not nest.sums_entries_first:  # sums over dense indices are multiplied by the other factors
         work += leaf * extent(nest.problem, [v for v in nest.dense if v in nest.free_vars])
-    work *= WRITTEN if nest.unrolled else JAMMED if nest.shares_rows else 1.0
+    work *= JAMMED if nest.shares_rows else 1.0
     return work / (LANES if nest.vector is not None else 1.0) * _chain(nest)
 
 
@@ -299,7 +295,7 @@ def _chain(nest: Summary) -> float:
 
 def _gathers(nest: Summary, entries: Sequence[float], gathered: Sequence[GatheredRows]) -> float:
     """The cost of the cache lines that dense factors are gathered from, or of panels that are copied."""
-    if nest.vector is None or nest.unrolled:
+    if nest.vector is None:
         return 0.0
     if nest.panel and nest.gathered is not None:
         return _panels(nest, nest.gathered, entries)
@@ -336,8 +332,6 @@ def wide_lanes(nest: Summary) -> int:
 
 def _visited(nest: Summary, iterations: Sequence[float]) -> float:
     """The cost of iterations: a loop around part of the walk repeats that part."""
-    if nest.unrolled:
-        return 0.0
     around = 1.0 if nest.sums_tail_first else extent(nest.problem, nest.free_dense_vars) / nest.passes_saved
     heads, tail = sum(iterations[: len(nest.head)]), sum(iterations[len(nest.head) :])
     tiles = -(-extent(nest.problem, (nest.vector,)) // nest.lanes) if nest.vector else 1
@@ -355,6 +349,17 @@ def _scattered(nest: Summary, entries: Sequence[float]) -> float:
     columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, problem.target)
     row = lines_of(columns, item) * line_cost(nest, columns, item, extent(problem, rows))
     return 2 * leaf * extent(problem, nest.free_dense_vars) * row
+
+
+def _stored_by_tiles(nest: Summary, entries: Sequence[float]) -> float:
+    """The cost of the target's cache lines where each tile of it is stored before the next one, so that neighbouring
+    rows lie far apart: such a line is read before it is written."""
+    if not nest.tiles_outermost or nest.scatters:
+        return 0.0
+    problem, target = nest.problem, nest.problem.target
+    columns, item = extent(problem, (str(nest.vector),)), itemsize(problem, target)
+    rows, size = entries[len(nest.head) - 1], extent(problem, target.variables()) * item
+    return 2 * rows * lines_of(columns, item) * gather_cost(size)
 
 
 def _panel_sums(nest: Summary, entries: Sequence[float]) -> float:

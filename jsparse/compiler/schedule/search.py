@@ -8,13 +8,12 @@ entries is innermost, the loops over dense indices of the target go around it, s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import prod
 
 from jsparse.compiler.loops.chain import outer_name
 from jsparse.compiler.problem import Dense, Problem
 from jsparse.compiler.schedule.gathers import extent, stored_beside
 from jsparse.compiler.schedule.legality import is_concordant, legal_orders, stored_orders
-from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES, WRITTEN_OUT
+from jsparse.compiler.schedule.machine import JAM_TILE_BYTES, LAST_CACHE_BYTES, REGISTER_BYTES
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.compiler.schedule.summary import OF_VECTOR, UNDIVIDED, Summary, Transformation
 from jsparse.compiler.schedule.sums_first import dense_first, summed_first
@@ -22,13 +21,10 @@ from jsparse.compiler.schedule.transformations.cache_read import CacheRead
 from jsparse.compiler.schedule.transformations.pos import Pos
 from jsparse.compiler.schedule.transformations.precompute import Precompute
 from jsparse.compiler.schedule.transformations.reorder import Reorder
-from jsparse.compiler.schedule.transformations.specialize import Specialize
 from jsparse.compiler.schedule.transformations.split import Split
-from jsparse.compiler.schedule.transformations.unroll import Unroll
 from jsparse.compiler.schedule.transformations.unroll_and_jam import UnrollAndJam
 from jsparse.compiler.schedule.transformations.vectorize import Vectorize
 from jsparse.compiler.schedule.trip_counts import walked_as, walked_levels
-from jsparse.formats import Pattern
 from jsparse.notation.assignment import IndexVar
 
 __all__ = ["candidates", "default_lanes", "owns_tiles"]
@@ -39,12 +35,9 @@ SHARED_LANES = 16  # but none narrower than a cache line of float32
 POSITIONS = 64  # stored entries of a panel: the rows that two factors have for these fit the second-level cache
 PANELS = (128, 512)  # coordinates whose rows, of one tile, are copied: for the first-level cache, and for the second
 MOST_PANELS = 64  # panels a float32 sum may be cut into: their sums are added in memory
-PANEL_TILES = 4  # minimum tiles to divide among threads where a reduction is cut into panels
+LEAST_TILES = 4  # minimum tiles to divide among threads where the walk, or panels of it, stand inside them
 JAM_BYTES = 768  # all of these tiles together; CPUs with fewer registers run fewer iterations at a time
 MOST_COPIES = 8  # iterations at a time
-WRITTEN_ENTRIES = WRITTEN_OUT  # stored entries whose loops are written out
-WRITTEN_BYTES = 64  # a register tile then, so that the tiles of several rows fit the registers
-WRITTEN_TURNS = 512  # minimum iterations of written-out code: fewer do not pay for compiling it
 
 Names = tuple[str, ...]
 Steps = tuple[Transformation, ...]
@@ -199,8 +192,8 @@ def _alternatives(
         return
     if not summed and _can_panel(probe) and _has_segments(probe, patterns):
         yield from (_in_panels(probe, size) for size in PANELS if _few_panels(probe, size))
-    if _writes_out(probe, patterns):
-        yield _written_out(probe)
+    if not summed and _can_stand_inside_tiles(probe):
+        yield _inside_tiles(probe)
 
 
 def _inside(summed: tuple[IndexVar, ...], outer: tuple[IndexVar, ...]) -> tuple[IndexVar, ...]:
@@ -338,19 +331,21 @@ def _can_panel_positions(probe: Summary, patterns: Sequence[Stored]) -> bool:
     return entries > 2 * POSITIONS * extent(probe.problem, probe.head)
 
 
-def _written_out(probe: Summary) -> tuple[Steps, Names]:
-    """Loops over small static patterns, written out once for each register tile."""
-    vector, outside = probe.vector, probe.free_dense_vars
+def _inside_tiles(probe: Summary) -> tuple[Steps, Names]:
+    """The whole walk inside each register tile: a near cache holds a tile of all rows that entries select."""
+    vector = probe.vector
     assert vector is not None
-    constants = (Specialize("pattern", f"P{n}") for n in probe.statement.patterns)
-    steps: Steps = (
-        Reorder((*outside, vector, *probe.walk)),
-        Split(vector, _lanes(probe, WRITTEN_BYTES)),
-        Vectorize(vector),
-        *constants,
-        *(Unroll(v) for v in probe.walk),
-    )
-    return steps, (*outside, outer_name(probe.problem, vector), *probe.walk)
+    steps = (Reorder((vector, *probe.walk)), Split(vector, _lanes(probe, REGISTER_BYTES)), Vectorize(vector))
+    return steps, (outer_name(probe.problem, vector), *probe.walk)
+
+
+def _can_stand_inside_tiles(probe: Summary) -> bool:
+    """Whether all loops over patterns can stand inside the loop over the register tiles of the target, with which they
+    agree otherwise."""
+    if probe.vector not in probe.free_vars or probe.scatters or not probe.head or not probe.tail:
+        return False
+    others = probe.batch or probe.free_dense_vars or probe.contracted or probe.problem.is_assembly
+    return not others and extent(probe.problem, (str(probe.vector),)) >= LEAST_TILES * _lanes(probe, REGISTER_BYTES)
 
 
 def _can_panel(probe: Summary) -> bool:
@@ -377,25 +372,13 @@ def _few_panels(probe: Summary, panel: int) -> bool:
 def _has_segments(probe: Summary, patterns: Sequence[Stored]) -> bool:
     """Whether the innermost level has segments of ascending coordinates, and there are tiles for threads."""
     size = probe.problem.size[probe.vector] if probe.vector is not None else None
-    if not patterns or size is None or size < PANEL_TILES * _lanes(probe, REGISTER_BYTES):
+    if not patterns or size is None or size < LEAST_TILES * _lanes(probe, REGISTER_BYTES):
         return False
     (names,) = probe.problem.level_variables
     levels = patterns[0].format.levels[: len(names)]
     own_order = walked_levels(names, probe.walk) == tuple(range(len(names)))
     unique = all(not level.kind.is_branchless and level.unique for level in levels)
     return len(names) == len(set(names)) and (not own_order or (unique and levels[-1].kind.has_pointers))
-
-
-def _writes_out(probe: Summary, patterns: Sequence[Stored]) -> bool:
-    """Whether the patterns are static, small enough to write out entry by entry, and run for many coordinates."""
-    problem = probe.problem
-    if probe.vector not in probe.free_vars or probe.contracted or problem.is_assembly or not patterns:
-        return False
-    entries = [x.nse for x in patterns if isinstance(x, Pattern)]
-    if len(entries) < len(patterns) or sum(entries) > WRITTEN_ENTRIES:
-        return False
-    turns = prod(problem.size[v] or 0 for v in (*probe.free_dense_vars, probe.vector) if v is not None)
-    return turns >= WRITTEN_TURNS
 
 
 def _vectorizes(start: Summary, var: IndexVar) -> bool:

@@ -107,7 +107,7 @@ def _priced(
     bounded = is_open if cheapest_only and not outer else None
     every = candidates(problem, prices.patterns, as_stored, start, orders, outer, bounded)
     for n, c in enumerate(every):
-        if as_stored and (c.unrolled or c.moved_dense):
+        if as_stored and c.moved_dense:
             continue
         cost = prices.of(c)
         best = min(best, cost.total)

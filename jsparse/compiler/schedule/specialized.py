@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from jsparse.compiler.problem import Problem
 from jsparse.compiler.schedule.machine import WRITTEN_OUT
@@ -18,16 +19,22 @@ __all__ = ["with_constants"]
 def with_constants(problem: Problem, patterns: Sequence[Stored], nest: Summary) -> Problem:
     """The problem with the entries of those patterns to which the nest is specialized.
 
-    Raises ScheduleError if one of them is dynamic, or has too many entries.
+    Raises ScheduleError if one of them is dynamic, or if too much would be written out: gaps of dense levels count as
+    entries do, and loops inside of one another multiply.
     """
     chosen = {step.pattern for step in nest.found("specialize") if step.to == "pattern"}
     if not chosen:
         return problem
-    for n in chosen:
-        if not isinstance(patterns[n], Pattern) or patterns[n].nse > WRITTEN_OUT:
+    dense = {step.loop for step in nest.found("unroll")} - nest.pattern_vars
+    copies = prod(problem.size[var] or 0 for var in dense)
+    for n in sorted(chosen):
+        pattern = patterns[n]
+        copies *= max(1, *pattern.level_sizes) if isinstance(pattern, Pattern) else WRITTEN_OUT + 1
+        if copies > WRITTEN_OUT:
             raise ScheduleError(
-                f"Expected a static pattern of at most {WRITTEN_OUT} entries for 'specialize pattern P{n}' in "
-                f"{problem.assignment}, but got {patterns[n]!r}. Leave the step out."
+                f"Expected static patterns of at most {WRITTEN_OUT} positions for 'specialize pattern P{n}' in "
+                f"{problem.assignment}, all loops that are written out together, but got {copies:,} with {pattern!r}. "
+                "Leave the step out."
             )
     types = (
         replace(type_, constant_indices=_content(pattern)) if n in chosen else type_

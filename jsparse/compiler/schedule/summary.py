@@ -354,8 +354,8 @@ class Summary:
 
     @lazy
     def tiles_outermost(self) -> bool:
-        """Whether the loop over register tiles stands outside all loops over the patterns, which scatter sums."""
-        if not self.scatters or self.vector not in self.free_vars:
+        """Whether the loop over register tiles stands outside all loops over the patterns, not all of them sums."""
+        if not self.head or self.vector not in self.free_vars:
             return False
         name = outer_name(self.problem, str(self.vector))
         return name in self.loops and not set(self.loops[: self.loops.index(name)]) & set(self.walk)
