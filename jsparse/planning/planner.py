@@ -168,6 +168,7 @@ class _Planner:
         if output is None:
             terms, repeated = _without_repeats(terms)
             terms = terms if self.schedules else [self.entry_by_entry(term) for term in terms]
+        begun = len(self.instructions), len(self.values), dict(self.made), dict(self.converted)
         planned = self._in_steps(terms, dtypes, output)
         if not self.schedules:
             planned = [(self.collapsed(term), own) for term, own in planned]
@@ -178,12 +179,43 @@ class _Planner:
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
             known = _known(concordant[0][0].product, assembly.result, is_step)
+            if isinstance(known, PatternRef) and self._has_sparse_steps(*begun[:2]):
+                self._forget(*begun)
+                return self.compute([self._on_known(terms[0])], dtypes, known, nse, is_step)
             on, assembly = (on, assembly) if known is NEW_PATTERN else (known, None)
         products = tuple(self._product(term, own, on) for term, own in concordant)
         stored = self._output(shape, repeated, on, assembly, products)
         if on is not None and assembly is not None and isinstance(on.pattern, DynamicType):
             on = replace(on, group=next(self.groups))  # no other value has these index arrays
         return self.add(SumOfProducts(products, stored, dtypes.result), Signature(shape, dtypes.result, False, on))
+
+    def _has_sparse_steps(self, instructions: int, values: int) -> bool:
+        """Whether instructions from a number on, whose values have numbers from another one on, have sparse results."""
+        made = zip(self.instructions[instructions:], self.values[values:], strict=True)
+        return any(isinstance(x, SumOfProducts) and value.core is not None for x, value in made)
+
+    def _on_known(self, term: _Term) -> _Term:
+        """The term without bare patterns that store every entry of its result, on whose known pattern it is computed.
+
+        Its steps may have dense results then, since no pattern follows from theirs.
+        """
+        product = term.product
+        left = [
+            n
+            for n, (x, indices) in enumerate(zip(product.operands, product.indices, strict=True))
+            if not x.is_bare or not set(indices) <= set(product.kept)
+        ]
+        if not left:
+            return term
+        whole = self._selected(product, product.assignment.target, product.assignment.factors, term.values, left)
+        return replace(term, product=whole, values=tuple(term.values[n] for n in left))
+
+    def _forget(
+        self, instructions: int, values: int, made: dict[Hashable, int], converted: dict[tuple[int, Format], int]
+    ) -> None:
+        """Go back to that many instructions and values."""
+        del self.instructions[instructions:], self.values[values:]
+        self.made, self.converted = made, converted
 
     def _in_steps(self, terms: list[_Term], dtypes: Dtypes, output: Stored | Format) -> list[tuple[_Term, Dtypes]]:
         """The terms, split into steps where that is allowed, with their dtypes.
@@ -336,15 +368,16 @@ class _Planner:
 def _known(product: TypedProduct, found: Pattern, is_step: bool) -> Stored:
     """Where a new static pattern need not be assembled, else NEW_PATTERN.
 
-    A step that stores everything is dense (None). If all entries of an operand are reached, its pattern is that of the
-    result: loops over it look up coordinates in the others, and append nothing.
+    A step that stores everything is dense (None). If nothing is summed, loops over the pattern look up each entry in
+    the operands, and append nothing. It is an operand's own, if all of its entries are reached.
     """
     if is_step and found.nse == prod(found.shape):
         return None
     for x, indices in zip(product.operands, product.indices, strict=True):
         if x.stored is not None and indices == product.kept and x.stored.pattern == found:
             return x.stored
-    return NEW_PATTERN
+    is_summed = any(v not in product.kept for indices in product.indices for v in indices)
+    return NEW_PATTERN if is_summed else PatternRef(found)
 
 
 def _without_repeats(terms: list[_Term]) -> tuple[list[_Term], tuple[int, ...]]:

@@ -10,7 +10,7 @@ import jsparse
 from jsparse import Pattern
 from jsparse.planning.path.estimates import Cells, skew
 from jsparse.planning.path.items import Degrees
-from jsparse.planning.plan import DenseOutput
+from jsparse.planning.plan import DenseOutput, OnPattern
 from jsparse.planning.planned import plan_einsum
 
 N = 300
@@ -168,3 +168,40 @@ def test_segments_of_any_lengths_are_intersected(lengths):
         text = ",".join("i" * len(operands)) + "->i"
         found = jsparse.einsum(text, *operands, out_format="coo")
         np.testing.assert_array_equal(found.todense(), np.prod(order, axis=0))
+
+
+def test_a_known_pattern_is_not_assembled():
+    """Where nothing is summed, planning finds a static pattern, and its values are looked up; sums before are dense."""
+    A, B = matrix(0), matrix(1)
+    a, b = whole(A), whole(B)
+    for text, expected in {"ij,ij->ij": a * b, "ij,kj->kj": a.sum(0) * b, "ij,ki,jl->ij": a.T * 1}.items():
+        operands = [A, B, A][: text.count(",") + 1]
+        if text == "ij,ki,jl->ij":
+            expected = a * b.sum(0)[:, None] * a.sum(1)[None, :]
+        *before, last = plan_einsum(text, operands, None).plan.sums
+        assert isinstance(last.output, OnPattern)
+        assert all(isinstance(x.output, DenseOutput) for x in before)
+        found = jsparse.einsum(text, *operands)
+        np.testing.assert_array_equal(whole(found), expected)
+        assert found.nse == np.count_nonzero(expected)
+
+
+def test_bare_patterns_that_a_known_pattern_lies_in_are_not_walked():
+    A, P = matrix(0), matrix(1, kind="pattern")
+    plan = plan_einsum("ij,kj->kj", [A, P], None).plan
+    assert all(len(term.values) == 1 for work in plan.sums for term in work.terms)
+    found = jsparse.einsum("ij,kj->kj", A, P)
+    np.testing.assert_array_equal(whole(found), whole(A).sum(0) * whole(P))
+
+
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_index_variables_are_eliminated_in_one_nest(kind):
+    """j and k of three operands are summed in one step, whose products of two would have dynamic patterns."""
+    A, B = matrix(0, kind=kind), matrix(1, kind=kind)
+    D, rng = np.random.default_rng(2).integers(0, 3, (N, N)), np.random.default_rng(3)
+    x = rng.integers(0, 3, N)
+    text = "ji,i,kj,ki,li->l"
+    if kind == "dynamic":
+        assert steps(text, A, x, B, D, A) == [("i", True)]
+    expected = np.einsum("ji,kj,ki->i", whole(A), whole(B), D, optimize=True) * x @ whole(A).T
+    np.testing.assert_array_equal(jsparse.einsum(text, A, x, B, D, A), expected)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from jsparse.formats import Pattern
 from jsparse.notation import IndexVar
@@ -60,6 +59,8 @@ def most_points(stored: Sequence[tuple[Sequence[IndexVar], int]], size: Mapping[
     It is the least product of powers of these counts that covers every index variable, where an index variable counts
     as a pattern of its size (Atserias, Grohe and Marx, Size Bounds and Query Plans for Relational Joins, 2008).
     """
+    from scipy.optimize import linprog  # noqa: PLC0415  # it starts threads
+
     variables = list(dict.fromkeys(v for names, _ in stored for v in names))
     sets = [*((set(names), count) for names, count in stored), *(({v}, size[v]) for v in variables)]
     if any(count == 0 for _, count in sets):

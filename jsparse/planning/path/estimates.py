@@ -12,11 +12,12 @@ high degree fill up first. For this, vertices of similar degree are taken togeth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from math import inf, prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,6 +74,26 @@ class Cells:
         return found
 
 
+class Binding(NamedTuple):
+    """What a loop over an index variable does.
+
+    Attributes:
+        factor: the tuples inside for each tuple outside.
+        fan: the coordinates of the shortest level, for each tuple outside.
+        items: the number of items that have the variable.
+        stored: the least tuples that an item stores of so many bound variables.
+    """
+
+    factor: float
+    fan: float
+    items: int
+    stored: Mapping[int, float]
+
+    def tuples(self, outside: float, count: int) -> float:
+        """The tuples inside of the loop, for those outside; then so many variables are bound."""
+        return min(outside * self.factor, self.stored.get(count, inf))
+
+
 class Estimates:
     """Estimates for the items of one product, each made once.
 
@@ -83,6 +104,7 @@ class Estimates:
     def __init__(self, sizes: Mapping[IndexVar, int]) -> None:
         self.sizes = sizes
         self._projected: dict[tuple[Item, Names], float] = {}
+        self._bindings: dict[tuple[tuple[Item, ...], IndexVar, Names], Binding] = {}
         self._shares: dict[tuple[Item, Names], float] = {}
         self._skews: dict[tuple[Item, Item, IndexVar], float] = {}
 
@@ -106,25 +128,25 @@ class Estimates:
             self._projected[key] = max(Cells(item.stored, sizes, item.degrees).total, LEAST)
         return self._projected[key]
 
-    def tuples(self, items: Sequence[Item], var: IndexVar, bound: Names, tuples: float) -> float:
-        """The tuples of index variables at which every sparse item stores something, when one variable more is bound.
+    def binding(self, items: tuple[Item, ...], var: IndexVar, bound: Names) -> Binding:
+        """What a loop over an index variable does, of these items that have it, inside of loops over others."""
+        around = frozenset[IndexVar]().union(*[item.walked for item in items]) & bound
+        key = items, var, around
+        if key not in self._bindings:
+            self._bindings[key] = self._binding(items, var, around)
+        return self._bindings[key]
 
-        Args:
-            items: the items that have the variable.
-            var: the variable.
-            bound: those bound before.
-            tuples: their tuples.
-        """
-        found, most = tuples * self.sizes[var], inf
-        inside = bound | {var}
+    def _binding(self, items: tuple[Item, ...], var: IndexVar, bound: Names) -> Binding:
+        factor, inside, fans, stored = float(self.sizes[var]), bound | {var}, list[float](), dict[int, float]()
         for item in items:
-            own = inside & item.walked
-            found *= self._share(item, own) / self._share(item, own - {var})
-            if own == inside:
-                most = min(most, self.projected(item, own))
+            before, after = bound & item.walked, inside & item.walked
+            factor *= self._share(item, after) / self._share(item, before)
+            found = self.projected(item, after)
+            fans.append(found / max(self.projected(item, before), LEAST))
+            stored[len(after)] = min(found, stored.get(len(after), inf))
         for first, second in pairwise([item for item in items if var in item.degrees]):
-            found *= self._skew(first, second, var)
-        return min(found, most)
+            factor *= self._skew(first, second, var)
+        return Binding(factor, min(fans), len(items), stored)
 
     def _share(self, item: Item, bound: Names) -> float:
         """The share of the tuples of some index variables that an item stores."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jsparse.notation import IndexVar
-from jsparse.planning.path.estimates import LEAST, Estimates, Names
+from jsparse.planning.path.estimates import Estimates, Names
 from jsparse.planning.path.items import Item
 
-__all__ = ["ASSEMBLY", "STEP", "STORED", "nest"]
+__all__ = ["ASSEMBLY", "SEARCHED", "STEP", "STORED", "VISIT", "nest"]
 
 LANES = 8.0  # divisor for multiply-adds in vector lanes
 DENSE = 4.0  # further divisor for a dense product, which XLA blocks for the cache
@@ -54,16 +54,16 @@ def _walked(items: Sequence[Item], walked: Names, estimates: Estimates) -> tuple
     for item in items:
         for v in item.levels:
             having.setdefault(v, []).append(item)
+    left = {v: tuple(own) for v, own in having.items()}
     bound, cost, tuples = Names(), 0.0, 1.0
-    while having:
-        free = [v for v, own in having.items() if all(_is_next(item, v, bound) for item in own)] or having
-        inside, _, var = min([(estimates.tuples(having[v], v, bound, tuples), n, v) for n, v in enumerate(free)])
-        fans = []
-        for item in having.pop(var):
-            own = bound & item.walked
-            fans.append(estimates.projected(item, own | {var}) / max(estimates.projected(item, own), LEAST))
-        cost += max(tuples * min(fans), inside) * (VISIT + SEARCHED * (len(fans) - 1))
-        bound, tuples = bound | {var}, inside
+    for count in range(1, len(left) + 1):
+        free = [v for v, own in left.items() if all(_is_next(item, v, bound) for item in own)] or list(left)
+        bindings = [estimates.binding(left[v], v, bound) for v in free]
+        inside, chosen = min([(binding.tuples(tuples, count), n) for n, binding in enumerate(bindings)])
+        visited = max(tuples * bindings[chosen].fan, inside)
+        cost += visited * (VISIT + SEARCHED * (bindings[chosen].items - 1))
+        bound, tuples = bound | {free[chosen]}, inside
+        del left[free[chosen]]
     return cost, tuples
 
 

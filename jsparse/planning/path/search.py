@@ -7,6 +7,8 @@ nothing else needs. The last step multiplies all remaining values in one loop ne
     two values
     a sparse value and     all in one nest: `ij,ik,jk->ij`, where a product of the dense ones alone would be large
     several dense ones
+    those that have one    all in one nest, which eliminates the index variables (Dechter, Bucket elimination, 1999)
+    or two index variables
 
 The search prices every sequence of steps: its states are partitions of the operands. Equal steps, as those of A·A in
 `ij,jk,kl,li->`, are computed once.
@@ -26,7 +28,7 @@ from itertools import combinations
 from jsparse.notation import IndexVar
 from jsparse.planning.path.estimates import Cells, Estimates
 from jsparse.planning.path.items import Item, form_of, operand_item
-from jsparse.planning.path.prices import ASSEMBLY, STEP, STORED, nest
+from jsparse.planning.path.prices import ASSEMBLY, SEARCHED, STEP, STORED, VISIT, nest
 from jsparse.planning.typed_product import TypedProduct
 
 __all__ = ["Step", "contraction_path", "prices"]
@@ -84,12 +86,16 @@ def prices(product: TypedProduct, values: Sequence[int], is_sparse: bool) -> tup
 
 
 def _may_pay(product: TypedProduct) -> bool:
-    """Whether there are steps at all: three operands, or a sparse one with a summed index variable of its own."""
-    if len(product.operands) != 2:
-        return len(product.operands) > 2
-    own = [set(names).difference(product.kept) for names in product.indices]
-    pairs = zip(product.operands, own, reversed(own), strict=True)
-    return any(x.core is not None and not mine <= others for x, mine, others in pairs)
+    """Whether there are steps at all: three operands, or a sparse one with a summed index variable of its own, which
+    the others or the result do not carry in full."""
+    if len(product.operands) > 2:
+        return True
+    names = [set(indices) for indices in product.indices]
+    others = [set(product.kept), *names] if len(names) == 1 else [names[1], names[0]]
+    pairs = zip(product.operands, names, others, strict=False)
+    return any(
+        x.core is not None and not own <= {*product.kept, *other} and not other <= own for x, own, other in pairs
+    )
 
 
 class _Search:
@@ -158,7 +164,7 @@ class _Search:
 
     def _steps(self, state: _State) -> Iterator[tuple[float, _Merge, _State]]:
         """(cost, factors and result, values after it) of every step that the rules allow."""
-        for factors in _groups(state):
+        for factors in _groups(state, self.kept):
             found = self._step(factors, state)
             if found is not None:
                 cost, merged = found
@@ -211,6 +217,8 @@ class _Search:
             return None
         degrees = {v: item.degrees[v] for item in reversed(sparse) for v in levels if v in item.degrees}
         cells = Cells(tuples, {v: self.product.sizes[v] for v in levels}, degrees)
+        if every == indices and not traced and sparse:  # planning finds where they meet
+            work = min(work, cells.total * (VISIT + SEARCHED * len(sparse)))
         return work, tuples, self._item(Item(members, indices, cells.total, levels, form, cells.spread, traced))
 
     def _item(self, made: Item) -> Item:
@@ -247,19 +255,32 @@ class _Search:
         return entries <= self.largest_dense or (entries <= LARGEST and WORK * entries <= work)
 
 
-def _groups(state: _State) -> Iterator[tuple[Item, ...]]:
-    """The values that a step may multiply: two that share an index variable, or a sparse one and some dense ones."""
+def _groups(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
+    """The values that a step may multiply: two that share an index variable, those that have one or two summed ones, or
+    a sparse one and some dense ones."""
     for pair in combinations(state, 2):
         left, right = pair
         if set(left.indices).isdisjoint(right.indices):
             continue  # an outer product has more entries than both factors, and saves no multiplication
         if not (left.relates and right.relates) and (left.restricts or right.restricts):
             yield pair
+    yield from _buckets(state, kept)
     for item in state:
         if item.levels:
             dense = [other for other in state if not other.levels and not set(other.indices).isdisjoint(item.indices)]
             for count in range(2, min(len(dense), GROUPED, len(state) - 2) + 1):
                 yield from ((item, *group) for group in combinations(dense, count))
+
+
+def _buckets(state: _State, kept: frozenset[IndexVar]) -> Iterator[tuple[Item, ...]]:
+    """Three or more values that have one or two of the summed index variables, and are eliminated with them."""
+    summed = list(dict.fromkeys(v for item in state for v in item.indices if v not in kept))
+    found = dict[tuple[Item, ...], None]()
+    for chosen in (*((v,) for v in summed), *combinations(summed, 2)):
+        bucket = tuple([item for item in state if any(v in item.indices for v in chosen)])
+        if 3 <= len(bucket) < len(state) and any(item.restricts and item.levels for item in bucket):
+            found[bucket] = None
+    yield from found
 
 
 def _in_order(factors: tuple[Item, ...]) -> tuple[Item, ...]:
