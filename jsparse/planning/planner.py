@@ -18,6 +18,7 @@ from math import prod
 
 import numpy as np
 
+from jsparse.base.memo import remembered
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.notation import Access, Assignment
@@ -178,7 +179,7 @@ class _Planner:
             output = new_format(provisional) or output
         on, assembly = self._stored([term for term, _ in concordant], output, nse)
         if assembly is not None and isinstance(assembly.result, Pattern) and len(concordant) == 1:
-            known = _known(concordant[0][0].product, assembly.result, is_step)
+            known = _known(concordant[0][0], assembly.result, is_step, begun[1])
             if isinstance(known, PatternRef) and self._has_sparse_steps(*begun[:2]):
                 self._forget(*begun)
                 return self.compute([self._on_known(terms[0])], dtypes, known, nse, is_step)
@@ -365,19 +366,34 @@ class _Planner:
         return max(lying, key=lambda found: (found[0], -found[1]))[1] if lying else None
 
 
-def _known(product: TypedProduct, found: Pattern, is_step: bool) -> Stored:
-    """Where a new static pattern need not be assembled, else NEW_PATTERN.
+def _known(term: _Term, found: Pattern, is_step: bool, first: int) -> Stored:
+    """Where a new static pattern need not be assembled, else NEW_PATTERN. Values of steps have numbers from `first` on.
 
-    A step that stores everything is dense (None). If nothing is summed, loops over the pattern look up each entry in
-    the operands, and append nothing. It is an operand's own, if all of its entries are reached.
+    A step that stores everything is dense (None). The pattern may be that of an operand, if all of its entries are
+    reached. If nothing is summed, loops over a few entries look up each in the operands, and append nothing.
     """
     if is_step and found.nse == prod(found.shape):
         return None
+    product = term.product
     for x, indices in zip(product.operands, product.indices, strict=True):
         if x.stored is not None and indices == product.kept and x.stored.pattern == found:
             return x.stored
-    is_summed = any(v not in product.kept for indices in product.indices for v in indices)
-    return NEW_PATTERN if is_summed else PatternRef(found)
+    if any(v not in product.kept for indices in product.indices for v in indices):
+        return NEW_PATTERN
+    cores = [x.core.pattern for x in product.operands if x.core is not None]
+    given = zip(product.operands, term.values, strict=True)
+    looked_up = [x.core.pattern for x, n in given if x.core is not None and not x.is_bare and n < first]
+    searches = found.nse * sum(1 + _steps_of_search(core) for core in looked_up if isinstance(core, Pattern))
+    return PatternRef(found) if searches < sum(core.nse for core in cores) else NEW_PATTERN
+
+
+@remembered(maxsize=64)
+def _steps_of_search(core: Pattern) -> float:
+    """The steps of a bisection for an entry in its segment of the last level, on average over the entries."""
+    if not core.format.levels[-1].kind.has_pointers:
+        return 1.0
+    lengths = np.diff(core.pointers(len(core.shape) - 1)).astype(float)
+    return float(lengths @ np.log2(1 + lengths)) / max(core.nse, 1)
 
 
 def _without_repeats(terms: list[_Term]) -> tuple[list[_Term], tuple[int, ...]]:

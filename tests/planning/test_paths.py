@@ -8,6 +8,7 @@ import pytest
 
 import jsparse
 from jsparse import Pattern
+from jsparse.compiler.schedule.degrees import common_share
 from jsparse.planning.path.estimates import Cells, skew
 from jsparse.planning.path.items import Degrees
 from jsparse.planning.plan import DenseOutput, OnPattern
@@ -48,6 +49,17 @@ def test_pairs_at_a_shared_index_are_exact():
     A, B = matrix(0).pattern, matrix(1).pattern
     a, b = (np.bincount(P.to_coords()[dim], minlength=N) for P, dim in ((A, 1), (B, 0)))
     assert skew(Degrees.of(A, 1), Degrees.of(B, 0)) == pytest.approx(a @ b * N / (A.nse * B.nse))
+
+
+def test_entries_that_coincide_are_sampled():
+    """Two bands share nearly all entries; a band and entries off it share none."""
+    n = np.arange(N)
+    band, wider = (np.concatenate([np.stack([n, np.minimum(n + d, N - 1)]) for d in range(w)], 1) for w in (4, 5))
+    P, Q = (Pattern.from_coordinates(coords, (N, N), "csr")[0] for coords in (band, wider[::-1]))
+    apart = Pattern.from_coordinates(np.stack([n, (n + 100) % N]), (N, N), "csc")[0]
+    assert common_share(P, (0, 1), Q, (1, 0)) == 1
+    assert common_share(Q, (1, 0), P, (0, 1)) == pytest.approx(P.nse / Q.nse, abs=0.05)
+    assert common_share(P, (0, 1), apart, (0, 1)) == 0
 
 
 @pytest.mark.parametrize("count", [50, 3_000, 100_000])
@@ -170,20 +182,27 @@ def test_segments_of_any_lengths_are_intersected(lengths):
         np.testing.assert_array_equal(found.todense(), np.prod(order, axis=0))
 
 
-def test_a_known_pattern_is_not_assembled():
-    """Where nothing is summed, planning finds a static pattern, and its values are looked up; sums before are dense."""
-    A, B = matrix(0), matrix(1)
-    a, b = whole(A), whole(B)
-    for text, expected in {"ij,ij->ij": a * b, "ij,kj->kj": a.sum(0) * b, "ij,ki,jl->ij": a.T * 1}.items():
-        operands = [A, B, A][: text.count(",") + 1]
-        if text == "ij,ki,jl->ij":
-            expected = a * b.sum(0)[:, None] * a.sum(1)[None, :]
-        *before, last = plan_einsum(text, operands, None).plan.sums
-        assert isinstance(last.output, OnPattern)
-        assert all(isinstance(x.output, DenseOutput) for x in before)
-        found = jsparse.einsum(text, *operands)
-        np.testing.assert_array_equal(whole(found), expected)
-        assert found.nse == np.count_nonzero(expected)
+@pytest.mark.parametrize("text", ["ij,ij->ij", "ij,ij,j->ij"])
+def test_a_known_pattern_is_not_assembled(text):
+    """Planning finds where static operands meet, and a few entries are looked up. Sums before them are dense."""
+    rng = np.random.default_rng(0)
+    A, B = (jsparse.asarray(np.where(rng.random((N, N)) < 0.03, rng.integers(1, 4, (N, N)), 0), "csr") for _ in "AB")
+    operands = [A, B, rng.integers(1, 4, N)][: text.count(",") + 1]
+    *before, last = plan_einsum(text, operands, None).plan.sums
+    assert isinstance(last.output, OnPattern)
+    assert all(isinstance(x.output, DenseOutput) for x in before)
+    found, expected = jsparse.einsum(text, *operands), np.einsum(text, *map(whole, operands), optimize=True)
+    np.testing.assert_array_equal(whole(found), expected)
+    assert found.nse == np.count_nonzero(expected)
+
+
+def test_patterns_that_share_most_entries_are_merged():
+    """Bisections for each entry would cost more than a walk over both."""
+    A = matrix(0)
+    B = jsparse.SparseTensor.from_coords(np.asarray(A.coords)[:, 1:], A.values[1:], A.shape)
+    (work,) = plan_einsum("ij,ij->ij", [A, B], None).plan.sums
+    assert not isinstance(work.output, OnPattern) or work.output.pattern == B.pattern
+    np.testing.assert_array_equal(whole(jsparse.einsum("ij,ij->ij", A, B)), whole(A) * whole(B))
 
 
 def test_bare_patterns_that_a_known_pattern_lies_in_are_not_walked():

@@ -47,7 +47,8 @@ class AssemblyShape:
         order: the target's indices in the order in which they are stored.
         row: whether terms add to a row over the last of them, so that only the others are shared.
         own: for each term, its own loops inside the shared ones.
-        merge_leaders: (variable, pattern) where several patterns of a term meet in one of its own loops.
+        merge_leaders: (variable, pattern) where several patterns of a term meet in one of its own loops, or in the last
+            shared loop of a single term, and one of them is walked.
     """
 
     order: tuple[IndexVar, ...]
@@ -75,15 +76,18 @@ def assembly_nest(problem: Problem, shape: AssemblyShape) -> LoopNest:
 
 def shape_of(nest: LoopNest) -> AssemblyShape:
     """The shape of an assembly's loop nest."""
-    order: list[IndexVar] = []
+    order, own, leaders = list[IndexVar](), list[tuple[IndexVar, ...]](), list[tuple[IndexVar, int]]()
     stmt = nest.body
     while not isinstance(stmt, Where):
         if isinstance(stmt, Forall):
             order.append(stmt.var)
+            assert isinstance(stmt.domain, Coiteration)
+            if len(stmt.domain.terms) == 1 and len(stmt.domain.terms[0]) == 1:
+                leaders.append((stmt.var, stmt.domain.terms[0][0].pattern))
         assert isinstance(stmt, Forall | AppendEdges | Scatter)
         stmt = stmt.body
     assert isinstance(stmt.workspace, SparseWorkspace)
-    row, own, leaders = stmt.workspace.var, [], list[tuple[IndexVar, int]]()
+    row = stmt.workspace.var
     terms = stmt.producer.stmts if isinstance(stmt.producer, Sequence) else (stmt.producer,)
     for term in terms:
         assert isinstance(term, TermGuard)

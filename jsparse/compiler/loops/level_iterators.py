@@ -93,9 +93,11 @@ class LevelIterators:
         return found
 
     def coiterate(self, var: IndexVar) -> dict[int, LevelIteration]:
-        """Bind `var` in one loop over all levels that meet it: pattern → level."""
+        """Bind `var` in one loop over all levels that meet it: pattern → level. If there is a merge leader, the loop is
+        over its level alone, and the others are looked up."""
         self.bound.add(var)
-        return {n: self._next(n) for n in self._met(var)}
+        met = self._met(var)
+        return {n: self._next(n) for n in [n for n in met if (var, n) in self.merge_leaders] or met}
 
     def check(self) -> None:
         """Raises ValueError unless all levels are walked."""

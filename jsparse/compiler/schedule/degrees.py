@@ -8,17 +8,20 @@ digits form a group, and what estimates need of histograms is kept by groups.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from jsparse.base.memo import remembered
 from jsparse.compiler.schedule.stored import Stored
 from jsparse.formats import Pattern
 
-__all__ = ["degree_groups", "pairs_of_groups", "skew"]
+__all__ = ["SAMPLE", "common_share", "degree_groups", "pairs_of_groups", "skew"]
 
 LARGEST = 1 << 20  # the largest dimension that gets a histogram
 EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
 REMEMBERED = 64
+SAMPLE = 256  # the entries of a sample
 
 
 def skew(first: Stored, first_level: int, second: Stored, second_level: int) -> float:
@@ -59,6 +62,24 @@ def pairs_of_groups(first: Pattern, first_dim: int, second: Pattern, second_dim:
     pairs = _histogram(first, first_dim).astype(float) * _histogram(second, second_dim)
     found = np.bincount(one * shape[1] + other, pairs, shape[0] * shape[1]).reshape(shape)[1:, 1:]
     return found * first.shape[first_dim] / (float(first.nse) * second.nse)
+
+
+@remembered(maxsize=REMEMBERED)
+def common_share(first: Pattern, first_dims: tuple[int, ...], second: Pattern, second_dims: tuple[int, ...]) -> float:
+    """The share of the first pattern's entries that the second one stores, too, in a sample.
+
+    Args:
+        first_dims: all dimensions of the first pattern.
+        second_dims: the second one's dimension for each of them.
+    """
+    shape = tuple(second.shape[dim] for dim in second_dims)
+    if not first.nse or not second.nse or prod(shape) > np.iinfo(np.int64).max:
+        return 0.0
+    rows, others = first.rows(), second.rows()
+    chosen = np.linspace(0, first.nse - 1, min(SAMPLE, first.nse)).astype(np.int64)
+    sample = np.ravel_multi_index(tuple(rows[dim][chosen] for dim in first_dims), shape)
+    stored = np.sort(np.ravel_multi_index(tuple(others[dim] for dim in second_dims), shape))
+    return float(np.mean(stored[np.minimum(np.searchsorted(stored, sample), len(stored) - 1)] == sample))
 
 
 def _has_histogram(pattern: Pattern, dim: int) -> bool:

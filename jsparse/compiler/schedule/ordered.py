@@ -213,15 +213,17 @@ def _best(
         walk = (*shared, *order)
         if all(is_concordant(of, walk, pattern) for of, pattern in zip(names, known, strict=True)):
             levels = [walked_levels(of, walk) for of in names]
-            counted = trip_counts(part, walk, known)
-            cost = SEVERAL * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
-            merge_leaders = tuple((v, term.patterns[n]) for v, n in counted.merge_leaders if v not in shared)
-            scattered = tuple(
-                f"P{term.patterns[n]}.{level}"
-                for n, level in counted.scattered
-                if walked_as(names[n], walk)[level] not in shared
-            )
-            found.append(_Order(order, cost, merge_leaders, scattered, tuple(zip(term.patterns, levels, strict=True))))
+            for merged in dict.fromkeys((shared, shared[:-1] if len(problem.terms) == 1 else shared)):
+                counted = trip_counts(part, walk, known, merged)
+                cost = SEVERAL * sum(counted.iterations) + (counted.entries[-1] if counted.entries else 1.0)
+                merge_leaders = tuple((v, term.patterns[n]) for v, n in counted.merge_leaders if v not in merged)
+                scattered = tuple(
+                    f"P{term.patterns[n]}.{level}"
+                    for n, level in counted.scattered
+                    if walked_as(names[n], walk)[level] not in merged
+                )
+                walked = tuple(zip(term.patterns, levels, strict=True))
+                found.append(_Order(order, cost, merge_leaders, scattered, walked))
     return min(found, key=lambda order: order.cost, default=None)
 
 

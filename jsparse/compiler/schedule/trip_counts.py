@@ -9,7 +9,7 @@ are as long as they are on average where the entries of another static pattern s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import log2
@@ -63,8 +63,14 @@ def walked_as(names: Sequence[IndexVar], walk: Sequence[IndexVar]) -> tuple[Inde
     return tuple(names[level] for level in walked_levels(names, walk))
 
 
-def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored]) -> TripCounts:
-    """The trip counts of loops in the order `walk`."""
+def trip_counts(
+    problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[Stored], merged: Collection[IndexVar] = ()
+) -> TripCounts:
+    """The trip counts of loops in the order `walk`.
+
+    At the variables `merged` levels advance side by side. At others a loop walks one of them, and looks up its
+    coordinates in the others.
+    """
     left = [_fans(problem, names, walk, p) for names, p in zip(problem.level_variables, patterns, strict=True)]
     selection = _Selection(problem.level_variables, patterns)
     below = [fans[0].count if fans else 1.0 for fans in left]  # the entries of each pattern's next level, read once
@@ -75,7 +81,8 @@ def trip_counts(problem: Problem, walk: Sequence[IndexVar], patterns: Sequence[S
         met = [n for n, fans in enumerate(left) if fans and fans[0].var == var]
         size = max(problem.size[var] or UNKNOWN, 1)
         sparse = [(selection.longer(left[n][0], n), n) for n in met if not left[n][0].is_full]
-        meeting = _met(count, sparse, below) or _Meeting(count * size, float(size), met[0] if met else 0, ())
+        found = _merged(count, sparse) if var in merged else _met(count, sparse, below)
+        meeting = found or _Meeting(count * size, float(size), met[0] if met else 0, ())
         here = meeting.cost
         scattered += meeting.scattered
         count *= meeting.fan
@@ -149,6 +156,15 @@ class _Meeting:
 def _met(count: float, sparse: Sequence[tuple[_Fan, int]], below: Sequence[float]) -> _Meeting | None:
     """The cheapest loop over the levels that meet at a variable, `count` times; None if there are none."""
     return min((_led(fan, n, count, sparse, below) for fan, n in sparse), default=None)
+
+
+def _merged(count: float, sparse: Sequence[tuple[_Fan, int]]) -> _Meeting | None:
+    """The loop that advances in all levels that meet, searching in long ones, `count` times; None if there are none."""
+    if not sparse:
+        return None
+    shortest, number = min(sparse, key=lambda found: found[0].count)
+    others = sum(min(count * fan.count, _search(fan, count * shortest.count)) for fan, n in sparse if n != number)
+    return _Meeting(count * shortest.count + others, shortest.count, number, ())
 
 
 def _led(

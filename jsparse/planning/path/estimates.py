@@ -15,19 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
 
-from jsparse.compiler.schedule.degrees import pairs_of_groups
+from jsparse.compiler.schedule.degrees import SAMPLE, common_share, pairs_of_groups
 from jsparse.notation import IndexVar
 from jsparse.planning.path.items import Degrees, Item
 
 __all__ = ["Cells", "Estimates", "skew"]
 
 LEAST = 1e-9  # what is divided by
+FEW = 4  # entries of a sample that tell a share
 GROUPED = 3  # index variables of a result whose degrees are told apart; the others count as even
 EVEN = 1.25  # what is below counts as even, so that the noise of random patterns decides nothing
 
@@ -146,6 +147,10 @@ class Estimates:
             stored[len(after)] = min(found, stored.get(len(after), inf))
         for first, second in pairwise([item for item in items if var in item.degrees]):
             factor *= self._skew(first, second, var)
+        whole = [item for item in items if item.pattern is not None and len(item.walked) > 1 and item.walked <= inside]
+        for first, second in combinations(whole, 2):
+            if first.walked == second.walked:
+                factor *= self._coincidence(first, second)
         return Binding(factor, min(fans), len(items), stored)
 
     def _share(self, item: Item, bound: Names) -> float:
@@ -161,3 +166,15 @@ class Estimates:
         if key not in self._skews:
             self._skews[key] = skew(first.degrees[var], second.degrees[var])
         return self._skews[key]
+
+    def _coincidence(self, first: Item, second: Item) -> float:
+        """The entries that two operands with the same index variables have in common, over those that they would have
+        if their coordinates were independent, by a sample."""
+        assert first.pattern is not None
+        assert second.pattern is not None
+        dims = tuple(second.dims[v] for v in first.dims)
+        found = common_share(first.pattern, tuple(first.dims.values()), second.pattern, dims)
+        expected = self._share(second, second.walked) * prod([self._skew(first, second, v) for v in first.walked])
+        if found * SAMPLE < FEW and expected * SAMPLE < FEW:
+            return 1.0  # a sample does not tell
+        return max(found, 1 / SAMPLE) / max(expected, LEAST)

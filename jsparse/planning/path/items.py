@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from math import prod
@@ -59,6 +59,8 @@ class Item:
         relates: it is an index relation. Two of them are not multiplied, since their product would have values.
         restricts: it has values, or loops walk it. Else it is a bare pattern that stores every entry.
         repeats: an index variable stands for several of its dimensions.
+        pattern: the static pattern of an operand, which has an index variable for each dimension.
+        dims: the dimension of each index variable.
         walked: the index variables that loops over its pattern bind.
     """
 
@@ -72,6 +74,8 @@ class Item:
     relates: bool = False
     restricts: bool = True
     repeats: bool = False
+    pattern: Pattern | None = None
+    dims: Mapping[IndexVar, int] = field(default_factory=dict)
     walked: frozenset[IndexVar] = field(init=False)
     _degrees: list[Mapping[IndexVar, Degrees]] = field(init=False, default_factory=list)
 
@@ -107,18 +111,19 @@ def operand_item(product: TypedProduct, number: int, value: int) -> Item:
     levels = tuple(dict.fromkeys(walked))
     repeated = prod(max(product.sizes[v], 1) for v in walked) // prod(max(product.sizes[v], 1) for v in levels)
     stored = core.pattern.nse / repeated
-    spread: Callable[[], Mapping[IndexVar, Degrees]] = dict
-    if isinstance(core.pattern, Pattern) and core.pattern.nse and len(levels) == len(walked):
-        spread = partial(_degrees_of, core.pattern, levels)
-    return Item(
-        frozenset({number}), tuple(dict.fromkeys(indices)), stored, levels, (value, form_of(indices)), spread,
-        not isinstance(core.pattern, Pattern), x.is_relation, repeats=len(set(indices)) < len(indices),
+    item = Item(
+        frozenset({number}), tuple(dict.fromkeys(indices)), stored, levels, (value, form_of(indices)),
+        traced=not isinstance(core.pattern, Pattern), relates=x.is_relation, repeats=len(set(indices)) < len(indices),
     )  # fmt: skip
+    if not isinstance(core.pattern, Pattern) or not core.pattern.nse or len(levels) < len(walked):
+        return item
+    dims = {v: level.dim for v, level in zip(levels, core.pattern.format.levels, strict=True)}
+    return replace(item, spread=partial(_degrees_of, core.pattern, dims), pattern=core.pattern, dims=dims)
 
 
-def _degrees_of(pattern: Pattern, levels: Sequence[IndexVar]) -> dict[IndexVar, Degrees]:
-    """The degrees of a static pattern whose levels have these index variables."""
-    return {v: Degrees.of(pattern, level.dim) for v, level in zip(levels, pattern.format.levels, strict=True)}
+def _degrees_of(pattern: Pattern, dims: Mapping[IndexVar, int]) -> dict[IndexVar, Degrees]:
+    """The degrees of a static pattern, whose dimensions have these index variables."""
+    return {v: Degrees.of(pattern, dim) for v, dim in dims.items()}
 
 
 def form_of(*accesses: Sequence[IndexVar]) -> tuple[tuple[int, ...], ...]:
