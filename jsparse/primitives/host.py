@@ -19,18 +19,19 @@ from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encoded
 from jsparse.errors import LeafError
 
-__all__ = ["host_arrays", "is_on_host", "on_device", "run_routine"]
+__all__ = ["host_arrays", "is_in_memory", "is_on_host", "on_device", "run_routine"]
 
 
 def is_on_host(*arrays: Any) -> bool:
     """Whether the host may compute with these arrays now: nothing is traced, and each is in memory of one CPU.
 
-    A weak dtype would get lost on the host, and an array of numpy has none.
+    A weak dtype would get lost on the host: no array of numpy has one.
     """
-    return _compat.is_eager() and all(map(_is_in_memory, arrays))
+    return _compat.is_eager() and all(map(is_in_memory, arrays))
 
 
-def _is_in_memory(x: Any) -> bool:
+def is_in_memory(x: Any) -> bool:
+    """Whether the elements of an array are known, of a dtype that numpy's arrays have, and in memory of one CPU."""
     if type(x) is np.ndarray:
         return True
     if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or x.weak_type:
@@ -50,8 +51,10 @@ def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> li
     """Arrays of jax of results that nothing else refers to, where a program of these operands would put them."""
     if not _compat.is_eager():
         return [jnp.asarray(x) for x in results]
-    place = next((x.sharding for x in operands if getattr(x, "committed", False)), None)
-    return _compat.handed_over(results, place)
+    for x in operands:
+        if isinstance(x, jax.Array) and x.committed and len(x.devices()) == 1:
+            return _compat.handed_over(results, x.sharding)
+    return _compat.handed_over(results, None)
 
 
 @lru_cache(maxsize=256)
