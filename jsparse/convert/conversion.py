@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.dynamic_creation import converted, with_derived
-from jsparse.convert.host_assembly import padded
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.relayout import relayout_to
+from jsparse.primitives.host import padded
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from jsparse.base.arrays import aligned
 from jsparse.formats import DynamicType, Format
 from jsparse.formats.build import build, build_summed
 from jsparse.formats.coordinates import checked_rows
 from jsparse.formats.dynamic import padded_arrays
-from jsparse.primitives.host import is_on_host, on_device
+from jsparse.primitives.host import is_on_host, on_device, padded_array
 
-__all__ = ["assembled_on_host", "inside", "padded"]
+__all__ = ["assembled_on_host", "inside"]
 
 
 def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any, tuple[Any, ...]] | int | None:
@@ -42,7 +40,7 @@ def assembled_on_host(coords: Any, values: Any, type_: DynamicType) -> tuple[Any
     arrays, sums = found
     if len(sums) > type_.nse:
         return len(sums)
-    made = _padded(sums.reshape(-1), type_.nse * prod(entries.shape[1:]))
+    made = padded_array(sums.reshape(-1), type_.nse * prod(entries.shape[1:]))
     first, *others = on_device([made, *padded_arrays(type_, arrays)], [values, coords])
     return first, tuple(others)
 
@@ -64,17 +62,3 @@ def inside(rows: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray | Non
         if not within.all():
             stay = within if stay is None else stay & within
     return None if stay is None else np.flatnonzero(stay)
-
-
-def padded(values: Any, length: int) -> Any:
-    """The values with zeros behind them."""
-    if is_on_host(values):
-        return on_device([_padded(np.asarray(values), length)], [values])[0]
-    return jnp.pad(values, (0, length - len(values)))
-
-
-def _padded(values: np.ndarray, length: int) -> np.ndarray:
-    whole = aligned((length,), values.dtype)
-    whole[: len(values)] = values
-    whole[len(values) :] = 0
-    return whole

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsparse.convert.dynamic_creation import from_traced_coords
-from jsparse.convert.host_assembly import padded
 from jsparse.errors import ShapeError, shortened
 from jsparse.formats import DynamicType, Format, Pattern
 from jsparse.formats.retype import extended_type, transposed_type
@@ -21,7 +20,7 @@ from jsparse.formats.shape import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap
 from jsparse.ops.relocation.values import gathered, is_known
-from jsparse.primitives.host import is_on_host
+from jsparse.primitives.host import is_on_host, padded
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
