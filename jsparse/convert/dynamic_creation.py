@@ -23,7 +23,7 @@ from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.host import is_on_host
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import assemble, expand, nonzero
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.dense import dense_levels
@@ -77,7 +77,8 @@ def from_coordinate_blocks(
     used = inside(rows, sizes[:outer])
     if used is not None:
         rows = [row[used] for row in rows]
-        blocks = np.asarray(blocks)[used] if is_on_host(blocks) else jnp.asarray(blocks)[used]
+        known = is_on_host(blocks)
+        blocks = on_device([np.asarray(blocks)[used]], [blocks])[0] if known else jnp.asarray(blocks)[used]
     made = static_tensor(rows, blocks, sizes, natural, "an array of numbers to make a SparseTensor from")
     return made if natural == layout else made.asformat(layout, nse=nse)
 
