@@ -86,6 +86,17 @@ def test_sums_of_bools_and_integers():
     assert int(B.todense()[0, 0]) == 300 - 256
 
 
+def test_transfer_guard():
+    A = SparseTensor.from_coords(COORDS, jnp.asarray(VALUES), SHAPE, "csr")
+    D = A.dynamic(nse=70)
+    with jax.transfer_guard("disallow"):
+        found = A.asformat("csc"), D.asformat("csc")
+        coords = D.coords
+    for B in found:
+        np.testing.assert_array_equal(B.todense(), A.todense())
+    assert coords.shape == (2, 63)
+
+
 def test_known_while_tracing():
     A = SparseTensor.from_coords(COORDS, VALUES, SHAPE, "csr")
 

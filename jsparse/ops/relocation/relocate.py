@@ -106,6 +106,8 @@ def _check_largest(relocation: Relocation) -> None:
 
 def _carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> int:
     """The number of last levels that are dense, and of carried dimensions, in all tensors and in the result."""
+    if not relocation.carried:
+        return 0
     formats = [*(tensor.format for tensor in tensors), relocation.format]
     most = min(min(format.trailing_dense, format.ndim - 1) for format in formats)
     pairs, count = set(relocation.carried), 0
