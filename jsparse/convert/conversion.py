@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax.numpy as jnp
-
-from jsparse.base.arrays import aligned
 from jsparse.base.limits import check_bytes, checked_nse
 from jsparse.convert.dynamic_creation import converted, with_derived
 from jsparse.errors import PatternError
 from jsparse.formats import Format, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.formats.relayout import relayout_to
-from jsparse.primitives.host import is_on_host, on_device
+from jsparse.primitives.host import padded
 from jsparse.primitives.permute_values import permute_values
 from jsparse.tensor.dense import dense_levels
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
@@ -87,17 +82,7 @@ def dynamic(self: SparseTensor, nse: int | None = None) -> SparseTensor:
         )
     type_ = dynamic_type(self.shape, self.format, self.nse if nse is None else nse)
     pattern = DynamicPattern.padded(self.pattern, type_)
-    return SparseTensor._unchecked(_padded(self.values, type_.nse), pattern)
-
-
-def _padded(values: Any, length: int) -> Any:
-    """The values with zeros behind them."""
-    if not is_on_host(values):
-        return jnp.pad(values, (0, length - len(values)))
-    padded = aligned((length,), values.dtype)
-    padded[: len(values)] = values
-    padded[len(values) :] = 0
-    return on_device([padded], [values])[0]
+    return SparseTensor._unchecked(padded(self.values, type_.nse), pattern)
 
 
 def with_transpose(self: SparseTensor) -> SparseTensor:

@@ -14,6 +14,7 @@ import numpy as np
 from jsparse._compat import same_varying
 from jsparse.base.arrays import is_integer
 from jsparse.base.limits import check_constant
+from jsparse.convert.host_assembly import assembled_on_host, inside
 from jsparse.convert.static_creation import static_tensor
 from jsparse.convert.sums import scatter_sums, slot_sums
 from jsparse.errors import PatternError, ShapeError, shortened
@@ -22,7 +23,7 @@ from jsparse.formats.coordinates import as_coordinates
 from jsparse.formats.retype import core_type
 from jsparse.notation.ellipsis import letters_of
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.host import is_on_host
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import assemble, expand, nonzero
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 from jsparse.tensor.dense import dense_levels
@@ -72,11 +73,13 @@ def from_coordinate_blocks(
         type_ = dynamic_type(sizes, natural, capacity if direct else coords.shape[1] * inner)
         made = from_traced_coords(coords, blocks, type_)
         return made if direct else converted(made, dynamic_type(sizes, layout, capacity))
-    inside = np.flatnonzero(_inside(coords, sizes[:outer]))
-    if len(inside) < coords.shape[1]:
-        coords = coords[:, inside]
-        blocks = np.asarray(blocks)[inside] if is_on_host(blocks) else jnp.asarray(blocks)[inside]
-    made = static_tensor(list(coords), blocks, sizes, natural, "an array of numbers to make a SparseTensor from")
+    rows = list(coords)
+    used = inside(rows, sizes[:outer])
+    if used is not None:
+        rows = [row[used] for row in rows]
+        known = is_on_host(blocks)
+        blocks = on_device([np.asarray(blocks)[used]], [blocks])[0] if known else jnp.asarray(blocks)[used]
+    made = static_tensor(rows, blocks, sizes, natural, "an array of numbers to make a SparseTensor from")
     return made if natural == layout else made.asformat(layout, nse=nse)
 
 
@@ -134,6 +137,8 @@ def index_numbers(x: Any, size: int) -> Any:
         if x.dtype.itemsize < 4 or jnp.issubdtype(x.dtype, jnp.unsignedinteger):
             return x.astype(jnp.int64 if x.dtype.itemsize == 8 else jnp.int32)
         return x
+    if x.dtype == np.int32 and size <= 2**31 - 1:
+        return x
     wide = x.astype(np.int64)  # a uint64 above the range of int64 becomes negative, and stays out of range
     if size > 2**31 - 1:
         return wide
@@ -155,13 +160,24 @@ def from_traced_coords(coords: Any, values: Any, type_: DynamicType) -> SparseTe
     values = jnp.asarray(values)
     outer = len(type_.shape) - (values.ndim - 1)
     coords = index_like(coords, type_.shape[:outer], values.shape[0])
-    coords = coords if is_on_host(coords, values) else jnp.asarray(coords)
     core = type_
     if values.ndim > 1:
         blocks = prod(type_.shape[outer:])
         core = DynamicType(type_.shape[:outer], Format(type_.format.levels[:outer]), type_.nse // max(blocks, 1))
-    made = assemble(coords, core)
-    return _checked(slot_sums(values, made, core.nse), DynamicPattern(type_, made.arrays))
+    return _assembled(coords, values, core, type_)
+
+
+def _assembled(
+    coords: Any, values: Any, core: DynamicType, type_: DynamicType, already: DynamicPattern | None = None
+) -> SparseTensor:
+    """Make a tensor of that type from entries of its core: without the dense levels that blocks of values have."""
+    match assembled_on_host(coords, values, core):
+        case int() as count:
+            raise _overflow(type_, count * (type_.nse // core.nse if core.nse else 1))
+        case (found, arrays):
+            return _checked(found, DynamicPattern(type_, arrays), already)
+    made = assemble(jnp.asarray(coords), core)
+    return _checked(slot_sums(values, made, core.nse), DynamicPattern(type_, made.arrays), already)
 
 
 def from_traced_dense(x: Any, type_: DynamicType) -> SparseTensor:
@@ -196,8 +212,7 @@ def assembled(coords: Any, values: Any, type_: DynamicType, already: DynamicPatt
 
     Raises PatternError if a concrete count exceeds the capacity.
     """
-    made = assemble(coords, type_)
-    return _checked(slot_sums(values, made, type_.nse), DynamicPattern(type_, made.arrays), already)
+    return _assembled(coords, values, type_, type_, already)
 
 
 def converted_pattern(pattern: DynamicPattern, type_: DynamicType) -> DynamicPattern:
@@ -232,11 +247,15 @@ def _checked_pattern(pattern: DynamicPattern, already: DynamicPattern | None = N
     """
     overflowed = pattern.overflowed
     if not isinstance(overflowed, jax.core.Tracer) and bool(np.any(overflowed)):
-        raise PatternError(
-            f"Expected at most nse={pattern.nse:,} entries in a {pattern.format.name} tensor of shape {pattern.shape}, "
-            f"but there are {int(pattern.count):,}. Pass nse={int(pattern.count)} or more."
-        )
+        raise _overflow(pattern.type, int(pattern.count))
     known = already is None or isinstance(already.overflowed, jax.core.Tracer)
     if already is not None and (known or bool(np.any(already.overflowed))):
         return pattern.overflowed_with(already)
     return pattern
+
+
+def _overflow(type_: DynamicType, count: int) -> PatternError:
+    return PatternError(
+        f"Expected at most nse={type_.nse:,} entries in a {type_.format.name} tensor of shape {type_.shape}, but there "
+        f"are {count:,}. Pass nse={count} or more."
+    )

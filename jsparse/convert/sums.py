@@ -13,9 +13,9 @@ from jsparse._compat import same_varying
 from jsparse.base.limits import check_bytes
 from jsparse.compiler.dtypes import unrounded
 from jsparse.formats import DynamicType, Format
-from jsparse.formats.build import Built, sum_dtype
+from jsparse.formats.build import sum_dtype
 from jsparse.primitives.einsum import einsum_p
-from jsparse.primitives.host import host_arrays, is_on_host, on_device
+from jsparse.primitives.host import is_on_host, on_device
 from jsparse.primitives.routine import Assembled
 from jsparse.primitives.spec import PatternAccess, Spec, Term
 
@@ -57,8 +57,6 @@ def slot_sums(values: Any, made: Assembled, nse: int) -> Any:
     # slot q. Its transposed index has one entry in each row, at `slots`, so the cotangent is a gather.
     inputs = values.shape[0]
     rest = (prod(values.shape[1:]),) if values.ndim > 1 else ()  # not -1, which is undefined for no values
-    if is_on_host(values, made.order, made.starts):
-        return on_device([_summed(np.asarray(values), made, nse).reshape(-1)], [values, made.order])[0]
     if not nse or not inputs:
         return jnp.zeros(nse * prod(rest), values.dtype)  # M has no elements, so its index arrays must not be read
     matrix, transposed = (DynamicType((nse, inputs), Format.of(name, 2), inputs) for name in ("csr", "csc"))
@@ -69,19 +67,3 @@ def slot_sums(values: Any, made: Assembled, nse: int) -> Any:
     flat = values.reshape(inputs, *rest)
     operands = (flat, made.starts, made.order, ones, made.slots, made.slots, made.slots)
     return einsum_p.bind(*same_varying(operands), spec=spec).reshape(-1)
-
-
-def _summed(values: np.ndarray, made: Assembled, nse: int) -> np.ndarray:
-    order, starts = host_arrays([made.order, made.starts])
-    total = int(starts[-1]) if len(starts) else 0
-    counts = np.diff(starts)
-    filled = None if len(counts) == 0 or counts.min() > 0 else np.flatnonzero(counts)
-    firsts = starts[:-1] if filled is None else starts[filled]
-    extra = groups = None
-    if len(firsts) < total:
-        is_extra = np.ones(total, np.bool_)
-        is_extra[firsts] = False
-        extra = order[:total][is_extra]
-        groups = np.repeat(np.arange(len(firsts)), (counts if filled is None else counts[filled]) - 1)
-    built = Built((), nse, len(values), order[firsts], filled, extra, groups)
-    return built.summed(values)

@@ -11,13 +11,23 @@ from math import prod
 
 import numpy as np
 
+from jsparse.base.arrays import aligned
 from jsparse.errors import PatternError
 from jsparse.formats.build import index_dtype
 from jsparse.formats.format import Format
 from jsparse.formats.levels import array_length
 from jsparse.formats.pattern import Pattern
 
-__all__ = ["DynamicType", "OfDynamicType", "index_operands", "pad", "slots_dtype", "sufficient_nse", "trim"]
+__all__ = [
+    "DynamicType",
+    "OfDynamicType",
+    "index_operands",
+    "pad",
+    "padded_arrays",
+    "slots_dtype",
+    "sufficient_nse",
+    "trim",
+]
 
 
 @dataclass(frozen=True)
@@ -149,12 +159,18 @@ def pad(pattern: Pattern, nse: int) -> tuple[np.ndarray, ...]:
     """The index arrays of a pattern, padded to a capacity of `nse` slots. Raises PatternError if it has more."""
     if pattern.nse > nse:
         raise PatternError(f"Expected a capacity for the {pattern.nse:,} slots of {pattern!r}, but got nse={nse:,}.")
-    type_ = DynamicType(pattern.shape, pattern.format, nse)
+    return padded_arrays(DynamicType(pattern.shape, pattern.format, nse), pattern.arrays)
+
+
+def padded_arrays(type_: DynamicType, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """New index arrays of a type with the contents of shorter ones."""
     padded = []
-    for (_, role), array, length in zip(pattern.format.arrays, pattern.arrays, type_.array_lengths, strict=True):
-        fill = array[-1] if role == "pointers" else 0
-        padded.append(np.concatenate([array, np.full(length - len(array), fill, array.dtype)]))
-    return tuple(array.astype(type_.index_dtype, copy=False) for array in padded)
+    for (_, role), array, length in zip(type_.format.arrays, arrays, type_.array_lengths, strict=True):
+        whole = aligned((length,), type_.index_dtype)
+        whole[: len(array)] = array
+        whole[len(array) :] = array[-1] if role == "pointers" else 0
+        padded.append(whole)
+    return tuple(padded)
 
 
 def trim(type_: DynamicType, arrays: Sequence[np.ndarray]) -> Pattern:

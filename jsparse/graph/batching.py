@@ -7,16 +7,16 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jsparse.base.limits import checked_nse
 from jsparse.errors import DTypeError, PatternError, ShapeError, represented
+from jsparse.formats import Format
 from jsparse.graph.graphs import Graph, as_graph, is_pattern, like
-from jsparse.ops.building.filled import zeros
-from jsparse.ops.building.products import block_diag
 from jsparse.ops.indexing.getitem import getitem
 from jsparse.ops.relocation.operands import as_integer
+from jsparse.ops.relocation.relocate import Relocation, relocated
+from jsparse.ops.shaping.joining import Offset, summed_capacity
 from jsparse.primitives.host import on_device
 
 __all__ = ["GraphBatch", "batch", "unbatch"]
@@ -75,10 +75,11 @@ def batch(
     capacity = _capacity(nodes, sum(counts), "nodes")
     places = _capacity(size, len(found), "size")
     edges = checked_nse(nse, "jsparse.graph.batch")
-    padding = zeros((capacity - sum(counts),) * 2, jnp.result_type(*(graph.values for graph in found)))
-    whole = block_diag([*found, padding], format="csr")
-    kept = whole.dynamic(whole.nse if edges is None else edges)
+    shape, format = (capacity, capacity), Format.of("csr", 2)
     ends = np.array([0, *accumulate(counts)], np.int32)
+    maps = tuple(Offset((start, start)) for start in map(int, ends[:-1]))
+    whole = relocated(found, Relocation(maps, shape, format, (), summed_capacity(found, shape, format)))
+    kept = whole.dynamic(whole.nse if edges is None else edges)
     starts = np.append(ends, np.full(places - len(found), ends[-1], np.int32))
     graph_of = np.full(capacity, places, np.int32)
     graph_of[: ends[-1]] = np.repeat(np.arange(len(found), dtype=np.int32), counts)

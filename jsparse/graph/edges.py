@@ -15,6 +15,7 @@ from jsparse.errors import PatternError, ShapeError, shortened
 from jsparse.formats import Format
 from jsparse.graph.graphs import Graph, as_graph, one_of
 from jsparse.ops.indexing.points import coords
+from jsparse.primitives.host import is_on_host, is_rare, on_device
 from jsparse.tensor.sparse_tensor import SparseTensor
 
 __all__ = ["Edges", "from_edge_index", "from_edges", "to_edges"]
@@ -145,7 +146,10 @@ def to_edges(A: Graph) -> Edges:
     Raises DTypeError for a dense array, ShapeError unless the graph is a matrix.
     """
     graph = as_graph(A, "to_edges", square=False)
-    target, source = coords(graph)
+    found = coords(graph)
+    if isinstance(found, jax.Array) and is_on_host(found) and is_rare(found.shape, 2e-5):
+        found = on_device(list(np.asarray(found)))  # its rows, in memory that nothing else refers to
+    target, source = found
     return Edges(source, target, graph.values)
 
 

@@ -5,7 +5,8 @@ Only preparation is done here, which makes, converts and joins tensors. Its arra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,18 +20,29 @@ from jsparse.compiler.runtime.routine import Routine
 from jsparse.compiler.signature import encoded
 from jsparse.errors import LeafError
 
-__all__ = ["host_arrays", "is_on_host", "on_device", "run_routine"]
+__all__ = [
+    "first",
+    "host_arrays",
+    "is_in_memory",
+    "is_on_host",
+    "is_rare",
+    "on_device",
+    "padded",
+    "padded_array",
+    "run_routine",
+]
 
 
 def is_on_host(*arrays: Any) -> bool:
     """Whether the host may compute with these arrays now: nothing is traced, and each is in memory of one CPU.
 
-    A weak dtype would get lost on the host, and an array of numpy has none.
+    A weak dtype would get lost on the host: no array of numpy has one.
     """
-    return _compat.is_eager() and all(map(_is_in_memory, arrays))
+    return _compat.is_eager() and all(map(is_in_memory, arrays))
 
 
-def _is_in_memory(x: Any) -> bool:
+def is_in_memory(x: Any) -> bool:
+    """Whether the elements of an array are known, of a dtype that numpy's arrays have, and in memory of one CPU."""
     if type(x) is np.ndarray:
         return True
     if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer) or x.weak_type:
@@ -50,8 +62,53 @@ def on_device(results: Sequence[np.ndarray], operands: Sequence[Any] = ()) -> li
     """Arrays of jax of results that nothing else refers to, where a program of these operands would put them."""
     if not _compat.is_eager():
         return [jnp.asarray(x) for x in results]
-    place = next((x.sharding for x in operands if getattr(x, "committed", False)), None)
-    return _compat.handed_over(results, place)
+    for x in operands:
+        if isinstance(x, jax.Array) and x.committed and len(x.devices()) == 1:
+            return _compat.handed_over(results, x.sharding)
+    return _compat.handed_over(results, None)
+
+
+def padded(values: Any, length: int, fill: complex = 0) -> Any:
+    """The values with others, which are `fill`, behind them."""
+    if not is_on_host(values):
+        return jnp.pad(values, (0, length - len(values)), constant_values=fill)
+    return on_device([padded_array(np.asarray(values), length, fill)], [values])[0]
+
+
+def padded_array(values: np.ndarray, length: int, fill: complex = 0) -> np.ndarray:
+    """What `padded` gives, as an array of numpy that nothing else refers to."""
+    whole = aligned((length,), values.dtype)
+    whole[: len(values)] = values
+    whole[len(values) :] = fill
+    return whole
+
+
+def first(values: Any, count: int) -> Any:
+    """The first values."""
+    if count == len(values) or not is_on_host(values):
+        return values if count == len(values) else values[:count]
+    return on_device([padded_array(np.asarray(values)[:count], count)], [values])[0]
+
+
+_COMPILING = 15e-3  # seconds that XLA takes for a small program
+_spent: OrderedDict[Hashable, float] = OrderedDict()  # seconds that a program would have saved, by last use
+
+
+def is_rare(work: Hashable, lost: float) -> bool:
+    """Whether some work is done so rarely that no program should be compiled for it.
+
+    It is rare until what was lost has taken as long as a program takes to compile. So the time is at most twice that of
+    the better choice.
+
+    Args:
+        work: what the program would be compiled for.
+        lost: the seconds that it would save, compared with the host.
+    """
+    spent = _spent.pop(work, 0.0) + lost
+    _spent[work] = spent
+    while len(_spent) > 1024:
+        _spent.popitem(last=False)
+    return spent < _COMPILING
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,7 @@ from jsparse.errors import LeafError
 from jsparse.primitives.elementwise_function import ElementwiseFunction
 from jsparse.primitives.padding import Padding, in_use, settled
 
-__all__ = ["compute_map", "map_p"]
+__all__ = ["compute_map", "map_p", "neutral"]
 
 NEUTRAL = 0.5  # an inner point of the domains of powers, logarithms and inverse trigonometric functions
 
@@ -54,7 +54,7 @@ def compute_map(*operands: Any, function: ElementwiseFunction, padding: Padding 
     """Compute the map by operations of JAX."""
     arguments, pointers = _split(operands, padding)
     if padding is not None:
-        arguments = [in_use(x, pointers[0], padding, _neutral(x.dtype)) for x in arguments]
+        arguments = [in_use(x, pointers[0], padding, neutral(x.dtype)) for x in arguments]
     shape = _shape(arguments, function)
     out = _over_axes(function, arguments, shape) if 0 not in shape else jnp.zeros(shape, function.dtype)
     return out if padding is None else settled(out, pointers[0], padding)
@@ -73,7 +73,7 @@ def _over_axes(function: Callable[..., Any], arguments: Sequence[Any], shape: tu
     return jax.vmap(lambda *inner: _over_axes(function, inner, shape[1:]), axes)(*rest)
 
 
-def _neutral(dtype: np.dtype) -> complex:
+def neutral(dtype: np.dtype) -> complex:
     """The value that padding gets before a function: a Python number, which promotes no dtype."""
     return NEUTRAL if jnp.issubdtype(dtype, jnp.inexact) else 1
 

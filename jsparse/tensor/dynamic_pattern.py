@@ -109,9 +109,8 @@ class DynamicPattern(OfDynamicType, SetOperators):
         pointers = self.last_pointers
         if not is_on_host(pointers):
             return function(pointers[..., -1])
-        with np.errstate(over="ignore"):  # integers wrap, as those of jax do
-            found = np.array(function(np.asarray(pointers)[..., -1]))
-        return on_device([found], [pointers])[0]
+        found = function(np.asarray(pointers)[..., -1:])  # an array, whose dtype a number does not change
+        return on_device([found.reshape(found.shape[:-1])], [pointers])[0]
 
     def _lead(self, value: Any, dtype: Any) -> Any:
         """An array with the same value for each pattern of a batch."""

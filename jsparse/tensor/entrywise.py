@@ -17,7 +17,8 @@ from jsparse.base.arrays import check_numbers, jax_array
 from jsparse.errors import ShapeError
 from jsparse.formats import Pattern
 from jsparse.primitives.elementwise_function import ElementwiseFunction, traced
-from jsparse.primitives.map_values import map_p
+from jsparse.primitives.host import first, is_on_host, is_rare, padded
+from jsparse.primitives.map_values import map_p, neutral
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 
 __all__ = ["compiled", "mapped"]
@@ -35,7 +36,7 @@ def mapped(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *arr
     """
     arrays = _checked(arrays, pattern)
     if _runs_directly(pattern, arrays) and _is_elementwise(function, arrays):
-        values = _full(function(*arrays), pattern)
+        values = _full(_at_some_length(function, pattern.nse, arrays), pattern)
         check_numbers(values.dtype, "an elementwise function to give numbers")
         return values
     found, constants = traced(function, [_scalar(x) for x in arrays])
@@ -50,7 +51,7 @@ def compiled(function: Callable[..., Any], pattern: Pattern | DynamicPattern, *a
     """
     arrays = _checked(arrays, pattern)
     if _runs_directly(pattern, arrays):
-        return _full(function(*arrays, **options), pattern)
+        return _full(_at_some_length(partial(function, **options), pattern.nse, arrays), pattern)
     dtypes = tuple((np.dtype(x.dtype), bool(getattr(x, "weak_type", False))) for x in arrays)
     # Settings that change what a trace holds are part of its key.
     settings = (jax.config.read("jax_enable_x64"), jax.config.values["jax_numpy_dtype_promotion"], mesh_of_trace())
@@ -71,6 +72,26 @@ def _kept(function: Callable[..., Any], options: Any, types: Any, settings: Any)
 def _runs_directly(pattern: Pattern | DynamicPattern, arrays: Sequence[Any]) -> bool:
     """Whether functions of jax.numpy can be called on the arrays: nothing is traced, and there is no padding."""
     return isinstance(pattern, Pattern) and not any(isinstance(x, jax.core.Tracer) for x in arrays)
+
+
+def _at_some_length(function: Callable[..., Any], length: int, arrays: Sequence[Any]) -> Any:
+    """Call an elementwise function on known arrays, whose length is new in most calls.
+
+    XLA would compile a program for each length. So arrays are padded to one of a few lengths, as long as a length is
+    rare.
+    """
+    whole = _round_length(length)
+    known = is_on_host(*(x for x in arrays if x.ndim))  # scalars may have a weak dtype
+    if whole == length or not known or not is_rare(length, 3e-5 + 2e-9 * length):
+        return function(*arrays)
+    found = function(*(x if x.ndim == 0 else padded(x, whole, neutral(x.dtype)) for x in arrays))
+    return first(found, length) if jnp.ndim(found) else found
+
+
+def _round_length(length: int) -> int:
+    """The next length of those with three binary digits behind the first one, at least 64."""
+    step = 1 << max(length.bit_length() - 4, 3)
+    return max(-(-length // step) * step, 64)
 
 
 _elementwise: dict[int, weakref.ref[Any]] = {}  # id of a checked function or code → a reference to it

@@ -13,7 +13,7 @@ import numpy as np
 from jsparse.base.arrays import check_alive, check_numbers, given_dtype, jax_array
 from jsparse.errors import LeafError, PatternError, ShapeError
 from jsparse.formats import Format, Pattern
-from jsparse.primitives.host import is_on_host, on_device
+from jsparse.primitives.host import first
 from jsparse.tensor.dynamic_pattern import DynamicPattern
 from jsparse.tensor.entrywise import compiled
 from jsparse.tensor.leaves import check_batched_leaves, check_leaves, check_pattern, checksum
@@ -227,7 +227,7 @@ class SparseTensor(Valued, UnsupportedOperations):
                 f"outside jit, or keep it dynamic."
             )
         pattern = self.pattern.to_static()
-        return SparseTensor(_first(self.values, pattern.nse), pattern)
+        return SparseTensor(first(self.values, pattern.nse), pattern)
 
     def validate(self) -> None:
         """Check the index arrays of a dynamic pattern in full. Those of a static one were checked when it was made.
@@ -349,13 +349,6 @@ class SparseTensor(Valued, UnsupportedOperations):
 
 def _cast(values: Any, dtype: Any) -> Any:
     return values.astype(dtype)
-
-
-def _first(values: Any, count: int) -> Any:
-    """The first values."""
-    if count == len(values):
-        return values
-    return on_device([np.asarray(values)[:count].copy()], [values])[0] if is_on_host(values) else values[:count]
 
 
 def _restored(values: Any, pattern: Pattern | DynamicPattern, written: str | None = None) -> SparseTensor:

@@ -13,7 +13,7 @@ from jsparse.formats import Pattern
 from jsparse.ops.evaluate import evaluate
 from jsparse.ops.indexing.gathered import gathered
 from jsparse.ops.indexing.locate import locate
-from jsparse.primitives.host import is_on_host
+from jsparse.primitives.host import is_on_host, is_rare
 from jsparse.primitives.routine import expand
 from jsparse.tensor.leaves import check_leaves, check_pattern
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -34,7 +34,7 @@ def coords(self: SparseTensor) -> Any:
     check_pattern(self, "A in A.coords")
     if isinstance(self.pattern, Pattern):
         return self.pattern.to_coords()
-    if is_on_host(*self.pattern.arrays):
+    if is_on_host(*self.pattern.arrays) and is_rare(self.pattern.type, 3e-5):
         return expand(self.pattern.arrays, self.pattern.type)
     return _expanded(self.pattern)
 

@@ -47,6 +47,8 @@ class Lead:
 
 def split_format(format: Format, shape: Sequence[int], carried: int) -> Lead:
     """Split off the last `carried` levels, which have to be dense."""
+    if not carried:
+        return Lead(tuple(range(format.ndim)), tuple(shape), format, (), ())
     levels = format.levels[: format.ndim - carried]
     block_dims = tuple(level.dim for level in format.levels[format.ndim - carried :])
     dims = tuple(sorted(level.dim for level in levels))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import jax
@@ -13,12 +14,13 @@ import numpy as np
 
 from jsparse.convert.dynamic_creation import from_traced_coords
 from jsparse.errors import ShapeError, shortened
-from jsparse.formats import Format, Pattern
-from jsparse.formats.retype import extended_type
+from jsparse.formats import DynamicType, Format, Pattern
+from jsparse.formats.retype import extended_type, transposed_type
 from jsparse.formats.shape import sizes_of
 from jsparse.ops.relocation.blocks import Lead, lead_pattern, lead_type, split_format
 from jsparse.ops.relocation.coordinate_map import CoordinateMap
 from jsparse.ops.relocation.values import gathered, is_known
+from jsparse.primitives.host import is_on_host, padded
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -68,7 +70,29 @@ def relocated(tensors: Sequence[SparseTensor], relocation: Relocation) -> Sparse
     carried = _carried_levels(tensors, relocation)
     if known:
         return _static(tensors, relocation, carried)
+    if relocation.is_wide:
+        reached = max(*relocation.shape, *(one.largest for one in relocation.maps))
+        check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
+    if relocation.capacity is not None and all(map(_can_be_static, tensors)):
+        made = _static([tensor.static() for tensor in tensors], relocation, carried)
+        target = split_format(relocation.format, relocation.shape, carried)
+        type_ = transposed_type(_type_of(target, relocation.capacity), target.axes)
+        if made.nse <= type_.nse:
+            assert isinstance(made.pattern, Pattern)
+            return SparseTensor._unchecked(padded(made.values, type_.nse), DynamicPattern.padded(made.pattern, type_))
     return _dynamic(tuple(map(_with_leaves, tensors)), relocation, carried)
+
+
+def _can_be_static(tensor: SparseTensor) -> bool:
+    """Whether the entries of a tensor are known, and all of them are there."""
+    if isinstance(tensor.pattern, Pattern):
+        return is_on_host(tensor.values)
+    return is_on_host(tensor.values, *tensor.pattern.arrays) and not tensor.pattern.overflowed.any()
+
+
+def _type_of(target: Lead, capacity: int) -> DynamicType:
+    """The type of a result with its block's dimensions last."""
+    return extended_type(dynamic_type(target.shape, target.format, capacity // max(target.elements, 1)), target.block)
 
 
 def _check_largest(relocation: Relocation) -> None:
@@ -82,6 +106,8 @@ def _check_largest(relocation: Relocation) -> None:
 
 def _carried_levels(tensors: Sequence[SparseTensor], relocation: Relocation) -> int:
     """The number of last levels that are dense, and of carried dimensions, in all tensors and in the result."""
+    if not relocation.carried:
+        return 0
     formats = [*(tensor.format for tensor in tensors), relocation.format]
     most = min(min(format.trailing_dense, format.ndim - 1) for format in formats)
     pairs, count = set(relocation.carried), 0
@@ -103,27 +129,43 @@ def _with_leaves(tensor: SparseTensor) -> SparseTensor:
 
 def _static(tensors: Sequence[SparseTensor], relocation: Relocation, carried: int) -> SparseTensor:
     target = split_format(relocation.format, relocation.shape, carried)
-    found, picks, offset = [], [], 0
+    found, picks, counts, wide = [], [], [], relocation.is_wide
     for tensor, one in zip(tensors, relocation.maps, strict=True):
         lead = split_format(tensor.format, tensor.shape, carried)
         assert isinstance(tensor.pattern, Pattern)
         pattern = lead_pattern(tensor.pattern, lead)
-        rows, picked = _moved_rows(tensor, pattern, lead, one, target, relocation.is_wide)
+        rows, picked = _moved_rows(tensor, pattern, lead, one, target, wide)
         found.append(rows)
-        picks.append(np.arange(offset, offset + pattern.nse) if picked is None else picked + offset)
-        offset += pattern.nse
+        picks.append(picked)
+        counts.append(pattern.nse)
     whole = [rows[0] if len(rows) == 1 else np.concatenate(rows) for rows in zip(*found, strict=True)]
     pattern, built = Pattern.from_rows(whole, target.shape, target.format)
-    pick = picks[0] if len(picks) == 1 else np.concatenate(picks)
-    gather = None
-    if not (built.is_identity and len(pick) == offset and bool((pick == np.arange(offset)).all())):
-        slots = built.gather()
-        gather = np.append(pick, -1)[slots]  # a slot without an entry reads the -1 at the end
+    gather = _composed(None if built.is_identity else built.gather(), picks, counts)
     dtype = jnp.result_type(*(tensor.values for tensor in tensors))
     values = gathered([tensor.values for tensor in tensors], gather, target.elements, dtype)
     if target.block:
         pattern = pattern.extended(target.block).transposed(target.axes)
     return SparseTensor._unchecked(values, pattern)
+
+
+def _composed(
+    gather: np.ndarray | None, picks: Sequence[np.ndarray | None], counts: Sequence[int]
+) -> np.ndarray | None:
+    """For each slot of the result, the block of the tensors, which are numbered through, or -1; None for all in order.
+
+    Args:
+        gather: for each slot the number of the moved entry.
+        picks: for each tensor, the numbers of the entries that are moved; None for all in order.
+        counts: the numbers of their blocks.
+    """
+    if all(picked is None for picked in picks):
+        return gather
+    starts = [0, *accumulate(counts)]
+    parts = [np.arange(n) if x is None else x for x, n in zip(picks, counts, strict=True)]
+    pick = np.concatenate([part + start for part, start in zip(parts, starts, strict=False)])
+    if gather is not None:
+        return np.append(pick, -1)[gather]  # a slot without an entry reads the -1 at the end
+    return None if len(pick) == starts[-1] and bool((pick == np.arange(len(pick))).all()) else pick
 
 
 def _moved_rows(
@@ -135,9 +177,11 @@ def _moved_rows(
         rows[dim] = row.astype(np.int64) if wide else row
     moved = one(rows, np.asarray(tensor.values) if one.reads_values else None, np)
     kept = [moved[dim] for dim in target.dims]
-    copies = np.broadcast_shapes(*(row.shape for row in kept))[1:]
-    flat = [np.broadcast_to(row, (pattern.nse, *copies)).reshape(-1) for row in kept]
-    picked = np.repeat(np.arange(pattern.nse), copies[0]) if copies else None
+    flat, picked = kept, None
+    if any(row.ndim > 1 for row in kept):
+        copies = np.broadcast_shapes(*(row.shape for row in kept))[1:]
+        flat = [np.broadcast_to(row, (pattern.nse, *copies)).reshape(-1) for row in kept]
+        picked = np.repeat(np.arange(pattern.nse), copies[0])
     if one.drops:
         stays = np.flatnonzero(np.logical_and.reduce([row >= 0 for row in flat]))
         flat = [row[stays] for row in flat]
@@ -149,9 +193,6 @@ def _moved_rows(
 def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried: int) -> SparseTensor:
     target = split_format(relocation.format, relocation.shape, carried)
     dtype = jnp.result_type(*(tensor.values for tensor in tensors))
-    if relocation.is_wide:
-        reached = max(*relocation.shape, *(one.largest for one in relocation.maps))
-        check_width(np.dtype(np.int64), f"a dynamic tensor with positions up to {reached:,}")
     leads = [split_format(tensor.format, tensor.shape, carried) for tensor in tensors]
     parts = [
         _moved_entries(tensor, lead, one, target, relocation.is_wide)
@@ -164,8 +205,7 @@ def _dynamic(tensors: tuple[SparseTensor, ...], relocation: Relocation, carried:
     if capacity is None:
         inner = target.format.levels[target.format.ndim - target.format.trailing_dense :]
         capacity = coords.shape[1] * target.elements * int(np.prod([target.shape[v.dim] for v in inner], dtype=object))
-    type_ = dynamic_type(target.shape, target.format, capacity // max(target.elements, 1))
-    made = from_traced_coords(coords, blocks.reshape(-1, *target.block), extended_type(type_, target.block))
+    made = from_traced_coords(coords, blocks.reshape(-1, *target.block), _type_of(target, capacity))
     pattern, values = made.pattern, made.values
     assert isinstance(pattern, DynamicPattern)
     for tensor in tensors:

@@ -12,6 +12,7 @@ import numpy as np
 from jsparse import _native
 from jsparse.base.limits import check_bytes
 from jsparse.ops.evaluate import evaluate
+from jsparse.primitives import host
 
 __all__ = ["gathered", "is_known", "on_device"]
 
@@ -23,10 +24,10 @@ def is_known(x: Any) -> bool:
     return not isinstance(x, jax.core.Tracer) and getattr(x, "is_fully_addressable", True)
 
 
-def on_device(x: np.ndarray) -> jax.Array:
+def on_device(x: np.ndarray, operands: Sequence[Any] = ()) -> jax.Array:
     """The jax array of a numpy array that nothing else refers to. It is known while a program is traced, too."""
     with jax.ensure_compile_time_eval():
-        return jax.device_put(x, may_alias=True)
+        return host.on_device([x], operands)[0]
 
 
 def gathered(values: Sequence[Any], gather: np.ndarray | None, block: int, dtype: Any) -> jax.Array:
@@ -46,7 +47,7 @@ def gathered(values: Sequence[Any], gather: np.ndarray | None, block: int, dtype
     if gather is not None:
         check_bytes((len(gather), block), dtype, "the values of all slots", _FEWER)
     if all(is_known(x) for x in values):
-        return on_device(_on_host([np.asarray(x).astype(dtype, copy=False) for x in values], gather, block))
+        return on_device(_on_host([np.asarray(x).astype(dtype, copy=False) for x in values], gather, block), values)
     arrays = [jnp.asarray(x).astype(dtype) for x in values]
     whole = arrays[0] if len(arrays) == 1 else jnp.concatenate(arrays)
     if gather is None:

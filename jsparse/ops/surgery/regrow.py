@@ -18,6 +18,7 @@ from jsparse.formats.build import index_dtype
 from jsparse.ops.surgery.largest import largest, ordered
 from jsparse.ops.surgery.restrict import restrict
 from jsparse.ops.surgery.selection import capacity_for, coordinates, in_capacity, is_traced, known_count, used_slots
+from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import nonzero
 from jsparse.tensor.dynamic_pattern import DynamicPattern, check_width, dynamic_type
 from jsparse.tensor.leaves import check_leaves
@@ -136,7 +137,7 @@ def _of_static(tensor: SparseTensor, scores: Any, k: int) -> SparseTensor:
     values = np.asarray(tensor.values)
     values = np.concatenate([values, np.zeros(len(new[0]), values.dtype)])
     target, summed = Pattern.of_entries(every, values, tensor.shape, pattern.format)
-    return SparseTensor._unchecked(jax.device_put(summed, may_alias=True), target)
+    return SparseTensor._unchecked(on_device([summed], [tensor.values])[0], target)
 
 
 def _stored(rows: list[np.ndarray], given: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

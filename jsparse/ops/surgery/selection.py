@@ -15,6 +15,7 @@ from jsparse.errors import PatternError
 from jsparse.formats import DynamicType, Pattern
 from jsparse.formats.dynamic import sufficient_nse
 from jsparse.ops.surgery.restrict import restrict
+from jsparse.primitives.host import on_device
 from jsparse.primitives.routine import expand
 from jsparse.tensor.dynamic_pattern import DynamicPattern, dynamic_type
 from jsparse.tensor.sparse_tensor import SparseTensor
@@ -114,7 +115,7 @@ def _of_static(tensor: SparseTensor, pattern: Pattern, kept: np.ndarray) -> Spar
     found = np.asarray(tensor.values)[slots]
     if not built.is_identity:
         found = np.append(found, np.zeros(1, found.dtype))[built.gather()]  # -1, for slots of fill, is the last one
-    return SparseTensor._unchecked(jax.device_put(found, may_alias=True), target)
+    return SparseTensor._unchecked(on_device([found], [tensor.values])[0], target)
 
 
 def in_capacity(tensor: SparseTensor, nse: int | None) -> SparseTensor:

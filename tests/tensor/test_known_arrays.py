@@ -1,0 +1,138 @@
+"""Preparation outside jit gives what it gives inside, in memory of its own, where the operands are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+
+import jsparse
+from jsparse import SparseTensor
+
+SHAPE = (7, 9)
+RNG = np.random.default_rng(0)
+COORDS = np.array([RNG.integers(0, size, 40) for size in SHAPE])
+VALUES = RNG.integers(-4, 5, 40).astype(np.float32)
+WEIGHTS = RNG.integers(-4, 5, 40).astype(np.float32)
+
+OPERATIONS = {
+    "from_coords": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, nse=60),
+    "from_coords csr": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, "csr", nse=60),
+    "blocks": lambda v: SparseTensor.from_coords(COORDS, v[:, None] * np.float32([1, 2]), (*SHAPE, 2), nse=120),
+    "range": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, "(i, j) -> (i : dense, j : range)"),
+    "static": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE),
+    "csc": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, "csr").asformat("csc"),
+    "dynamic": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, "csr").dynamic(nse=63),
+    "dynamic csc": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, "csr", nse=63).asformat("csc"),
+    "another capacity": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, "csr", nse=50).dynamic(nse=63),
+    "transposed": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE, "csr", nse=50).with_transpose().T,
+    "blocks in a diagonal": lambda v: jsparse.block_diag(2 * [SparseTensor.from_coords(COORDS, v, SHAPE, nse=60)]),
+    "joined": lambda v: jsparse.concatenate(2 * [SparseTensor.from_coords(COORDS, v, SHAPE, "csr", nse=60)], axis=1),
+    "edges": lambda v: jsparse.graph.from_edges(*COORDS, v, nodes=9, nse=60),
+    "kept edges": lambda v: jsparse.graph.from_edges(*COORDS, v, nodes=9, nse=60, duplicates="keep").sum(2),
+    "mapped": lambda v: SparseTensor.from_coords(COORDS, v, SHAPE).map(lambda x: x * x),
+    "BCOO": lambda v: jsparse.asarray(SparseTensor.from_coords(COORDS, v, SHAPE, nse=60).to_bcoo()),
+}
+
+
+def dense(operation, values):
+    return OPERATIONS[operation](values).todense()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_inside_and_outside_of_jit(operation):
+    outside = dense(operation, jnp.asarray(VALUES))
+    np.testing.assert_array_equal(outside, jax.jit(lambda v: dense(operation, v))(VALUES))
+    assert np.any(np.asarray(outside))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_derivatives_and_batches(operation):
+    def loss(v):
+        found = dense(operation, v)
+        return (found * jnp.arange(found.size, dtype=found.dtype).reshape(found.shape)).sum()
+
+    outside = jax.grad(loss)(jnp.asarray(VALUES))
+    np.testing.assert_array_equal(outside, jax.jit(jax.grad(loss))(VALUES))
+    both = jnp.stack([VALUES, WEIGHTS])
+    np.testing.assert_array_equal(jax.vmap(loss)(both), [loss(jnp.asarray(VALUES)), loss(jnp.asarray(WEIGHTS))])
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_committed_values_stay_where_they_are(operation):
+    device = jax.devices("cpu")[0]
+    assert OPERATIONS[operation](jax.device_put(VALUES, device)).values.committed
+    assert not OPERATIONS[operation](jax.device_put(VALUES)).values.committed
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_sums_of_duplicates_are_rounded_once(dtype):
+    values = jnp.asarray(np.random.default_rng(1).random(3000), dtype)
+    coords = np.zeros((2, 3000), int)
+    expected = np.asarray(values).astype(np.float64).sum().astype(values.dtype)
+    for options in ({}, {"nse": 10}):
+        A = SparseTensor.from_coords(coords, values, (2, 2), **options)
+        assert A.dtype == values.dtype
+        assert A.todense()[0, 0] == expected
+
+
+def test_sums_of_bools_and_integers():
+    coords = np.zeros((2, 3), int)
+    A = SparseTensor.from_coords(coords, np.array([True, True, False]), (2, 2), nse=3)
+    assert A.dtype == np.bool_
+    assert bool(A.todense()[0, 0])
+    B = SparseTensor.from_coords(coords, np.array([100, 100, 100], np.int8), (2, 2), nse=3)
+    assert B.dtype == np.int8
+    assert int(B.todense()[0, 0]) == 300 - 256
+
+
+def test_transfer_guard():
+    A = SparseTensor.from_coords(COORDS, jnp.asarray(VALUES), SHAPE, "csr")
+    D = A.dynamic(nse=70)
+    with jax.transfer_guard("disallow"):
+        found = A.asformat("csc"), D.asformat("csc")
+        coords = D.coords
+    for B in found:
+        np.testing.assert_array_equal(B.todense(), A.todense())
+    assert coords.shape == (2, 63)
+
+
+def test_known_while_tracing():
+    A = SparseTensor.from_coords(COORDS, VALUES, SHAPE, "csr")
+
+    @jax.jit
+    def f(x):
+        with jax.ensure_compile_time_eval():
+            found = A.dynamic(nse=60).asformat("csc")
+        assert not isinstance(found.values, jax.core.Tracer)
+        return found @ x
+
+    x = np.ones(SHAPE[1], np.float32)
+    np.testing.assert_allclose(f(x), A.todense() @ x, rtol=1e-6)
+
+
+def test_memory_of_the_caller_is_not_shared():
+    given = scipy.sparse.csr_array(np.eye(50, dtype=np.float32))
+    values, coords = np.ones(50, np.float32), np.stack([np.arange(50)] * 2).astype(np.int32)
+    made = [
+        jsparse.asarray(given),
+        jsparse.asarray(given, dynamic=True),
+        SparseTensor.from_coords(coords, values, (50, 50)),
+        SparseTensor.from_coords(coords, values, (50, 50), nse=50),
+        SparseTensor.from_coords(coords, values, (50, 50), "csr", nse=80),
+        SparseTensor(values, jsparse.asarray(given).pattern),
+    ]
+    given.data[:], given.indices[:], values[:], coords[:] = 7, 0, 7, 0
+    for A in made:
+        np.testing.assert_array_equal(A.todense(), np.eye(50))
+
+
+def test_overflow_outside_of_jit():
+    with pytest.raises(jsparse.PatternError, match="at most nse=3 entries"):
+        SparseTensor.from_coords(COORDS, VALUES, SHAPE, nse=3)
+    A = jax.jit(lambda v: SparseTensor.from_coords(jnp.asarray(COORDS), v, SHAPE, "csr", nse=3))(VALUES)
+    assert bool(A.overflowed)
+    assert int(A.nnz) > 3
+    for found in (A.with_values(A.values), jsparse.block_diag([A, A])):
+        assert bool(found.overflowed)
+        assert np.isnan(found.values).all()
